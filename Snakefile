@@ -1,0 +1,28 @@
+"""Regenerate the tables and figures: `snakemake --cores all`."""
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+configfile: "config.yaml"
+
+
+report: "workflow/report/workflow.rst"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/models.smk"
+include: "workflow/rules/topk.smk"
+include: "workflow/rules/trees.smk"
+include: "workflow/rules/scores.smk"
+include: "workflow/rules/prism.smk"
+include: "workflow/rules/checks.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/figures.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        get_all_results(),

@@ -1,0 +1,341 @@
+"""The configuration: checked as a whole before anything runs, then frozen.
+
+`Config.parse` takes what YAML gives and either returns a configuration in which every name refers
+to something and every query parses, or raises one message that names the key.
+"""
+
+import difflib
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from llmchecker import quantifiers
+from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName
+from llmchecker.properties import Query, parse
+from llmchecker.quantifiers import Quantifier
+from llmchecker.sources import ModelSource, Source, parse_source
+from llmchecker.text_tree import Bounds
+
+STEP = "step"
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A language model: where it comes from and how it runs."""
+
+    name: str
+    label: str
+    source: ModelSource
+    kind: str
+    dtype: str
+    device: str
+    mem_mb: int
+
+
+@dataclass(frozen=True)
+class PromptsConfig:
+    """A data set of prompts and the largest k of its top-k statistics."""
+
+    source: Source
+    file: str | None
+    column: str
+    sha256: str | None
+    maximum_k: int
+
+
+@dataclass(frozen=True)
+class ExpansionConfig:
+    """How trees are grown, whatever their bounds."""
+
+    end_of_sequence: str
+    cache_bytes: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class TreeSpec:
+    """One tree: a model, the name of a start string, and bounds."""
+
+    model: str
+    start: str
+    bounds: Bounds
+
+    def __str__(self) -> str:
+        """The part of a path that says which tree it is about."""
+        bounds = self.bounds
+        alpha = float(bounds.alpha)
+        return f"{self.model}/{self.start}/alpha{alpha}_k{bounds.k}_L{bounds.length}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One query on one tree."""
+
+    tree: TreeSpec
+    query: Query
+
+    def __str__(self) -> str:
+        """The part of a path that says which check it is about."""
+        return f"{self.tree}/{slug(self.query.text)}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of Table II."""
+
+    label: str
+    interest: str
+    check: Check
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that a run needs to know."""
+
+    models: Mapping[str, ModelConfig]
+    start_strings: Mapping[str, str]
+    quantifiers: Mapping[str, Quantifier]
+    expansion: ExpansionConfig
+    prompts: PromptsConfig | None
+    table2: tuple[Row, ...]
+    figure4: tuple[Check, ...]
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any], schema: Mapping[str, Any]) -> "Config":
+        """Check a configuration and make it typed.
+
+        Args:
+            raw: what YAML gave.
+            schema: the JSON schema of a configuration; its defaults fill what is absent.
+
+        Raises:
+            ConfigError: names the key, its value and what would be right.
+        """
+        validate(raw, schema)
+        filled = _with_defaults(raw, schema, schema)
+        models = {name: _model(name, entry) for name, entry in filled["models"].items()}
+        starts = filled["start_strings"]
+        known = {name: _quantifier(name, entry) for name, entry in filled["quantifiers"].items()}
+        return cls(
+            models=models,
+            start_strings=starts,
+            quantifiers=known,
+            expansion=_expansion(filled.get("expansion") or _defaults(schema, "expansion")),
+            prompts=_prompts(filled.get("topk")),
+            table2=tuple(_table2(filled["experiments"], models, starts, known)),
+            figure4=tuple(_figure4(filled.get("figure4"), models, starts, known)),
+        )
+
+    @cached_property
+    def checks(self) -> tuple[Check, ...]:
+        """Every check of the run, each once."""
+        return tuple(dict.fromkeys([*(row.check for row in self.table2), *self.figure4]))
+
+    @cached_property
+    def queries(self) -> Mapping[str, Query]:
+        """Every query of the run by its slug."""
+        return {slug(check.query.text): check.query for check in self.checks}
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Read a YAML file as plain data.
+
+    Raises:
+        ConfigError: the file cannot be read or is not a mapping.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold keys and values")
+    return content
+
+
+def quantifiers_in(query: Query) -> tuple[str, ...]:
+    """Names of the quantifiers in a query, sorted."""
+    return tuple(sorted(query.variables - {STEP}))
+
+
+def slug(query: str) -> str:
+    """A file name for a query: readable, and distinct for distinct queries."""
+    words = {"<": " lt ", ">": " gt ", "=": " eq ", "!": " not ", "-": " minus "}
+    spelt = "".join(words.get(character, character) for character in query)
+    readable = "-".join(re.findall(r"[A-Za-z0-9.]+", spelt))[:60].strip("-.")
+    return f"{readable}-{hashlib.sha256(query.encode()).hexdigest()[:8]}"
+
+
+def validate(raw: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Check a configuration against its schema.
+
+    Raises:
+        ConfigError: the first violation, by its key.
+    """
+    violations = jsonschema.Draft202012Validator(schema).iter_errors(raw)
+    first = min(violations, key=lambda violation: list(map(str, violation.path)), default=None)
+    if first is not None:
+        raise ConfigError(f"{_key(first.absolute_path)}: {_explanation(first)}")
+
+
+def _explanation(violation: jsonschema.ValidationError) -> str:
+    schema, value = violation.schema, violation.instance
+    match violation.validator:
+        case "additionalProperties":
+            known = schema.get("properties", {})
+            unknown = next(key for key in value if key not in known)
+            close = difflib.get_close_matches(str(unknown), list(known), n=1)
+            hint = f", did you mean {close[0]!r}?" if close else "; "
+            return f"unknown key {unknown!r}{hint} known keys are {', '.join(known)}"
+        case "required":
+            missing = [key for key in violation.validator_value if key not in value]
+            return f"the key {missing[0]!r} is missing"
+        case "minimum":
+            return f"{value!r} is too small; it must be at least {violation.validator_value}"
+        case "maximum":
+            return f"{value!r} is too large; it must be at most {violation.validator_value}"
+        case "pattern":
+            return f"{value!r} does not match {violation.validator_value}"
+        case "enum":
+            return f"{value!r} is not one of {', '.join(violation.validator_value)}"
+        case "type":
+            return f"{value!r} is not of type {violation.validator_value}"
+        case _:
+            return violation.message
+
+
+def _key(path: Collection[str | int]) -> str:
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
+    return "".join(steps).removeprefix(".") or "config"
+
+
+def _with_defaults(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """The value with the defaults of its schema where keys are absent, at every depth."""
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+    if isinstance(value, Mapping):
+        properties = schema.get("properties", {})
+        others = schema.get("additionalProperties")
+        others = others if isinstance(others, Mapping) else {}
+        absent = {
+            key: entry["default"]
+            for key, entry in properties.items()
+            if key not in value and "default" in entry
+        }
+        return absent | {
+            key: _with_defaults(item, properties.get(key, others), root)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_with_defaults(item, schema.get("items", {}), root) for item in value]
+    return value
+
+
+def _defaults(schema: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return _with_defaults({}, schema["properties"][key], schema)
+
+
+@contextmanager
+def _at(key: str) -> Iterator[None]:
+    """Name the key in whatever error the block raises."""
+    try:
+        yield
+    except LLMCheckerError as error:
+        raise type(error)(f"{key}: {error}") from error
+
+
+def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
+    with _at(f"models.{name}"):
+        source = ModelSource(
+            source=parse_source(entry["source"]),
+            file=entry.get("file"),
+            parts=tuple((parse_source(p["source"]), p["file"]) for p in entry.get("parts", [])),
+            sha256=entry.get("sha256"),
+        )
+    settings = {key: entry[key] for key in ("label", "kind", "dtype", "device", "mem_mb")}
+    return ModelConfig(name=name, source=source, **settings)
+
+
+def _quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:
+    with _at(f"quantifiers.{name}"):
+        return quantifiers.create(name, settings)
+
+
+def _expansion(entry: Mapping[str, Any]) -> ExpansionConfig:
+    return ExpansionConfig(
+        end_of_sequence=entry["end_of_sequence"],
+        cache_bytes=int(entry["cache_gb"] * 1024**3),
+        threads=entry["threads"],
+    )
+
+
+def _prompts(entry: Mapping[str, Any] | None) -> PromptsConfig | None:
+    if entry is None:
+        return None
+    with _at("topk.source"):
+        source = parse_source(entry["source"])
+    return PromptsConfig(
+        source=source,
+        file=entry.get("file"),
+        column=entry["column"],
+        sha256=entry.get("sha256"),
+        maximum_k=entry["maximum_k"],
+    )
+
+
+def _table2(
+    experiments: list[Mapping[str, Any]],
+    models: Mapping[str, ModelConfig],
+    starts: Mapping[str, str],
+    known: Collection[str],
+) -> Iterator[Row]:
+    for number, entry in enumerate(experiments):
+        key = f"experiments[{number}]"
+        start = _known(f"{key}.start", entry["start"], starts, "start string")
+        for model in entry.get("models", models):
+            _known(f"{key}.models", model, models, "model")
+            tree = TreeSpec(model, start, _bounds(entry))
+            for place, text in enumerate(entry["queries"]):
+                query = _query(f"{key}.queries[{place}]", text, known)
+                yield Row(entry["label"], entry["interest"], Check(tree, query))
+
+
+def _figure4(
+    entry: Mapping[str, Any] | None,
+    models: Mapping[str, ModelConfig],
+    starts: Mapping[str, str],
+    known: Collection[str],
+) -> Iterator[Check]:
+    if entry is None:
+        return
+    query = _query("figure4.query", entry["query"], known)
+    for model in models:
+        for number, start in enumerate(entry["starts"]):
+            _known(f"figure4.starts[{number}]", start, starts, "start string")
+            yield Check(TreeSpec(model, start, _bounds(entry)), query)
+
+
+def _bounds(entry: Mapping[str, Any]) -> Bounds:
+    return Bounds(float(entry["alpha"]), entry["k"], entry["L"])
+
+
+def _query(key: str, text: str, known: Collection[str]) -> Query:
+    with _at(key):
+        query = parse(text)
+        query.require(known)
+        return query
+
+
+def _known(key: str, name: str, names: Collection[str], what: str) -> str:
+    if name not in names:
+        close = difflib.get_close_matches(name, list(names), n=1)
+        hint = f", did you mean {close[0]!r}?" if close else ""
+        raise UnknownName(f"{key}: no {what} {name!r} is defined{hint}; known: {', '.join(names)}")
+    return name

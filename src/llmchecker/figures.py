@@ -1,0 +1,103 @@
+"""The paper's figures, drawn from result files only.
+
+Colours are seaborn's colour-blind palette; line style, marker or hatch repeats what colour says, so
+that a black and white print loses nothing.
+"""
+
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("agg")
+
+import pandas as pd
+import seaborn as sns
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from llmchecker.files import written_whole
+
+COLUMN_WIDTH = 3.5
+"""Inches: one column of a two-column page."""
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++")
+
+STYLE = {
+    "font.size": 9,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "svg.hashsalt": "llmchecker",
+    "pdf.fonttype": 42,
+}
+
+
+@contextmanager
+def _style():
+    with sns.axes_style("whitegrid"), sns.color_palette("colorblind"), mpl.rc_context(STYLE):
+        yield
+
+
+def figure3(table: pd.DataFrame) -> Figure:
+    """Mean probability mass of the k most probable next tokens, one line a model.
+
+    Args:
+        table: columns model, k and mass.
+    """
+    with _style():
+        figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.4), layout="constrained")
+        sns.lineplot(
+            table,
+            x="k",
+            y="mass",
+            hue="model",
+            style="model",
+            markers=True,
+            markevery=_every(table["k"].max()),
+            dashes=True,
+            ax=axes,
+        )
+        axes.set(xlabel="k", ylabel="mean mass of the top k tokens")
+        axes.set(xlim=(0, table["k"].max() + 1), ylim=(0, 1.02))
+        axes.legend(title=None, loc="lower right")
+        return figure
+
+
+def figure4(table: pd.DataFrame, query: str) -> Figure:
+    """The value of one query for several nouns, one bar a noun and model.
+
+    Args:
+        table: columns model, noun and value.
+        query: what the value answers; the label of the axis.
+    """
+    with _style():
+        figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.4), layout="constrained")
+        sns.barplot(table, x="noun", y="value", hue="model", edgecolor="black", ax=axes)
+        for bars, hatch in zip(
+            axes.containers, _repeated(HATCHES, len(axes.containers)), strict=True
+        ):
+            for bar in bars:
+                bar.set(hatch=hatch, linewidth=0.6)
+        axes.set(xlabel=None, ylabel=query)
+        axes.legend(title=None)
+        return figure
+
+
+def write(figure: Figure, paths: Sequence[str | Path]) -> None:
+    """Write one figure to several files, each in the format of its suffix, and close it."""
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+    with _style():
+        for path in map(Path, paths):
+            with written_whole(path) as partial:
+                figure.savefig(partial, dpi=300, metadata=undated[path.suffix.removeprefix(".")])
+    plt.close(figure)
+
+
+def _every(maximum: int) -> int:
+    return max(1, maximum // 10)
+
+
+def _repeated(items: Sequence[str], count: int) -> list[str]:
+    return [items[number % len(items)] for number in range(count)]

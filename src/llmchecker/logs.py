@@ -1,0 +1,56 @@
+"""Logs of jobs and the progress of long ones; for scripts and the command line only."""
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from llmchecker.errors import LLMCheckerError
+
+SECONDS_BETWEEN_REPORTS = 5.0
+
+
+@contextmanager
+def job_log(path: str | Path) -> Iterator[None]:
+    """Send this job's log to a file and to standard error, where a person sees it live.
+
+    An error of this package ends the job with its message alone, since the message says what to
+    do; any other error keeps its traceback.
+    """
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    handlers = [logging.FileHandler(path, mode="w", encoding="utf-8"), logging.StreamHandler()]
+    formatter = logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    for handler in handlers:
+        handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    try:
+        yield
+    except LLMCheckerError as error:
+        logging.error("error: %s", error)
+        sys.exit(1)
+    except Exception:
+        logging.exception("unexpected error")
+        raise
+
+
+def node_progress(
+    name: str, clock: Callable[[], float] = time.monotonic
+) -> Callable[[int, int, int], None]:
+    """A callback for `expansion.grow` that logs nodes done and nodes a second every few seconds."""
+    began = last = clock()
+    finished = 0
+
+    def report(step: int, done: int, total: int) -> None:
+        nonlocal last, finished
+        now = clock()
+        if now - last >= SECONDS_BETWEEN_REPORTS:
+            last = now
+            rate = (finished + done) / (now - began)
+            logging.info("%s: step %d, %d of %d nodes, %.0f nodes/s", name, step, done, total, rate)
+        if done == total:
+            finished += total
+
+    return report

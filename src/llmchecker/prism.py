@@ -1,0 +1,102 @@
+"""The chain as a program in the PRISM language, for people and as a second route to each answer.
+
+A probability is printed as the shortest decimal that reads back as the same float64. Storm 2.0's
+own reader of decimals may miss it by 2 units in the last place, and refuses anything from 0 to
+2.2e-308; a probability of exactly 0 it drops, with the state that only it leads to.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from llmchecker.errors import UnknownName
+from llmchecker.files import written_whole
+from llmchecker.properties import STEP, Atom
+from llmchecker.text_tree import Kind, TextTree
+
+_RESERVED = """
+    A C E F G I P Pmax Pmin R Rmax Rmin S U W X bool ceil clock const ctmc double dtmc endinit
+    endinvariant endmodule endrewards endsystem false filter floor formula func global init
+    invariant int label log max mdp min mod module nondeterministic pow prob probabilistic pta rate
+    rewards round smg stochastic system true
+"""
+_TAKEN = frozenset((_RESERVED + "uid step kind").split())
+
+_HEADER = """\
+// The bounded text generation process of a language model.
+// model: {model!r}
+// start string: {start!r}
+// {bounds}
+// kind: 0 is a text, 1 the rest (all tokens that were not selected), 2 a text that has ended.
+// In rest the quantifiers are unknown; what stands there is a filler. An atom over a quantifier
+// must be asked as (kind != 1 & gender > 0), which is false in rest.
+dtmc
+"""
+
+
+def text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
+    """Return the program: one guarded command for each state, and the labels "rest" and "end".
+
+    Args:
+        tree: the states and their probabilities.
+        scores: (n,) integers for each quantifier, by name; what stands in `rest` is not read.
+
+    Raises:
+        UnknownName: a quantifier whose name PRISM or this program uses for something else.
+    """
+    for name in scores:
+        if name in _TAKEN or not (name.isidentifier() and name.isascii()):
+            raise UnknownName(f"a quantifier named {name!r} cannot be a variable in PRISM")
+    columns = {"uid": np.arange(len(tree)), STEP: tree.step, "kind": tree.kind}
+    ranges = {"uid": (0, len(tree) - 1), STEP: (0, tree.bounds.length), "kind": (0, max(Kind))}
+    known = tree.kind != Kind.REST
+    for name, column in scores.items():
+        ranges[name] = int(column[known].min()), int(column[known].max())
+        columns[name] = np.where(known, column, np.clip(0, *ranges[name]))
+    lines = [
+        _HEADER.format(model=tree.model, start=tree.start, bounds=tree.bounds),
+        "module text_generation",
+        *(
+            f"  {name} : [{low}..{high}] init {columns[name][0]};"
+            for name, (low, high) in ranges.items()
+        ),
+        "",
+        *_commands(tree, columns),
+        "endmodule",
+        "",
+        f'label "rest" = kind = {Kind.REST.value};',
+        f'label "end" = kind = {Kind.END.value};',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Path) -> None:
+    """Write `text` to a file, as UTF-8."""
+    with written_whole(path) as partial:
+        partial.write_text(text(tree, scores), encoding="utf-8", newline="\n")
+
+
+def naming(atom: Atom) -> str:
+    """Return the expression for an atom that is false in `rest` if it is unknown there."""
+    return f"({atom})" if atom.over_step_only else f"(kind != {Kind.REST.value} & {atom})"
+
+
+def _commands(tree: TextTree, columns: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the command of each state; its guard is `uid` alone, the cheapest for Storm."""
+    names = list(columns)
+    branches = [
+        f"{probability!r} : " + " & ".join(f"({n}'={v})" for n, v in zip(names, row, strict=True))
+        for probability, *row in zip(
+            tree.probability.tolist(),
+            *(column.tolist() for column in columns.values()),
+            strict=True,
+        )
+    ]
+    # Siblings are adjacent, so the children of a state are one slice.
+    first, behind = (
+        np.searchsorted(tree.parent, np.arange(len(tree)), side=side).tolist()
+        for side in ("left", "right")
+    )
+    updates = [" + ".join(branches[i:j]) or "true" for i, j in zip(first, behind, strict=True)]
+    return [f"  [] uid={uid} -> {update};" for uid, update in enumerate(updates)]

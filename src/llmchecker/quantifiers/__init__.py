@@ -1,0 +1,148 @@
+"""Quantifiers: what a text is worth, as an integer that becomes a state variable of the chain.
+
+A new quantifier is one file beside this one and one line in `QUANTIFIERS`.
+"""
+
+import difflib
+import os.path
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+from numbers import Integral
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from llmchecker.errors import ConfigError, UnknownName
+from llmchecker.quantifiers.gender import Gender
+from llmchecker.quantifiers.polarity import Polarity
+from llmchecker.quantifiers.readability import Readability
+from llmchecker.quantifiers.similarity import Similarity
+from llmchecker.text_tree import Kind, TextTree
+
+REST_FILLER = 0
+
+# A quantifier becomes a variable beside these, in a PRISM module with these keywords.
+STATE_NAMES = frozenset({"step", "uid", "kind", "rest", "end"})
+PRISM_KEYWORDS = frozenset(
+    """A bool clock const ctmc C double dtmc E endinit endinvariant endmodule endobservables
+    endrewards endsystem false formula filter func F global G init invariant I int label max mdp
+    min module X nondeterministic observable observables of Pmax Pmin P pomdp popta probabilistic
+    prob pta rate rewards Rmax Rmin R S stochastic system true U W""".split()  # noqa: SIM905
+)
+
+
+class Quantifier(Protocol):
+    """A total function from a text to an integer; the same text always has the same score.
+
+    An implementation is a frozen dataclass whose fields are its settings; a setting that is a file
+    is held as a Path, so that scores are made again when the file changes. It raises ConfigError,
+    naming the setting, when it is made with a value that it cannot work with.
+    """
+
+    minimum: ClassVar[int | None]
+    """The least score, None where there is none."""
+    maximum: ClassVar[int | None]
+    """The greatest score, None where there is none."""
+
+    def __call__(self, start: str, continuation: str) -> int:
+        """Score the text `start + continuation`, of which `continuation` was generated."""
+        ...
+
+
+QUANTIFIERS: dict[str, type[Quantifier]] = {
+    "gender": Gender,
+    "polarity": Polarity,
+    "readability": Readability,
+    "similarity": Similarity,
+}
+
+
+def create(name: str, settings: Mapping[str, Any] | None = None) -> Quantifier:
+    """Make the quantifier of that name; None stands for no settings.
+
+    Raises:
+        UnknownName: no quantifier has that name.
+        ConfigError: a setting that the quantifier does not have, lacks or cannot work with, or a
+            name that cannot be a variable.
+    """
+    if name not in QUANTIFIERS:
+        raise UnknownName(
+            f"there is no quantifier {name!r}{_suggestion(name, QUANTIFIERS)}; "
+            f"known are {', '.join(sorted(QUANTIFIERS))}"
+        )
+    _check_name(name)
+    quantifier = QUANTIFIERS[name]
+    settings = {} if settings is None else settings
+    _check_keys(name, quantifier, settings)
+    try:
+        return quantifier(**settings)
+    except ConfigError as error:
+        raise type(error)(f"quantifier {name!r}: {error}") from error
+
+
+def files_of(quantifier: Quantifier) -> list[Path]:
+    """The files on which the scores of a quantifier depend: its settings that are paths."""
+    return [value for value in vars(quantifier).values() if isinstance(value, Path)]
+
+
+def score(quantifier: Quantifier, tree: TextTree) -> np.ndarray:
+    """Score every text of a tree, each distinct text once.
+
+    Where decoding rewrote the end of the start string (a tokenizer that turns "do" + "not" into
+    "don't"), what it rewrote counts as generated: start + continuation is always the text.
+
+    Returns:
+        (n,) int64; `REST_FILLER` for `rest`, which has no score and must not be read.
+
+    Raises:
+        ConfigError: a score that is not an integer or lies outside the declared range.
+    """
+    scores = np.full(len(tree), REST_FILLER, dtype=np.int64)
+    known: dict[str, int] = {}
+    for uid in np.flatnonzero(tree.kind != Kind.REST):
+        text = tree.text[uid]
+        value = known.get(text)
+        if value is None:
+            kept = len(os.path.commonprefix((tree.start, text)))  # noqa: RUF071 - of characters
+            value = quantifier(text[:kept], text[kept:])
+            _check_score(quantifier, text, value)
+            known[text] = value
+        scores[uid] = value
+    return scores
+
+
+def _check_name(name: str) -> None:
+    if not (name.isascii() and name.isidentifier()):
+        raise ConfigError(f"quantifier {name!r}: a name consists of letters, digits and _")
+    if name in STATE_NAMES | PRISM_KEYWORDS:
+        raise ConfigError(f"quantifier {name!r}: the name already means something in a chain")
+
+
+def _check_keys(name: str, quantifier: type[Quantifier], settings: Mapping[str, Any]) -> None:
+    if not isinstance(settings, Mapping):
+        raise ConfigError(f"quantifier {name!r}: its settings are {settings!r}, not a mapping")
+    known = {field.name: field for field in fields(quantifier) if field.init}
+    for key in settings:
+        if key not in known:
+            has = f"it has {', '.join(sorted(known))}" if known else "it has none"
+            raise ConfigError(
+                f"quantifier {name!r} has no setting {key!r}{_suggestion(str(key), known)}; {has}"
+            )
+    for key, field in known.items():
+        if key not in settings and field.default is MISSING and field.default_factory is MISSING:
+            raise ConfigError(f"quantifier {name!r} needs the setting {key!r}")
+
+
+def _check_score(quantifier: Quantifier, text: str, value: Any) -> None:
+    who = type(quantifier).__name__
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise ConfigError(f"{who} scored {text!r} with {value!r}, which is not an integer")
+    low, high = quantifier.minimum, quantifier.maximum
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise ConfigError(f"{who} scored {text!r} with {value}, outside its range {low} to {high}")
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f", did you mean {close[0]!r}?" if close else ""

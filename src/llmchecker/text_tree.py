@@ -1,0 +1,176 @@
+"""The tree of texts that a bounded text generation process can write, as columns.
+
+A `TextTree` of n states is a set of arrays of length n; the row number is the state's `uid`.
+States stand in breadth-first order: the root (the start string) is row 0, the children of a state
+are adjacent, ordered by falling probability, with their `rest` last.
+"""
+
+import json
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from llmchecker.errors import InvalidBound, InvalidTree
+from llmchecker.files import written_whole
+
+PROBABILITY_TOLERANCE = 1e-9
+NO_TOKEN = -1
+
+
+class Kind(IntEnum):
+    """What a state is; a `REST` or `END` state is terminal, a `TEXT` state at step L too."""
+
+    TEXT = 0
+    REST = 1
+    END = 2
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What bounds a text generation process: alpha, k and the horizon L, `length`, in tokens.
+
+    Definition III.4 of Gross et al. (2025).
+
+    Raises:
+        InvalidBound: alpha outside [0, 1], k or length below 1 or not whole.
+    """
+
+    alpha: float
+    k: int
+    length: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 1:
+            raise InvalidBound(f"alpha is {self.alpha!r}; it must be a number from 0 to 1")
+        for name, value in (("k", self.k), ("L", self.length)):
+            if value != int(value) or value < 1:
+                raise InvalidBound(f"{name} is {value!r}; it must be a whole number of at least 1")
+
+    def __str__(self) -> str:
+        return f"alpha={self.alpha}, k={self.k}, L={self.length}"
+
+
+@dataclass(frozen=True)
+class TextTree:
+    """All states of one bounded text generation process.
+
+    Args:
+        model: the name of the language model.
+        bounds: the bounds under which the tree was grown.
+        parent: (n,) int64, row of the parent; -1 for the root.
+        step: (n,) int64, tokens generated so far.
+        token: (n,) int64, the last token; `NO_TOKEN` for the root and for `rest`.
+        probability: (n,) float64, of this state given its parent; 1 for the root.
+        kind: (n,) int8, a `Kind` each.
+        text: (n,) objects, the start string and what was generated, decoded as a whole; None for
+            `rest`, which stands for many texts.
+
+    Raises:
+        InvalidTree: columns of unequal length or that break the order described above, children
+            whose probabilities do not sum to 1, a parent that is not a text.
+    """
+
+    model: str
+    bounds: Bounds
+    parent: np.ndarray
+    step: np.ndarray
+    token: np.ndarray
+    probability: np.ndarray
+    kind: np.ndarray
+    text: np.ndarray
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @property
+    def start(self) -> str:
+        """The start string, as the model's tokenizer reads it back."""
+        return self.text[0]
+
+    @cached_property
+    def internal(self) -> np.ndarray:
+        """(n,) bool: the states that have children."""
+        internal = np.zeros(len(self), dtype=bool)
+        internal[self.parent[1:]] = True
+        return internal
+
+    @property
+    def transitions(self) -> int:
+        """Transitions of the chain: the edges of the tree and a self-loop on each terminal."""
+        return 2 * len(self) - 1 - int(self.internal.sum())
+
+    def write(self, path: str | Path) -> None:
+        """Write a parquet file: uid, parent, step, token, probability, kind and text."""
+        columns = {
+            "uid": pa.array(np.arange(len(self)), pa.int64()),
+            "parent": pa.array(self.parent, pa.int64()),
+            "step": pa.array(self.step, pa.int32()),
+            "token": pa.array(self.token, pa.int32()),
+            "probability": pa.array(self.probability, pa.float64()),
+            "kind": pa.DictionaryArray.from_arrays(
+                pa.array(self.kind, pa.int8()), [kind.name.lower() for kind in Kind]
+            ),
+            "text": pa.array(self.text, pa.large_string()),
+        }
+        about = {
+            "model": self.model,
+            "alpha": self.bounds.alpha,
+            "k": self.bounds.k,
+            "L": self.bounds.length,
+        }
+        table = pa.table(columns).replace_schema_metadata({"llmchecker": json.dumps(about)})
+        with written_whole(path) as partial:
+            pq.write_table(table, partial, compression="zstd")
+
+    @classmethod
+    def read(cls, path: str | Path) -> "TextTree":
+        """Read what `write` wrote.
+
+        Raises:
+            InvalidTree: the file is not a text tree.
+        """
+        try:
+            table = pq.read_table(path)
+            about = json.loads(table.schema.metadata[b"llmchecker"])
+            kinds = table["kind"].combine_chunks().dictionary_decode().to_pandas()
+            return cls(
+                model=about["model"],
+                bounds=Bounds(about["alpha"], about["k"], about["L"]),
+                parent=table["parent"].to_numpy(),
+                step=table["step"].to_numpy().astype(np.int64),
+                token=table["token"].to_numpy().astype(np.int64),
+                probability=table["probability"].to_numpy(),
+                kind=kinds.map({kind.name.lower(): kind.value for kind in Kind}).to_numpy(np.int8),
+                text=table["text"].to_numpy(),
+            )
+        except (pa.ArrowInvalid, KeyError, TypeError) as error:
+            raise InvalidTree(f"{path} is not a text tree: {error}") from error
+
+
+def _check(tree: TextTree) -> None:
+    n = len(tree.parent)
+    columns = (tree.step, tree.token, tree.probability, tree.kind, tree.text)
+    if n == 0 or any(len(column) != n for column in columns):
+        raise InvalidTree("the columns of a tree must have one equal length of at least 1")
+    parent = tree.parent[1:]
+    if tree.parent[0] != -1 or np.any(parent < 0) or np.any(parent >= np.arange(1, n)):
+        raise InvalidTree("row 0 is the root, and every other state must follow its parent")
+    if np.any(np.diff(parent) < 0) or np.any(tree.step[1:] != tree.step[parent] + 1):
+        raise InvalidTree("states must stand in breadth-first order, each a step after its parent")
+    if np.any(tree.kind[parent] != Kind.TEXT):
+        raise InvalidTree("only a text can have children; rest and end are terminal")
+    sums = np.bincount(parent, weights=tree.probability[1:], minlength=n)
+    wrong = tree.internal & (np.abs(sums - 1) > PROBABILITY_TOLERANCE)
+    if np.any(wrong):
+        uid = int(np.flatnonzero(wrong)[0])
+        raise InvalidTree(f"the children of state {uid} have probability {sums[uid]!r}, not 1")
+    if np.any(tree.probability < 0):
+        raise InvalidTree("a probability is negative")

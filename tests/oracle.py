@@ -1,0 +1,114 @@
+"""Probabilistic temporal logic by plain enumeration of paths, in exact fractions.
+
+It shares no code with the package. A formula is a nested tuple: ("true",), ("false",),
+("label", name), ("atom", name, comparison, number), ("!", f), ("&", f, g), ("|", f, g),
+("=>", f, g), ("X", f), ("F", n, f), ("G", n, f), ("U", n, f, g), ("W", f, g), ("R", f, g) with a
+bound n or None, and ("P", comparison, fraction, f).
+"""
+
+from fractions import Fraction
+
+
+class Tree:
+    """A tree by its columns; a path runs from a state to a leaf and repeats the leaf for ever."""
+
+    def __init__(self, parent, probability, kind, variables):
+        self.kind = list(kind)
+        self.variables = {name: list(column) for name, column in variables.items()}
+        self.probability = [Fraction(float(p)) for p in probability]
+        self.children = [[] for _ in self.kind]
+        for state, before in enumerate(parent):
+            if before >= 0:
+                self.children[before].append(state)
+
+    def paths(self, state):
+        """Yield (path, probability) for all paths from the state."""
+        if not self.children[state]:
+            yield (state,), Fraction(1)
+        for child in self.children[state]:
+            for path, probability in self.paths(child):
+                yield (state, *path), self.probability[child] * probability
+
+    def probability_of(self, formula, state=0):
+        """Return the probability of the paths from the state that satisfy the formula."""
+        return sum((p for path, p in self.paths(state) if self.holds(formula, path)), Fraction(0))
+
+    def holds(self, formula, path):
+        """Decide whether the path satisfies the formula."""
+        state, later = path[0], path[1:] or path
+        match formula:
+            case ("true",):
+                return True
+            case ("false",):
+                return False
+            case ("label", name):
+                return self.kind[state] == {"rest": 1, "end": 2}[name]
+            case ("atom", name, comparison, number):
+                if self.kind[state] == 1 and name != "step":
+                    return False
+                return _compare(self.variables[name][state], comparison, number)
+            case ("P", comparison, bound, inner):
+                return _compare(self.probability_of(inner, state), comparison, bound)
+            case ("!", f):
+                return not self.holds(f, path)
+            case ("&", f, g):
+                return self.holds(f, path) and self.holds(g, path)
+            case ("|", f, g):
+                return self.holds(f, path) or self.holds(g, path)
+            case ("=>", f, g):
+                return self.holds(g, path) or not self.holds(f, path)
+            case ("X", f):
+                return self.holds(f, later)
+        # Past the leaf nothing changes, so its first visit speaks for all later ones.
+        suffixes = [path[i:] for i in range(len(path))]
+        match formula:
+            case ("F", n, f):
+                return any(self.holds(f, p) for p in suffixes[: None if n is None else n + 1])
+            case ("G", n, f):
+                return all(self.holds(f, p) for p in suffixes[: None if n is None else n + 1])
+            case ("U", n, f, g):
+                return any(
+                    self.holds(g, p) and all(self.holds(f, q) for q in suffixes[:i])
+                    for i, p in enumerate(suffixes[: None if n is None else n + 1])
+                )
+            case ("W", f, g):
+                return self.holds(("U", None, f, g), path) or self.holds(("G", None, f), path)
+            case ("R", f, g):
+                return self.holds(("W", g, ("&", f, g)), path)
+        raise ValueError(formula)
+
+
+def written(formula):
+    """Return a formula in PRISM's syntax, with parentheses around every operand."""
+    match formula:
+        case ("true",) | ("false",):
+            return formula[0]
+        case ("label", name):
+            return f'"{name}"'
+        case ("atom", name, comparison, number):
+            return f"{name} {comparison} {number}"
+        case ("P", comparison, bound, inner):
+            return f"P{comparison}{float(bound)} [ {written(inner)} ]"
+        case ("!" | "X", f):
+            return f"{formula[0]} ({written(f)})"
+        case ("F" | "G", n, f):
+            return f"{formula[0]}{_bound(n)} ({written(f)})"
+        case ("U", n, f, g):
+            return f"({written(f)}) U{_bound(n)} ({written(g)})"
+        case (name, f, g):
+            return f"({written(f)}) {name} ({written(g)})"
+
+
+def _bound(n):
+    return "" if n is None else f"<={n}"
+
+
+def _compare(left, comparison, right):
+    return {
+        "=": left == right,
+        "!=": left != right,
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+    }[comparison]

@@ -1,0 +1,174 @@
+"""Small random models of real architectures, saved as a hub would deliver them."""
+
+import json
+from pathlib import Path
+
+import torch
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+CORPUS = [
+    "The player won because he trained and she cheered.",
+    "Once upon a time there was a reader, a writer and a very small machine.",
+    "The exam went well; the results were good, bad and in between.",
+]
+CAUSAL = ("llama", "gemma3", "mistral", "gpt2")
+ARCHITECTURES = (*CAUSAL, "bert")
+
+_SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 128,
+}
+
+
+def save(architecture: str, directory: Path, seed: int = 0) -> Path:
+    """Save a randomly initialised model and its tokenizer to a directory."""
+    torch.manual_seed(seed)
+    tokenizer = _TOKENIZERS[architecture]()
+    network = _network(architecture, tokenizer)
+    # the default initialisation makes all next tokens about equally likely
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(6 if parameter.dim() > 1 else 1)
+    network.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+def _network(architecture: str, tokenizer: PreTrainedTokenizerFast) -> torch.nn.Module:
+    ids = {
+        "vocab_size": len(tokenizer),
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    match architecture:
+        case "llama":
+            return LlamaForCausalLM(LlamaConfig(**_SIZES, **ids, num_key_value_heads=2))
+        case "mistral":
+            return MistralForCausalLM(
+                MistralConfig(**_SIZES, **ids, num_key_value_heads=2, sliding_window=4)
+            )
+        case "gemma3":
+            return Gemma3ForCausalLM(
+                Gemma3TextConfig(
+                    **_SIZES,
+                    **ids,
+                    num_key_value_heads=1,
+                    head_dim=8,
+                    sliding_window=4,
+                    layer_types=["sliding_attention", "full_attention"],
+                )
+            )
+        case "gpt2":
+            return GPT2LMHeadModel(GPT2Config(**ids, n_embd=32, n_layer=2, n_head=4))
+        case "bert":
+            return BertForMaskedLM(BertConfig(**_SIZES, **ids))
+    raise ValueError(architecture)
+
+
+def _metaspace() -> PreTrainedTokenizerFast:
+    """As Llama, Gemma and Mistral: BPE over a marked space, unknown characters as bytes."""
+    tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = trainers.BpeTrainer(
+        vocab_size=380, special_tokens=["<unk>", "<s>", "</s>", "<pad>", *bytes_]
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    # the trainer marks the bytes as special tokens, which decoding leaves out
+    written = json.loads(tokenizer.to_str())
+    written["added_tokens"] = [t for t in written["added_tokens"] if t["content"] not in bytes_]
+    tokenizer = Tokenizer.from_str(json.dumps(written))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        pad_token="<pad>",
+    )
+
+
+def _byte_level() -> PreTrainedTokenizerFast:
+    """As GPT-2: BPE over bytes, no token before the text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=330,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token="<|endoftext|>",
+        eos_token="<|endoftext|>",
+        pad_token="<|endoftext|>",
+    )
+
+
+def _word_piece() -> PreTrainedTokenizerFast:
+    """As BERT: lower-cased word pieces between [CLS] and [SEP]."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(cleanup=False)
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=160, special_tokens=special)
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        pad_token="[PAD]",
+    )
+
+
+_TOKENIZERS = {
+    "llama": _metaspace,
+    "gemma3": _metaspace,
+    "mistral": _metaspace,
+    "gpt2": _byte_level,
+    "bert": _word_piece,
+}

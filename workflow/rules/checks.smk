@@ -1,0 +1,38 @@
+rule check:
+    input:
+        tree=f"results/trees/{TREE}.parquet",
+        growth=f"results/trees/{TREE}.json",
+        scores=get_check_scores,
+        scored=get_check_scored,
+        code=code("properties.py", "markov_chain.py", "storm.py"),
+    output:
+        f"results/checks/{TREE}/{{query}}.json",
+    log:
+        f"results/logs/checks/{TREE}/{{query}}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        query=lambda wildcards: get_query(wildcards).text,
+    message:
+        "Checking {wildcards.query} on {input.tree}"
+    script:
+        "../scripts/check.py"
+
+
+rule crosscheck:
+    input:
+        verdict=f"results/checks/{TREE}/{{query}}.json",
+        prism=get_prism,
+        code=code("properties.py", "prism.py", "storm.py"),
+    output:
+        f"results/crosschecks/{TREE}/{{query}}.json",
+    log:
+        f"results/logs/crosschecks/{TREE}/{{query}}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        maximum_states=5000,
+    message:
+        "Comparing {input.verdict} with {input.prism}"
+    script:
+        "../scripts/crosscheck.py"

@@ -1,0 +1,46 @@
+rule figure3:
+    input:
+        table="results/tables/figure3.csv",
+        code=code("figures.py"),
+    output:
+        pdf="results/figures/figure3.pdf",
+        png="results/figures/figure3.png",
+        svg=report(
+            "results/figures/figure3.svg",
+            caption="../report/figure3.rst",
+            category="Figures",
+            labels={"figure": "Figure 3"},
+        ),
+    log:
+        "results/logs/figures/figure3.log",
+    conda:
+        "../../environment.yml"
+    message:
+        "Figure 3: mass of the most probable tokens"
+    script:
+        "../scripts/figure3.py"
+
+
+rule figure4:
+    input:
+        table="results/tables/figure4.csv",
+        code=code("figures.py"),
+    output:
+        pdf="results/figures/figure4.pdf",
+        png="results/figures/figure4.png",
+        svg=report(
+            "results/figures/figure4.svg",
+            caption="../report/figure4.rst",
+            category="Figures",
+            labels={"figure": "Figure 4"},
+        ),
+    log:
+        "results/logs/figures/figure4.log",
+    conda:
+        "../../environment.yml"
+    params:
+        query=CONFIG.figure4[0].query.text if CONFIG.figure4 else "",
+    message:
+        "Figure 4: one query for several nouns"
+    script:
+        "../scripts/figure4.py"

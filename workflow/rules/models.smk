@@ -1,0 +1,13 @@
+rule fetch_model:
+    output:
+        directory("resources/models/{model}"),
+    log:
+        "results/logs/fetch_model/{model}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        source=lambda wildcards: get_model(wildcards).source,
+    message:
+        "Fetching the model {wildcards.model}"
+    script:
+        "../scripts/fetch_model.py"

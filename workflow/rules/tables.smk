@@ -1,0 +1,83 @@
+rule table1:
+    output:
+        csv=report(
+            "results/tables/table1.csv",
+            caption="../report/table1.rst",
+            category="Tables",
+            labels={"table": "Table I", "format": "csv"},
+        ),
+        md="results/tables/table1.md",
+        tex="results/tables/table1.tex",
+    log:
+        "results/logs/tables/table1.log",
+    conda:
+        "../../environment.yml"
+    params:
+        start_strings=CONFIG.start_strings,
+    message:
+        "Table I: the start strings"
+    script:
+        "../scripts/table1.py"
+
+
+rule table2:
+    input:
+        verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
+        code=code("tables.py"),
+    output:
+        csv=report(
+            "results/tables/table2.csv",
+            caption="../report/table2.rst",
+            category="Tables",
+            labels={"table": "Table II", "format": "csv"},
+        ),
+        md="results/tables/table2.md",
+        tex="results/tables/table2.tex",
+    log:
+        "results/logs/tables/table2.log",
+    conda:
+        "../../environment.yml"
+    params:
+        rows=CONFIG.table2,
+        labels={name: model.label for name, model in CONFIG.models.items()},
+    message:
+        "Table II: every experiment"
+    script:
+        "../scripts/table2.py"
+
+
+rule table_of_figure3:
+    input:
+        masses=expand("results/topk/{model}.parquet", model=CONFIG.models),
+        code=code("tables.py"),
+    output:
+        "results/tables/figure3.csv",
+    log:
+        "results/logs/tables/figure3.log",
+    conda:
+        "../../environment.yml"
+    params:
+        labels=[model.label for model in CONFIG.models.values()],
+    message:
+        "The numbers of Figure 3"
+    script:
+        "../scripts/table_of_figure3.py"
+
+
+rule table_of_figure4:
+    input:
+        verdicts=[f"results/checks/{check}.json" for check in CONFIG.figure4],
+        code=code("tables.py"),
+    output:
+        "results/tables/figure4.csv",
+    log:
+        "results/logs/tables/figure4.log",
+    conda:
+        "../../environment.yml"
+    params:
+        checks=CONFIG.figure4,
+        labels={name: model.label for name, model in CONFIG.models.items()},
+    message:
+        "The numbers of Figure 4"
+    script:
+        "../scripts/table_of_figure4.py"

@@ -1,0 +1,5 @@
+from llmchecker.logs import job_log
+from llmchecker.sources import fetch_model
+
+with job_log(snakemake.log[0]):
+    fetch_model(snakemake.params.source, snakemake.output[0])

@@ -1,0 +1,8 @@
+from llmchecker import tables
+from llmchecker.logs import job_log
+from llmchecker.storm import Verdict
+
+with job_log(snakemake.log[0]):
+    verdicts = map(Verdict.read, snakemake.input.verdicts)
+    table = tables.figure4(snakemake.params.checks, verdicts, snakemake.params.labels)
+    tables.write_csv(table, snakemake.output[0])
