@@ -8,6 +8,8 @@ bound n or None, and ("P", comparison, fraction, f).
 
 from fractions import Fraction
 
+from hypothesis import strategies as st
+
 
 class Tree:
     """A tree by its columns; a path runs from a state to a leaf and repeats the leaf for ever."""
@@ -112,3 +114,39 @@ def _compare(left, comparison, right):
         ">": left > right,
         ">=": left >= right,
     }[comparison]
+
+
+def formulas(names, *, most=2, nested=True):
+    """Generate path formulas over step and the named quantifiers, with bounds and `nested` P.
+
+    No threshold but 0 and 1 is a sum of 64ths' powers, so that float64 rounding flips none.
+    """
+    bounds = st.none() | st.integers(0, 4)
+    thresholds = st.integers(1, 7).map(lambda n: Fraction(n * 13, 100)) | st.sampled_from(
+        [Fraction(0), Fraction(1)]
+    )
+    atoms = st.tuples(
+        st.just("atom"),
+        st.sampled_from(["step", *names]),
+        st.sampled_from(["=", "!=", "<", "<=", ">", ">="]),
+        st.integers(-most, most + 1),
+    )
+    leaves = st.one_of(
+        atoms,
+        atoms,
+        st.sampled_from([("true",), ("false",), ("label", "rest"), ("label", "end")]),
+    )
+
+    def larger(inner):
+        probability = st.tuples(
+            st.just("P"), st.sampled_from([">=", ">", "<=", "<"]), thresholds, inner
+        )
+        return st.one_of(
+            *([probability] if nested else []),
+            st.tuples(st.sampled_from(["!", "X"]), inner),
+            st.tuples(st.sampled_from(["F", "G"]), bounds, inner),
+            st.tuples(st.sampled_from(["&", "|", "=>", "W", "R"]), inner, inner),
+            st.tuples(st.just("U"), bounds, inner, inner),
+        )
+
+    return st.recursive(leaves, larger, max_leaves=4)

@@ -10,7 +10,7 @@ COLUMNS = {"step": np.array([0, 1, 2]), "gender": np.array([-3, 0, 4])}
 
 
 def parenthesised(query: str) -> str:
-    return parse(query).formula(lambda atom: f"({atom})")
+    return parse(query).formula(lambda p: f"({p})" if isinstance(p, Atom) else str(p))
 
 
 def first_atom(atom: str) -> Atom:
@@ -181,10 +181,18 @@ def test_a_bad_query_over_several_lines_points_into_its_line():
     assert str(caught.value).endswith("\n    ]\n    ^")
 
 
-def test_a_query_nested_beyond_reading_is_invalid():
-    """Thousands of nested operators are a bad query, not a crash."""
-    with pytest.raises(InvalidQuery, match="nests too deeply"):
-        parse("P=? [ " + "!" * 20_000 + "a = 1 ]")
+@pytest.mark.parametrize(
+    "path", ["!" * 20_000 + "a = 1", " | ".join(["a = 1"] * 200), "a = " + "-" * 200 + "b"]
+)
+def test_a_query_nested_beyond_reading_is_invalid(path):
+    """Hundreds of nested operators are a bad query, not a crash."""
+    with pytest.raises(InvalidQuery, match="nests more than 100 levels deep"):
+        parse(f"P=? [ {path} ]")
+
+
+def test_a_query_nested_ninety_deep_is_read():
+    """Nesting below the limit is read and written without reaching Python's recursion limit."""
+    assert parenthesised("P=? [ " + "!" * 90 + "a = 1 ]").count("!") == 90
 
 
 def test_an_unknown_quantifier_is_named_with_what_is_known():

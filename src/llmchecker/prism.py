@@ -12,7 +12,7 @@ import numpy as np
 
 from llmchecker.errors import UnknownName
 from llmchecker.files import written_whole
-from llmchecker.properties import STEP, Atom
+from llmchecker.properties import STEP, Atom, Literal
 from llmchecker.text_tree import Kind, TextTree
 
 _RESERVED = """
@@ -77,9 +77,13 @@ def write(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Path) ->
         partial.write_text(text(tree, scores), encoding="utf-8", newline="\n")
 
 
-def naming(atom: Atom) -> str:
+def naming(proposition: Atom | Literal) -> str:
     """Return the expression for an atom that is false in `rest` if it is unknown there."""
-    return f"({atom})" if atom.over_step_only else f"(kind != {Kind.REST.value} & {atom})"
+    if isinstance(proposition, Literal):
+        return str(proposition)
+    if proposition.over_step_only:
+        return f"({proposition})"
+    return f"(kind != {Kind.REST.value} & {proposition})"
 
 
 def _commands(tree: TextTree, columns: Mapping[str, np.ndarray]) -> list[str]:

@@ -21,6 +21,7 @@ from llmchecker.errors import InvalidQuery
 STEP = "step"
 LABELS = ("rest", "end")
 MAX_NUMBER = 2**31 - 1
+MAX_DEPTH = 100  # the recursions over a formula stay far from Python's limit
 
 _GRAMMAR = r"""
     start: P COMPARISON QUESTION "[" path "]" -> valued
@@ -177,6 +178,9 @@ class Literal:
 
     value: bool
 
+    def __str__(self) -> str:
+        return "true" if self.value else "false"
+
 
 @dataclass(frozen=True)
 class Label:
@@ -235,6 +239,11 @@ class Query:
         return tuple(dict.fromkeys(f for f in subformulas(self.root) if isinstance(f, Atom)))
 
     @cached_property
+    def literals(self) -> tuple[Literal, ...]:
+        """The distinct ones of `true` and `false`, in the order in which they are written."""
+        return tuple(dict.fromkeys(f for f in subformulas(self.root) if isinstance(f, Literal)))
+
+    @cached_property
     def variables(self) -> frozenset[str]:
         """`step` and the quantifiers that the query names."""
         return frozenset(name for atom in self.atoms for name in atom.variables)
@@ -266,16 +275,17 @@ class Query:
         names = [STEP, *sorted(known)]
         for name in sorted(self.variables.difference(names)):
             near = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean {near[0]}?" if near else "."
             place = re.search(rf"\b{name}\b", self.text).start()
             problem = f"{name} is neither step nor a known quantifier{hint}"
             raise _invalid(self.text, place, f"{problem} Known are: {', '.join(names)}")
 
-    def formula(self, naming: Callable[[Atom], str]) -> str:
+    def formula(self, naming: Callable[[Atom | Literal], str]) -> str:
         """Return the query as Storm reads it, fully parenthesised.
 
         Args:
-            naming: what stands for an atom: a quoted label or an expression in parentheses.
+            naming: what stands for an atom or literal: a word, a quoted label or an expression in
+                parentheses.
         """
         return _storm(self.root, naming)
 
@@ -299,7 +309,10 @@ def parse(text: str) -> Query:
             was expected, and points at it.
     """
     try:
-        return Query(text, _Builder(text).transform(_parser().parse(text)))
+        tree = _parser().parse(text)
+        if _depth(tree) > MAX_DEPTH:
+            raise InvalidQuery(f"{text[:40]}… nests more than {MAX_DEPTH} levels deep")
+        return Query(text, _Builder(text).transform(tree))
     except lark.UnexpectedCharacters as error:
         found = f"`{text[error.pos_in_stream]}`"
         raise _invalid(text, error.pos_in_stream, f"found {found}, which no query has") from error
@@ -314,13 +327,19 @@ def parse(text: str) -> Query:
         if isinstance(error.orig_exc, InvalidQuery):
             raise error.orig_exc from None
         raise InvalidQuery(f"{text!r} cannot be read as a query: {error.orig_exc}") from error
-    except RecursionError as error:
-        raise InvalidQuery(f"the query {text[:40]}… nests too deeply to be read") from error
 
 
 @cache
 def _parser() -> lark.Lark:
     return lark.Lark(_GRAMMAR, parser="lalr", lexer="basic", maybe_placeholders=True)
+
+
+def _depth(tree: lark.Tree) -> int:
+    level, depth = [tree], 0
+    while level:
+        level = [c for t in level for c in t.children if isinstance(c, lark.Tree)]
+        depth += 1
+    return depth
 
 
 class _Builder(lark.Transformer):
@@ -455,15 +474,13 @@ def _is_expression(formula: Formula) -> bool:
     return all(isinstance(f, Atom | Literal | Connective) for f in subformulas(formula))
 
 
-def _storm(formula: Formula, naming: Callable[[Atom], str]) -> str:
+def _storm(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
     """Return a formula as Storm reads it; G<=n, W and R, which it lacks, by their duals."""
     match formula:
-        case Literal(value):
-            return "true" if value else "false"
+        case Atom() | Literal():
+            return naming(formula)
         case Label(name):
             return f'"{name}"'
-        case Atom():
-            return naming(formula)
         case Probability(comparison, threshold, path):
             bound = "?" if threshold is None else f"{threshold:f}"
             return f"P{comparison}{bound} [ {_storm(path, naming)} ]"
@@ -484,6 +501,6 @@ def _storm(formula: Formula, naming: Callable[[Atom], str]) -> str:
             return f"{left} {name}{bound} {right}"
 
 
-def _enclosed(formula: Formula, naming: Callable[[Atom], str]) -> str:
+def _enclosed(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
     words = _storm(formula, naming)
     return words if isinstance(formula, Atom | Literal | Label) else f"({words})"

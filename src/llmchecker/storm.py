@@ -63,7 +63,8 @@ class Verdict:
     def write(self, path: str | Path) -> None:
         """Write a JSON object with these fields."""
         with written_whole(path) as partial:
-            partial.write_text(json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n")
+            text = json.dumps(asdict(self), indent=2, ensure_ascii=False)
+            partial.write_text(text + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, path: str | Path) -> "Verdict":
@@ -98,11 +99,12 @@ def check(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -> Verd
     full = chain.explored(np.zeros(len(chain), dtype=bool))
     explored = chain.explored(chain.satisfying(query.decided))
     began = time.perf_counter()
-    labels = {atom: f"a{i}" for i, atom in enumerate(query.atoms)}
-    formula = query.formula(lambda atom: f'"{labels[atom]}"')
+    # Literals too: in a matrix, which has no variables, Storm takes `!true` for an unknown label.
+    labels = {p: f"a{i}" for i, p in enumerate((*query.atoms, *query.literals))}
+    formula = query.formula(lambda proposition: f'"{labels[proposition]}"')
     with _reported(query, InvalidQuery, "does not read"):
         (question,) = stormpy.parse_properties(formula)
-    marks = {name: chain.satisfying(atom) for atom, name in labels.items()}
+    marks = {name: chain.satisfying(proposition) for proposition, name in labels.items()}
     with _reported(query, CheckFailed, "cannot answer"):
         model = _dtmc(chain, marks | {"rest": chain.rest, "end": chain.end})
         value = _value(model, question, query)

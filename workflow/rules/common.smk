@@ -1,15 +1,23 @@
 """What the rules share: the checked configuration and the functions that name inputs."""
 
+import os
 import re
+import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+BASE = Path(workflow.basedir)
+
+# rules and their scripts use the package of this checkout, installed or not
+sys.path.insert(0, str(BASE / "src"))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(BASE / "src"), os.environ.get("PYTHONPATH")])
+)
+
 from llmchecker.config import Config, quantifiers_in, read_yaml
 from llmchecker.errors import LLMCheckerError
 from llmchecker.quantifiers import files_of
-
-BASE = Path(workflow.basedir)
 
 try:
     CONFIG = Config.parse(config, read_yaml(BASE / "workflow/schemas/config.schema.yaml"))

@@ -1,0 +1,28 @@
+# Two commands do everything: `make results` and `make test`.
+
+PYTHON ?= python3.11
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: results test lint clean
+
+results: $(INSTALLED)
+	$(BIN)/snakemake --cores all
+
+test: $(INSTALLED)
+	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
+	$(BIN)/pytest
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+
+clean:
+	rm -rf results/* resources/models resources/datasets .snakemake
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[test]"
+	touch $@

@@ -1,0 +1,36 @@
+"""Fixtures that several tests share."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from random_models import ARCHITECTURES, save
+
+ROOT = Path(__file__).parent.parent
+SMOLLM2 = ROOT / "resources/models/smollm2-135m"
+
+# the machines that run these tests vary in speed; only what a test asserts may fail it
+settings.register_profile("llmchecker", deadline=None, derandomize=True)
+settings.load_profile("llmchecker")
+
+
+@pytest.fixture(scope="session")
+def random_model(tmp_path_factory):
+    """Directories of small random models by architecture, each made once."""
+    made = {}
+
+    def directory(architecture: str) -> Path:
+        assert architecture in ARCHITECTURES
+        if architecture not in made:
+            made[architecture] = save(architecture, tmp_path_factory.mktemp(architecture))
+        return made[architecture]
+
+    return directory
+
+
+@pytest.fixture(scope="session")
+def smollm2():
+    """The directory of the real SmolLM2-135M, which `make test` fetches beforehand."""
+    if not SMOLLM2.is_dir():
+        pytest.skip(f"{SMOLLM2} is absent; `snakemake --cores all {SMOLLM2}` fetches it")
+    return SMOLLM2

@@ -1,0 +1,238 @@
+"""TOP(alpha, k) and the growth of a tree, against the paper's definitions written literally."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import reference
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from random_models import CAUSAL
+
+from llmchecker.errors import InvalidBound
+from llmchecker.expansion import grow, top_alpha_k
+from llmchecker.language_models import TableModel, load
+from llmchecker.text_tree import Bounds, Kind, TextTree
+
+
+def selected(probabilities, alpha, k) -> list[int]:
+    """The tokens that TOP(alpha, k) selects in one distribution."""
+    selection = top_alpha_k(torch.tensor([probabilities], dtype=torch.float64), alpha, k)
+    return selection.tokens[0, : selection.counts[0]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("alpha", "k", "tokens"),
+    [
+        (0.0, 4, [1]),
+        (0.5, 4, [1]),
+        (0.51, 4, [1, 0]),
+        (0.75, 4, [1, 0]),
+        (0.76, 4, [1, 0, 2]),
+        (1.0, 4, [1, 0, 2, 3]),
+        (1.0, 9, [1, 0, 2, 3]),
+        (1.0, 2, [1, 0]),
+        (0.9, 1, [1]),
+    ],
+)
+def test_smallest_prefix_that_holds_alpha(alpha, k, tokens):
+    """Of (1/4, 1/2, 1/8, 1/8) the fewest most probable tokens with at least alpha, at most k."""
+    assert selected([0.25, 0.5, 0.125, 0.125], alpha, k) == tokens
+
+
+@pytest.mark.parametrize("k", range(1, 9))
+def test_ties_go_to_the_smaller_token(k):
+    """Among equally probable tokens the smaller ids are selected, in rising order."""
+    assert selected([0.125] * 8, 1.0, k) == list(range(k))
+
+
+def test_ties_at_the_last_place():
+    """Of three tokens that tie for the second place, the one with the smallest id gets it."""
+    assert selected([0.2, 0.1, 0.3, 0.2, 0.2], 1.0, 2) == [2, 0]
+
+
+def test_rest_is_what_is_left_not_renormalised():
+    """Two selected of (1/2, 1/4, 1/8, 1/8) leave a rest of 1/4, and keep 1/2 and 1/4."""
+    selection = top_alpha_k(torch.tensor([[0.5, 0.25, 0.125, 0.125]], dtype=torch.float64), 0.7, 9)
+    assert selection.rest.tolist() == [0.25]
+    assert selection.probabilities[0, :2].tolist() == [0.5, 0.25]
+
+
+def test_tiny_rest_keeps_its_digits():
+    """A rest of 2**-70 is neither 0 nor lost in rounding, and alpha = 1 selects k tokens still."""
+    row = torch.tensor([[1.0, 2.0**-60, 2.0**-70]], dtype=torch.float64)
+    selection = top_alpha_k(row, 1.0, 2)
+    assert selection.counts.tolist() == [2]
+    assert selection.rest.tolist() == [2.0**-70]
+
+
+def test_impossible_tokens_are_never_selected():
+    """A token of probability 0 is not selected even when alpha = 1 and k would allow it."""
+    assert selected([0.5, 0.0, 0.5], 1.0, 3) == [0, 2]
+
+
+@pytest.mark.parametrize(("alpha", "k"), [(-0.1, 1), (1.1, 1), (float("nan"), 1), (0.5, 0)])
+def test_selection_bounds_are_checked(alpha, k):
+    """alpha outside [0, 1] and k below 1 are refused."""
+    with pytest.raises(InvalidBound):
+        selected([1.0], alpha, k)
+
+
+@given(
+    weights=st.lists(st.lists(st.integers(0, 5), min_size=6, max_size=6).filter(any), min_size=1),
+    alpha=st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0]),
+    k=st.integers(1, 8),
+)
+def test_selection_agrees_with_the_definition(weights, alpha, k):
+    """On rows with many ties the batch selects what Definition III.4 selects token by token."""
+    rows = torch.tensor(weights, dtype=torch.float64) / torch.tensor(weights).sum(1, keepdim=True)
+    selection = top_alpha_k(rows, alpha, k)
+    for number, row in enumerate(rows.tolist()):
+        expected = [t for t in reference.select(row, alpha, k) if row[t] > 0]
+        if alpha == 1:
+            order = sorted(range(len(row)), key=lambda t: (-row[t], t))
+            expected = [t for t in order if row[t] > 0][:k]
+        count = selection.counts[number]
+        assert selection.tokens[number, :count].tolist() == expected
+        assert selection.rest[number] == pytest.approx(1 - sum(row[t] for t in expected), abs=1e-15)
+
+
+def drifting(tokens: tuple[int, ...]) -> list[Fraction]:
+    """A distribution over four tokens that depends on the text; token 3 ends it."""
+    shift = sum(tokens) % 3
+    weights = [8, 4, 3, 1]
+    weights = weights[shift:3] + weights[:shift] + weights[3:]
+    return [Fraction(weight, 16) for weight in weights]
+
+
+def table_model() -> TableModel:
+    return TableModel(["a", "b", "c", "."], drifting, frozenset({3}), name="drifting")
+
+
+def test_tree_small_enough_to_draw():
+    """alpha = 3/4, k = 2, L = 1 after "a": two texts and a rest, with exact probabilities."""
+    tree = grow(table_model(), "a", Bounds(0.75, 2, 1))
+    assert tree.parent.tolist() == [-1, 0, 0, 0]
+    assert tree.token.tolist() == [-1, 0, 1, -1]
+    assert tree.probability.tolist() == [1, 8 / 16, 4 / 16, 4 / 16]
+    assert tree.kind.tolist() == [Kind.TEXT, Kind.TEXT, Kind.TEXT, Kind.REST]
+    assert tree.text.tolist() == ["a", "aa", "ab", None]
+
+
+def test_end_of_sequence_ends_a_text():
+    """A text that ended has no children, and decodes to the text without the end token."""
+    tree = grow(table_model(), "a", Bounds(1.0, 4, 3))
+    ends = np.flatnonzero(tree.kind == Kind.END)
+    assert len(ends) == 1 + 3 + 9
+    assert not tree.internal[ends].any()
+    assert all(tree.text[uid] == tree.text[tree.parent[uid]] for uid in ends)
+
+
+def test_end_of_sequence_as_an_ordinary_token():
+    """With `ordinary` the end token is a token like any other: the full 4-ary tree of depth 3."""
+    tree = grow(table_model(), "a", Bounds(1.0, 4, 3), end_of_sequence="ordinary")
+    assert len(tree) == 1 + 4 + 16 + 64
+    assert not np.any(tree.kind == Kind.END)
+
+
+def test_no_rest_where_everything_is_selected():
+    """When alpha = 1 and k covers the vocabulary there is no rest state."""
+    tree = grow(table_model(), "a", Bounds(1.0, 4, 2))
+    assert not np.any(tree.kind == Kind.REST)
+
+
+def test_full_tree_has_911_states():
+    """alpha = 1, k = 9, L = 3 without end: 1 + 10 + 90 + 810 states and 1730 transitions."""
+    model = TableModel([chr(97 + t) for t in range(12)], lambda tokens: [Fraction(1, 12)] * 12)
+    tree = grow(model, "a", Bounds(1.0, 9, 3))
+    assert (len(tree), tree.transitions, int(tree.internal.sum())) == (911, 1730, 91)
+
+
+def test_growth_stops_where_every_text_has_ended():
+    """When all texts end at the first step, a long horizon adds nothing."""
+    model = TableModel(["a", "."], lambda tokens: [0, 1], frozenset({1}))
+    tree = grow(model, "a", Bounds(1.0, 2, 50))
+    assert tree.kind.tolist() == [Kind.TEXT, Kind.END]
+
+
+def test_progress_counts_every_node_once():
+    """Progress reports end at all nodes of each step, and add up to the internal states."""
+    heard = []
+    tree = grow(
+        table_model(), "a", Bounds(0.75, 3, 3), progress=lambda *report: heard.append(report)
+    )
+    finished = [total for step, done, total in heard if done == total]
+    assert sum(finished) == tree.internal.sum()
+
+
+def states_of(tree: TextTree) -> dict[tuple[int, ...], tuple[float, str]]:
+    """Every state of a tree by its tokens, with its probability and kind."""
+    tokens = [()]
+    for parent, token in zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True):
+        tokens.append((*tokens[parent], token))
+    kinds = [Kind(kind).name.lower() for kind in tree.kind]
+    return dict(zip(tokens, zip(tree.probability.tolist(), kinds, strict=True), strict=True))
+
+
+def assert_same_tree(tree: TextTree, expected: dict, tolerance: float) -> None:
+    found = states_of(tree)
+    assert found.keys() == expected.keys()
+    for tokens, (probability, kind) in expected.items():
+        assert found[tokens][1] == kind
+        assert found[tokens][0] == pytest.approx(probability, abs=tolerance)
+
+
+@pytest.mark.parametrize("architecture", CAUSAL)
+@pytest.mark.parametrize("bounds", [Bounds(0.6, 6, 3), Bounds(1.0, 3, 4), Bounds(0.9, 1000, 1)])
+def test_same_tree_as_algorithm_1_on_random_models(architecture, bounds, random_model):
+    """Batches and kept prefixes grow the tree that Algorithm 1 grows one node at a time."""
+    model = load(random_model(architecture))
+    tree = grow(model, "The player won because", bounds)
+    root = reference.expand(
+        model.network,
+        model.encode("The player won because"),
+        bounds.alpha,
+        bounds.k,
+        bounds.length,
+        model.end_tokens,
+    )
+    assert_same_tree(tree, reference.states(root), 1e-5)
+
+
+@pytest.mark.parametrize("bounds", [Bounds(0.8, 6, 3), Bounds(1.0, 4, 3), Bounds(0.6, 3, 4)])
+def test_same_tree_as_algorithm_1_on_smollm2(bounds, smollm2):
+    """On the real SmolLM2 the fast expansion grows the tree of Algorithm 1."""
+    model = load(smollm2)
+    start = "The player won because"
+    tree = grow(model, start, bounds)
+    root = reference.expand(
+        model.network, model.encode(start), bounds.alpha, bounds.k, bounds.length, model.end_tokens
+    )
+    assert_same_tree(tree, reference.states(root), 1e-5)
+
+
+def test_cache_budget_grows_the_same_tree_on_smollm2(smollm2):
+    """On the real SmolLM2 a tree grown without any kept prefix has the same bits."""
+    bounds = Bounds(0.7, 5, 3)
+    trees = [grow(load(smollm2, cache_bytes=size), "I like", bounds) for size in (0, 10**9)]
+    assert states_of(trees[0]) == states_of(trees[1])
+
+
+def test_text_is_decoded_as_a_whole(random_model):
+    """A character of several byte tokens appears in the text once its last byte is there."""
+    model = load(random_model("gpt2"))
+    tokens = model.encode("🙂")
+    assert len(tokens) > 1
+    following = dict(zip(tokens, [*tokens[1:], tokens[0]], strict=True))
+
+    def distribution(text: tuple[int, ...]) -> list[float]:
+        row = [0.0] * model.vocabulary_size
+        row[following[text[-1]]] = 1.0
+        return row
+
+    table = TableModel([""] * model.vocabulary_size, distribution)
+    table.encode, table.decode = lambda text: tokens[:1], model.decode
+    tree = grow(table, "", Bounds(1.0, 1, len(tokens) - 1))
+    assert tree.text[-1] == "🙂"
+    assert "🙂" not in tree.text[-2]

@@ -1,0 +1,256 @@
+"""Storm's answers on the explicit chain are exact, and the same by way of the PRISM program."""
+
+from fractions import Fraction
+
+import numpy as np
+import oracle
+import pytest
+import trees
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from llmchecker import markov_chain, prism, storm
+from llmchecker.errors import CheckFailed, InvalidQuery, UnknownName
+from llmchecker.properties import Query, parse
+from llmchecker.text_tree import Kind, TextTree
+
+TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END
+# 0 ─ 1/2 → 1 ─ 3/4 → 4, 1 ─ 1/4 → rest; 0 ─ 1/4 → end 2; 0 ─ 1/4 → rest 3
+DRAWN = [
+    (0, 0.5, TEXT),
+    (0, 0.25, END),
+    (0, 0.25, REST),
+    (1, 0.75, TEXT),
+    (1, 0.25, REST),
+]
+GENDER = np.array([0, 1, 2, 99, -1, 99])
+NAMES = ("gender", "polarity")
+GENERATED = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+
+
+def ask(query: str) -> storm.Verdict:
+    chain = markov_chain.build(trees.by_hand(DRAWN), {"gender": GENDER})
+    return storm.check(chain, parse(query))
+
+
+def as_oracle(tree: TextTree, scores: dict[str, np.ndarray]) -> oracle.Tree:
+    columns = {"step": tree.step} | scores
+    return oracle.Tree(
+        tree.parent.tolist(),
+        tree.probability.tolist(),
+        tree.kind.tolist(),
+        {name: column.tolist() for name, column in columns.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "probability"),
+    [
+        ("F gender > 0", Fraction(3, 4)),
+        ("F gender < 0", Fraction(3, 8)),
+        ("F step = 2 & gender < 0", Fraction(3, 8)),
+        ("F gender = 99", 0),
+        ("F<=1 gender < 0", 0),
+        ("G gender >= 0", Fraction(1, 4)),
+        ("G !(gender < 0)", Fraction(5, 8)),
+        ("G<=1 gender >= 0", Fraction(3, 4)),
+        ("X gender = 1", Fraction(1, 2)),
+        ("gender >= 0 U gender < 0", Fraction(3, 8)),
+        ("gender = 0 U gender < 0", 0),
+        ("gender >= 0 U<=1 gender = 2", Fraction(1, 4)),
+        ("gender >= 0 W gender < 0", Fraction(5, 8)),
+        ('F "rest"', Fraction(3, 8)),
+        ('F "end"', Fraction(1, 4)),
+        ("(F gender = 1) & (F gender < 0)", Fraction(3, 8)),
+        ("F X gender < 0", Fraction(3, 8)),
+        ("F G gender < 0", Fraction(3, 8)),
+        ("F P>=0.7 [ X gender < 0 ]", Fraction(1, 2)),
+        ("F step = 2", Fraction(1, 2)),
+    ],
+)
+def test_drawn_chain(path, probability):
+    """On a chain drawn by hand every value is the fraction that one computes by hand."""
+    assert ask(f"P=? [ {path} ]").value == pytest.approx(float(probability), abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("query", "holds"),
+    [
+        ("P>=0.75 [ F gender > 0 ]", True),
+        ("P>0.75 [ F gender > 0 ]", False),
+        ("P<0.8 [ F gender > 0 ]", True),
+        ("P>=1 [ F step > 0 ]", True),
+        ("P>0 [ F gender = 99 ]", False),
+    ],
+)
+def test_thresholds_are_answered_yes_or_no(query, holds):
+    """A query with a threshold is true or false in the start state."""
+    assert ask(query).value is holds
+
+
+def test_the_size_is_reported_in_full_and_as_explored():
+    """A verdict has the whole chain's size, and that of the part where nothing is decided yet."""
+    verdict = ask("P=? [ F gender > 0 ]")
+    assert (verdict.states, verdict.transitions) == (6, 9)
+    assert (verdict.states_explored, verdict.transitions_explored) == (4, 6)
+
+
+@given(st.data())
+@GENERATED
+def test_storm_agrees_with_the_enumeration_of_paths(data):
+    """On generated trees and formulas Storm gives the exact value, and the exact yes or no."""
+    tree = data.draw(trees.text_trees())
+    scores = data.draw(trees.scores(tree, NAMES))
+    formula = data.draw(oracle.formulas(NAMES))
+    chain = markov_chain.build(tree, scores)
+    exact = as_oracle(tree, scores).probability_of(formula)
+    query = parse(f"P=? [ {oracle.written(formula)} ]")
+    assert storm.check(chain, query).value == pytest.approx(float(exact), abs=1e-12)
+    holds = storm.check(chain, parse(f"P>=0.39 [ {oracle.written(formula)} ]")).value
+    assert holds is (exact >= Fraction(39, 100))
+
+
+def both_routes(tree: TextTree, scores: dict, query: Query, path) -> None:
+    """Assert that the explicit chain and the PRISM program give one answer of one size."""
+    prism.write(tree, scores, path)
+    verdict = storm.check(markov_chain.build(tree, scores), query)
+    answer = storm.check_prism(path, query)
+    assert verdict.value == pytest.approx(answer.value, abs=1e-12)
+    explored = verdict.states_explored, verdict.transitions_explored
+    assert explored == (answer.states, answer.transitions)
+
+
+@given(st.data())
+@GENERATED
+def test_the_prism_program_gives_the_same_answer(tmp_path_factory, data):
+    """By either route the value is the same to 1e-12, and so is what Storm explores."""
+    tree = data.draw(trees.text_trees())
+    scores = data.draw(trees.scores(tree, NAMES))
+    # Storm's reader of decimals errs by an ulp, on which a nested P>=1 may turn.
+    formula = data.draw(oracle.formulas(NAMES, nested=False))
+    query = parse(f"P=? [ {oracle.written(formula)} ]")
+    both_routes(tree, scores, query, tmp_path_factory.getbasetemp() / "w.prism")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "F gender > 0",
+        "F<=1 gender > 0",
+        "F<=0 gender > 0",
+        "F !(gender > 0)",
+        "F gender > 0 => step = 2",
+        "F true",
+        "F false",
+        "F (true | gender > 0)",
+        'F "rest"',
+        'F !"end"',
+        'F (gender > 0 | "rest")',
+        "F 1 > 2",
+        "gender >= 0 U gender < 0",
+        "gender >= 0 U<=2 gender < 0",
+        "true U gender > 0",
+        "false U gender > 0",
+        "!true U gender > 0",
+        "gender = 0 U true",
+        '"rest" U "end"',
+        '!"rest" U gender < 0',
+        '(gender = 0 & "rest") U gender < 0',
+        "gender = 0 U (X gender < 0)",
+        "(X gender < 0) U gender = 0",
+        "gender = 0 U P>=0.5 [ F gender > 0 ]",
+        "F P>=0.5 [ F gender > 0 ]",
+        "G gender > 0",
+        "G<=1 gender >= 0",
+        "X gender > 0",
+        "!(F gender > 0)",
+        "F F gender > 0",
+        "gender >= 0 W gender < 0",
+        "gender >= 0 R gender < 0",
+        "step < 1 U gender > 0",
+    ],
+)
+def test_what_storm_explores_for_each_kind_of_query(path, tmp_path):
+    """For every operator and operand the explicit route counts what Storm's front end builds."""
+    scores = {"gender": GENDER}
+    for bound in ("=?", ">=0.6"):
+        query = parse(f"P{bound} [ {path} ]")
+        both_routes(trees.by_hand(DRAWN), scores, query, tmp_path / "w.prism")
+
+
+def test_both_routes_on_the_full_shape(tmp_path):
+    """On 911 states with probabilities that float64 rounds, the routes differ by under 1e-12."""
+    tree = trees.full(9, 3)
+    scores = {"gender": np.random.default_rng(0).integers(-9, 3, len(tree)) * (tree.step > 0)}
+    for path in ("F gender > 0", "F gender < -7 & step = 3", "G gender <= 0"):
+        both_routes(tree, scores, parse(f"P=? [ {path} ]"), tmp_path / "w.prism")
+
+
+def test_a_deep_sum_is_exact():
+    """A value that takes 200 steps is exact to 1e-12: Storm does not stop iterating early."""
+    states = []
+    for step in range(200):
+        before = 0 if step == 0 else 2 * step - 1
+        states += [(before, 63 / 64, TEXT), (before, 1 / 64, REST)]
+    tree = trees.by_hand(states)
+    verdict = storm.check(markov_chain.build(tree, {}), parse('P=? [ F "rest" ]'))
+    assert verdict.value == pytest.approx(float(1 - Fraction(63, 64) ** 200), abs=1e-12)
+
+
+def test_a_row_short_of_one_is_computed_as_it_is():
+    """Storm takes a row that sums to 1 - 2^-40 and computes with the tree's own numbers."""
+    short = 0.5 - 2**-40
+    tree = trees.by_hand([(0, 0.5, TEXT), (0, short, REST)])
+    verdict = storm.check(markov_chain.build(tree, {}), parse('P=? [ F "rest" ]'))
+    assert verdict.value == short
+
+
+def test_an_impossible_child_is_counted_by_neither_route(tmp_path):
+    """A child of probability 0 changes neither the value nor the size, by either route."""
+    tree = trees.by_hand([(0, 1.0, TEXT), (0, 0.0, TEXT), (1, 1.0, TEXT)])
+    both_routes(tree, {}, parse("P=? [ F step = 2 ]"), tmp_path / "w.prism")
+
+
+def test_a_verdict_is_read_as_it_was_written(tmp_path):
+    """Every field of a verdict survives its JSON file, for values and for yes and no."""
+    for query in ("P=? [ F gender > 0 ]", "P>=0.5 [ F gender > 0 ]"):
+        verdict = ask(query)
+        verdict.write(tmp_path / "verdict.json")
+        assert storm.Verdict.read(tmp_path / "verdict.json") == verdict
+
+
+def test_a_verdict_names_its_versions_and_seconds():
+    """A verdict says which Storm gave it and how long it took."""
+    chain = markov_chain.build(trees.by_hand(DRAWN), {"gender": GENDER})
+    verdict = storm.check(chain, parse("P=? [ F gender > 0 ]"), encode_seconds=2.5)
+    assert verdict.encode_seconds == 2.5
+    assert verdict.check_seconds > 0
+    assert verdict.versions.keys() == {"storm", "stormpy", "llmchecker"}
+    assert verdict.versions["storm"].startswith("2.")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"query": 1}'])
+def test_a_file_that_is_no_verdict_is_refused(content, tmp_path):
+    """A JSON file without the fields of a verdict is named."""
+    (tmp_path / "v.json").write_text(content)
+    with pytest.raises(CheckFailed, match=r"v\.json is not a verdict"):
+        storm.Verdict.read(tmp_path / "v.json")
+
+
+def test_a_query_over_an_unscored_quantifier_is_refused(tmp_path):
+    """By either route a query over a variable that is not there fails with its name."""
+    with pytest.raises(UnknownName, match="polarity"):
+        ask("P=? [ F polarity > 0 ]")
+    prism.write(trees.by_hand(DRAWN), {}, tmp_path / "w.prism")
+    with pytest.raises(InvalidQuery, match="Storm does not read"):
+        storm.check_prism(tmp_path / "w.prism", parse("P=? [ F polarity > 0 ]"))
+
+
+def test_a_program_that_storm_does_not_read_is_reported(tmp_path, capfd):
+    """A broken program is a failed check with its cause, and Storm prints nothing itself."""
+    path = tmp_path / "broken.prism"
+    path.write_text("dtmc\nmodule")
+    with pytest.raises(CheckFailed, match="broken") as caught:
+        storm.check_prism(path, parse("P=? [ F step = 1 ]"))
+    assert caught.value.__cause__ is not None
+    assert capfd.readouterr() == ("", "")
