@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from llmchecker.errors import InvalidQuery
-from llmchecker.properties import Atom, Connective, Literal, Number, Temporal, Variable, parse
+from llmchecker.formulas import Atom, Connective, Literal, Number, Temporal, Variable
+from llmchecker.properties import parse
 
 COLUMNS = {"step": np.array([0, 1, 2]), "gender": np.array([-3, 0, 4])}
 

@@ -19,12 +19,11 @@ import yaml
 
 from llmchecker import quantifiers
 from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName
+from llmchecker.formulas import STEP
 from llmchecker.properties import Query, parse
 from llmchecker.quantifiers import Quantifier
 from llmchecker.sources import ModelSource, Source, parse_source
 from llmchecker.text_tree import Bounds
-
-STEP = "step"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from llmchecker.errors import InvalidTree, UnknownName
-from llmchecker.properties import STEP, Atom, Connective, Formula, Label, Literal
+from llmchecker.formulas import STEP, Atom, Connective, Formula, Label, Literal
 from llmchecker.text_tree import Kind, TextTree
 
 

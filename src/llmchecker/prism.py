@@ -12,7 +12,7 @@ import numpy as np
 
 from llmchecker.errors import UnknownName
 from llmchecker.files import written_whole
-from llmchecker.properties import STEP, Atom, Literal
+from llmchecker.formulas import STEP, Atom, Literal, is_variable_name
 from llmchecker.text_tree import Kind, TextTree
 
 _RESERVED = """
@@ -21,8 +21,6 @@ _RESERVED = """
     invariant int label log max mdp min mod module nondeterministic pow prob probabilistic pta rate
     rewards round smg stochastic system true
 """
-_TAKEN = frozenset((_RESERVED + "uid step kind").split())
-
 _HEADER = """\
 // The bounded text generation process of a language model.
 // model: {model!r}
@@ -46,7 +44,7 @@ def text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         UnknownName: a quantifier whose name PRISM or this program uses for something else.
     """
     for name in scores:
-        if name in _TAKEN or not (name.isidentifier() and name.isascii()):
+        if not is_variable_name(name):
             raise UnknownName(f"a quantifier named {name!r} cannot be a variable in PRISM")
     columns = {"uid": np.arange(len(tree)), STEP: tree.step, "kind": tree.kind}
     ranges = {"uid": (0, len(tree) - 1), STEP: (0, tree.bounds.length), "kind": (0, max(Kind))}

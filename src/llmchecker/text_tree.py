@@ -171,6 +171,8 @@ def _check(tree: TextTree) -> None:
     wrong = tree.internal & (np.abs(sums - 1) > PROBABILITY_TOLERANCE)
     if np.any(wrong):
         uid = int(np.flatnonzero(wrong)[0])
-        raise InvalidTree(f"the children of state {uid} have probability {float(sums[uid])!r}, not 1")
+        raise InvalidTree(
+            f"the children of state {uid} have probability {float(sums[uid])!r}, not 1"
+        )
     if np.any(tree.probability < 0):
         raise InvalidTree("a probability is negative")

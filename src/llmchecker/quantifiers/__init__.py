@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from llmchecker.errors import ConfigError, UnknownName
+from llmchecker.formulas import is_variable_name
 from llmchecker.quantifiers.gender import Gender
 from llmchecker.quantifiers.polarity import Polarity
 from llmchecker.quantifiers.readability import Readability
@@ -21,15 +22,6 @@ from llmchecker.quantifiers.similarity import Similarity
 from llmchecker.text_tree import Kind, TextTree
 
 REST_FILLER = 0
-
-# A quantifier becomes a variable beside these, in a PRISM module with these keywords.
-STATE_NAMES = frozenset({"step", "uid", "kind", "rest", "end"})
-PRISM_KEYWORDS = frozenset(
-    """A bool clock const ctmc C double dtmc E endinit endinvariant endmodule endobservables
-    endrewards endsystem false formula filter func F global G init invariant I int label max mdp
-    min module X nondeterministic observable observables of Pmax Pmin P pomdp popta probabilistic
-    prob pta rate rewards Rmax Rmin R S stochastic system true U W""".split()  # noqa: SIM905
-)
 
 
 class Quantifier(Protocol):
@@ -113,10 +105,11 @@ def score(quantifier: Quantifier, tree: TextTree) -> np.ndarray:
 
 
 def _check_name(name: str) -> None:
-    if not (name.isascii() and name.isidentifier()):
-        raise ConfigError(f"quantifier {name!r}: a name consists of letters, digits and _")
-    if name in STATE_NAMES | PRISM_KEYWORDS:
-        raise ConfigError(f"quantifier {name!r}: the name already means something in a chain")
+    if not is_variable_name(name):
+        raise ConfigError(
+            f"quantifier {name!r}: a name consists of letters, digits and _, and means nothing "
+            "else in a query or a PRISM file"
+        )
 
 
 def _check_keys(name: str, quantifier: type[Quantifier], settings: Mapping[str, Any]) -> None:

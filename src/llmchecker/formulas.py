@@ -1,0 +1,176 @@
+"""Formulas: the syntax tree of a query, and the truth of its atoms in single states."""
+
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+import numpy as np
+
+STEP = "step"
+LABELS = ("rest", "end")
+
+RESERVED_NAMES = frozenset(
+    """A C E F G I P Pmax Pmin R Rmax Rmin S U W X bool ceil clock const ctmc double dtmc end endinit
+    endinvariant endmodule endobservables endrewards endsystem false filter floor formula func
+    global init invariant int kind label log max mdp min mod module nondeterministic observable
+    observables of pomdp popta pow prob probabilistic pta rate rest rewards round smg step
+    stochastic system true uid""".split()
+)
+"""What a quantifier cannot be named: words of PRISM, of queries and of the chain itself."""
+
+_COMPARE = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_COMPUTE = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+
+def is_variable_name(name: str) -> bool:
+    """Whether a quantifier of that name can be a variable in queries and in PRISM."""
+    return name.isascii() and name.isidentifier() and name not in RESERVED_NAMES
+
+
+@dataclass(frozen=True)
+class Number:
+    """A whole number."""
+
+    value: int
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """`step` or a quantifier."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A sum, difference or product."""
+
+    operator: str
+    left: "Arithmetic"
+    right: "Arithmetic"
+
+    def __str__(self) -> str:
+        return f"({self.left} {self.operator} {self.right})"
+
+
+Arithmetic = Number | Variable | Operation
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A comparison of two integer expressions, true or false in a single state."""
+
+    left: Arithmetic
+    comparison: str
+    right: Arithmetic
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.comparison} {self.right}"
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """The names of the variables that it compares."""
+        return frozenset(_variables(self.left)) | frozenset(_variables(self.right))
+
+    @property
+    def over_step_only(self) -> bool:
+        """Whether it names no quantifier, and so is known in a `rest` state too."""
+        return self.variables <= {STEP}
+
+    def holds(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return (n,) bool: where it holds, given (n,) int64 columns, `step` among them."""
+        truth = _COMPARE[self.comparison](
+            _computed(self.left, columns), _computed(self.right, columns)
+        )
+        return np.broadcast_to(np.asarray(truth, dtype=bool), columns[STEP].shape)
+
+
+@dataclass(frozen=True)
+class Literal:
+    """`true` or `false`."""
+
+    value: bool
+
+    def __str__(self) -> str:
+        return "true" if self.value else "false"
+
+
+@dataclass(frozen=True)
+class Label:
+    """`"rest"` or `"end"`: the states of that kind."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Connective:
+    """`!`, `&`, `|` or `=>`, with one operand or two."""
+
+    operator: str
+    operands: tuple["Formula", ...]
+
+
+@dataclass(frozen=True)
+class Temporal:
+    """X, F or G with one operand, or U, W or R with two; F, G and U within `bound` steps."""
+
+    operator: str
+    operands: tuple["Formula", ...]
+    bound: int | None = None
+
+
+@dataclass(frozen=True)
+class Probability:
+    """`P=?` of a path formula, where `threshold` is None, or `P>=p`, `P>p`, `P<=p`, `P<p`."""
+
+    comparison: str
+    threshold: Decimal | None
+    path: "Formula"
+
+
+Formula = Atom | Literal | Label | Connective | Temporal | Probability
+
+
+def subformulas(formula: Formula) -> Iterator[Formula]:
+    """Yield the formula and all formulas in it, outermost first and from left to right."""
+    yield formula
+    match formula:
+        case Connective(_, operands) | Temporal(_, operands):
+            for operand in operands:
+                yield from subformulas(operand)
+        case Probability(_, _, path):
+            yield from subformulas(path)
+
+
+def _variables(expression: Arithmetic) -> Iterator[str]:
+    match expression:
+        case Variable(name):
+            yield name
+        case Operation(_, left, right):
+            yield from _variables(left)
+            yield from _variables(right)
+
+
+def _computed(expression: Arithmetic, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    match expression:
+        case Number(value):
+            return np.int64(value)
+        case Variable(name):
+            return columns[name]
+        case Operation(name, left, right):
+            return _COMPUTE[name](_computed(left, columns), _computed(right, columns))

@@ -1,0 +1,114 @@
+"""Files are whole or absent."""
+
+import json
+import threading
+
+import pytest
+
+from llmchecker.files import read_json, write_json, written_whole
+
+
+def names(directory) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def fail_halfway(path, failure) -> None:
+    with written_whole(path) as partial:
+        partial.write_text("half")
+        raise failure
+
+
+def test_a_file_appears_when_the_block_ends(tmp_path):
+    """Until the block ends nothing is at the path; then the whole file is, and nothing else."""
+    path = tmp_path / "new/folder/table.csv"
+    with written_whole(path) as partial:
+        partial.write_text("a")
+        assert not path.exists()
+        assert partial.parent == path.parent
+    assert path.read_text() == "a"
+    assert names(path.parent) == ["table.csv"]
+
+
+def test_the_temporary_file_keeps_the_suffix(tmp_path):
+    """A writer that chooses a format by the suffix sees that of the path."""
+    with written_whole(tmp_path / "figure.svg") as partial:
+        partial.write_text("a")
+    assert partial.suffix == ".svg"
+    assert partial.name != "figure.svg"
+
+
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt, SystemExit])
+def test_a_failure_leaves_nothing(failure, tmp_path):
+    """A block that raises, for whatever reason, leaves no file behind."""
+    with pytest.raises(failure):
+        fail_halfway(tmp_path / "a.txt", failure)
+    assert names(tmp_path) == []
+
+
+def test_a_failure_leaves_the_older_file(tmp_path):
+    """A block that raises does not touch the file that was there."""
+    (tmp_path / "a.txt").write_text("old")
+    with pytest.raises(ValueError, match="stop"):
+        fail_halfway(tmp_path / "a.txt", ValueError("stop"))
+    assert names(tmp_path) == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "old"
+
+
+def test_an_older_file_is_replaced(tmp_path):
+    """A block that succeeds replaces the file that was there."""
+    (tmp_path / "a.txt").write_text("old and longer")
+    with written_whole(tmp_path / "a.txt") as partial:
+        partial.write_text("new")
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
+def test_a_file_is_readable_by_others(tmp_path):
+    """The file has the usual mode, not that of a temporary file."""
+    with written_whole(tmp_path / "a.txt") as partial:
+        partial.write_text("a")
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o644
+
+
+def test_writers_at_the_same_time(tmp_path):
+    """Of several writers of one path, a reader sees one's whole file at any time."""
+    path = tmp_path / "a.txt"
+    contents = [str(number) * 100_000 for number in range(4)]
+    path.write_text(contents[0])
+    ready = threading.Barrier(len(contents))
+
+    def write(content: str) -> None:
+        ready.wait()
+        for _ in range(25):
+            with written_whole(path) as partial:
+                partial.write_text(content)
+
+    writers = [threading.Thread(target=write, args=(content,)) for content in contents]
+    for writer in writers:
+        writer.start()
+    seen = set()
+    while any(writer.is_alive() for writer in writers):
+        seen.add(path.read_text())
+    for writer in writers:
+        writer.join()
+    seen.add(path.read_text())
+    assert seen <= set(contents)
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_json_reads_back(tmp_path):
+    """What is written as JSON reads back, and people can read it, in any script."""
+    content = {"query": 'P=? [ F "end" ]', "text": "línea\n日本語 🙂", "value": 0.1 + 0.2}
+    write_json(content, tmp_path / "a.json")
+    assert read_json(tmp_path / "a.json") == content
+    written = (tmp_path / "a.json").read_text(encoding="utf-8")
+    assert "日本語 🙂" in written
+    assert json.loads(written) == content
+
+
+def test_what_json_does_not_have_is_not_written(tmp_path):
+    """A number that is none stops the writer, and the older file stays."""
+    write_json({"value": 1.0}, tmp_path / "a.json")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json({"value": float("nan")}, tmp_path / "a.json")
+    assert read_json(tmp_path / "a.json") == {"value": 1.0}
+    assert names(tmp_path) == ["a.json"]

@@ -1,0 +1,112 @@
+"""The package is layered: imports go one way, and heavy packages stay where they are wrapped.
+
+The imports are read from the source, so that one inside a function counts too.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src/llmchecker"
+
+ORDER = [
+    "llmchecker",
+    "llmchecker.errors",
+    "llmchecker.files",
+    "llmchecker.logs",
+    "llmchecker.text_tree",
+    "llmchecker.downloads",
+    "llmchecker.weights",
+    "llmchecker.sources",
+    "llmchecker.language_models",
+    "llmchecker.expansion",
+    "llmchecker.formulas",
+    "llmchecker.quantifiers.gender",
+    "llmchecker.quantifiers.polarity",
+    "llmchecker.quantifiers.readability",
+    "llmchecker.quantifiers.similarity",
+    "llmchecker.quantifiers",
+    "llmchecker.scores",
+    "llmchecker.properties",
+    "llmchecker.markov_chain",
+    "llmchecker.prism",
+    "llmchecker.storm",
+    "llmchecker.crosscheck",
+    "llmchecker.topk",
+    "llmchecker.config",
+    "llmchecker.tables",
+    "llmchecker.figures",
+]
+"""Every module, each after all that it imports."""
+
+WRAPPED = {
+    "torch": {"language_models", "weights", "expansion"},
+    "transformers": {"language_models", "weights"},
+    "stormpy": {"storm"},
+    "snakemake": set(),
+}
+"""Which modules may import a package that takes seconds to import or that one may not have."""
+
+
+def file_of(module: str) -> Path:
+    """The source file of a module of the package."""
+    path = PACKAGE.joinpath(*module.split(".")[1:])
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def imported(module: str) -> list[tuple[str, str]]:
+    """The imports in a module as (module, name); the name is empty where a module is imported."""
+    found = []
+    for node in ast.walk(ast.parse(file_of(module).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} has a relative import"
+            found += [(node.module, alias.name) for alias in node.names]
+    return found
+
+
+def imported_modules(module: str) -> set[str]:
+    """The modules of the package that a module imports: `from package import module` is one too."""
+    found = set()
+    for source, name in imported(module):
+        if source.partition(".")[0] == "llmchecker":
+            full = f"{source}.{name}"
+            found.add(full if full in ORDER else source)
+    return found
+
+
+def test_the_list_has_every_module():
+    """Every file of the package stands in the order of layers exactly once."""
+    assert sorted(file_of(module) for module in ORDER) == sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("module", ORDER)
+def test_a_module_imports_only_modules_before_it(module):
+    """Imports within the package go one way."""
+    assert imported_modules(module) <= set(ORDER[: ORDER.index(module)])
+
+
+@pytest.mark.parametrize("package", WRAPPED)
+def test_a_heavy_package_is_imported_only_where_it_is_wrapped(package):
+    """torch, transformers, stormpy and snakemake are imported only by what wraps them."""
+    users = {
+        module.removeprefix("llmchecker.")
+        for module in ORDER
+        for source, _ in imported(module)
+        if source.partition(".")[0] == package
+    }
+    assert users == WRAPPED[package]
+
+
+def test_expansion_needs_nothing_of_torch_but_the_type():
+    """From torch, the expansion of trees imports the type Tensor alone."""
+    torch = [entry for entry in imported("llmchecker.expansion") if entry[0].startswith("torch")]
+    assert torch == [("torch", "Tensor")]
+
+
+def test_only_scripts_set_up_logs():
+    """No module imports `logs`: how a job logs is decided by the script that runs it."""
+    users = [module for module in ORDER if "llmchecker.logs" in imported_modules(module)]
+    assert users == []

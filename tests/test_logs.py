@@ -1,0 +1,84 @@
+"""What a job says while it runs and when it fails."""
+
+import logging
+
+import pytest
+
+from llmchecker.errors import ChecksumMismatch
+from llmchecker.logs import job_log, node_progress
+
+
+@pytest.fixture(autouse=True)
+def root_logger():
+    """Give the root logger back as it was: a job sets it up for its whole process."""
+    root, kept = logging.getLogger(), logging.getLogger().handlers[:]
+    level = root.level
+    root.handlers[:] = []
+    yield
+    for handler in root.handlers:
+        handler.close()
+    root.handlers[:] = kept
+    root.setLevel(level)
+
+
+def test_a_log_goes_to_the_file_and_to_standard_error(tmp_path, capsys):
+    """What a job logs is in its file, whose folder is made, and is seen live."""
+    path = tmp_path / "logs/trees/a.log"
+    with job_log(path):
+        logging.info("grown: 日本語")
+        assert "grown: 日本語" in path.read_text(encoding="utf-8")
+    assert "grown: 日本語" in capsys.readouterr().err
+
+
+def test_a_log_is_of_one_run(tmp_path):
+    """The log of an earlier run is replaced."""
+    path = tmp_path / "a.log"
+    path.write_text("earlier")
+    with job_log(path):
+        logging.info("now")
+    assert "earlier" not in path.read_text()
+
+
+def test_an_error_of_the_package_ends_the_job_with_its_message(tmp_path, capsys):
+    """An error that explains itself ends the job with exit status 1 and without a traceback."""
+    path = tmp_path / "a.log"
+    with pytest.raises(SystemExit) as ended, job_log(path):
+        raise ChecksumMismatch("path:model: expected sha256 aa, got bb")
+    assert ended.value.code == 1
+    for output in (path.read_text(), capsys.readouterr().err):
+        assert "error: path:model: expected sha256 aa, got bb\n" in output
+        assert "Traceback" not in output
+        assert len(output.splitlines()) == 1
+
+
+def test_any_other_error_keeps_its_traceback(tmp_path):
+    """An error that nobody foresaw is logged with its traceback and goes on its way."""
+    path = tmp_path / "a.log"
+    with pytest.raises(ZeroDivisionError), job_log(path):
+        1 / 0  # noqa: B018
+    assert "Traceback" in path.read_text()
+    assert "ZeroDivisionError" in path.read_text()
+
+
+def test_progress_is_nodes_done_and_nodes_a_second(tmp_path):
+    """Reports are at least 5 seconds apart and count the nodes of all steps since the beginning."""
+    now = [100.0]
+    path = tmp_path / "a.log"
+    with job_log(path):
+        report = node_progress("smollm2 player", lambda: now[0])
+        for seconds, step, done, total in [
+            (1, 1, 1, 1),
+            (4, 2, 9, 9),
+            (10, 3, 40, 90),
+            (14, 3, 60, 90),
+            (20, 3, 90, 90),
+            (30, 4, 200, 810),
+        ]:
+            now[0] = 100.0 + seconds
+            report(step, done, total)
+    lines = [line.split(" ", 1)[1] for line in path.read_text().splitlines()]
+    assert lines == [
+        "smollm2 player: step 3, 40 of 90 nodes, 5 nodes/s",
+        "smollm2 player: step 3, 90 of 90 nodes, 5 nodes/s",
+        "smollm2 player: step 4, 200 of 810 nodes, 10 nodes/s",
+    ]
