@@ -59,7 +59,7 @@ def figure3(table: pd.DataFrame) -> Figure:
             dashes=True,
             ax=axes,
         )
-        axes.set(xlabel="k", ylabel="mean mass of the top k tokens")
+        axes.set(xlabel="k most probable tokens", ylabel="mean probability mass")
         axes.set(xlim=(0, table["k"].max() + 1), ylim=(0, 1.02))
         axes.legend(title=None, loc="lower right")
         return figure

@@ -12,9 +12,9 @@ STEP = "step"
 LABELS = ("rest", "end")
 
 RESERVED_NAMES = frozenset(
-    """A C E F G I P Pmax Pmin R Rmax Rmin S U W X bool ceil clock const ctmc double dtmc end endinit
-    endinvariant endmodule endobservables endrewards endsystem false filter floor formula func
-    global init invariant int kind label log max mdp min mod module nondeterministic observable
+    """A C E F G I P Pmax Pmin R Rmax Rmin S U W X bool ceil clock const ctmc double dtmc end
+    endinit endinvariant endmodule endobservables endrewards endsystem false filter floor formula
+    func global init invariant int kind label log max mdp min mod module nondeterministic observable
     observables of pomdp popta pow prob probabilistic pta rate rest rewards round smg step
     stochastic system true uid""".split()
 )

@@ -31,6 +31,9 @@ A matrix product may round differently when its shape differs. With one shape fo
 answers for a text does not depend on which other texts it is asked for.
 """
 
+SOFTMAX_ELEMENTS = 2**20
+"""Logits that become probabilities at once, at most: 8 MB of float64."""
+
 CACHE_BYTES = 2 * 1024**3
 """Default limit of the keys and values kept for one prompt's continuations."""
 
@@ -198,8 +201,8 @@ class CachedContinuations:
         for first in range(0, len(suffixes), BATCH_ROWS):
             batch = suffixes[first : first + BATCH_ROWS]
             with torch.inference_mode():
-                logits = self._after(_padded(batch))[: len(batch)]
-                yield _softmax(logits)
+                logits = self._after(_padded(batch))
+                yield from _distributions(logits, len(batch))
 
     def _after(self, batch: np.ndarray) -> Tensor:
         rows = self._kept_rows(batch)
@@ -304,7 +307,7 @@ class MaskedContinuations:
             with torch.inference_mode():
                 input_ids = torch.from_numpy(tokens).to(self._network.device)
                 logits = self._network(input_ids=input_ids).logits[:, -len(self._tail)]
-                yield _softmax(logits[: len(batch)])
+                yield from _distributions(logits, len(batch))
 
 
 class TableModel:
@@ -375,8 +378,25 @@ def _end_tokens(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
     return frozenset(chosen if isinstance(chosen, list) else [chosen])
 
 
+def _distributions(logits: Tensor, wanted: int) -> Iterator[Tensor]:
+    """Yield the distributions of the first `wanted` rows, a few rows at a time.
+
+    A few rows stay in the processor's cache from the conversion to float64 to the selection of
+    tokens. Their number depends on the vocabulary alone, so that a row is always summed alike.
+    """
+    fitting = max(1, SOFTMAX_ELEMENTS // logits.shape[1])
+    rows = min(BATCH_ROWS, 1 << (fitting.bit_length() - 1))
+    for first in range(0, wanted, rows):
+        yield _softmax(logits[first : first + rows])[: wanted - first]
+
+
 def _softmax(logits: Tensor) -> Tensor:
-    return torch.softmax(logits, dim=-1, dtype=torch.float64)
+    """The softmax in float64; in place on one copy, since memory is what it waits for."""
+    weights = logits.double()
+    weights -= weights.amax(dim=-1, keepdim=True)
+    weights.exp_()
+    weights /= weights.sum(dim=-1, keepdim=True)
+    return weights
 
 
 def _padded(batch: np.ndarray) -> np.ndarray:

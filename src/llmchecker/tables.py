@@ -1,5 +1,6 @@
 """The paper's tables and the numbers behind its figures, as CSV, Markdown and LaTeX."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -9,8 +10,9 @@ from llmchecker.config import Check, Row
 from llmchecker.files import written_whole
 from llmchecker.storm import Verdict
 
-FORMATS = {"value": "{:.4f}", "encode_seconds": "{:.2f}", "check_seconds": "{:.3f}"}
-"""How people read a column; the CSV keeps every digit."""
+FORMATS = {"encode_seconds": "{:.2f}", "check_seconds": "{:.3f}"}
+"""How people read a column of numbers; four significant digits otherwise, and all in the CSV."""
+MARKUP = frozenset("\\`*_{}[]<>#|$~&!")
 
 
 def table1(start_strings: Mapping[str, str]) -> pd.DataFrame:
@@ -93,7 +95,9 @@ def write_csv(table: pd.DataFrame, path: str | Path) -> None:
 
 def write_markdown(table: pd.DataFrame, path: str | Path) -> None:
     """Write a table for reading."""
-    text = _readable(table).map(_markdown_cell).to_markdown(index=False, disable_numparse=True)
+    aligned = ["right" if pd.api.types.is_numeric_dtype(table[c]) else "left" for c in table]
+    cells = _readable(table).map(_markdown_cell)
+    text = cells.to_markdown(index=False, disable_numparse=True, colalign=aligned)
     with written_whole(path) as partial:
         partial.write_text(text + "\n", encoding="utf-8")
 
@@ -103,19 +107,34 @@ def write_latex(table: pd.DataFrame, path: str | Path) -> None:
     readable = _readable(table)
     readable.columns = [column.replace("_", " ") for column in readable.columns]
     style = readable.style.hide(axis="index").format(escape="latex")
+    aligned = "".join("r" if pd.api.types.is_numeric_dtype(table[c]) else "l" for c in table)
     with written_whole(path) as partial:
-        partial.write_text(style.to_latex(hrules=True), encoding="utf-8")
+        text = style.to_latex(hrules=True, column_format=aligned)
+        # LaTeX's default font encoding has other characters in these places
+        text = text.replace("<", "$<$").replace(">", "$>$")
+        partial.write_text(text, encoding="utf-8")
 
 
 def _readable(table: pd.DataFrame) -> pd.DataFrame:
-    """All cells as the text that a reader wants."""
-    columns = {
-        column: table[column].map(FORMATS.get(column, "{}").format) for column in table.columns
-    }
-    return pd.DataFrame(columns)
+    """All cells as the text that a reader wants, each on one line."""
+    return table.apply(lambda column: column.map(lambda cell: _cell(column.name, cell)))
+
+
+def _cell(column: str, cell: object) -> str:
+    match cell:
+        case bool():
+            return str(cell).lower()
+        case float():
+            return FORMATS.get(column, "{:.4g}").format(cell)
+        case _:
+            text = str(cell)
+            return " ".join(text.splitlines()) if text.strip() else repr(text)
 
 
 def _markdown_cell(text: str) -> str:
-    """The text as one table cell: no line break and no pipe, and markup shown, not obeyed."""
-    escaped = "".join(f"\\{c}" if c in "\\`*_{}[]<>#|" else c for c in text)
-    return escaped.replace("\r", " ").replace("\n", " ")
+    """The text as one table cell in which markup is shown as code, not obeyed."""
+    if not MARKUP.intersection(text):
+        return text
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if "`" in text else ""
+    return f"{fence}{space}{text}{space}{fence}".replace("|", "\\|")
