@@ -184,7 +184,7 @@ def assert_same_tree(tree: TextTree, expected: dict, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("architecture", CAUSAL)
-@pytest.mark.parametrize("bounds", [Bounds(0.6, 6, 3), Bounds(1.0, 3, 4), Bounds(0.9, 1000, 1)])
+@pytest.mark.parametrize("bounds", [Bounds(0.6, 6, 3), Bounds(1.0, 6, 4), Bounds(0.9, 1000, 1)])
 def test_same_tree_as_algorithm_1_on_random_models(architecture, bounds, random_model):
     """Batches and kept prefixes grow the tree that Algorithm 1 grows one node at a time."""
     model = load(random_model(architecture))
@@ -200,7 +200,7 @@ def test_same_tree_as_algorithm_1_on_random_models(architecture, bounds, random_
     assert_same_tree(tree, reference.states(root), 1e-5)
 
 
-@pytest.mark.parametrize("bounds", [Bounds(0.8, 6, 3), Bounds(1.0, 4, 3), Bounds(0.6, 3, 4)])
+@pytest.mark.parametrize("bounds", [Bounds(0.8, 5, 3), Bounds(1.0, 3, 3), Bounds(0.5, 3, 4)])
 def test_same_tree_as_algorithm_1_on_smollm2(bounds, smollm2):
     """On the real SmolLM2 the fast expansion grows the tree of Algorithm 1."""
     model = load(smollm2)
