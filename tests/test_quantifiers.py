@@ -17,11 +17,12 @@ from textblob import TextBlob
 from llmchecker import quantifiers
 from llmchecker.errors import ConfigError, UnknownName
 from llmchecker.formulas import is_variable_name
-from llmchecker.quantifiers import QUANTIFIERS, create, score
+from llmchecker.quantifiers import QUANTIFIERS, create
 from llmchecker.quantifiers.gender import Gender
 from llmchecker.quantifiers.polarity import Polarity
 from llmchecker.quantifiers.readability import Readability
 from llmchecker.quantifiers.similarity import Similarity
+from llmchecker.scores import score
 from llmchecker.text_tree import NO_TOKEN, Bounds, Kind, TextTree
 
 ROOT = Path(__file__).parents[1]

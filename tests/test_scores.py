@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from llmchecker import scores
 from llmchecker.errors import InvalidTree
-from llmchecker.quantifiers import REST_FILLER
+from llmchecker.scores import REST_FILLER
 from llmchecker.text_tree import Kind
 
 TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END

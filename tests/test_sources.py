@@ -23,6 +23,7 @@ from llmchecker.errors import (
     UnusableModel,
 )
 from llmchecker.sources import (
+    DatasetSource,
     ModelSource,
     Source,
     fetch_dataset,
@@ -612,9 +613,10 @@ CSV = 'act,prompt\nпоэт,"Write, please"\n'.encode()
 def test_dataset_of_this_machine(tmp_path: Path) -> None:
     """A CSV file is copied byte by byte, named by itself or inside a directory."""
     (tmp_path / "prompts.csv").write_bytes(CSV)
-    fetch_dataset(Source("path", str(tmp_path / "prompts.csv")), tmp_path / "a.csv")
-    directory = Source("path", str(tmp_path))
-    fetch_dataset(directory, tmp_path / "b.csv", "prompts.csv", digest(CSV))
+    alone = DatasetSource(Source("path", str(tmp_path / "prompts.csv")))
+    fetch_dataset(alone, tmp_path / "a.csv")
+    inside = DatasetSource(Source("path", str(tmp_path)), "prompts.csv", digest(CSV))
+    fetch_dataset(inside, tmp_path / "b.csv")
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes() == CSV
 
 
@@ -622,14 +624,15 @@ def test_dataset_of_the_hub(served: Hub, tmp_path: Path) -> None:
     """The named CSV file of a data set on the hub is fetched at its revision."""
     served.files = {"prompts.csv": CSV}
     source = parse_source(f"hf:owner/prompts@{COMMIT}")
-    fetch_dataset(source, tmp_path / "o" / "a.csv", "prompts.csv", digest(CSV))
+    dataset = DatasetSource(source, "prompts.csv", digest(CSV))
+    fetch_dataset(dataset, tmp_path / "o" / "a.csv")
     assert (tmp_path / "o" / "a.csv").read_bytes() == CSV
     with pytest.raises(SourceUnavailable, match="no such file"):
-        fetch_dataset(source, tmp_path / "p" / "a.csv", "other.csv")
+        fetch_dataset(DatasetSource(source, "other.csv"), tmp_path / "p" / "a.csv")
     served.refuse_files = (403, "GatedRepo")
     served.files["gated.csv"] = CSV
     with pytest.raises(SourceUnavailable, match="is gated"):
-        fetch_dataset(source, tmp_path / "p" / "a.csv", "gated.csv")
+        fetch_dataset(DatasetSource(source, "gated.csv"), tmp_path / "p" / "a.csv")
     assert not (tmp_path / "p").exists()
 
 
@@ -647,15 +650,20 @@ def test_dataset_that_cannot_be_had(tmp_path: Path, source, file, sha256, error)
     """A data set that is wrong, missing or not CSV leaves no file behind."""
     (tmp_path / "prompts.csv").write_bytes(CSV)
     (tmp_path / "o").mkdir()
+
+    def fetch() -> None:
+        place = Source("path", f"{tmp_path}/{source}")
+        fetch_dataset(DatasetSource(place, file, sha256), tmp_path / "o" / "a")
+
     with pytest.raises(error):
-        fetch_dataset(Source("path", f"{tmp_path}/{source}"), tmp_path / "o" / "a", file, sha256)
+        fetch()
     assert_nothing_left(tmp_path / "o" / "a")
 
 
 def test_dataset_in_a_wheel() -> None:
     """A wheel is no source of data sets."""
     with pytest.raises(ConfigError, match="hf: or path:"):
-        fetch_dataset(Source("pypi", "w", "1"), "a.csv", "a.csv")
+        DatasetSource(Source("pypi", "w", "1"), "a.csv")
 
 
 # --- GGUF --------------------------------------------------------------------------------------

@@ -70,6 +70,8 @@ def test_table2_without_experiments_has_its_columns(tmp_path):
     """Without experiments Table II is its header."""
     table = tables.table2([], [], LABELS)
     assert written(table, "csv", tmp_path) == ",".join(TABLE2) + "\n"
+    assert len(written(table, "md", tmp_path).splitlines()) == 2
+    assert r"\midrule" in written(table, "tex", tmp_path)
 
 
 def test_figure3_is_the_mean_over_prompts():
@@ -104,7 +106,7 @@ def test_figure4_is_the_value_by_model_and_noun():
 AWKWARD = pd.DataFrame(
     {
         "name": ["a_b", "c|d"],
-        "start_string": ['"x",\ny 50% & #1 $\\{}~^_', "`*<b>*[l] | 🙂\r\nz"],
+        "start_string": ['"x",\ny 50% & #1 $\\{}~^_', "`*<b>*[l] | 🙂"],
         "states": [911, 12],
         "value": [1 / 3, 0.00005],
         "check_seconds": [0.0625, 2.0],
@@ -117,45 +119,59 @@ def test_csv_has_every_digit_and_character(tmp_path):
     assert written(AWKWARD, "csv", tmp_path) == (
         "name,start_string,states,value,check_seconds\n"
         'a_b,"""x"",\ny 50% & #1 $\\{}~^_",911,0.3333333333333333,0.0625\n'
-        'c|d,"`*<b>*[l] | 🙂\r\nz",12,5e-05,2.0\n'
+        "c|d,`*<b>*[l] | 🙂,12,5e-05,2.0\n"
     )
 
 
 def test_markdown_shows_every_cell_as_one_line(tmp_path):
-    """In Markdown a cell is one line, and a pipe or markup in it is shown, not obeyed."""
-    assert written(AWKWARD, "md", tmp_path) == (
-        "| name   | start_string                  | states   | value   | check_seconds   |\n"
-        "|:-------|:------------------------------|:---------|:--------|:----------------|\n"
-        '| a\\_b   | "x", y 50% & \\#1 $\\\\\\{\\}~^\\_ | 911      | 0.3333  | 0.062           |\n'
-        "| c\\|d   | \\`\\*\\<b\\>\\*\\[l\\] \\| 🙂  z     | 12       | 0.0001  | 2.000           |\n"
-    )
+    """In Markdown a cell is one line, its markup is shown and not obeyed, numbers stand right."""
+    assert written(AWKWARD, "md", tmp_path).split("\n") == [
+        r"| name   | start_string              |   states |   value |   check_seconds |",
+        r"|:-------|:--------------------------|---------:|--------:|----------------:|",
+        r'| `a_b`  | `"x", y 50% & #1 $\{}~^_` |      911 |  0.3333 |           0.062 |',
+        r"| `c\|d` | `` `*<b>*[l] \| 🙂 ``      |       12 |   5e-05 |           2.000 |",
+        "",
+    ]
 
 
 def test_latex_escapes_what_latex_would_obey(tmp_path):
     """In LaTeX every special character of a cell is escaped, and the header has no underscore."""
-    table = AWKWARD.iloc[:1, [0, 1, 3]]
-    assert written(table, "tex", tmp_path) == (
-        "\\begin{tabular}{lll}\n"
-        "\\toprule\n"
-        "name & start string & value \\\\\n"
-        "\\midrule\n"
-        'a\\_b & "x",\ny 50\\% \\& \\#1 '
-        "\\$\\textbackslash \\{\\}\\textasciitilde \\textasciicircum \\_ & 0.3333 \\\\\n"
-        "\\bottomrule\n"
-        "\\end{tabular}\n"
-    )
+    assert written(AWKWARD, "tex", tmp_path).split("\n") == [
+        r"\begin{tabular}{llrrr}",
+        r"\toprule",
+        r"name & start string & states & value & check seconds \\",
+        r"\midrule",
+        r'a\_b & "x", y 50\% \& \#1 \$\textbackslash \{\}\textasciitilde \textasciicircum \_'
+        r" & 911 & 0.3333 & 0.062 \\",
+        r"c$|$d & `*$<$b$>$*[l] $|$ 🙂 & 12 & 5e-05 & 2.000 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        "",
+    ]
 
 
 @pytest.mark.parametrize("suffix", ["md", "tex"])
 def test_yes_and_no_are_shown_as_such(suffix, tmp_path):
-    """The answer to a query with a threshold is shown as True or False beside probabilities."""
-    text = written(pd.DataFrame({"value": [True, 0.25, False]}), suffix, tmp_path)
-    assert [word for word in text.split() if word in ("True", "False", "0.2500")] == [
-        "True",
-        "0.2500",
-        "False",
-    ]
-    assert "1.0000" not in text
+    """The answer to a query with a threshold is shown as true or false beside probabilities."""
+    text = written(pd.DataFrame({"value": [True, 1.0, False, 0.25]}), suffix, tmp_path)
+    shown = [word for word in text.split() if word in ("true", "false", "0.25", "1")]
+    assert shown == ["true", "1", "false", "0.25"]
+
+
+@pytest.mark.parametrize(("text", "shown"), [("", "''"), (" ", "' '"), ("\n", r"`'\n'`")])
+def test_a_text_of_nothing_to_see_is_shown_in_quotes(text, shown, tmp_path):
+    """A start string without a visible character is shown in quotes, not as an empty cell."""
+    assert written(pd.DataFrame({"s": [text]}), "md", tmp_path).split("|")[-2].strip() == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["two\nlines", "two\r\nlines", "two\rlines", "two\u2028lines", "two\x0blines"]
+)
+def test_a_line_break_of_any_kind_is_a_space(text, tmp_path):
+    """For people, a text of several lines is one line."""
+    table = pd.DataFrame({"s": [text]})
+    assert "two lines" in written(table, "md", tmp_path)
+    assert "two lines" in written(table, "tex", tmp_path)
 
 
 def test_several_formats_at_once(tmp_path):

@@ -6,6 +6,7 @@ to something and every query parses, or raises one message that names the key.
 
 import difflib
 import hashlib
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName
 from llmchecker.formulas import STEP
 from llmchecker.properties import Query, parse
 from llmchecker.quantifiers import Quantifier
-from llmchecker.sources import ModelSource, Source, parse_source
+from llmchecker.sources import DatasetSource, ModelSource, parse_source
 from llmchecker.text_tree import Bounds
 
 
@@ -43,10 +44,8 @@ class ModelConfig:
 class PromptsConfig:
     """A data set of prompts and the largest k of its top-k statistics."""
 
-    source: Source
-    file: str | None
+    dataset: DatasetSource
     column: str
-    sha256: str | None
     maximum_k: int
 
 
@@ -121,6 +120,7 @@ class Config:
         validate(raw, schema)
         filled = _with_defaults(raw, schema, schema)
         models = {name: _model(name, entry) for name, entry in filled["models"].items()}
+        _check_labels(models)
         starts = filled["start_strings"]
         known = {name: _quantifier(name, entry) for name, entry in filled["quantifiers"].items()}
         return cls(
@@ -172,13 +172,31 @@ def slug(query: str) -> str:
     return f"{readable}-{hashlib.sha256(query.encode()).hexdigest()[:8]}"
 
 
+def _is_integer(_: object, value: object) -> bool:
+    """JSON Schema takes 3.0 for an integer too, which would name another path than 3."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(_: object, value: object) -> bool:
+    """YAML has .nan and .inf, which JSON does not."""
+    return _is_integer(_, value) or (isinstance(value, float) and math.isfinite(value))
+
+
+_Validator = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {"integer": _is_integer, "number": _is_number}
+    ),
+)
+
+
 def validate(raw: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Check a configuration against its schema.
 
     Raises:
         ConfigError: the first violation, by its key.
     """
-    violations = jsonschema.Draft202012Validator(schema).iter_errors(raw)
+    violations = _Validator(schema).iter_errors(raw)
     first = min(violations, key=lambda violation: list(map(str, violation.path)), default=None)
     if first is not None:
         raise ConfigError(f"{_key(first.absolute_path)}: {_explanation(first)}")
@@ -191,7 +209,7 @@ def _explanation(violation: jsonschema.ValidationError) -> str:
             known = schema.get("properties", {})
             unknown = next(key for key in value if key not in known)
             close = difflib.get_close_matches(str(unknown), list(known), n=1)
-            hint = f", did you mean {close[0]!r}?" if close else "; "
+            hint = f", did you mean {close[0]!r}?" if close else ";"
             return f"unknown key {unknown!r}{hint} known keys are {', '.join(known)}"
         case "required":
             missing = [key for key in violation.validator_value if key not in value]
@@ -262,6 +280,17 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
     return ModelConfig(name=name, source=source, **settings)
 
 
+def _check_labels(models: Mapping[str, ModelConfig]) -> None:
+    """Tables and figures tell models apart by their labels."""
+    first: dict[str, str] = {}
+    for name, model in models.items():
+        if first.setdefault(model.label, name) != name:
+            raise ConfigError(
+                f"models.{name}.label: {model.label!r} is the label of "
+                f"models.{first[model.label]} too; labels must differ"
+            )
+
+
 def _quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:
     with _at(f"quantifiers.{name}"):
         return quantifiers.create(name, settings)
@@ -280,13 +309,9 @@ def _prompts(entry: Mapping[str, Any] | None) -> PromptsConfig | None:
         return None
     with _at("topk.source"):
         source = parse_source(entry["source"])
-    return PromptsConfig(
-        source=source,
-        file=entry.get("file"),
-        column=entry["column"],
-        sha256=entry.get("sha256"),
-        maximum_k=entry["maximum_k"],
-    )
+    with _at("topk"):
+        dataset = DatasetSource(source, entry.get("file"), entry.get("sha256"))
+    return PromptsConfig(dataset, entry["column"], entry["maximum_k"])
 
 
 def _table2(

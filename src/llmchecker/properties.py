@@ -202,7 +202,7 @@ def parse(text: str) -> Query:
         place = len(text.rstrip()) if at_end else error.token.start_pos
         found = "the end of the query" if at_end else f"`{error.token}`"
         expected = _expected(error.accepts) if text[:place].strip() else _WHOLE_QUERY
-        hint = _HINTS.get(error.token.type, "")
+        hint = _HINTS.get(error.token.type, "") if expected != _WHOLE_QUERY else ""
         raise _invalid(text, place, f"found {found}, expected {expected}{hint}") from error
     except lark.exceptions.VisitError as error:
         if isinstance(error.orig_exc, InvalidQuery):

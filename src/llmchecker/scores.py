@@ -1,16 +1,47 @@
-"""The scores of a tree's texts as a file: one integer a state, and none for `rest`."""
+"""The scores of a tree's texts, in memory and as a file: one integer a state, none for `rest`."""
 
+import os.path
 from collections.abc import Iterable
+from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmchecker.errors import InvalidTree
+from llmchecker.errors import ConfigError, InvalidTree
 from llmchecker.files import written_whole
-from llmchecker.quantifiers import REST_FILLER
+from llmchecker.quantifiers import Quantifier
 from llmchecker.text_tree import Kind, TextTree
+
+REST_FILLER = 0
+
+
+def score(quantifier: Quantifier, tree: TextTree) -> np.ndarray:
+    """Score every text of a tree, each distinct text once.
+
+    Where decoding rewrote the end of the start string (a tokenizer that turns "do" + "not" into
+    "don't"), what it rewrote counts as generated: start + continuation is always the text.
+
+    Returns:
+        (n,) int64; `REST_FILLER` for `rest`, which has no score and must not be read.
+
+    Raises:
+        ConfigError: a score that is not an integer or lies outside the declared range.
+    """
+    scores = np.full(len(tree), REST_FILLER, dtype=np.int64)
+    known: dict[str, int] = {}
+    for uid in np.flatnonzero(tree.kind != Kind.REST):
+        text = tree.text[uid]
+        value = known.get(text)
+        if value is None:
+            kept = len(os.path.commonprefix((tree.start, text)))  # noqa: RUF071 - of characters
+            value = quantifier(text[:kept], text[kept:])
+            _check_score(quantifier, text, value)
+            known[text] = value
+        scores[uid] = value
+    return scores
 
 
 def write(scores: np.ndarray, tree: TextTree, path: str | Path) -> None:
@@ -32,7 +63,10 @@ def read(tree: TextTree, path: str | Path) -> np.ndarray:
     Raises:
         InvalidTree: the file is about another tree.
     """
-    column = pq.read_table(path)["score"].combine_chunks()
+    table = pq.read_table(path)
+    if "score" not in table.column_names:
+        raise InvalidTree(f"{path} does not hold scores")
+    column = table["score"].combine_chunks()
     unknown = column.is_null().to_numpy(zero_copy_only=False)
     if not np.array_equal(unknown, tree.kind == Kind.REST):
         raise InvalidTree(f"{path} does not hold the scores of this tree; delete it to score again")
@@ -42,3 +76,12 @@ def read(tree: TextTree, path: str | Path) -> np.ndarray:
 def read_all(tree: TextTree, paths: Iterable[str | Path]) -> dict[str, np.ndarray]:
     """Read the scores of several quantifiers, by name: the file's name without its suffix."""
     return {Path(path).stem: read(tree, path) for path in paths}
+
+
+def _check_score(quantifier: Quantifier, text: str, value: Any) -> None:
+    who = type(quantifier).__name__
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise ConfigError(f"{who} scored {text!r} with {value!r}, which is not an integer")
+    low, high = quantifier.minimum, quantifier.maximum
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise ConfigError(f"{who} scored {text!r} with {value}, outside its range {low} to {high}")

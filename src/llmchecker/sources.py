@@ -189,28 +189,42 @@ def fetch_model(
         made.rename(directory)
 
 
-def fetch_dataset(
-    source: Source, path: str | Path, file: str | None = None, sha256: str | None = None
-) -> None:
-    """Make `path` a copy of one CSV file of a data set.
+@dataclass(frozen=True)
+class DatasetSource:
+    """A CSV file of a data set.
 
     Args:
         source: an hf: data set with its revision, or the path: of a file or directory.
-        path: the file to write, whole or not at all.
         file: the file inside the data set; needed unless the source is itself a file.
         sha256: of the file.
 
     Raises:
-        SourceUnavailable: the source cannot be reached, does not exist, or refuses access.
-        ChecksumMismatch: it delivered something else than the sha256 or the commit names.
         ConfigError: a pypi: source, no file to take, or a file that is not a .csv.
     """
-    _check_digest(source, sha256)
-    if source.scheme == "pypi":
-        raise ConfigError(f"data set {source} must be an hf: or path: source")
-    named = file or (source.name if source.scheme == "path" else "")
-    if not named.endswith(".csv"):
-        raise ConfigError(f"data set {source}: file is {file!r}; it must name a .csv file in it")
+
+    source: Source
+    file: str | None = None
+    sha256: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_digest(self.source, self.sha256)
+        if self.source.scheme == "pypi":
+            raise ConfigError(f"data set {self.source} must be an hf: or path: source")
+        named = self.file or (self.source.name if self.source.scheme == "path" else "")
+        if not named.endswith(".csv"):
+            raise ConfigError(
+                f"data set {self.source}: file is {self.file!r}; it must name a .csv file in it"
+            )
+
+
+def fetch_dataset(dataset: DatasetSource, path: str | Path) -> None:
+    """Make `path` a copy of the CSV file of a data set, whole or not at all.
+
+    Raises:
+        SourceUnavailable: the source cannot be reached, does not exist, or refuses access.
+        ChecksumMismatch: it delivered something else than the sha256 or the commit names.
+    """
+    source, file = dataset.source, dataset.file
     _log.info("fetching %s", source)
     if source.scheme == "hf":
         found = demand_intact(hub_dataset_file(source.name, source.revision, file))
@@ -220,7 +234,7 @@ def fetch_dataset(
         raise SourceUnavailable(f"data set {source}: there is no file {found}")
     with written_whole(path) as partial:
         shutil.copyfile(found, partial)
-        _demand_sha256(source, partial, sha256)
+        _demand_sha256(source, partial, dataset.sha256)
 
 
 def _from_hub(model: ModelSource, made: Path) -> None:

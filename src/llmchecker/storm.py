@@ -6,7 +6,6 @@ one sum and exact up to float64 rounding, where Storm's usual iteration would st
 A threshold P>=p is compared with that float64; P>=1 and P>0 are decided on the graph alone.
 """
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from stormpy.developer.info import StormVersion
 import llmchecker
 from llmchecker import prism
 from llmchecker.errors import CheckFailed, InvalidQuery
-from llmchecker.files import written_whole
+from llmchecker.files import read_json, write_json
 from llmchecker.markov_chain import MarkovChain
 from llmchecker.properties import Query
 
@@ -62,9 +61,7 @@ class Verdict:
 
     def write(self, path: str | Path) -> None:
         """Write a JSON object with these fields."""
-        with written_whole(path) as partial:
-            text = json.dumps(asdict(self), indent=2, ensure_ascii=False)
-            partial.write_text(text + "\n", encoding="utf-8")
+        write_json(asdict(self), path)
 
     @classmethod
     def read(cls, path: str | Path) -> "Verdict":
@@ -74,7 +71,7 @@ class Verdict:
             CheckFailed: the file is not a verdict.
         """
         try:
-            return cls(**json.loads(Path(path).read_text(encoding="utf-8")))
+            return cls(**read_json(path))
         except (ValueError, TypeError) as error:
             raise CheckFailed(f"{path} is not a verdict: {error}") from error
 

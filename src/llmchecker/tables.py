@@ -1,5 +1,6 @@
 """The paper's tables and the numbers behind its figures, as CSV, Markdown and LaTeX."""
 
+import csv
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +13,10 @@ from llmchecker.storm import Verdict
 
 FORMATS = {"encode_seconds": "{:.2f}", "check_seconds": "{:.3f}"}
 """How people read a column of numbers; four significant digits otherwise, and all in the CSV."""
+COLUMNS_OF_TABLE2 = """
+    label interest model alpha k L query states transitions states_explored transitions_explored
+    encode_seconds check_seconds value
+""".split()
 MARKUP = frozenset("\\`*_{}[]<>#|$~&!")
 
 
@@ -49,7 +54,7 @@ def table2(
         }
         for row, verdict in zip(rows, verdicts, strict=True)
     ]
-    return pd.DataFrame(records)
+    return pd.DataFrame(records, columns=COLUMNS_OF_TABLE2)
 
 
 def figure3(masses: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -89,8 +94,11 @@ def write(table: pd.DataFrame, paths: Iterable[str | Path]) -> None:
 
 def write_csv(table: pd.DataFrame, path: str | Path) -> None:
     """Write a table with all digits, so that numbers read back as they were."""
+    # a cell is quoted for the character that ends lines, but not for the other one that may
+    returns = table.map(lambda cell: "\r" in str(cell)).any(axis=None)
+    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
     with written_whole(path) as partial:
-        table.to_csv(partial, index=False, lineterminator="\n")
+        table.to_csv(partial, index=False, lineterminator="\n", quoting=quoting)
 
 
 def write_markdown(table: pd.DataFrame, path: str | Path) -> None:
@@ -111,7 +119,7 @@ def write_latex(table: pd.DataFrame, path: str | Path) -> None:
     with written_whole(path) as partial:
         text = style.to_latex(hrules=True, column_format=aligned)
         # LaTeX's default font encoding has other characters in these places
-        text = text.replace("<", "$<$").replace(">", "$>$")
+        text = re.sub("[<>|]", r"$\g<0>$", text)
         partial.write_text(text, encoding="utf-8")
 
 

@@ -4,7 +4,7 @@ rule check:
         growth=f"results/trees/{TREE}.json",
         scores=get_check_scores,
         scored=get_check_scored,
-        code=code("properties.py", "markov_chain.py", "storm.py"),
+        code=code("formulas.py", "properties.py", "markov_chain.py", "storm.py"),
     output:
         f"results/checks/{TREE}/{{query}}.json",
     log:
@@ -23,7 +23,7 @@ rule crosscheck:
     input:
         verdict=f"results/checks/{TREE}/{{query}}.json",
         prism=get_prism,
-        code=code("properties.py", "prism.py", "storm.py"),
+        code=code("formulas.py", "properties.py", "prism.py", "storm.py"),
     output:
         f"results/crosschecks/{TREE}/{{query}}.json",
     log:

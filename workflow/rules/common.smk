@@ -11,9 +11,8 @@ BASE = Path(workflow.basedir)
 
 # rules and their scripts use the package of this checkout, installed or not
 sys.path.insert(0, str(BASE / "src"))
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    filter(None, [str(BASE / "src"), os.environ.get("PYTHONPATH")])
-)
+inherited = os.environ.get("PYTHONPATH")
+os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
 
 from llmchecker.config import Config, quantifiers_in, read_yaml
 from llmchecker.errors import LLMCheckerError
@@ -105,10 +104,13 @@ def get_prism(wildcards):
 
 
 def get_all_results():
-    results = ["results/tables/table1.csv", "results/tables/table2.csv"]
-    results += [f"results/crosschecks/{check}.json" for check in CONFIG.checks]
-    if CONFIG.prompts is not None:
-        results += ["results/tables/figure3.csv", "results/figures/figure3.pdf"]
-    if CONFIG.figure4:
-        results += ["results/tables/figure4.csv", "results/figures/figure4.pdf"]
-    return results
+    """Every file for people by name, so that one that was deleted is made again."""
+    drawn = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
+    return [
+        *expand(
+            "results/tables/table{number}.{format}", number=[1, 2], format=["csv", "md", "tex"]
+        ),
+        *expand("results/tables/{name}.csv", name=drawn),
+        *expand("results/figures/{name}.{format}", name=drawn, format=["pdf", "svg", "png"]),
+        *expand("results/crosschecks/{check}.json", check=CONFIG.checks),
+    ]

@@ -2,7 +2,7 @@ rule scores:
     input:
         tree=f"results/trees/{TREE}.parquet",
         files=get_quantifier_files,
-        code=lambda wildcards: code(f"quantifiers/{wildcards.quantifier}.py"),
+        code=lambda wildcards: code("scores.py", f"quantifiers/{wildcards.quantifier}.py"),
     output:
         scores=f"results/scores/{TREE}/{{quantifier}}.parquet",
         seconds=f"results/scores/{TREE}/{{quantifier}}.json",

@@ -8,7 +8,7 @@ if CONFIG.prompts is not None:
         conda:
             "../../environment.yml"
         params:
-            prompts=CONFIG.prompts,
+            dataset=CONFIG.prompts.dataset,
         message:
             "Fetching the prompts of the top-k statistics"
         script:

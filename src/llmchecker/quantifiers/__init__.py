@@ -4,14 +4,10 @@ A new quantifier is one file beside this one and one line in `QUANTIFIERS`.
 """
 
 import difflib
-import os.path
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
-from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
-
-import numpy as np
 
 from llmchecker.errors import ConfigError, UnknownName
 from llmchecker.formulas import is_variable_name
@@ -19,9 +15,6 @@ from llmchecker.quantifiers.gender import Gender
 from llmchecker.quantifiers.polarity import Polarity
 from llmchecker.quantifiers.readability import Readability
 from llmchecker.quantifiers.similarity import Similarity
-from llmchecker.text_tree import Kind, TextTree
-
-REST_FILLER = 0
 
 
 class Quantifier(Protocol):
@@ -78,32 +71,6 @@ def files_of(quantifier: Quantifier) -> list[Path]:
     return [value for value in vars(quantifier).values() if isinstance(value, Path)]
 
 
-def score(quantifier: Quantifier, tree: TextTree) -> np.ndarray:
-    """Score every text of a tree, each distinct text once.
-
-    Where decoding rewrote the end of the start string (a tokenizer that turns "do" + "not" into
-    "don't"), what it rewrote counts as generated: start + continuation is always the text.
-
-    Returns:
-        (n,) int64; `REST_FILLER` for `rest`, which has no score and must not be read.
-
-    Raises:
-        ConfigError: a score that is not an integer or lies outside the declared range.
-    """
-    scores = np.full(len(tree), REST_FILLER, dtype=np.int64)
-    known: dict[str, int] = {}
-    for uid in np.flatnonzero(tree.kind != Kind.REST):
-        text = tree.text[uid]
-        value = known.get(text)
-        if value is None:
-            kept = len(os.path.commonprefix((tree.start, text)))  # noqa: RUF071 - of characters
-            value = quantifier(text[:kept], text[kept:])
-            _check_score(quantifier, text, value)
-            known[text] = value
-        scores[uid] = value
-    return scores
-
-
 def _check_name(name: str) -> None:
     if not is_variable_name(name):
         raise ConfigError(
@@ -125,15 +92,6 @@ def _check_keys(name: str, quantifier: type[Quantifier], settings: Mapping[str, 
     for key, field in known.items():
         if key not in settings and field.default is MISSING and field.default_factory is MISSING:
             raise ConfigError(f"quantifier {name!r} needs the setting {key!r}")
-
-
-def _check_score(quantifier: Quantifier, text: str, value: Any) -> None:
-    who = type(quantifier).__name__
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise ConfigError(f"{who} scored {text!r} with {value!r}, which is not an integer")
-    low, high = quantifier.minimum, quantifier.maximum
-    if (low is not None and value < low) or (high is not None and value > high):
-        raise ConfigError(f"{who} scored {text!r} with {value}, outside its range {low} to {high}")
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
