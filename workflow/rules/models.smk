@@ -1,6 +1,8 @@
 rule fetch_model:
     output:
         directory("resources/models/{model}"),
+    resources:
+        mem_mb=get_mem_mb,
     log:
         "results/logs/fetch_model/{model}.log",
     conda:
