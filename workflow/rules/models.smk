@@ -1,12 +1,12 @@
 rule fetch_model:
     output:
         directory("resources/models/{model}"),
-    resources:
-        mem_mb=get_mem_mb,
     log:
         "results/logs/fetch_model/{model}.log",
     conda:
         "../../environment.yml"
+    resources:
+        mem_mb=get_mem_mb,
     params:
         source=lambda wildcards: get_model(wildcards).source,
     message:
