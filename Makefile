@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: results test lint clean
+.PHONY: results test lint
 
 results: $(INSTALLED)
 	$(BIN)/snakemake --cores all
@@ -18,9 +18,6 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
-
-clean:
-	rm -rf results/* resources/models resources/datasets .snakemake
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -179,7 +179,7 @@ class Query:
             naming: what stands for an atom or literal: a word, a quoted label or an expression in
                 parentheses.
         """
-        return _storm(self.root, naming)
+        return in_storm(self.root, naming)
 
 
 def parse(text: str) -> Query:
@@ -336,7 +336,7 @@ def _is_expression(formula: Formula) -> bool:
     return all(isinstance(f, Atom | Literal | Connective) for f in subformulas(formula))
 
 
-def _storm(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
+def in_storm(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
     """Return a formula as Storm reads it; G<=n, W and R, which it lacks, by their duals."""
     match formula:
         case Atom() | Literal():
@@ -345,7 +345,7 @@ def _storm(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
             return f'"{name}"'
         case Probability(comparison, threshold, path):
             bound = "?" if threshold is None else f"{threshold:f}"
-            return f"P{comparison}{bound} [ {_storm(path, naming)} ]"
+            return f"P{comparison}{bound} [ {in_storm(path, naming)} ]"
     words = [_enclosed(operand, naming) for operand in formula.operands]
     bound = "" if isinstance(formula, Connective) or formula.bound is None else f"<={formula.bound}"
     match formula.operator, words:
@@ -364,5 +364,5 @@ def _storm(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
 
 
 def _enclosed(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
-    words = _storm(formula, naming)
+    words = in_storm(formula, naming)
     return words if isinstance(formula, Atom | Literal | Label) else f"({words})"

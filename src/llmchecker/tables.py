@@ -15,7 +15,7 @@ FORMATS = {"encode_seconds": "{:.2f}", "check_seconds": "{:.3f}"}
 """How people read a column of numbers; four significant digits otherwise, and all in the CSV."""
 COLUMNS_OF_TABLE2 = """
     label interest model alpha k L query states transitions states_explored transitions_explored
-    encode_seconds check_seconds value
+    encode_seconds check_seconds value lower upper
 """.split()
 MARKUP = frozenset("\\`*_{}[]<>#|$~&!")
 
@@ -51,6 +51,8 @@ def table2(
             "encode_seconds": verdict.encode_seconds,
             "check_seconds": verdict.check_seconds,
             "value": verdict.value,
+            "lower": verdict.lower,
+            "upper": verdict.upper,
         }
         for row, verdict in zip(rows, verdicts, strict=True)
     ]
@@ -73,12 +75,14 @@ def figure3(masses: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def figure4(
     checks: Iterable[Check], verdicts: Iterable[Verdict], labels: Mapping[str, str]
 ) -> pd.DataFrame:
-    """The value of one query by model and noun, the noun being the start string's name."""
+    """The value of one query and its bounds, by model and noun: the start string's name."""
     records = [
         {
             "model": labels[check.tree.model],
             "noun": check.tree.start,
             "value": verdict.value,
+            "lower": verdict.lower,
+            "upper": verdict.upper,
         }
         for check, verdict in zip(checks, verdicts, strict=True)
     ]

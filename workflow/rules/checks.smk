@@ -4,7 +4,7 @@ rule check:
         growth=f"results/trees/{TREE}.json",
         scores=get_check_scores,
         scored=get_check_scored,
-        code=code("formulas.py", "properties.py", "markov_chain.py", "storm.py"),
+        code=code("formulas.py", "properties.py", "markov_chain.py", "chaos.py", "storm.py"),
     output:
         f"results/checks/{TREE}/{{query}}.json",
     log:
@@ -13,6 +13,7 @@ rule check:
         "../../environment.yml"
     params:
         query=lambda wildcards: get_query(wildcards).text,
+        ranges=get_ranges,
     message:
         "Checking {wildcards.query} on {input.tree}"
     script:

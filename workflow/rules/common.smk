@@ -86,6 +86,14 @@ def get_prism_scores(wildcards):
     return expand(f"results/scores/{TREE}/{{name}}.parquet", name=names, **wildcards)
 
 
+def get_ranges(wildcards):
+    """The declared range of every quantifier in the query."""
+    names = quantifiers_in(get_query(wildcards))
+    return {
+        name: (CONFIG.quantifiers[name].minimum, CONFIG.quantifiers[name].maximum) for name in names
+    }
+
+
 def get_check_scores(wildcards):
     """Scores by every quantifier in the query."""
     names = quantifiers_in(get_query(wildcards))

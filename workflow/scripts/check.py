@@ -1,6 +1,6 @@
 import time
 
-from llmchecker import markov_chain, scores, storm
+from llmchecker import chaos, markov_chain, scores, storm
 from llmchecker.files import read_json
 from llmchecker.logs import job_log
 from llmchecker.properties import parse
@@ -9,10 +9,12 @@ from llmchecker.text_tree import TextTree
 with job_log(snakemake.log[0]):
     tree = TextTree.read(snakemake.input.tree)
     values = scores.read_all(tree, snakemake.input.scores)
+    query = parse(snakemake.params.query)
     began = time.monotonic()
     chain = markov_chain.build(tree, values)
     encode_seconds = time.monotonic() - began
     for timed in (snakemake.input.growth, *snakemake.input.scored):
         encode_seconds += read_json(timed)["seconds"]
-    verdict = storm.check(chain, parse(snakemake.params.query), encode_seconds)
+    process = chaos.complete(tree, values, query.atoms, snakemake.params.ranges)
+    verdict = storm.check(chain, query, encode_seconds).bounded(storm.bounds(process, query))
     verdict.write(snakemake.output[0])
