@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
+from matplotlib.collections import LineCollection
 from PIL import Image
 
 from llmchecker import figures
@@ -26,11 +27,13 @@ def masses(count: int) -> pd.DataFrame:
 
 
 def values(count: int) -> pd.DataFrame:
-    """Made-up values that differ by model and noun."""
+    """Made-up values and bounds that differ by model and noun."""
     rows = [
-        (m, n, (3 * i + j) / 20) for i, m in enumerate(models(count)) for j, n in enumerate(NOUNS)
+        (m, n, (3 * i + j) / 20, (3 * i + j) / 40, (3 * i + j + 1) / 20)
+        for i, m in enumerate(models(count))
+        for j, n in enumerate(NOUNS)
     ]
-    return pd.DataFrame(rows, columns=["model", "noun", "value"])
+    return pd.DataFrame(rows, columns=["model", "noun", "value", "lower", "upper"])
 
 
 def draw(name: str, count: int = 2) -> plt.Figure:
@@ -79,6 +82,24 @@ def test_figure4_has_one_bar_a_model_and_noun_that_shows_the_table(count):
     heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
     expected = values(count)["value"].to_numpy().reshape(count, len(NOUNS))
     assert np.array_equal(heights, expected)
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_figure4_shows_the_bounds_as_lines_on_the_bars(count):
+    """On the middle of every bar stands a line from its lower to its upper bound."""
+    axes = figures.figure4(values(count), QUERY).axes[0]
+    lines = [line for collection in axes.collections for line in _segments(collection)]
+    bars = [bar for bars in axes.containers for bar in bars]
+    centres = [bar.get_x() + bar.get_width() / 2 for bar in bars]
+    bounds = values(count)[["lower", "upper"]].to_numpy().tolist()
+    expected = [[[x, low], [x, high]] for x, (low, high) in zip(centres, bounds, strict=True)]
+    assert np.allclose(sorted(lines), sorted(expected))
+
+
+def _segments(collection) -> list:
+    if not isinstance(collection, LineCollection):
+        return []
+    return [segment.tolist() for segment in collection.get_segments()]
 
 
 @pytest.mark.parametrize("count", [2, 6])

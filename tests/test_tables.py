@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from llmchecker import tables
 from llmchecker.config import Check, Row, TreeSpec
 from llmchecker.properties import parse
-from llmchecker.storm import Verdict
+from llmchecker.storm import Interval, Verdict
 from llmchecker.text_tree import Bounds
 
 LABELS = {"smollm2-135m": "SmolLM2-135M", "gemma3-270m": "Gemma-3-270M"}
@@ -20,6 +20,7 @@ NEGATIVE = "P=? [ F gender < 0 ]"
 TABLE2 = [
     *("label", "interest", "model", "alpha", "k", "L", "query", "states", "transitions"),
     *("states_explored", "transitions_explored", "encode_seconds", "check_seconds", "value"),
+    *("lower", "upper"),
 ]
 
 
@@ -28,7 +29,8 @@ def check(model: str, query: str, start: str = "player") -> Check:
 
 
 def verdict(query: str, value: float | bool) -> Verdict:
-    return Verdict(query, value, 911, 1730, 499, 950, 1.5, 0.0625, {"storm": "2.0.0"})
+    found = Verdict(query, value, 911, 1730, 499, 950, 1.5, 0.0625, {"storm": "2.0.0"})
+    return found.bounded(Interval(value / 2, value * 2))
 
 
 def written(table: pd.DataFrame, suffix: str, directory) -> str:
@@ -55,8 +57,8 @@ def test_table2_has_a_row_for_every_verdict():
     assert list(table.columns) == TABLE2
     measured = [911, 1730, 499, 950, 1.5, 0.0625]
     assert table.to_numpy().tolist() == [
-        ["Player", "Gender", "Gemma-3-270M", 0.9, 5, 4, POSITIVE, *measured, 0.25],
-        ["Exam", "Sentiment", "SmolLM2-135M", 0.9, 5, 4, NEGATIVE, *measured, 0.125],
+        ["Player", "Gender", "Gemma-3-270M", 0.9, 5, 4, POSITIVE, *measured, 0.25, 0.125, 0.5],
+        ["Exam", "Sentiment", "SmolLM2-135M", 0.9, 5, 4, NEGATIVE, *measured, 0.125, 0.0625, 0.25],
     ]
 
 
@@ -96,10 +98,10 @@ def test_figure4_is_the_value_by_model_and_noun():
     """The noun is the name of the start string."""
     checks = [check("gemma3-270m", POSITIVE, "jock"), check("smollm2-135m", POSITIVE, "champ")]
     table = tables.figure4(checks, [verdict(POSITIVE, 0.25), verdict(POSITIVE, 0.5)], LABELS)
-    assert list(table.columns) == ["model", "noun", "value"]
+    assert list(table.columns) == ["model", "noun", "value", "lower", "upper"]
     assert table.to_numpy().tolist() == [
-        ["Gemma-3-270M", "jock", 0.25],
-        ["SmolLM2-135M", "champ", 0.5],
+        ["Gemma-3-270M", "jock", 0.25, 0.125, 0.5],
+        ["SmolLM2-135M", "champ", 0.5, 0.25, 1.0],
     ]
 
 

@@ -4,6 +4,7 @@ Colours are seaborn's colour-blind palette; line style, marker or hatch repeats 
 that a black and white print loses nothing.
 """
 
+import itertools
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,22 +67,26 @@ def figure3(table: pd.DataFrame) -> Figure:
 
 
 def figure4(table: pd.DataFrame, query: str) -> Figure:
-    """The value of one query for several nouns, one bar a noun and model.
+    """The value of one query for several nouns: one bar a noun and model, its bounds as a line.
 
     Args:
-        table: columns model, noun and value.
+        table: columns model, noun, value, lower and upper.
         query: what the value answers; the label of the axis.
     """
     with _style():
-        figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.4), layout="constrained")
+        figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.6), layout="constrained")
         sns.barplot(table, x="noun", y="value", hue="model", edgecolor="black", ax=axes)
-        for bars, hatch in zip(
-            axes.containers, _repeated(HATCHES, len(axes.containers)), strict=True
-        ):
+        groups = table.groupby("model", sort=False)
+        hatches = itertools.cycle(HATCHES)
+        for bars, (_, rows), hatch in zip(axes.containers, groups, hatches, strict=False):
+            centres = [bar.get_x() + bar.get_width() / 2 for bar in bars]
+            axes.vlines(centres, rows["lower"], rows["upper"], color="black", linewidth=0.8)
+            for edge in ("lower", "upper"):
+                axes.scatter(centres, rows[edge], marker="_", s=12, color="black", linewidth=0.8)
             for bar in bars:
                 bar.set(hatch=hatch, linewidth=0.6)
         axes.set(xlabel=None, ylabel=query)
-        axes.legend(title=None)
+        sns.move_legend(axes, "lower center", bbox_to_anchor=(0.5, 1), ncols=2, title=None)
         return figure
 
 
@@ -97,7 +102,3 @@ def write(figure: Figure, paths: Sequence[str | Path]) -> None:
 
 def _every(maximum: int) -> int:
     return max(1, maximum // 10)
-
-
-def _repeated(items: Sequence[str], count: int) -> list[str]:
-    return [items[number % len(items)] for number in range(count)]
