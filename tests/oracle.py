@@ -3,7 +3,7 @@
 It shares no code with the package. A formula is a nested tuple: ("true",), ("false",),
 ("label", name), ("atom", name, comparison, number), ("!", f), ("&", f, g), ("|", f, g),
 ("=>", f, g), ("X", f), ("F", n, f), ("G", n, f), ("U", n, f, g), ("W", f, g), ("R", f, g) with a
-bound n or None, and ("P", comparison, fraction, f).
+bound n or None, ("P", comparison, fraction, f), and ("E", f), ("A", f) for some and every path.
 """
 
 from fractions import Fraction
@@ -35,6 +35,19 @@ class Tree:
         """Return the probability of the paths from the state that satisfy the formula."""
         return sum((p for path, p in self.paths(state) if self.holds(formula, path)), Fraction(0))
 
+    def conditional(self, formula, given):
+        """Return the probability of a path formula among the paths of another, or None."""
+        whole = self.probability_of(given)
+        return self.probability_of(("&", formula, given)) / whole if whole else None
+
+    def expectation(self, name, step, rest=0):
+        """Return the expected value of a variable after so many steps, where `rest` has its own."""
+        total = Fraction(0)
+        for path, probability in self.paths(0):
+            state = path[min(step, len(path) - 1)]
+            total += probability * (rest if self.kind[state] == 1 else self.variables[name][state])
+        return total
+
     def holds(self, formula, path):
         """Decide whether the path satisfies the formula."""
         state, later = path[0], path[1:] or path
@@ -51,6 +64,10 @@ class Tree:
                 return _compare(self.variables[name][state], comparison, number)
             case ("P", comparison, bound, inner):
                 return _compare(self.probability_of(inner, state), comparison, bound)
+            case ("E", f):
+                return any(self.holds(f, p) for p, chance in self.paths(state) if chance > 0)
+            case ("A", f):
+                return all(self.holds(f, p) for p, chance in self.paths(state) if chance > 0)
             case ("!", f):
                 return not self.holds(f, path)
             case ("&", f, g):
@@ -91,6 +108,8 @@ def written(formula):
             return f"{name} {comparison} {number}"
         case ("P", comparison, bound, inner):
             return f"P{comparison}{float(bound)} [ {written(inner)} ]"
+        case ("E" | "A", f):
+            return f"{formula[0]} [ {written(f)} ]"
         case ("!" | "X", f):
             return f"{formula[0]} ({written(f)})"
         case ("F" | "G", n, f):
@@ -117,7 +136,7 @@ def _compare(left, comparison, right):
 
 
 def formulas(names, *, most=2, nested=True):
-    """Generate path formulas over step and the named quantifiers, with bounds and `nested` P.
+    """Generate path formulas over step and the named quantifiers, and `nested` P, E and A in them.
 
     No threshold but 0 and 1 is a sum of 64ths' powers, so that float64 rounding flips none.
     """
@@ -142,7 +161,7 @@ def formulas(names, *, most=2, nested=True):
             st.just("P"), st.sampled_from([">=", ">", "<=", "<"]), thresholds, inner
         )
         return st.one_of(
-            *([probability] if nested else []),
+            *([probability, st.tuples(st.sampled_from("EA"), inner)] if nested else []),
             st.tuples(st.sampled_from(["!", "X"]), inner),
             st.tuples(st.sampled_from(["F", "G"]), bounds, inner),
             st.tuples(st.sampled_from(["&", "|", "=>", "W", "R"]), inner, inner),
@@ -150,3 +169,21 @@ def formulas(names, *, most=2, nested=True):
         )
 
     return st.recursive(leaves, larger, max_leaves=4)
+
+
+def state_formulas(names, *, most=2):
+    """Generate boolean combinations of P, E and A over path formulas."""
+    path = formulas(names, most=most)
+    threshold = st.integers(1, 7).map(lambda n: Fraction(n * 13, 100))
+    leaves = st.one_of(
+        st.tuples(st.sampled_from("EA"), path),
+        st.tuples(st.just("P"), st.sampled_from([">=", ">", "<=", "<"]), threshold, path),
+    )
+    return st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.tuples(st.just("!"), inner),
+            st.tuples(st.sampled_from(["&", "|", "=>"]), inner, inner),
+        ),
+        max_leaves=3,
+    )

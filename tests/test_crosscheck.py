@@ -39,6 +39,12 @@ def program(tmp_path):
         ("P=? [ G gender >= 0 ]", 0.25),
         ("P>=0.75 [ F gender > 0 ]", True),
         ("P>0.75 [ F gender > 0 ]", False),
+        ("E [ F gender < 0 ]", True),
+        ("A [ F gender < 0 ]", False),
+        ("gender = 0 & !A [ X gender > 0 ]", True),
+        ("P=? [ F gender > 0 || X gender <= 1 ]", 1.0),
+        ('R{"gender"}=? [ I=1 ]', 1.0),
+        ('R{"gender"}=? [ I=2 ]', 0.125),
     ],
 )
 def test_agreement(query, value, program):
@@ -59,6 +65,10 @@ def test_agreement(query, value, program):
         ("P=? [ F gender > 0 ]", {"value": 0.75 - 1e-11}),
         ("P>=0.75 [ F gender > 0 ]", {"value": False}),
         ("P>0.75 [ F gender > 0 ]", {"value": True}),
+        ("E [ F gender < 0 ]", {"value": False}),
+        ("P>=0.5 [ F gender > 0 ] & E [ F gender < 0 ]", {"value": False}),
+        ("P=? [ F gender > 0 || F gender < 0 ]", {"value": 0.99}),
+        ('R{"gender"}=? [ I=1 ]', {"value": 1 + 1e-11}),
         ("P=? [ F gender > 0 ]", {"states_explored": 5}),
         ("P=? [ F gender > 0 ]", {"transitions_explored": 7}),
     ],

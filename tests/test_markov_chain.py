@@ -105,6 +105,13 @@ def test_quantifier_atoms_are_false_in_rest(formula, states):
     assert satisfying(formula) == states
 
 
+def test_the_score_of_rest_is_nothing():
+    """What the column of a quantifier holds in rest is not read as a score."""
+    assert drawn().scores("gender").tolist() == [0, 1, 2, 0, -1, 0]
+    with pytest.raises(UnknownName, match="no variable polarity; it has step, gender"):
+        drawn().scores("polarity")
+
+
 def test_an_unknown_variable_is_named():
     """An atom over a variable that was not scored names it and what there is."""
     with pytest.raises(UnknownName, match="no variable polarity; it has step, gender"):

@@ -26,7 +26,7 @@ def program(source: str, path) -> stormpy.developer.storage.PrismProgram:
 
 
 def test_a_drawn_tree_is_this_program():
-    """One guarded command for each state, every variable with its range, and both labels."""
+    """One guarded command for each state, every variable with its range, labels and rewards."""
     source = prism.text(trees.by_hand(DRAWN), {"gender": GENDER})
     body = [line for line in source.splitlines() if not line.startswith("//")]
     assert body == [
@@ -49,6 +49,7 @@ def test_a_drawn_tree_is_this_program():
         "",
         'label "rest" = kind = 1;',
         'label "end" = kind = 2;',
+        'rewards "gender" kind != 1 : gender; endrewards',
     ]
 
 

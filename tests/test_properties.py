@@ -101,6 +101,45 @@ def test_an_atom_over_step_is_known_in_rest():
     assert not first_atom("step > gender").over_step_only
 
 
+@pytest.mark.parametrize(
+    ("query", "meaning"),
+    [
+        ("E [ F a = 1 ]", "P>0 [ F (a = 1) ]"),
+        ("A[a = 1 U b = 1]", "P>=1 [ (a = 1) U (b = 1) ]"),
+        ("A [ G (E [ F a = 1 ]) ]", "P>=1 [ G (P>0 [ F (a = 1) ]) ]"),
+        (
+            "A [ (F G a = 1) | (E [ G a = 0 ]) ]",
+            "P>=1 [ (F (G (a = 1))) | (P>0 [ G (a = 0) ]) ]",
+        ),
+        (
+            "(P>=0.5 [ X a = 1 ]) & A [ G a > 0 ] => !(b = 1)",
+            "(!((P>=0.5 [ X (a = 1) ]) & (P>=1 [ G (a > 0) ]))) | (!(b = 1))",
+        ),
+        ("P=? [ F a = 1 || G b = 1 ]", "P=? [ (F (a = 1)) & (G (b = 1)) ]; P=? [ G (b = 1) ]"),
+        ('R{"polarity"}=? [ I = 5 ]', 'R{"polarity"}=? [ I=5 ]'),
+    ],
+)
+def test_queries_of_every_kind_reach_storm(query, meaning):
+    """E is P>0 and A is P>=1; a condition makes two questions; an expected score is a reward."""
+    assert parenthesised(query) == meaning
+
+
+@pytest.mark.parametrize(
+    ("query", "numeric"),
+    [
+        ("P=? [ X a = 1 ]", True),
+        ("P=? [ X a = 1 || X b = 1 ]", True),
+        ('R{"a"}=? [ I=1 ]', True),
+        ("P>=0 [ X a = 1 ]", False),
+        ("E [ X a = 1 ]", False),
+        ("!E [ X a = 1 ]", False),
+    ],
+)
+def test_a_query_asks_for_a_number_or_for_yes_or_no(query, numeric):
+    """=? asks for a number; a threshold, a path quantifier or a combination is yes or no."""
+    assert parse(query).numeric is numeric
+
+
 A, B = first_atom("a = 1"), first_atom("b = 1")
 NOT_A = Connective("!", (A,))
 
@@ -141,9 +180,21 @@ def test_where_a_query_is_decided(path, stops):
     [
         ("", 1, "found the end of the query, expected P=? [ … ] or P>=p [ … ]"),
         ("gender > 0", 1, "found `gender`, expected P=? [ … ]"),
-        ("E [ F gender > 0 ]", 1, "found `E`, expected P=? [ … ]"),
-        ('R{"gender"}=? [ I=5 ]', 1, "found `R`, expected P=? [ … ]"),
-        ("P=? [ F gender > 0", 19, "found the end of the query, expected + - *, & |, =>"),
+        ("F gender > 0", 1, "found `F`, expected P=? [ … ]"),
+        ("  gender > 0", 3, "found `gender`, expected P=? [ … ]"),
+        ("P>=0.5 [ X a = 1 ] & (F a = 1)", 23, "found `F` outside of P, E and A"),
+        ("!(a = 1 U b = 1) | E [ X a = 1 ]", 9, "found `U` outside of P, E and A"),
+        ("E F gender > 0", 3, "found `F`, expected ["),
+        ("AG gender > 0", 4, "; write A [ G … ]"),
+        ("E=? [ F gender > 0 ]", 2, "found `=`, expected ["),
+        ("P>=0.5 [ F a = 1 || F b = 1 ]", 18, "only P=? takes a condition"),
+        ('R{"a"}=? [ I=2.5 ]', 14, "found 2.5, expected a whole number"),
+        ('R{"a"}=? [ I<=2 ]', 13, "found `<=`, expected I=n"),
+        ('R{"a"}>=? [ I=2 ]', 7, "the question is R{…}=?"),
+        ('R{"a"}=? [ F a = 1 ]', 12, "found `F`, expected I=n"),
+        ('R{"step"}=? [ I=2 ]', 3, 'found "step", expected the name of a quantifier'),
+        ("R=? [ I=2 ]", 2, 'found `=`, expected {"quantifier"}'),
+        ("P=? [ F gender > 0", 19, "found the end of the query, expected ]"),
         ("P=? F gender > 0", 5, "found `F`, expected ["),
         ("P=? [ F gender ]", 16, "found `]`, expected a comparison (= != < <= > >=)"),
         ("P=? [ F gender == 1 ]", 17, "found `=`, expected a variable or a whole number"),
@@ -157,6 +208,8 @@ def test_where_a_query_is_decided(path, stops):
         ("P=? [ F P=? [ X a = 1 ] ]", 11, "only the outermost P asks =?"),
         ('P=? [ F "done" ]', 9, 'found the label "done", expected "rest" or "end"'),
         ("P>=1.5 [ F a = 1 ]", 4, "found 1.5, expected a probability from 0 to 1"),
+        ("P>=-0.5 [ F a = 1 ]", 4, "a probability is from 0 to 1"),
+        ("E [ F P>1e1 [ X a = 1 ] ]", 9, "found 1e1, expected a probability from 0 to 1"),
         ("P=0.5 [ F a = 1 ]", 2, "found `=`, expected =?, >=, >, <= or <"),
         ("P>=? [ F a = 1 ]", 2, "the question is P=?"),
         ("P=? [ X<=2 a = 1 ]", 7, "X takes no bound"),
@@ -204,6 +257,40 @@ def test_an_unknown_quantifier_is_named_with_what_is_known():
     assert message.startswith("column 9 of the query: gendr is neither step nor a known quantifier")
     assert "did you mean gender?" in message
     assert "step, gender, similarity" in message
+
+
+@pytest.mark.parametrize(
+    ("query", "column", "problem"),
+    [
+        ("P=? [ F step = 6 & a > 0 ]", 9, "step = 6 never holds, beyond the horizon"),
+        ("P=? [ step = 1 U step >= 6 ]", 18, "step >= 6 never holds"),
+        ("P=? [ F 9  <=  step ]", 9, "9 <= step never holds"),
+        ("E [ F step > 5 ]", 7, "step > 5 never holds"),
+        ('R{"a"}=? [ I = 7 ]', 12, "I=7 is beyond the horizon: texts grow by at most 5 tokens"),
+    ],
+)
+def test_a_step_beyond_the_horizon_is_refused(query, column, problem):
+    """A query that waits for a step after the last one is pointed at, and the horizon is named."""
+    parse(query).require(["a"])
+    with pytest.raises(InvalidQuery) as caught:
+        parse(query).require(["a"], length=5)
+    assert str(caught.value).startswith(f"column {column} of the query: ")
+    assert problem in str(caught.value)
+    assert "at most 5 tokens" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "query", ["P=? [ F step = 5 ]", "P=? [ G step < 9 ]", "P=? [ F<=9 a > 0 ]", 'R{"a"}=? [ I=5 ]']
+)
+def test_steps_within_the_horizon_are_accepted(query):
+    """The last step itself, and bounds that all texts keep, are no error."""
+    parse(query).require(["a"], length=5)
+
+
+def test_the_quantifier_of_an_expected_score_must_be_known():
+    """A reward over a quantifier that is not configured is pointed at."""
+    with pytest.raises(InvalidQuery, match="column 4 of the query: b is neither step nor a known"):
+        parse('R{"b"}=? [ I=5 ]').require(["a"])
 
 
 def test_known_quantifiers_and_step_are_accepted():

@@ -9,7 +9,7 @@ import trees
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmchecker import markov_chain, prism, storm
+from llmchecker import chaos, markov_chain, prism, storm
 from llmchecker.errors import CheckFailed, InvalidQuery, UnknownName
 from llmchecker.properties import Query, parse
 from llmchecker.text_tree import Kind, TextTree
@@ -88,6 +88,53 @@ def test_thresholds_are_answered_yes_or_no(query, holds):
     assert ask(query).value is holds
 
 
+@pytest.mark.parametrize(
+    ("query", "holds"),
+    [
+        ("E [ F gender < 0 ]", True),
+        ("A [ F gender < 0 ]", False),
+        ("A [ X step = 1 ]", True),
+        ("E [ G gender = 0 ]", False),
+        ("E [ X (E [ X gender < 0 ]) ]", True),
+        ("A [ X (E [ X gender < 0 ]) ]", False),
+        ('A [ (F "rest") | (F "end") | (E [ F gender < 0 ]) ]', True),
+        ("E [ (F gender = 1) & (G E [ F gender < 0 ]) ]", True),
+        ("P>=0.5 [ F E [ X gender < 0 ] ]", True),
+        ("(P>=0.75 [ F gender > 0 ]) & (E [ F gender < 0 ])", True),
+        ("(P>0.75 [ F gender > 0 ]) | (A [ F gender < 0 ])", False),
+        ("!(E [ F gender = 99 ])", True),
+        ("E [ F gender < 0 ] => gender > 0", False),
+    ],
+)
+def test_path_quantifiers_and_combinations_are_answered_yes_or_no(query, holds):
+    """CTL, CTL* and boolean combinations of state formulas are true or false."""
+    assert ask(query).value is holds
+
+
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [
+        ("P=? [ X gender = 1 || F gender > 0 ]", Fraction(2, 3)),
+        ('P=? [ F "rest" || X gender = 1 ]', Fraction(1, 4)),
+        ('P=? [ G gender >= 0 || !(F "rest") ]', Fraction(2, 5)),
+        ("P=? [ F gender > 0 || step = 0 ]", Fraction(3, 4)),
+        ('R{"gender"}=? [ I=0 ]', 0),
+        ('R{"gender"}=? [ I=1 ]', 1),
+        ('R{"gender"}=? [ I=2 ]', Fraction(1, 8)),
+        ('R{"gender"}=? [ I=9 ]', Fraction(1, 8)),
+    ],
+)
+def test_conditional_probabilities_and_expected_scores(query, value):
+    """P of one path formula among the paths of another, and scores weighted, rest as 0."""
+    assert ask(query).value == pytest.approx(float(value), abs=1e-15)
+
+
+def test_a_condition_that_never_holds_has_no_answer():
+    """A probability among no paths at all is refused, and the condition is blamed."""
+    with pytest.raises(CheckFailed, match=r"what stands behind \|\| has probability 0"):
+        ask("P=? [ F gender > 0 || F gender = 99 ]")
+
+
 def test_the_size_is_reported_in_full_and_as_explored():
     """A verdict has the whole chain's size, and that of the part where nothing is decided yet."""
     verdict = ask("P=? [ F gender > 0 ]")
@@ -108,6 +155,98 @@ def test_storm_agrees_with_the_enumeration_of_paths(data):
     assert storm.check(chain, query).value == pytest.approx(float(exact), abs=1e-12)
     holds = storm.check(chain, parse(f"P>=0.39 [ {oracle.written(formula)} ]")).value
     assert holds is (exact >= Fraction(39, 100))
+
+
+@given(st.data())
+@GENERATED
+def test_path_quantifiers_agree_with_the_enumeration_of_paths(data):
+    """E is that some path with a chance satisfies a formula, A that all do, in any combination."""
+    tree = data.draw(trees.text_trees())
+    scores = data.draw(trees.scores(tree, NAMES))
+    formula = data.draw(oracle.state_formulas(NAMES))
+    path = data.draw(oracle.formulas(NAMES))
+    chain, exact = markov_chain.build(tree, scores), as_oracle(tree, scores)
+    for asked in (formula, ("E", path), ("A", path)):
+        assert storm.check(chain, parse(oracle.written(asked))).value is exact.holds(asked, (0,))
+
+
+@given(st.data())
+@GENERATED
+def test_conditions_agree_with_the_enumeration_of_paths(data):
+    """A conditional probability is the exact ratio, or refused where the condition never holds."""
+    tree = data.draw(trees.text_trees())
+    scores = data.draw(trees.scores(tree, NAMES))
+    path, given_path = (data.draw(oracle.formulas(NAMES, nested=False)) for _ in range(2))
+    query = parse(f"P=? [ {oracle.written(path)} || {oracle.written(given_path)} ]")
+    exact = as_oracle(tree, scores).conditional(path, given_path)
+    if exact is None:
+        with pytest.raises(CheckFailed, match="has no answer"):
+            storm.check(markov_chain.build(tree, scores), query)
+    else:
+        value = storm.check(markov_chain.build(tree, scores), query).value
+        assert value == pytest.approx(float(exact), abs=1e-9)
+
+
+@given(st.data())
+@GENERATED
+def test_expected_scores_agree_with_the_enumeration_of_paths(data):
+    """The expected score counts rest as 0; its bounds count rest as the limits of the range."""
+    tree = data.draw(trees.text_trees())
+    scores = data.draw(trees.scores(tree, NAMES))
+    step = data.draw(st.integers(0, 4))
+    low, high = data.draw(st.sampled_from([(-2, 2), (-7, 9), (None, 5), (-5, None)]))
+    query = parse(f'R{{"gender"}}=? [ I={step} ]')
+    exact = as_oracle(tree, scores)
+    value = storm.check(markov_chain.build(tree, scores), query).value
+    assert value == pytest.approx(float(exact.expectation("gender", step)), abs=1e-12)
+    process = chaos.complete(tree, scores, query.atoms, {"gender": (low, high)})
+    found = storm.bounds(process, query)
+    resting = exact.probability_of(("F", step, ("label", "rest"))) > 0
+    for bound, limit in ((found.lower, low), (found.upper, high)):
+        if limit is None and resting:
+            assert bound is None
+        else:
+            expected = exact.expectation("gender", step, rest=limit or 0)
+            assert bound == pytest.approx(float(expected), abs=1e-12)
+
+
+def interval(query: str) -> storm.Interval:
+    tree, scores, question = trees.by_hand(DRAWN), {"gender": GENDER}, parse(query)
+    return storm.bounds(
+        chaos.complete(tree, scores, question.atoms, {"gender": (None, None)}), question
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "surely", "perhaps"),
+    [
+        ("E [ F gender < 0 ]", True, True),
+        ("A [ F gender > 0 ]", False, True),
+        ("A [ F gender < 0 ]", False, False),
+        ("E [ F gender = 50 ]", False, True),
+        ("A [ G gender < 50 ]", False, True),
+        ("A [ F step = 2 | gender = 2 ]", False, True),
+        ("P>=0.5 [ F gender > 0 ] & A [ F gender > 0 ]", False, True),
+        ("P>=0.5 [ F gender > 0 ] & A [ F gender < 0 ]", False, False),
+        ("P>=0.5 [ F gender > 0 ] & E [ F gender < 0 ]", True, True),
+        ("P>=0.5 [ F gender > 0 ] & E [ F gender = 50 ]", False, True),
+        ("!(E [ F gender = 50 ])", False, True),
+        ("E [ F gender = 50 ] => gender = 0", True, True),
+        ("gender = 0 | E [ F gender = 50 ]", True, True),
+    ],
+)
+def test_yes_or_no_is_bounded_by_three_truth_values(query, surely, perhaps):
+    """What rest can change is unknown; what it cannot is true or false, combinations included."""
+    assert interval(query) == storm.Interval(surely, perhaps)
+
+
+def test_bounds_of_a_condition():
+    """With P(a & b) in [l1, u1] and P(!a & b) in [l2, u2]: from l1/(l1+u2) to u1/(u1+l2)."""
+    # X gender = 1: 1/2, or 3/4 if rest scores 1; X gender = 2: 1/4, or 1/2
+    found = interval("P=? [ X gender = 1 || X gender > 0 ]")
+    assert found.lower == pytest.approx(1 / 2)
+    assert found.upper == pytest.approx(3 / 4)
+    assert interval("P=? [ X gender = 1 || X step = 2 ]") == storm.Interval(0.0, 1.0)
 
 
 def both_routes(tree: TextTree, scores: dict, query: Query, path) -> None:
@@ -178,6 +317,30 @@ def test_what_storm_explores_for_each_kind_of_query(path, tmp_path):
         both_routes(trees.by_hand(DRAWN), scores, query, tmp_path / "w.prism")
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "E [ F gender > 0 ]",
+        "A [ F gender > 0 ]",
+        "A [ gender >= 0 U gender < 0 ]",
+        "E [ G gender >= 0 ]",
+        "A [ F E [ X gender < 0 ] ]",
+        "!(E [ F gender > 0 ])",
+        "(P>=0.5 [ F gender > 0 ]) & (A [ F gender < 0 ])",
+        "gender = 0 & P>=0.5 [ F gender > 0 ]",
+        "P>=0.5 [ F gender > 0 ] => true",
+        '"rest" | E [ F gender > 0 ]',
+        "P=? [ F gender > 0 || F gender < 0 ]",
+        "P=? [ F gender > 0 || F step = 1 ]",
+        'R{"gender"}=? [ I=0 ]',
+        'R{"gender"}=? [ I=2 ]',
+    ],
+)
+def test_both_routes_for_each_kind_of_query(query, tmp_path):
+    """Path quantifiers, combinations, conditions and expected scores are answered by both."""
+    both_routes(trees.by_hand(DRAWN), {"gender": GENDER}, parse(query), tmp_path / "w.prism")
+
+
 def test_both_routes_on_the_full_shape(tmp_path):
     """On 911 states with probabilities that float64 rounds, the routes differ by under 1e-12."""
     tree = trees.full(9, 3)
@@ -215,6 +378,7 @@ def test_a_verdict_is_read_as_it_was_written(tmp_path):
     """Every field of a verdict survives its JSON file, for values and for yes and no."""
     for query in ("P=? [ F gender > 0 ]", "P>=0.5 [ F gender > 0 ]"):
         verdict = ask(query)
+        verdict = verdict.bounded(storm.Interval(None, 0.5))
         verdict.write(tmp_path / "verdict.json")
         assert storm.Verdict.read(tmp_path / "verdict.json") == verdict
 

@@ -12,7 +12,7 @@ as it does in the model.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -34,6 +34,8 @@ class DecisionProcess:
         groups: (n,) int64, the first row of each state.
         rows, columns, values: the entries of the transition matrix, by row.
         truths: (n,) bool each, where an atom holds.
+        least, greatest: (n,) float64 each, by quantifier: what a state's text can score. The two
+            are equal but in `rest`, where they are the limits of the range, infinite without one.
         rest: (n,) bool, the states whose text holds a token that was not selected.
         end: (n,) bool, the states whose text has ended.
     """
@@ -45,6 +47,8 @@ class DecisionProcess:
     truths: Mapping[Atom, np.ndarray]
     rest: np.ndarray
     end: np.ndarray
+    least: Mapping[str, np.ndarray] = field(default_factory=dict)
+    greatest: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -98,6 +102,7 @@ def complete(
     ]
     rows, columns, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((columns, rows))
+    limits = [(name, ranges.get(name, (None, None))) for name in scores]
     known = {STEP: tree.step[kept]} | {name: column[kept] for name, column in scores.items()}
     return DecisionProcess(
         groups=groups[:-1],
@@ -110,7 +115,24 @@ def complete(
         },
         rest=np.arange(n) >= len(kept),
         end=np.concatenate([tree.kind[kept] == Kind.END, chaos.end]),
+        least=_with_limit(scores, kept, n, [(name, low) for name, (low, _) in limits], -np.inf),
+        greatest=_with_limit(scores, kept, n, [(name, high) for name, (_, high) in limits], np.inf),
     )
+
+
+def _with_limit(
+    scores: Mapping[str, np.ndarray],
+    kept: np.ndarray,
+    n: int,
+    limits: Sequence[tuple[str, int | None]],
+    without: float,
+) -> dict[str, np.ndarray]:
+    """(n,) float64 each: the scores of the kept states, then in the others the limit."""
+    filled = {}
+    for name, limit in limits:
+        filled[name] = np.full(n, without if limit is None else limit, dtype=np.float64)
+        filled[name][: len(kept)] = scores[name][kept]
+    return filled
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from llmchecker.properties import parse
 from llmchecker.storm import Verdict, check_prism
 
 TOLERANCE = 1e-12
+"""How far the two routes may be apart, relative to a value above 1."""
 
 
 def crosscheck(verdict: Verdict, prism_file: str | Path, maximum_states: int) -> dict[str, Any]:
@@ -21,13 +22,16 @@ def crosscheck(verdict: Verdict, prism_file: str | Path, maximum_states: int) ->
         The query, both values, and whether they were compared at all.
 
     Raises:
-        CheckFailed: the values differ by more than 1e-12, or the sizes explored differ.
+        CheckFailed: the sizes explored differ, or the values: two numbers by more than 1e-12
+            (an expected score above 1 by more than that part of it), yes from no at all.
     """
     outcome = {"query": verdict.query, "value": verdict.value, "states": verdict.states}
     if verdict.states > maximum_states:
         return outcome | {"compared": False, "reason": f"more than {maximum_states} states"}
     answer = check_prism(prism_file, parse(verdict.query))
-    if abs(answer.value - verdict.value) > TOLERANCE:
+    numbers = not isinstance(verdict.value, bool) and not isinstance(answer.value, bool)
+    tolerance = TOLERANCE * max(1.0, abs(verdict.value)) if numbers else 0
+    if abs(answer.value - verdict.value) > tolerance:
         raise CheckFailed(
             f"{verdict.query}: the chain gives {verdict.value!r}, {prism_file} {answer.value!r}"
         )

@@ -1,7 +1,7 @@
-"""Formulas: the syntax tree of a query, and the truth of its atoms in single states."""
+"""Formulas: the syntax tree of a query, how Storm reads it, and the truth of its atoms."""
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -143,18 +143,104 @@ class Probability:
     path: "Formula"
 
 
-Formula = Atom | Literal | Label | Connective | Temporal | Probability
+@dataclass(frozen=True)
+class PathQuantifier:
+    """`E [ … ]`, some path satisfies the path formula, or `A [ … ]`, every path does.
+
+    A path that the bounded process has starts in its tree and stays in a leaf's loop for ever, so
+    its probability is that of a finite product of transitions, each above 0. No path that satisfies
+    or breaks a formula is hidden in a set of probability 0: E holds where the probability is above
+    0, A where it is 1.
+    """
+
+    quantifier: str
+    path: "Formula"
+
+    @property
+    def probability(self) -> Probability:
+        """What is the same on a finite tree: P>0 for E, P>=1 for A."""
+        if self.quantifier == "E":
+            return Probability(">", Decimal(0), self.path)
+        return Probability(">=", Decimal(1), self.path)
 
 
-def subformulas(formula: Formula) -> Iterator[Formula]:
+Formula = Atom | Literal | Label | Connective | Temporal | Probability | PathQuantifier
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """`P=? [ path || given ]`: the probability of one path formula among the paths of another.
+
+    It is P(path & given) / P(given), and undefined where P(given) is 0.
+    """
+
+    path: Formula
+    given: Formula
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """`R{"quantifier"}=? [ I=step ]`: the expected score of a quantifier after so many steps.
+
+    A text that has ended keeps its score. In the bounded process a `rest`, whose score is unknown,
+    adds 0: the value is a sum over the known texts, by their probabilities, and is not divided by
+    what these add up to.
+    """
+
+    quantifier: str
+    step: int
+
+
+Root = Formula | Conditional | Expectation
+"""What a query can be: a formula that is true or false in a state, or a question for a number."""
+
+
+def subformulas(formula: Root) -> Iterator[Root]:
     """Yield the formula and all formulas in it, outermost first and from left to right."""
     yield formula
     match formula:
         case Connective(_, operands) | Temporal(_, operands):
             for operand in operands:
                 yield from subformulas(operand)
-        case Probability(_, _, path):
+        case Probability(_, _, path) | PathQuantifier(_, path):
             yield from subformulas(path)
+        case Conditional(path, given):
+            yield from subformulas(path)
+            yield from subformulas(given)
+
+
+def in_storm(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
+    """Return a formula as Storm reads it; G<=n, W and R, which it lacks, by their duals."""
+    match formula:
+        case Atom() | Literal():
+            return naming(formula)
+        case Label(name):
+            return f'"{name}"'
+        case Probability(comparison, threshold, path):
+            bound = "?" if threshold is None else f"{threshold:f}"
+            return f"P{comparison}{bound} [ {in_storm(path, naming)} ]"
+        case PathQuantifier():
+            return in_storm(formula.probability, naming)
+    words = [_enclosed(operand, naming) for operand in formula.operands]
+    bound = "" if isinstance(formula, Connective) or formula.bound is None else f"<={formula.bound}"
+    match formula.operator, words:
+        case "=>", [left, right]:
+            return f"(!{left}) | {right}"
+        case "G", [operand] if bound:
+            return f"!(F{bound} (!{operand}))"
+        case "W", [left, right]:
+            return f"!((!{right}) U ((!{left}) & (!{right})))"
+        case "R", [left, right]:
+            return f"!((!{left}) U (!{right}))"
+        case name, [operand]:
+            return f"{name}{bound} {operand}" if name != "!" else f"!{operand}"
+        case name, [left, right]:
+            return f"{left} {name}{bound} {right}"
+
+
+def _enclosed(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
+    words = in_storm(formula, naming)
+    return words if isinstance(formula, Atom | Literal | Label) else f"({words})"
 
 
 def _variables(expression: Arithmetic) -> Iterator[str]:

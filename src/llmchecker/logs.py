@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tqdm import tqdm
+
 from llmchecker.errors import LLMCheckerError
 
 SECONDS_BETWEEN_REPORTS = 5.0
@@ -34,6 +36,47 @@ def job_log(path: str | Path) -> Iterator[None]:
     except Exception:
         logging.exception("unexpected error")
         raise
+
+
+@contextmanager
+def shell_log() -> Iterator[None]:
+    """Send the log to standard error, and leave the root logger as it was found."""
+    root, handler = logging.getLogger(), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+
+
+@contextmanager
+def shell_progress(name: str, length: int) -> Iterator[Callable[[int, int, int], None]]:
+    """A callback for `expansion.grow`: a bar for each level where a person watches, else log lines.
+
+    Args:
+        name: what is growing, for the log.
+        length: the horizon in tokens, for the bar.
+    """
+    if not sys.stderr.isatty():
+        yield node_progress(name)
+        return
+    with tqdm(file=sys.stderr, unit=" nodes", leave=False) as bar:
+        current = 0
+
+        def report(step: int, done: int, total: int) -> None:
+            nonlocal current
+            if step != current:
+                current = step
+                bar.reset(total)
+                bar.set_description(f"token {step} of {length}")
+            bar.update(done - bar.n)
+
+        yield report
 
 
 def node_progress(

@@ -6,7 +6,7 @@ does its row: nothing is renormalised, and Storm, which tolerates that much, com
 numbers. A child of probability 0 has no transition and is not reachable.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
@@ -64,10 +64,7 @@ class MarkovChain:
             case Label(name):
                 return self.rest if name == "rest" else self.end
             case Atom():
-                unknown = sorted(formula.variables.difference(self.variables))
-                if unknown:
-                    known = ", ".join(self.variables)
-                    raise UnknownName(f"the chain has no variable {unknown[0]}; it has {known}")
+                self._require(formula.variables)
                 holds = formula.holds(self.variables)
                 return holds if formula.over_step_only else holds & ~self.rest
             case Connective(operator, operands):
@@ -81,6 +78,15 @@ class MarkovChain:
                 return reduce(np.logical_and, truths)
             case "|":
                 return reduce(np.logical_or, truths)
+
+    def scores(self, quantifier: str) -> np.ndarray:
+        """Return (n,) int64: what each state's text scores, and 0 in `rest`, where it is unknown.
+
+        Raises:
+            UnknownName: the chain does not have the quantifier.
+        """
+        self._require({quantifier})
+        return np.where(self.rest, 0, self.variables[quantifier])
 
     def explored(self, stop: np.ndarray) -> Size:
         """Return the size of what is reachable from state 0 without leaving a `stop` state.
@@ -96,6 +102,12 @@ class MarkovChain:
             frontier = np.unique(successors[~reached[successors]])
         out_degree = np.where(stop, 1, np.diff(self.row_pointers))
         return Size(int(reached.sum()), int(out_degree[reached].sum()))
+
+    def _require(self, names: Collection[str]) -> None:
+        unknown = sorted(set(names).difference(self.variables))
+        if unknown:
+            known = ", ".join(self.variables)
+            raise UnknownName(f"the chain has no variable {unknown[0]}; it has {known}")
 
     def _entries(self, states: np.ndarray) -> np.ndarray:
         """Return the indices into `columns` of all transitions of the states."""

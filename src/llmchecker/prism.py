@@ -34,7 +34,10 @@ dtmc
 
 
 def text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
-    """Return the program: one guarded command for each state, and the labels "rest" and "end".
+    """Return the program: one guarded command for each state, labels and rewards.
+
+    The labels are "rest" and "end". The rewards of each quantifier are its scores, 0 in `rest`:
+    R{"gender"}=? [ I=3 ] is an expected score.
 
     Args:
         tree: the states and their probabilities.
@@ -65,6 +68,7 @@ def text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         "",
         f'label "rest" = kind = {Kind.REST.value};',
         f'label "end" = kind = {Kind.END.value};',
+        *(f'rewards "{name}" kind != {Kind.REST.value} : {name}; endrewards' for name in scores),
     ]
     return "\n".join(lines) + "\n"
 

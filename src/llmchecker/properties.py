@@ -1,8 +1,14 @@
 """Queries: probabilistic temporal formulas over `step` and quantifiers.
 
-The syntax is PRISM's. Binary temporal operators (U W R) bind weakest, then X F G, then =>, |, &, !
-and comparisons: `F step = 5 & similarity > 90` is `F (step = 5 & similarity > 90)`. A temporal
-operator below =>, |, & or ! stands in parentheses: `(F gender > 0) & (G polarity > -30)`.
+A query asks for a number: a probability `P=? [ path ]`, one under a condition
+`P=? [ path || given ]`, an expected score `R{"polarity"}=? [ I=5 ]`. Or it is true or false in the
+start state: `P>=p [ path ]`, `E [ path ]` for some path, `A [ path ]` for every path, and what =>,
+|, & and ! make of these.
+
+The syntax is PRISM's and Storm's. Binary temporal operators (U W R) bind weakest, then X F G, then
+=>, |, &, ! and comparisons: `F step = 5 & similarity > 90` is `F (step = 5 & similarity > 90)`. A
+temporal operator below =>, |, & or ! stands in parentheses:
+`(F gender > 0) & (G polarity > -30)`.
 """
 
 import difflib
@@ -19,15 +25,21 @@ from llmchecker.formulas import (
     LABELS,
     STEP,
     Atom,
+    Conditional,
     Connective,
+    Expectation,
     Formula,
     Label,
     Literal,
     Number,
     Operation,
+    PathQuantifier,
     Probability,
+    Root,
     Temporal,
     Variable,
+    in_storm,
+    is_variable_name,
     subformulas,
 )
 
@@ -35,8 +47,9 @@ MAX_NUMBER = 2**31 - 1
 MAX_DEPTH = 100  # the recursions over a formula stay far from Python's limit
 
 _GRAMMAR = r"""
-    start: P COMPARISON QUESTION "[" path "]" -> valued
-        | P COMPARISON NUMBER "[" path "]" -> bounded
+    start: question | path
+    ?question: P COMPARISON QUESTION "[" path [GIVEN path] "]" -> valued
+        | RELEASE "{" LABEL "}" COMPARISON QUESTION "[" INSTANT COMPARISON NUMBER "]" -> expected
     ?path: temporal
         | temporal (UNTIL | WEAK | RELEASE) [bound] temporal -> binary_temporal
     ?temporal: implication
@@ -56,6 +69,7 @@ _GRAMMAR = r"""
         | LABEL -> label
         | arithmetic COMPARISON arithmetic -> atom
         | P COMPARISON NUMBER "[" path "]" -> bounded
+        | (EXISTS | ALL) "[" path "]" -> quantified
     ?arithmetic: product
         | arithmetic (PLUS | MINUS) product -> operation
     ?product: factor
@@ -66,16 +80,20 @@ _GRAMMAR = r"""
         | MINUS factor -> negative
 
     P.2: /P\b/
+    EXISTS.2: /E\b/
+    ALL.2: /A\b/
     NEXT.2: /X\b/
     EVENTUALLY.2: /F\b/
     GLOBALLY.2: /G\b/
     UNTIL.2: /U\b/
     WEAK.2: /W\b/
     RELEASE.2: /R\b/
+    INSTANT.2: /I\b/
     TRUE.2: /true\b/
     FALSE.2: /false\b/
     IMPLIES.2: "=>"
     COMPARISON: "!=" | "<=" | ">=" | "<" | ">" | "="
+    GIVEN.2: "||"
     OR: "|"
     AND: "&"
     NOT: "!"
@@ -89,7 +107,10 @@ _GRAMMAR = r"""
     %ignore /\s+/
 """
 
-_WHOLE_QUERY = "P=? [ … ] or P>=p [ … ] (or >, <=, <): a query is one probability operator P"
+_WHOLE_QUERY = (
+    "P=? [ … ] or P>=p [ … ] (or >, <=, <), E [ … ], A [ … ], a combination of these by & | ! =>, "
+    'or R{"quantifier"}=? [ I=n ]'
+)
 _WORDS = {
     "NUMBER": "a number",
     "COMPARISON": "a comparison (= != < <= > >=)",
@@ -101,12 +122,16 @@ _WORDS = {
     "UNTIL": "U, W or R",
     "RPAR": ")",
     "RSQB": "]",
+    "LBRACE": '{"quantifier"}',
+    "RBRACE": "}",
+    "INSTANT": "I=n",
     "$END": "the end of the query",
 }
 _PARENTHESES = "; a temporal operator inside another formula needs parentheses around it"
 _HINTS = {
     **dict.fromkeys(("NEXT", "EVENTUALLY", "GLOBALLY", "UNTIL", "WEAK", "RELEASE"), _PARENTHESES),
     "QUESTION": "; only the outermost P asks =?",
+    "GIVEN": "; only P=? takes a condition, as in P=? [ path || condition ], and | is or",
 }
 
 
@@ -120,7 +145,7 @@ class Query:
     """
 
     text: str
-    root: Probability
+    root: Root
 
     def __str__(self) -> str:
         return self.text
@@ -138,17 +163,30 @@ class Query:
     @cached_property
     def variables(self) -> frozenset[str]:
         """`step` and the quantifiers that the query names."""
+        if isinstance(self.root, Expectation):
+            return frozenset([self.root.quantifier])
         return frozenset(name for atom in self.atoms for name in atom.variables)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the answer is a number, and not yes or no."""
+        match self.root:
+            case Conditional() | Expectation():
+                return True
+            case Probability(_, threshold):
+                return threshold is None
+        return False
 
     @property
     def decided(self) -> Formula:
         """The state formula past whose states Storm's PRISM front end does not explore.
 
         Storm stops where F or U is decided: for `F phi` at phi, for `phi U psi` at psi or not phi,
-        with a bound too. It does so for the outermost path operator alone, and only where each
-        operand is an expression, a single label or a bare literal, the last of which stops nothing.
+        with a bound too. It does so for one question with P, E or A outermost, for the outermost
+        path operator alone, and only where each operand is an expression, a single label or a bare
+        literal, the last of which stops nothing.
         """
-        path = self.root.path
+        path = self.root.path if isinstance(self.root, Probability | PathQuantifier) else None
         if not isinstance(path, Temporal) or path.operator not in ("F", "U"):
             return Literal(False)
         if not all(_is_expression(f) or isinstance(f, Label) for f in path.operands):
@@ -158,27 +196,60 @@ class Query:
         stops += [Connective("!", (f,)) for f in left if not isinstance(f, Literal)]
         return reduce(lambda one, other: Connective("|", (one, other)), stops, Literal(False))
 
-    def require(self, known: Collection[str]) -> None:
-        """Check that every variable is `step` or one of the `known` quantifiers.
+    def require(self, known: Collection[str], length: int | None = None) -> None:
+        """Check that the query can be asked of texts of up to `length` tokens, if that is given.
+
+        Every variable must be `step` or one of the `known` quantifiers, and no step that the query
+        waits for may lie beyond the horizon: `step = n`, `step >= n` and `I=n` with n > length, and
+        `step > n` with n >= length. A bound on F, G or U may, since texts stay as they are.
 
         Raises:
-            InvalidQuery: a variable is neither.
+            InvalidQuery: what is not so.
         """
         names = [STEP, *sorted(known)]
         for name in sorted(self.variables.difference(names)):
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else "."
-            place = re.search(rf"\b{name}\b", self.text).start()
             problem = f"{name} is neither step nor a known quantifier{hint}"
-            raise _invalid(self.text, place, f"{problem} Known are: {', '.join(names)}")
+            problem += f" Known are: {', '.join(names)}"
+            raise _invalid(self.text, _place(self.text, name), problem)
+        if length is not None:
+            self._require_within(length)
+
+    def _require_within(self, length: int) -> None:
+        horizon = f"beyond the horizon: texts grow by at most {length} tokens"
+        if isinstance(self.root, Expectation) and self.root.step > length:
+            step = self.root.step
+            problem = f"I={step} is {horizon}; expected I={length} or less"
+            raise _invalid(self.text, _place(self.text, "I", "=", step), problem)
+        for atom in self.atoms:
+            match atom:
+                case Atom(Variable("step"), comparison, Number(step)):
+                    awaited = comparison
+                case Atom(Number(step), comparison, Variable("step")):
+                    awaited = {"<": ">", "<=": ">="}.get(comparison, comparison)
+                case _:
+                    continue
+            if (awaited in ("=", ">=") and step > length) or (awaited == ">" and step >= length):
+                place = _place(self.text, *str(atom).split())
+                raise _invalid(self.text, place, f"{atom} never holds, {horizon}")
 
     def formula(self, naming: Callable[[Atom | Literal], str]) -> str:
         """Return the query as Storm reads it, fully parenthesised.
+
+        A `Conditional` is two questions, for P(path & given) and for P(given), with ; between them.
 
         Args:
             naming: what stands for an atom or literal: a word, a quoted label or an expression in
                 parentheses.
         """
+        match self.root:
+            case Expectation(quantifier, step):
+                return f'R{{"{quantifier}"}}=? [ I={step} ]'
+            case Conditional(path, given):
+                both = Connective("&", (path, given))
+                questions = (Probability("=", None, asked) for asked in (both, given))
+                return "; ".join(in_storm(question, naming) for question in questions)
         return in_storm(self.root, naming)
 
 
@@ -193,6 +264,7 @@ def parse(text: str) -> Query:
         tree = _parser().parse(text)
         if _depth(tree) > MAX_DEPTH:
             raise InvalidQuery(f"{text[:40]}… nests more than {MAX_DEPTH} levels deep")
+        _check_root(text, tree)
         return Query(text, _Builder(text).transform(tree))
     except lark.UnexpectedCharacters as error:
         found = f"`{text[error.pos_in_stream]}`"
@@ -202,7 +274,7 @@ def parse(text: str) -> Query:
         place = len(text.rstrip()) if at_end else error.token.start_pos
         found = "the end of the query" if at_end else f"`{error.token}`"
         expected = _expected(error.accepts) if text[:place].strip() else _WHOLE_QUERY
-        hint = _HINTS.get(error.token.type, "") if expected != _WHOLE_QUERY else ""
+        hint = _hint(error.token.type, expected, text[:place])
         raise _invalid(text, place, f"found {found}, expected {expected}{hint}") from error
     except lark.exceptions.VisitError as error:
         if isinstance(error.orig_exc, InvalidQuery):
@@ -223,6 +295,24 @@ def _depth(tree: lark.Tree) -> int:
     return depth
 
 
+def _check_root(text: str, tree: lark.Tree) -> None:
+    """Reject what cannot be asked of a state: a path formula outside [ ], or no [ ] at all."""
+    operators = {"valued", "expected", "bounded", "quantified"}
+    if not any(node.data in operators for node in tree.iter_subtrees()):
+        start = len(text) - len(text.lstrip())
+        first = re.match(r"\w+|\S", text[start:])[0]
+        raise _invalid(text, start, f"found `{first}`, expected {_WHOLE_QUERY}")
+    outside = [tree]
+    while outside:
+        node = outside.pop()
+        if node.data in ("unary_temporal", "binary_temporal"):
+            (name,) = (c for c in node.children if isinstance(c, lark.Token))
+            problem = f"found `{name}` outside of P, E and A, which hold path formulas: P=? [ … ]"
+            raise _invalid(text, name.start_pos, problem)
+        if node.data not in operators:
+            outside += [c for c in node.children if isinstance(c, lark.Tree)]
+
+
 class _Builder(lark.Transformer):
     """Turns lark's parse tree into ours, and rejects what the grammar alone lets through."""
 
@@ -230,11 +320,25 @@ class _Builder(lark.Transformer):
         super().__init__()
         self.text = text
 
-    def valued(self, parts: list) -> Probability:
-        _, comparison, _, path = parts
+    def start(self, parts: list) -> Root:
+        return parts[0]
+
+    def valued(self, parts: list) -> Probability | Conditional:
+        _, comparison, _, path, _, given = parts
         if comparison != "=":
             raise self._invalid(comparison, f"found `{comparison}?`; the question is P=?")
-        return Probability("=", None, path)
+        return Probability("=", None, path) if given is None else Conditional(path, given)
+
+    def expected(self, parts: list) -> Expectation:
+        _, label, comparison, _, _, equals, step = parts
+        if comparison != "=":
+            raise self._invalid(comparison, f"found `{comparison}?`; the question is R{{…}}=?")
+        if equals != "=":
+            raise self._invalid(equals, f"found `{equals}`, expected I=n, the score after n steps")
+        quantifier = label[1:-1]
+        if not is_variable_name(quantifier):
+            raise self._invalid(label, f"found {label}, expected the name of a quantifier")
+        return Expectation(quantifier, self._whole(step))
 
     def bounded(self, parts: list) -> Probability:
         _, comparison, number, path = parts
@@ -243,6 +347,10 @@ class _Builder(lark.Transformer):
         if not 0 <= Decimal(number) <= 1:
             raise self._invalid(number, f"found {number}, expected a probability from 0 to 1")
         return Probability(str(comparison), Decimal(number), path)
+
+    def quantified(self, parts: list) -> PathQuantifier:
+        quantifier, path = parts
+        return PathQuantifier(str(quantifier), path)
 
     def unary_temporal(self, parts: list) -> Temporal:
         name, bound, operand = parts
@@ -321,6 +429,13 @@ def _invalid(text: str, place: int, problem: str) -> InvalidQuery:
     return InvalidQuery(f"{where} of the query: {problem}\n  {line}\n  {' ' * column}^")
 
 
+def _place(text: str, *words: object) -> int:
+    """Where in the text the words stand one after the other, or 0."""
+    pattern = r"\s*".join(re.escape(str(word)) for word in words)
+    found = re.search(rf"(?<!\w){pattern}(?!\w)", text)
+    return found.start() if found else 0
+
+
 def _expected(accepts: set[str]) -> str:
     """Return in words what the parser could have read next, given its terminals."""
     words = [word for terminal, word in _WORDS.items() if terminal in accepts]
@@ -331,38 +446,15 @@ def _expected(accepts: set[str]) -> str:
     return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else words[0]
 
 
+def _hint(found: str, expected: str, before: str) -> str:
+    """What else helps who wrote the terminal `found` where something else was expected."""
+    if abbreviation := re.search(r"\b([EA])([XFG])\s*$", before):
+        return f"; write {abbreviation[1]} [ {abbreviation[2]} … ]"
+    if found == "MINUS" and expected in ("a number", "a number or ?"):
+        return "; a probability is from 0 to 1"
+    return "" if expected in (_WHOLE_QUERY, "[", "I=n") else _HINTS.get(found, "")
+
+
 def _is_expression(formula: Formula) -> bool:
     """Whether Storm reads the formula as one expression over variables."""
     return all(isinstance(f, Atom | Literal | Connective) for f in subformulas(formula))
-
-
-def in_storm(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
-    """Return a formula as Storm reads it; G<=n, W and R, which it lacks, by their duals."""
-    match formula:
-        case Atom() | Literal():
-            return naming(formula)
-        case Label(name):
-            return f'"{name}"'
-        case Probability(comparison, threshold, path):
-            bound = "?" if threshold is None else f"{threshold:f}"
-            return f"P{comparison}{bound} [ {in_storm(path, naming)} ]"
-    words = [_enclosed(operand, naming) for operand in formula.operands]
-    bound = "" if isinstance(formula, Connective) or formula.bound is None else f"<={formula.bound}"
-    match formula.operator, words:
-        case "=>", [left, right]:
-            return f"(!{left}) | {right}"
-        case "G", [operand] if bound:
-            return f"!(F{bound} (!{operand}))"
-        case "W", [left, right]:
-            return f"!((!{right}) U ((!{left}) & (!{right})))"
-        case "R", [left, right]:
-            return f"!((!{left}) U (!{right}))"
-        case name, [operand]:
-            return f"{name}{bound} {operand}" if name != "!" else f"!{operand}"
-        case name, [left, right]:
-            return f"{left} {name}{bound} {right}"
-
-
-def _enclosed(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
-    words = in_storm(formula, naming)
-    return words if isinstance(formula, Atom | Literal | Label) else f"({words})"

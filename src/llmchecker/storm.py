@@ -7,7 +7,7 @@ A threshold P>=p is compared with that float64; P>=1 and P>0 are decided on the 
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,10 +23,13 @@ from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.files import read_json, write_json
 from llmchecker.formulas import (
     Atom,
+    Conditional,
     Connective,
+    Expectation,
     Formula,
     Label,
     Literal,
+    PathQuantifier,
     Probability,
     Temporal,
 )
@@ -38,6 +41,7 @@ stormpy.developer.set_log_level(stormpy.developer.LogLevel.OFF)
 
 DECISION_MARGIN = 1e-12
 """A probability this close to a threshold decides nothing, since float64 may have rounded it."""
+NO_REWARDS: Mapping[str, np.ndarray] = {}
 _OPPOSITE = {">=": "<", ">": "<=", "<=": ">", "<": ">="}
 
 VERSIONS = {
@@ -52,12 +56,13 @@ VERSIONS = {
 class Interval:
     """What is certain of a query's value for the whole model, all tokens included.
 
-    For P=? the least and the greatest probability. For P>=p whether it surely holds and whether it
-    may hold: (True, True) is true, (False, False) is false, (False, True) is unknown.
+    For a number the least and the greatest that it can be, None where an expected score is not
+    bounded on that side. For yes or no whether it surely holds and whether it may hold:
+    (True, True) is true, (False, False) is false, (False, True) is unknown.
     """
 
-    lower: float | bool
-    upper: float | bool
+    lower: float | bool | None
+    upper: float | bool | None
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,11 @@ class Verdict:
 
     Args:
         query: the query as it was asked.
-        value: the probability that P=? asks for, or whether P>=p holds in the start state, in the
-            bounded process.
-        lower, upper: an `Interval` for the whole model; None where it was not asked for.
+        value: the probability or expected score that =? asks for, or whether the query holds in the
+            start state, in the bounded process.
+        lower, upper: an `Interval` for the whole model; None where it was not asked for, and where
+            an expected score is not bounded on that side.
+        witnesses: the fields of each `evidence.Witness`, most probable first.
         states, transitions: the size of the chain, as far as it is reachable.
         states_explored, transitions_explored: what of it Storm's PRISM front end explores for this
             query; it does not go on where the query is decided.
@@ -88,10 +95,15 @@ class Verdict:
     versions: Mapping[str, str]
     lower: float | bool | None = None
     upper: float | bool | None = None
+    witnesses: tuple[Mapping[str, object], ...] = ()
 
     def bounded(self, interval: Interval) -> "Verdict":
         """The same verdict with bounds for the whole model."""
         return replace(self, lower=interval.lower, upper=interval.upper)
+
+    def with_witnesses(self, witnesses: Iterable[Mapping[str, object]]) -> "Verdict":
+        """The same verdict with the texts that decide the query."""
+        return replace(self, witnesses=tuple(witnesses))
 
     def write(self, path: str | Path) -> None:
         """Write a JSON object with these fields."""
@@ -105,7 +117,8 @@ class Verdict:
             CheckFailed: the file is not a verdict.
         """
         try:
-            return cls(**read_json(path))
+            verdict = cls(**read_json(path))
+            return verdict.with_witnesses(verdict.witnesses)  # JSON has lists, not tuples
         except (ValueError, TypeError) as error:
             raise CheckFailed(f"{path} is not a verdict: {error}") from error
 
@@ -134,11 +147,14 @@ def check(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -> Verd
     labels = {p: f"a{i}" for i, p in enumerate((*query.atoms, *query.literals))}
     formula = query.formula(lambda proposition: f'"{labels[proposition]}"')
     with _reported(query, InvalidQuery, "does not read"):
-        (question,) = stormpy.parse_properties(formula)
+        questions = stormpy.parse_properties(formula)
     marks = {name: chain.satisfying(proposition) for proposition, name in labels.items()}
+    rewards = {}
+    if isinstance(query.root, Expectation):
+        rewards = {query.root.quantifier: chain.scores(query.root.quantifier)}
     with _reported(query, CheckFailed, "cannot answer"):
-        model = _dtmc(chain, marks | {"rest": chain.rest, "end": chain.end})
-        value = _value(model, question, query)
+        model = _dtmc(chain, marks | {"rest": chain.rest, "end": chain.end}, rewards)
+        value = _value(model, questions, query)
     return Verdict(
         query=query.text,
         value=value,
@@ -164,10 +180,10 @@ def check_prism(path: str | Path, query: Query) -> Answer:
     with _reported(query, CheckFailed, f"does not read {path} to answer"):
         program = stormpy.parse_prism_program(str(path))
     with _reported(query, InvalidQuery, "does not read"):
-        (question,) = stormpy.parse_properties(query.formula(prism.naming), program)
+        questions = stormpy.parse_properties(query.formula(prism.naming), program)
     with _reported(query, CheckFailed, "cannot answer"):
-        model = stormpy.build_model(program, [question])
-        return Answer(_value(model, question, query), model.nr_states, model.nr_transitions)
+        model = stormpy.build_model(program, questions)
+        return Answer(_value(model, questions, query), model.nr_states, model.nr_transitions)
 
 
 def bounds(process: DecisionProcess, query: Query) -> Interval:
@@ -175,7 +191,10 @@ def bounds(process: DecisionProcess, query: Query) -> Interval:
 
     A P inside the query is decided for each state before what it stands in: where it surely holds,
     and where it may hold. The bounds take of the two what makes them wider, so that they are sound,
-    though with a nested P not always as narrow as they could be.
+    though with a nested P not always as narrow as they could be. E is P>0 and A is P>=1.
+
+    An expected score takes in `rest` the limits of the quantifier's range; the value of the bounded
+    process, which counts 0 there, lies within these bounds if the range holds 0.
 
     Raises:
         InvalidQuery: Storm does not read the query.
@@ -187,15 +206,126 @@ def bounds(process: DecisionProcess, query: Query) -> Interval:
         for p, name in labels.items()
     }
     with _reported(query, CheckFailed, "cannot bound"):
+        if isinstance(query.root, Expectation):
+            return _expected(process, query.root)
         model = _mdp(process, marks | {"rest": process.rest, "end": process.end})
         bounded = _Bounded(model, lambda proposition: f'"{labels[proposition]}"')
-        if query.root.threshold is None:
-            low = bounded.extremes(query.root.path, surely=True)
-            high = bounded.extremes(query.root.path, surely=False)
-        else:
-            low = bounded.holds(query.root, surely=True)
-            high = bounded.holds(query.root, surely=False)
-        return Interval(low[0].item(), high[0].item())
+        match query.root:
+            case Conditional(path, given):
+                return _conditional(bounded, path, given)
+            case Probability(_, None, path):
+                return bounded.probability(path)
+        low, high = (bounded.satisfying(query.root, surely)[0] for surely in (True, False))
+        return Interval(bool(low), bool(high))
+
+
+def _expected(process: DecisionProcess, question: Expectation) -> Interval:
+    """Bound an expected score, with what the quantifier's range allows in `rest`."""
+    limits = []
+    for kind, scores in (("min", process.least), ("max", process.greatest)):
+        rewards = scores[question.quantifier]
+        finite = np.isfinite(rewards)
+        model = _mdp(
+            process,
+            {"unbounded": ~finite},
+            {question.quantifier: np.where(finite, rewards, 0.0)},
+        )
+        unbounded = _answer(model, f'P>0 [ F<={question.step} "unbounded" ]')
+        asked = f'R{{"{question.quantifier}"}}{kind}=? [ I={question.step} ]'
+        limits.append(None if unbounded[0] else _answer(model, asked).get_value(0))
+    return Interval(*limits)
+
+
+def _conditional(bounded: "_Bounded", path: Formula, given: Formula) -> Interval:
+    """Bound P(path & given) / P(given), of which P(given) - P(path & given) = P(!path & given)."""
+    both = bounded.probability(Connective("&", (path, given)))
+    other = bounded.probability(Connective("&", (Connective("!", (path,)), given)))
+    least, most = both.lower + other.upper, both.upper + other.lower
+    return Interval(both.lower / least if least else 0.0, both.upper / most if most else 1.0)
+
+
+def on_paths(
+    row_pointers: np.ndarray, columns: np.ndarray, labels: Mapping[str, np.ndarray], path: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tell where some path, and where every path, of a transition system satisfies LTL.
+
+    Each successor is a choice of an MDP. Its best and its worst scheduler for an LTL formula need
+    no chance and so walk one path: Pmax and Pmin are 0 or 1.
+
+    Args:
+        row_pointers: (n + 1,) int64; the successors of a state s, at least one, are the entries
+            row_pointers[s] up to row_pointers[s + 1] of `columns`.
+        columns: (m,) int64, rising within a row.
+        labels: (n,) bool each, by name: the states that have a label.
+        path: an LTL formula over the quoted labels, as Storm reads it.
+
+    Returns:
+        (n,) bool twice: where some path satisfies it, where every path does.
+
+    Raises:
+        CheckFailed: Storm gave no answer.
+    """
+    row_pointers, columns, labels = _with_sink(row_pointers, columns, labels)
+    nowhere = np.zeros(len(row_pointers) - 1, dtype=bool)
+    process = DecisionProcess(
+        groups=row_pointers[:-1],
+        rows=np.arange(len(columns)),
+        columns=columns,
+        values=np.ones(len(columns)),
+        truths={},
+        rest=nowhere,
+        end=nowhere,
+    )
+    model = _mdp(process, labels)
+    # of an MDP, P compares under every scheduler: some path satisfies it unless Pmax < 1
+    some, every = ~_states(model, f"P<1 [ {path} ]"), _states(model, f"P>=1 [ {path} ]")
+    return some[:-1], every[:-1]
+
+
+def at_random(
+    row_pointers: np.ndarray, columns: np.ndarray, labels: Mapping[str, np.ndarray], path: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tell where LTL holds with probability above 0, and where almost surely, on random paths.
+
+    Each successor of a state is equally likely. Arguments and errors are those of `on_paths`.
+
+    Returns:
+        (n,) bool twice: where its probability is above 0, where it is 1.
+    """
+    row_pointers, columns, labels = _with_sink(row_pointers, columns, labels)
+    nowhere = np.zeros(len(row_pointers) - 1, dtype=bool)
+    degrees = np.diff(row_pointers)
+    values = np.repeat(1 / degrees, degrees)
+    chain = MarkovChain(row_pointers, columns, values, variables={}, rest=nowhere, end=nowhere)
+    model = _dtmc(chain, labels)
+    some, surely = _states(model, f"P>0 [ {path} ]"), _states(model, f"P>=1 [ {path} ]")
+    return some[:-1], surely[:-1]
+
+
+def _with_sink(
+    row_pointers: np.ndarray, columns: np.ndarray, labels: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """A transition system with one more state, the last, that loops and that nothing else enters.
+
+    Storm counts the states of its product with an automaton by the targets of transitions, and
+    fails where no transition enters the last one.
+    """
+    sink = len(row_pointers) - 1
+    return (
+        np.append(row_pointers, len(columns) + 1),
+        np.append(columns, sink),
+        {name: np.append(states, False) for name, states in labels.items()},
+    )
+
+
+def _states(model: object, formula: str) -> np.ndarray:
+    """(n,) bool: where P>0, P<1 or P>=1 holds in an MDP or a DTMC, decided on the graph."""
+    try:
+        (question,) = stormpy.parse_properties(formula)
+        result = stormpy.model_checking(model, question, environment=_environment())
+    except (RuntimeError, stormpy.exceptions.StormError) as error:
+        raise CheckFailed(f"Storm gives no answer to {formula}: {error}") from error
+    return np.array(list(result), dtype=bool)
 
 
 class _Bounded:
@@ -208,14 +338,25 @@ class _Bounded:
         self.naming = naming
         self.nested = 0
 
+    def probability(self, path: Formula) -> Interval:
+        """The least and the greatest probability of a path formula in the start state."""
+        return Interval(*(self.extremes(path, surely)[0].item() for surely in (True, False)))
+
+    def satisfying(self, formula: Formula, surely: bool) -> np.ndarray:
+        """(n,) bool: the states in which a state formula surely holds, or may hold."""
+        result = self._answer(in_storm(self._decided(formula, surely), self.naming))
+        return np.array(list(result), dtype=bool)
+
     def extremes(self, path: Formula, surely: bool) -> np.ndarray:
         """(n,) float64: in each state the least probability of a path formula, or the greatest."""
         text = in_storm(self._decided(path, surely), self.naming)
         result = self._answer(f"P{'min' if surely else 'max'}=? [ {text} ]")
         return np.array(result.get_value_vector())
 
-    def holds(self, formula: Probability, surely: bool) -> np.ndarray:
-        """(n,) bool: the states in which P>=p surely holds, or may hold."""
+    def holds(self, formula: Probability | PathQuantifier, surely: bool) -> np.ndarray:
+        """(n,) bool: the states in which P>=p, E or A surely holds, or may hold."""
+        if isinstance(formula, PathQuantifier):
+            formula = formula.probability
         rising = formula.comparison in (">", ">=")
         if formula.threshold in (0, 1):
             # Storm decides these on the graph, where no rounding matters
@@ -232,7 +373,7 @@ class _Bounded:
     def _decided(self, formula: Formula, surely: bool) -> Formula:
         """The formula with a label for each P in it: where it surely holds, or may hold."""
         match formula:
-            case Probability():
+            case Probability() | PathQuantifier():
                 self.nested += 1
                 name = f"p{self.nested}"
                 _add_label(self.model.labeling, name, self.holds(formula, surely))
@@ -249,21 +390,33 @@ class _Bounded:
                 return formula
 
     def _answer(self, text: str) -> object:
-        (question,) = stormpy.parse_properties(text)
-        return stormpy.model_checking(self.model, question, environment=_environment())
+        return _answer(self.model, text)
 
 
-def _dtmc(chain: MarkovChain, labels: Mapping[str, np.ndarray]) -> stormpy.models.SparseDtmc:
+def _answer(model: object, text: str) -> object:
+    (question,) = stormpy.parse_properties(text)
+    return stormpy.model_checking(model, question, environment=_environment())
+
+
+def _dtmc(
+    chain: MarkovChain,
+    labels: Mapping[str, np.ndarray],
+    rewards: Mapping[str, np.ndarray] = NO_REWARDS,
+) -> stormpy.models.SparseDtmc:
     n = len(chain)
     entries = stormpy.datastructures.SparseMatrixBuilder[float](
         rows=n, columns=n, entries=len(chain.columns)
     )
     rows = np.repeat(np.arange(n), np.diff(chain.row_pointers))
     entries.add_next_values(rows.tolist(), chain.columns.tolist(), chain.values.tolist())
-    return stormpy.models.SparseDtmc[float](_components(entries, n, labels))
+    return stormpy.models.SparseDtmc[float](_components(entries, n, labels, rewards))
 
 
-def _mdp(process: DecisionProcess, labels: Mapping[str, np.ndarray]) -> stormpy.models.SparseMdp:
+def _mdp(
+    process: DecisionProcess,
+    labels: Mapping[str, np.ndarray],
+    rewards: Mapping[str, np.ndarray] = NO_REWARDS,
+) -> stormpy.models.SparseMdp:
     n = len(process)
     entries = stormpy.datastructures.SparseMatrixBuilder[float](
         columns=n, entries=len(process.columns), has_custom_row_grouping=True, row_groups=n
@@ -274,20 +427,28 @@ def _mdp(process: DecisionProcess, labels: Mapping[str, np.ndarray]) -> stormpy.
         process.values.tolist(),
         process.groups.tolist(),
     )
-    return stormpy.models.SparseMdp[float](_components(entries, n, labels))
+    return stormpy.models.SparseMdp[float](_components(entries, n, labels, rewards))
 
 
 def _components(
-    entries: stormpy.datastructures.SparseMatrixBuilder, n: int, labels: Mapping[str, np.ndarray]
+    entries: stormpy.datastructures.SparseMatrixBuilder,
+    n: int,
+    labels: Mapping[str, np.ndarray],
+    rewards: Mapping[str, np.ndarray],
 ) -> stormpy.models.SparseModelComponents:
     labeling = stormpy.models.StateLabeling(n)
     labeling.add_label("init")
     labeling.add_label_to_state("init", 0)
     for name, states in labels.items():
         _add_label(labeling, name, states)
-    return stormpy.models.SparseModelComponents[float](
+    components = stormpy.models.SparseModelComponents[float](
         transition_matrix=entries.build(), state_labeling=labeling
     )
+    components.reward_models = {
+        name: stormpy.models.SparseRewardModel[float](optional_state_reward_vector=column.tolist())
+        for name, column in rewards.items()
+    }
+    return components
 
 
 def _add_label(labeling: stormpy.models.StateLabeling, name: str, states: np.ndarray) -> None:
@@ -305,13 +466,25 @@ def _environment() -> stormpy.environments.Environment:
 
 
 def _value(
-    model: stormpy.models.SparseDtmc, question: stormpy.logic.Property, query: Query
+    model: stormpy.models.SparseDtmc, questions: Sequence[stormpy.logic.Property], query: Query
 ) -> float | bool:
-    result = stormpy.model_checking(
-        model, question, only_initial_states=True, environment=_environment()
-    )
     (start,) = model.initial_states
-    return result.get_value(start) if query.root.threshold is None else bool(result[start])
+    results = [
+        stormpy.model_checking(
+            model, question, only_initial_states=True, environment=_environment()
+        )
+        for question in questions
+    ]
+    if not query.numeric:
+        return bool(results[0][start])
+    if not isinstance(query.root, Conditional):
+        return results[0].get_value(start)
+    both, given = (result.get_value(start) for result in results)
+    if given == 0:
+        problem = "what stands behind || has probability 0 in the bounded process"
+        raise CheckFailed(f"the query {query.text} has no answer: {problem}")
+    # rounding may take two equal probabilities of G, which Storm subtracts from 1, past each other
+    return min(both / given, 1.0)
 
 
 @contextmanager

@@ -1,14 +1,18 @@
 """The paper's tables and the numbers behind its figures, as CSV, Markdown and LaTeX."""
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from llmchecker.config import Check, Row
+from llmchecker.evidence import COUNTEREXAMPLE, WITNESS, decisive_mass, has_evidence
 from llmchecker.files import written_whole
+from llmchecker.properties import Query
 from llmchecker.storm import Verdict
 
 FORMATS = {"encode_seconds": "{:.2f}", "check_seconds": "{:.3f}"}
@@ -17,6 +21,13 @@ COLUMNS_OF_TABLE2 = """
     label interest model alpha k L query states transitions states_explored transitions_explored
     encode_seconds check_seconds value lower upper
 """.split()
+KINDS_OF_TEXT = {
+    WITNESS: "Texts that satisfy it",
+    COUNTEREXAMPLE: "Texts that violate it",
+}
+LEGEND = """\
+What the model wrote stands as code behind the start string. An ellipsis is a token that was not
+selected: what it does to a quantifier is unknown, and every atom over one counts as false there."""
 MARKUP = frozenset("\\`*_{}[]<>#|$~&!")
 
 
@@ -89,6 +100,63 @@ def figure4(
     return pd.DataFrame(records)
 
 
+def witnesses_markdown(
+    rows: Iterable[Row], verdicts: Iterable[Verdict], labels: Mapping[str, str]
+) -> str:
+    """The most probable texts that decide the query, for each row of Table II, as Markdown.
+
+    What the model wrote stands as code behind the start string, which is plain.
+
+    Args:
+        rows: the rows of the table.
+        verdicts: the verdict of each row.
+        labels: what to call each model.
+    """
+    sections = [
+        _section(row, verdict, labels[row.check.tree.model])
+        for row, verdict in zip(rows, verdicts, strict=True)
+    ]
+    return "\n\n".join(["# The texts that decide each query", LEGEND, *sections]) + "\n"
+
+
+def _section(row: Row, verdict: Verdict, label: str) -> str:
+    headings = [_shown(_cell("", text)) for text in (row.label, row.interest, label)]
+    query = _code(_cell("query", verdict.query))
+    lines = [
+        f"## {' · '.join(headings)}",
+        "",
+        f"{query} is {_cell('value', verdict.value)} for {row.check.tree.bounds}. "
+        + _summary(row.check.query, verdict),
+    ]
+    if verdict.witnesses:
+        lines += ["", "| probability | text |", "|------------:|:-----|"]
+    lines += [
+        f"| {_cell('', witness['probability'])} | {_text_cell(witness)} |"
+        for witness in verdict.witnesses
+    ]
+    return "\n".join(lines)
+
+
+def _summary(query: Query, verdict: Verdict) -> str:
+    """What the texts have in common, and how much of the whole they are."""
+    if not has_evidence(query):
+        return "No single text decides a query of this form."
+    if not verdict.witnesses:
+        return "No text decides it."
+    kind = verdict.witnesses[0]["kind"]
+    together = _cell("", math.fsum(w["probability"] for w in verdict.witnesses))
+    compared = _cell("", decisive_mass(query, kind, verdict.value))
+    share = f"of {compared}" if query.numeric else f"against a bound of {compared}"
+    return f"{KINDS_OF_TEXT[kind]}, together {together} {share}:"
+
+
+def _text_cell(witness: Mapping[str, Any]) -> str:
+    """Start string and continuation; an ellipsis for the unknown token that leads to `rest`."""
+    start, generated = witness["text"][: witness["kept"]], witness["text"][witness["kept"] :]
+    code = f"<code>{_visible(generated)}</code>" if generated else ""
+    return _visible(start) + code + (" …" if witness["rest"] else "")
+
+
 def write(table: pd.DataFrame, paths: Iterable[str | Path]) -> None:
     """Write a table to several files, each in the format of its suffix: csv, md or tex."""
     writers = {".csv": write_csv, ".md": write_markdown, ".tex": write_latex}
@@ -145,8 +213,26 @@ def _cell(column: str, cell: object) -> str:
 
 def _markdown_cell(text: str) -> str:
     """The text as one table cell in which markup is shown as code, not obeyed."""
-    if not MARKUP.intersection(text):
-        return text
+    return _shown(text).replace("|", "\\|")
+
+
+def _shown(text: str) -> str:
+    """The text, as code where it has markup."""
+    return _code(text) if MARKUP.intersection(text) else text
+
+
+def _code(text: str) -> str:
+    """The text as Markdown's code."""
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     space = " " if "`" in text else ""
-    return f"{fence}{space}{text}{space}{fence}".replace("|", "\\|")
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def _visible(text: str) -> str:
+    """The text as a part of a table cell, where the next part may follow without a space.
+
+    Entities, since a backslash or a fence of backticks would take in what follows. Characters that
+    print nothing, line breaks among them, are shown as Python writes them.
+    """
+    printed = (c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return "".join(f"&#{ord(c)};" if c in MARKUP else c for c in "".join(printed))

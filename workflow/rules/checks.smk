@@ -4,7 +4,14 @@ rule check:
         growth=f"results/trees/{TREE}.json",
         scores=get_check_scores,
         scored=get_check_scored,
-        code=code("formulas.py", "properties.py", "markov_chain.py", "chaos.py", "storm.py"),
+        code=code(
+            "formulas.py",
+            "properties.py",
+            "markov_chain.py",
+            "evidence.py",
+            "chaos.py",
+            "storm.py",
+        ),
     output:
         f"results/checks/{TREE}/{{query}}.json",
     log:

@@ -118,6 +118,7 @@ def get_all_results():
         *expand(
             "results/tables/table{number}.{format}", number=[1, 2], format=["csv", "md", "tex"]
         ),
+        "results/tables/witnesses.md",
         *expand("results/tables/{name}.csv", name=drawn),
         *expand("results/figures/{name}.{format}", name=drawn, format=["pdf", "svg", "png"]),
         *expand("results/crosschecks/{check}.json", check=CONFIG.checks),

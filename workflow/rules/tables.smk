@@ -46,6 +46,30 @@ rule table2:
         "../scripts/table2.py"
 
 
+rule witnesses:
+    input:
+        verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
+        code=code("tables.py"),
+    output:
+        report(
+            "results/tables/witnesses.md",
+            caption="../report/witnesses.rst",
+            category="Tables",
+            labels={"table": "Witnesses", "format": "md"},
+        ),
+    log:
+        "results/logs/tables/witnesses.log",
+    conda:
+        "../../environment.yml"
+    params:
+        rows=CONFIG.table2,
+        labels={name: model.label for name, model in CONFIG.models.items()},
+    message:
+        "The texts that decide each query"
+    script:
+        "../scripts/witnesses.py"
+
+
 rule table_of_figure3:
     input:
         masses=expand("results/topk/{model}.parquet", model=CONFIG.models),

@@ -1,6 +1,7 @@
 import time
+from dataclasses import asdict
 
-from llmchecker import chaos, markov_chain, scores, storm
+from llmchecker import chaos, evidence, markov_chain, scores, storm
 from llmchecker.files import read_json
 from llmchecker.logs import job_log
 from llmchecker.properties import parse
@@ -17,4 +18,6 @@ with job_log(snakemake.log[0]):
         encode_seconds += read_json(timed)["seconds"]
     process = chaos.complete(tree, values, query.atoms, snakemake.params.ranges)
     verdict = storm.check(chain, query, encode_seconds).bounded(storm.bounds(process, query))
+    decisive = evidence.witnesses(tree, chain, query)
+    verdict = verdict.with_witnesses(map(asdict, decisive))
     verdict.write(snakemake.output[0])

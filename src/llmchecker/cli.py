@@ -1,0 +1,438 @@
+"""The command line: one question to one model, without a run of the workflow.
+
+    llmchecker check "P=? [ F gender > 0 ]" --model smollm2-135m --start "The player won because" \\
+        --alpha 0.8 --k 15 --length 3
+
+The answer alone goes to standard output; progress, logs and errors go to standard error. The exit
+status is 0 with an answer, 2 where the question cannot be answered as asked, 130 when interrupted.
+
+Models, quantifiers and how trees are grown come from a config. Its paths, and those of models and
+trees, are relative to the project: the directory with the config's schema. A tree is grown once.
+One that the workflow grew is taken as Make would: when it is newer than all that it depends on.
+Others are kept in a folder whose name is a hash of all that they depend on, so that a tree of
+another model, dtype or end of sequence is never mistaken for the one that was asked for.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import difflib
+import hashlib
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llmchecker import chaos, evidence, logs, markov_chain, scores
+from llmchecker.config import Config, ModelConfig, TreeSpec, quantifiers_in, read_yaml
+from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError, UnknownName
+from llmchecker.files import read_json
+from llmchecker.properties import Query, parse
+from llmchecker.sources import PROVENANCE, fetch_model, sha256_of
+from llmchecker.text_tree import Bounds, TextTree
+
+# `expansion`, `language_models` and `storm` are imported where they are used: with torch and
+# transformers they take seconds, which neither --help nor a mistyped query should wait for.
+if TYPE_CHECKING:
+    from llmchecker.storm import Verdict
+
+CONFIG = "config.yaml"
+SCHEMA = "workflow/schemas/config.schema.yaml"
+TREES = Path("results/trees")
+GROWTH_CODE = ("expansion.py", "language_models.py")
+"""Modules whose change makes another tree, as in the workflow's rule `tree`."""
+
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Task:
+    """A question in which every name refers to something.
+
+    Args:
+        config: where models, quantifiers and the growth of trees are set.
+        config_path: where it was read from.
+        model: the model to ask.
+        start: the text to go on from; data, of which no path is ever made.
+        bounds: of the tree.
+        query: what to ask, over known quantifiers.
+    """
+
+    config: Config
+    config_path: Path
+    model: ModelConfig
+    start: str
+    bounds: Bounds
+    query: Query
+
+    @property
+    def model_directory(self) -> Path:
+        """Where the workflow keeps the model."""
+        return Path("resources/models", self.model.name)
+
+    def tree_path(self, folder: str) -> Path:
+        """Where a tree of this model and these bounds is kept, in a folder named by its text."""
+        return TREES / f"{TreeSpec(self.model.name, folder, self.bounds)}.parquet"
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A tree, the file that holds it, and the seconds it took to grow: 0 where it was there."""
+
+    tree: TextTree
+    path: Path
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found, and what this run took.
+
+    Args:
+        task: the question.
+        grown: the tree on which it was answered.
+        verdict: its `encode_seconds` are those of this run: growing, scoring, building the chain.
+        scoring_seconds: of all quantifiers of the query.
+    """
+
+    task: Task
+    grown: Grown
+    verdict: "Verdict"
+    scoring_seconds: float
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    Raises:
+        SystemExit: from argparse, with 0 for --help and 2 for arguments that do not parse.
+    """
+    arguments = _parser().parse_args(argv)
+    with logs.shell_log():
+        try:
+            return arguments.run(arguments)
+        except LLMCheckerError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return EXIT_ERROR
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            return EXIT_INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="llmchecker", description="Proofs about what a language model writes."
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+    check = commands.add_parser(
+        "check",
+        help="answer one query on what a model writes after a text",
+        description="Answer one query on what a model writes after a text: the value on the "
+        "bounded process, and bounds for the whole model.",
+    )
+    check.set_defaults(run=_check)
+    check.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
+    check.add_argument("--model", required=True, help="its name in the config")
+    check.add_argument(
+        "--start", required=True, help="the text to go on from; one that begins with -: --start=-…"
+    )
+    check.add_argument(
+        "--alpha", required=True, type=float, help="select tokens until they hold this probability"
+    )
+    check.add_argument("--k", required=True, type=int, help="select at most so many tokens")
+    check.add_argument("--length", required=True, type=int, help="the horizon L in tokens")
+    check.add_argument(
+        "--config", default=CONFIG, type=Path, help="the configuration (default: %(default)s)"
+    )
+    check.add_argument(
+        "--json", action="store_true", help="print one JSON object, and nothing else"
+    )
+    return parser
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    with _standard_output_kept_clean():
+        answer = _answer(arguments)
+    if hasattr(sys.stdout, "reconfigure"):
+        # a model may write what the terminal's encoding lacks
+        sys.stdout.reconfigure(errors="backslashreplace")
+    print(json.dumps(as_json(answer), allow_nan=False) if arguments.json else as_text(answer))
+    return 0
+
+
+@contextlib.contextmanager
+def _standard_output_kept_clean() -> Iterator[None]:
+    """Send what libraries print to standard error, be they written in Python or C++."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        # C holds back what it prints into a pipe, and would write it after the answer
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _answer(arguments: argparse.Namespace) -> Answer:
+    bounds = Bounds(arguments.alpha, arguments.k, arguments.length)
+    query = parse(arguments.query)
+    config_path = arguments.config.absolute()
+    # the paths in a config are relative to the project, as in a run of the workflow
+    with contextlib.chdir(_project(config_path)):
+        config = Config.parse(read_yaml(config_path), read_yaml(SCHEMA))
+        query.require(config.quantifiers, bounds.length)
+        model = config.models[_known_model(arguments.model, config)]
+        return _solved(Task(config, config_path, model, _text(arguments.start), bounds, query))
+
+
+def _project(config: Path) -> Path:
+    """The directory that has the schema of a config: the config's own, or the nearest above it."""
+    if not config.is_file():
+        raise ConfigError(
+            f"there is no file {config}; run llmchecker where {CONFIG} is, or name it by --config"
+        )
+    for directory in config.parents:
+        if (directory / SCHEMA).is_file():
+            return directory
+    raise ConfigError(f"{config}: there is no {SCHEMA} beside the config or above it")
+
+
+def _known_model(name: str, config: Config) -> str:
+    if name not in config.models:
+        close = difflib.get_close_matches(name, list(config.models), n=1)
+        hint = f", did you mean {close[0]!r}?" if close else ";"
+        known = ", ".join(config.models)
+        raise UnknownName(f"--model: no model {name!r} is defined{hint} known are {known}")
+    return name
+
+
+def _text(start: str) -> str:
+    """The start string; bytes that are no text reach Python as lone surrogates."""
+    try:
+        start.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"--start: {start!r} is not valid UTF-8") from error
+    return start
+
+
+def _solved(task: Task) -> Answer:
+    grown = _grown(task)
+    tree = grown.tree
+    began = time.monotonic()
+    values = {}
+    ranges = {}
+    for name in quantifiers_in(task.query):
+        logging.info("scoring %d states: %s", len(tree), name)
+        quantifier = task.config.quantifiers[name]
+        values[name] = scores.score(quantifier, tree)
+        ranges[name] = (quantifier.minimum, quantifier.maximum)
+    scoring_seconds = time.monotonic() - began
+    chain = markov_chain.build(tree, values)
+    encode_seconds = grown.seconds + time.monotonic() - began
+    from llmchecker import storm
+
+    process = chaos.complete(tree, values, task.query.atoms, ranges)
+    verdict = storm.check(chain, task.query, encode_seconds)
+    verdict = verdict.bounded(storm.bounds(process, task.query))
+    verdict = verdict.with_witnesses(map(asdict, evidence.witnesses(tree, chain, task.query)))
+    return Answer(task, grown, verdict, scoring_seconds)
+
+
+def _grown(task: Task) -> Grown:
+    """The tree of a task: the workflow's, one that was grown here before, or a new one."""
+    _demand_model(task)
+    found = _workflow_tree(task)
+    if found is not None:
+        return found
+    # no start string of a config has a name with _ in it
+    path = task.tree_path(f"text_{_fingerprint(task)}")
+    return _kept_tree(task, path) or _new_tree(task, path)
+
+
+def _demand_model(task: Task) -> None:
+    """Fetch the model unless it is there.
+
+    Raises:
+        SourceError: it cannot be had.
+        ConfigError: what is there was fetched from elsewhere.
+    """
+    directory, source = task.model_directory, task.model.source
+    if not directory.exists():
+        fetch_model(source, directory)
+        return
+    configured = {
+        "source": str(source.source),
+        "file": source.file,
+        "parts": [{"source": str(part), "file": file} for part, file in source.parts],
+        "sha256": source.sha256,
+    }
+    try:
+        recorded = read_json(directory / PROVENANCE)
+    except (OSError, ValueError):
+        recorded = {}
+    if any(recorded.get(key) != value for key, value in configured.items()):
+        raise ConfigError(
+            f"{directory} holds a model from {recorded.get('source', 'an unknown source')}, with "
+            f"other settings than models.{task.model.name} names ({source.source}); delete the "
+            "directory to fetch the model again"
+        )
+
+
+def _workflow_tree(task: Task) -> Grown | None:
+    """The workflow's tree of this very text and these bounds, where it is surely up to date.
+
+    Its file does not say how it was grown: so it counts only while nothing that could make another
+    tree has changed since, and only for the config that the workflow reads by itself.
+    """
+    if not (Path(CONFIG).is_file() and task.config_path.samefile(CONFIG)):
+        return None
+    causes = [task.config_path, *_model_files(task), *_growth_code()]
+    changed = max(cause.stat().st_mtime for cause in causes)
+    for name, text in task.config.start_strings.items():
+        path = task.tree_path(name)
+        if text == task.start and path.is_file() and path.stat().st_mtime > changed:
+            kept = _kept_tree(task, path)
+            if kept is not None and kept.tree.start == task.start:
+                return kept
+    return None
+
+
+def _kept_tree(task: Task, path: Path) -> Grown | None:
+    """The tree in a file, None where there is none or it is another one or damaged."""
+    if not path.is_file():
+        return None
+    try:
+        tree = TextTree.read(path)
+    except InvalidTree as error:
+        logging.info("not using %s: %s", path, error)
+        return None
+    if (tree.model, tree.bounds) != (task.model.name, task.bounds):
+        return None
+    logging.info("reading the tree from %s", path)
+    return Grown(tree, path, 0.0)
+
+
+def _new_tree(task: Task, path: Path) -> Grown:
+    logging.info("loading %s", task.model.name)
+    from llmchecker.expansion import grow
+    from llmchecker.language_models import load, use_threads
+
+    settings, bounds = task.config.expansion, task.bounds
+    use_threads(settings.threads)
+    model = load(
+        task.model_directory,
+        kind=task.model.kind,
+        dtype=task.model.dtype,
+        device=task.model.device,
+        cache_bytes=settings.cache_bytes,
+    )
+    logging.info("growing the tree: %s", bounds)
+    began = time.monotonic()
+    with logs.shell_progress(task.model.name, bounds.length) as progress:
+        tree = grow(model, task.start, bounds, settings.end_of_sequence, progress)
+    seconds = time.monotonic() - began
+    tree.write(path)
+    return Grown(tree, path, seconds)
+
+
+def _fingerprint(task: Task) -> str:
+    """16 hexadecimal digits that differ where anything differs on which a tree depends.
+
+    Sizes and times stand for the model's files beside the digests that were taken when it was
+    fetched, since a path: model can change afterwards.
+    """
+    stats = {file.name: file.stat() for file in _model_files(task)}
+    parts = {
+        "start": task.start,
+        "end_of_sequence": task.config.expansion.end_of_sequence,
+        "loading": [task.model.kind, task.model.dtype, task.model.device],
+        "provenance": read_json(task.model_directory / PROVENANCE),
+        "files": {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()},
+        "code": {file.name: sha256_of(file) for file in _growth_code()},
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _model_files(task: Task) -> list[Path]:
+    return sorted(file for file in task.model_directory.iterdir() if file.is_file())
+
+
+def _growth_code() -> list[Path]:
+    return [Path(__file__).with_name(name) for name in GROWTH_CODE]
+
+
+def as_json(answer: Answer) -> dict[str, Any]:
+    """The fields of the verdict, and what it is about; null is a bound that there is not."""
+    task, grown = answer.task, answer.grown
+    about = {
+        "model": task.model.name,
+        "start": task.start,
+        "alpha": task.bounds.alpha,
+        "k": task.bounds.k,
+        "L": task.bounds.length,
+        "tree": str(grown.path),
+        "growing_seconds": grown.seconds,
+        "scoring_seconds": answer.scoring_seconds,
+    }
+    return asdict(answer.verdict) | about
+
+
+def as_text(answer: Answer) -> str:
+    """The answer for a person, a line for each figure."""
+    task, verdict, grown = answer.task, answer.verdict, answer.grown
+    growing = f"growing {grown.seconds:.1f}" if grown.seconds else "tree kept from before"
+    rows = {
+        "query": " ".join(verdict.query.split()),
+        "model": f"{task.model.label}, {task.bounds}",
+        "text": json.dumps(task.start, ensure_ascii=False),
+        "value": _figure(verdict.value),
+        "whole model": _interval(verdict),
+        "states": f"{verdict.states:,}",
+        "transitions": f"{verdict.transitions:,}",
+        "seconds": f"{growing}, scoring {answer.scoring_seconds:.1f}, "
+        f"checking {verdict.check_seconds:.1f}",
+        "tree": str(grown.path),
+    }
+    lines = [f"{name:<13}{value}" for name, value in rows.items()]
+    return "\n".join(lines + _evidence(verdict.witnesses))
+
+
+def _evidence(witnesses: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines with the texts that decide the query; all of them are of one kind."""
+    if not witnesses:
+        return []
+    what = {
+        evidence.WITNESS: "Texts that satisfy it, most probable first:",
+        evidence.COUNTEREXAMPLE: "Texts that violate it, most probable first:",
+    }
+    lines = ["", what[witnesses[0]["kind"]]]
+    for witness in witnesses:
+        text = json.dumps(witness["text"], ensure_ascii=False)
+        goes_on = " and a token that was not selected" if witness["rest"] else ""
+        lines.append(f"  {witness['probability']:<12.6g}{text}{goes_on}")
+    return lines
+
+
+def _figure(value: float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:.6g}"
+
+
+def _interval(verdict: "Verdict") -> str:
+    """Bounds for the whole model; of P>=p, whether it holds there."""
+    lower, upper = verdict.lower, verdict.upper
+    if isinstance(lower, bool):
+        return _figure(lower) if lower == upper else "unknown"
+    low, high = (
+        unbounded if bound is None else _figure(bound)
+        for bound, unbounded in ((lower, "-infinity"), (upper, "infinity"))
+    )
+    return f"[{low}, {high}]"
