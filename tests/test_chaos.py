@@ -184,9 +184,7 @@ about_texts = oracle.formulas(NAMES).filter(lambda formula: not asks_of_rest(for
 
 
 def truth(whole: TextTree, columns, formula) -> Fraction:
-    variables = {"step": whole.step, **columns}
-    tree = oracle.Tree(whole.parent, whole.probability, whole.kind, variables)
-    return tree.probability_of(formula)
+    return as_oracle(whole, columns).probability_of(formula)
 
 
 @settings(max_examples=400)
@@ -235,3 +233,48 @@ def test_the_value_of_reaching_an_atom_is_the_lower_bound(tree, data, bound):
     value = storm.check(markov_chain.build(tree, columns), query).value
     found = interval(tree, columns, query.text)
     assert found.lower == pytest.approx(value, abs=1e-12)
+
+
+def as_oracle(whole: TextTree, columns) -> oracle.Tree:
+    return oracle.Tree(whole.parent, whole.probability, whole.kind, {"step": whole.step, **columns})
+
+
+@settings(max_examples=150)
+@given(
+    trees=whole_and_cut(),
+    formula=oracle.state_formulas(NAMES).filter(lambda formula: not asks_of_rest(formula)),
+    ranges=st.sampled_from([ANY, SMALL]),
+)
+def test_a_decided_combination_is_never_wrong(trees, formula, ranges):
+    """What is called true or false of a combination of P, E and A is so in the whole model."""
+    whole, columns, cut, cut_columns = trees
+    found = interval(cut, cut_columns, oracle.written(formula), ranges)
+    assert found.lower <= as_oracle(whole, columns).holds(formula, (0,)) <= found.upper
+
+
+@settings(max_examples=150)
+@given(trees=whole_and_cut(), formula=about_texts, condition=about_texts)
+def test_the_true_conditional_probability_lies_within_the_bounds(trees, formula, condition):
+    """The whole model's conditional probability lies in the interval, wherever it has one."""
+    whole, columns, cut, cut_columns = trees
+    query = f"P=? [ {oracle.written(formula)} || {oracle.written(condition)} ]"
+    found = interval(cut, cut_columns, query)
+    exact = as_oracle(whole, columns).conditional(formula, condition)
+    assert 0 <= found.lower <= found.upper <= 1
+    assert exact is None or found.lower - 1e-9 <= exact <= found.upper + 1e-9
+
+
+@settings(max_examples=150)
+@given(
+    trees=whole_and_cut(),
+    step=st.integers(0, 4),
+    limits=st.sampled_from([(-2, 2), (None, 3), (-4, None)]),
+)
+def test_the_true_expected_score_lies_within_the_bounds(trees, step, limits):
+    """The whole model's expected score lies in the interval, which is open without a limit."""
+    whole, columns, cut, cut_columns = trees
+    ranges = dict.fromkeys(NAMES, limits)
+    found = interval(cut, cut_columns, f'R{{"gender"}}=? [ I={step} ]', ranges)
+    exact = as_oracle(whole, columns).expectation("gender", step)
+    assert found.lower is None or found.lower - 1e-9 <= exact
+    assert found.upper is None or exact <= found.upper + 1e-9

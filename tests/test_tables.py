@@ -68,6 +68,15 @@ def test_table2_needs_a_verdict_for_every_row():
         tables.table2([Row("Player", "Gender", check("gemma3-270m", POSITIVE))], [], LABELS)
 
 
+def test_an_unbounded_expected_score_reaches_infinity(tmp_path):
+    """A verdict without bounds on its sides has infinite ones in the table, which read back."""
+    open_sided = verdict(POSITIVE, 0.25).bounded(Interval(None, None))
+    row = Row("Player", "Gender", check("gemma3-270m", POSITIVE))
+    tables.write_csv(tables.table2([row], [open_sided], LABELS), tmp_path / "table2.csv")
+    back = pd.read_csv(tmp_path / "table2.csv")
+    assert back[["lower", "upper"]].to_numpy().tolist() == [[float("-inf"), float("inf")]]
+
+
 def test_table2_without_experiments_has_its_columns(tmp_path):
     """Without experiments Table II is its header."""
     table = tables.table2([], [], LABELS)

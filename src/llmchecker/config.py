@@ -327,7 +327,7 @@ def _table2(
             _known(f"{key}.models", model, models, "model")
             tree = TreeSpec(model, start, _bounds(entry))
             for place, text in enumerate(entry["queries"]):
-                query = _query(f"{key}.queries[{place}]", text, known)
+                query = _query(f"{key}.queries[{place}]", text, known, entry["L"])
                 yield Row(entry["label"], entry["interest"], Check(tree, query))
 
 
@@ -339,7 +339,7 @@ def _figure4(
 ) -> Iterator[Check]:
     if entry is None:
         return
-    query = _query("figure4.query", entry["query"], known)
+    query = _query("figure4.query", entry["query"], known, entry["L"])
     for model in models:
         for number, start in enumerate(entry["starts"]):
             _known(f"figure4.starts[{number}]", start, starts, "start string")
@@ -350,10 +350,10 @@ def _bounds(entry: Mapping[str, Any]) -> Bounds:
     return Bounds(float(entry["alpha"]), entry["k"], entry["L"])
 
 
-def _query(key: str, text: str, known: Collection[str]) -> Query:
+def _query(key: str, text: str, known: Collection[str], length: int) -> Query:
     with _at(key):
         query = parse(text)
-        query.require(known)
+        query.require(known, length)
         return query
 
 

@@ -62,8 +62,7 @@ def table2(
             "encode_seconds": verdict.encode_seconds,
             "check_seconds": verdict.check_seconds,
             "value": verdict.value,
-            "lower": verdict.lower,
-            "upper": verdict.upper,
+            **_bounds(verdict),
         }
         for row, verdict in zip(rows, verdicts, strict=True)
     ]
@@ -92,8 +91,7 @@ def figure4(
             "model": labels[check.tree.model],
             "noun": check.tree.start,
             "value": verdict.value,
-            "lower": verdict.lower,
-            "upper": verdict.upper,
+            **_bounds(verdict),
         }
         for check, verdict in zip(checks, verdicts, strict=True)
     ]
@@ -155,6 +153,14 @@ def _text_cell(witness: Mapping[str, Any]) -> str:
     start, generated = witness["text"][: witness["kept"]], witness["text"][witness["kept"] :]
     code = f"<code>{_visible(generated)}</code>" if generated else ""
     return _visible(start) + code + (" …" if witness["rest"] else "")
+
+
+def _bounds(verdict: Verdict) -> dict[str, float | bool]:
+    """The bounds of a verdict; an expected score that is not bounded on a side reaches infinity."""
+    return {
+        "lower": -math.inf if verdict.lower is None else verdict.lower,
+        "upper": math.inf if verdict.upper is None else verdict.upper,
+    }
 
 
 def write(table: pd.DataFrame, paths: Iterable[str | Path]) -> None:
