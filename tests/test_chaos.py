@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from trees import by_hand, scores, text_trees
 
 from llmchecker import chaos, markov_chain, storm
+from llmchecker.expansion import grow
+from llmchecker.language_models import TableModel
 from llmchecker.properties import parse
-from llmchecker.text_tree import Kind, TextTree
+from llmchecker.text_tree import Bounds, Kind, TextTree
 
 NAMES = ("gender", "polarity")
 ANY = dict.fromkeys(NAMES, (None, None))
@@ -278,3 +280,46 @@ def test_the_true_expected_score_lies_within_the_bounds(trees, step, limits):
     exact = as_oracle(whole, columns).expectation("gender", step)
     assert found.lower is None or found.lower - 1e-9 <= exact
     assert found.upper is None or exact <= found.upper + 1e-9
+
+
+def random_model(seed: int) -> TableModel:
+    """A model over "a", "b" and an end, whose distributions differ from text to text.
+
+    Probabilities are 16ths, so that in float64 too they sum to exactly 1.
+    """
+
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
+        random = np.random.default_rng([seed, *tokens])
+        cuts = sorted(random.choice(np.arange(1, 16), size=2, replace=False).tolist())
+        return (np.diff([0, *cuts, 16]) / 16).tolist()
+
+    return TableModel(["a", "b", "."], distribution, frozenset({2}))
+
+
+def letters(tree: TextTree) -> dict[str, np.ndarray]:
+    """Two scores of each text: how many more a than b, and twice whether it closes with b."""
+    texts = ["" if text is None else text for text in tree.text]
+    return {
+        "gender": np.array([text.count("a") - text.count("b") for text in texts]),
+        "polarity": np.array([2 * text.endswith("b") for text in texts]),
+    }
+
+
+@settings(max_examples=200)
+@given(
+    seed=st.integers(0, 10**6),
+    alpha=st.sampled_from([0.3, 0.6, 0.8]),
+    k=st.integers(1, 2),
+    formula=about_texts,
+)
+def test_the_truth_about_a_random_model_lies_within_the_bounds(seed, alpha, k, formula):
+    """The value on the tree of all texts lies within the bounds on a bounded one; without rest
+    the interval is that value."""
+    query = f"P=? [ {oracle.written(formula)} ]"
+    whole = grow(random_model(seed), "a", Bounds(1.0, 3, 3))
+    bounded = grow(random_model(seed), "a", Bounds(alpha, k, 3))
+    true = float(truth(whole, letters(whole), formula))
+    found = interval(bounded, letters(bounded), query)
+    assert found.lower - 1e-9 <= true <= found.upper + 1e-9
+    point = interval(whole, letters(whole), query)
+    assert (point.lower, point.upper) == pytest.approx((true, true), abs=1e-9)
