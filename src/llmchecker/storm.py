@@ -321,11 +321,9 @@ def _with_sink(
 def _states(model: object, formula: str) -> np.ndarray:
     """(n,) bool: where P>0, P<1 or P>=1 holds in an MDP or a DTMC, decided on the graph."""
     try:
-        (question,) = stormpy.parse_properties(formula)
-        result = stormpy.model_checking(model, question, environment=_environment())
+        return np.array(list(_answer(model, formula)), dtype=bool)
     except (RuntimeError, stormpy.exceptions.StormError) as error:
         raise CheckFailed(f"Storm gives no answer to {formula}: {error}") from error
-    return np.array(list(result), dtype=bool)
 
 
 class _Bounded:
