@@ -30,17 +30,11 @@ def score(quantifier: Quantifier, tree: TextTree) -> np.ndarray:
     Raises:
         ConfigError: a score that is not an integer or lies outside the declared range.
     """
+    known = tree.kind != Kind.REST
+    texts = tree.text[known].tolist()
+    score_of = {text: _score_text(quantifier, tree.start, text) for text in dict.fromkeys(texts)}
     scores = np.full(len(tree), REST_FILLER, dtype=np.int64)
-    known: dict[str, int] = {}
-    for uid in np.flatnonzero(tree.kind != Kind.REST):
-        text = tree.text[uid]
-        value = known.get(text)
-        if value is None:
-            kept = len(os.path.commonprefix((tree.start, text)))  # noqa: RUF071 - of characters
-            value = quantifier(text[:kept], text[kept:])
-            _check_score(quantifier, text, value)
-            known[text] = value
-        scores[uid] = value
+    scores[known] = np.fromiter(map(score_of.__getitem__, texts), np.int64, len(texts))
     return scores
 
 
@@ -76,6 +70,14 @@ def read(tree: TextTree, path: str | Path) -> np.ndarray:
 def read_all(tree: TextTree, paths: Iterable[str | Path]) -> dict[str, np.ndarray]:
     """Read the scores of several quantifiers, by name: the file's name without its suffix."""
     return {Path(path).stem: read(tree, path) for path in paths}
+
+
+def _score_text(quantifier: Quantifier, start: str, text: str) -> int:
+    if not text.startswith(start):
+        start = os.path.commonprefix((start, text))  # noqa: RUF071 - of characters
+    value = quantifier(start, text[len(start) :])
+    _check_score(quantifier, text, value)
+    return value
 
 
 def _check_score(quantifier: Quantifier, text: str, value: Any) -> None:

@@ -49,7 +49,8 @@ class Gender:
         object.__setattr__(self, "worth", worth)
 
     def __call__(self, start: str, continuation: str) -> int:
-        words = WORD.finditer(start + continuation)
+        # a word that holds the end of the start began after the last space
+        words = WORD.finditer(start + continuation, start.rfind(" ") + 1)
         return sum(self._word_worth(word[0]) for word in words if word.start() >= len(start))
 
     def _word_worth(self, word: str) -> int:

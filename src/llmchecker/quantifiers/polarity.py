@@ -1,11 +1,15 @@
 """How friendly the words of a text are."""
 
-from collections.abc import Callable
+import re
 from dataclasses import dataclass
-from functools import cache
-from typing import ClassVar
+from functools import cache, lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar
 
 from llmchecker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from textblob.en import Sentiment
 
 
 @dataclass(frozen=True)
@@ -16,6 +20,15 @@ class Polarity:
     Daelemans, "Pattern for Python", JMLR 13, 2012). The lexicon is part of TextBlob; NLTK's
     corpora are not needed. A text without a word of the lexicon scores 0.
 
+    Texts that TextBlob cannot tell apart are handed to it once, which changes no score:
+
+    - Its tokeniser splits a text at whitespace and then each piece by itself, so a piece seen
+      before is not split again. Only emoticons and the sarcastic (!) are joined from several
+      pieces; a text that may hold one goes to TextBlob as it is.
+    - Its rules know the words of the lexicon, negations, emoticons and the exclamation mark. Of any
+      other word they see only whether it has one, two or more letters, so "because" and
+      "tournament" are one word to them.
+
     Raises:
         ConfigError: TextBlob cannot be imported.
     """
@@ -24,20 +37,65 @@ class Polarity:
     maximum: ClassVar[int | None] = 100
 
     def __post_init__(self) -> None:
-        _textblob_polarity()
+        _sentiment()
 
     def __call__(self, start: str, continuation: str) -> int:
-        return round(100 * _textblob_polarity()(start + continuation))
+        text = start + continuation
+        if _joined_across_spaces().search(text):
+            return _percent(text)
+        return _percent_of_words(tuple(chain.from_iterable(map(_words, text.split()))))
+
+
+@lru_cache(maxsize=2**16)
+def _percent_of_words(words: tuple[str, ...]) -> int:
+    return _percent(list(words))
+
+
+def _percent(text: str | list[str]) -> int:
+    return round(100 * _sentiment()(text)[0])
+
+
+@lru_cache(maxsize=2**16)
+def _words(piece: str) -> tuple[str, ...]:
+    """The words of a text without whitespace, each as `_stand_in` has it."""
+    if piece.isalpha():
+        return (_stand_in(piece.lower()),)
+    words = " ".join(_sentiment().tokenizer(piece)).split()
+    return tuple(_stand_in(word.lower()) for word in words)
+
+
+def _stand_in(word: str) -> str:
+    """The word itself if it means something to TextBlob, else x, xx or xxx by its length.
+
+    A word of the lexicon, an emoticon and (!) get an assessment of their own. An apostrophe
+    would not count as a letter, but the tokeniser leaves none inside a word.
+    """
+    sentiment = _sentiment()
+    counts = word in sentiment.negations or sentiment([word]).assessments
+    return word if counts or word == "!" else "xxx"[: len(word)]
 
 
 @cache
-def _textblob_polarity() -> Callable[[str], float]:
-    """What `TextBlob(text).polarity` calls; without the blob it takes half the time.
+def _joined_across_spaces() -> re.Pattern[str]:
+    """Finds an emoticon, (!) and END-OF-SENTENCE, however they are spaced.
+
+    The last is TextBlob's mark for an empty line, which it drops wherever it stands: what a text
+    holds before and after it may then become an emoticon.
+    """
+    from textblob._text import EMOTICONS, EOS
+
+    joined = sorted(set().union(*EMOTICONS.values(), {"(!)", EOS}))
+    return re.compile("|".join(r"\s*".join(map(re.escape, mark)) for mark in joined))
+
+
+@cache
+def _sentiment() -> "Sentiment":
+    """What `TextBlob(text).polarity` calls, for a text or the list of its words.
 
     Imported on first use: TextBlob imports NLTK, which takes longer than reading a config.
     """
     try:
-        from textblob.en import polarity
+        from textblob.en import sentiment
     except ImportError as error:
         raise ConfigError(f"polarity needs textblob: pip install textblob ({error})") from error
-    return polarity
+    return sentiment

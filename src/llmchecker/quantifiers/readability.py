@@ -1,12 +1,17 @@
 """How easy a text is to read."""
 
+import re
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import ClassVar
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, ClassVar
 
 from llmchecker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from textstat.textstat import textstatistics
+
+SENTENCE_END = re.compile(r"[.!?]")
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,10 @@ class Readability:
     so scores move in coarse steps, 846 for a tenth of a syllable. Gross et al. (2025) ask for more
     than 5997, which is such a step: 3.0 words a sentence, 1.7 syllables a word.
 
+    Texts that textstat cannot tell apart are handed to it once, which changes no score: it counts
+    words, their syllables and sentences, so every word may become another of as many syllables, any
+    whitespace a space, and where nothing ends a sentence, the order of the words does not matter.
+
     Raises:
         ConfigError: textstat cannot be imported.
     """
@@ -31,15 +40,36 @@ class Readability:
     maximum: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
-        _reading_ease()
+        _statistics()
 
     def __call__(self, start: str, continuation: str) -> int:
-        return round(100 * _reading_ease()(start + continuation))
+        text = start + continuation
+        pieces = map(_stand_in, text.split())
+        return _score(" ".join(pieces if SENTENCE_END.search(text) else sorted(pieces)))
+
+
+@lru_cache(maxsize=2**16)
+def _score(text: str) -> int:
+    return round(100 * _statistics().flesch_reading_ease(text))
+
+
+@lru_cache(maxsize=2**16)
+def _stand_in(piece: str) -> str:
+    """A word of as many syllables if the piece is a word, else the piece itself."""
+    if not (piece.isascii() and piece.isalpha()):
+        return piece
+    return _words_by_syllables().get(_statistics().syllable_count(piece), piece)
 
 
 @cache
-def _reading_ease() -> Callable[[str], float]:
-    """`flesch_reading_ease` of a textstat of our own.
+def _words_by_syllables() -> dict[int, str]:
+    words = ("he", "letter", "wonderful", "particular")
+    return {_statistics().syllable_count(word): word for word in words}
+
+
+@cache
+def _statistics() -> "textstatistics":
+    """A textstat of our own.
 
     textstat's module-level functions share one language and one rounding with everybody who
     imports it. Its caches are keyed by instance and text, so they need no care.
@@ -55,4 +85,4 @@ def _reading_ease() -> Callable[[str], float]:
         ) from error
     statistics = textstatistics()
     statistics.set_lang("en_US")
-    return statistics.flesch_reading_ease
+    return statistics
