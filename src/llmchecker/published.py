@@ -27,10 +27,11 @@ selected, whatever k is.
 """
 
 import csv
-import math
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -59,8 +60,8 @@ class PublishedRow:
         bounds: alpha, k and L as printed.
         query: what was asked.
         states, transitions: what Storm explored for the query.
-        encode_seconds, check_seconds: the times.
-        value: the probability.
+        encode_seconds, check_seconds: the times, with the digits printed.
+        value: the probability, with the digits printed.
 
     Raises:
         InvalidTable: a size below 1, a time below 0, a value outside [0, 1].
@@ -74,16 +75,16 @@ class PublishedRow:
     query: Query
     states: int
     transitions: int
-    encode_seconds: float
-    check_seconds: float
-    value: float
+    encode_seconds: Decimal
+    check_seconds: Decimal
+    value: Decimal
 
     def __post_init__(self) -> None:
         for name in ("states", "transitions"):
             if getattr(self, name) < 1:
                 raise InvalidTable(f"{name} is {getattr(self, name)}; it must be at least 1")
         for name in ("encode_seconds", "check_seconds"):
-            if not 0 <= getattr(self, name) < math.inf:
+            if getattr(self, name) < 0:
                 raise InvalidTable(f"{name} is {getattr(self, name)}; it must be 0 or more")
         if not 0 <= self.value <= 1:
             raise InvalidTable(f"result is {self.value}; it must be a probability")
@@ -152,10 +153,16 @@ def _row(number: int, cells: Mapping[str, str]) -> PublishedRow:
         query=parse(cells["query"]),
         states=int(cells["states"]),
         transitions=int(cells["transitions"]),
-        encode_seconds=float(cells["encode_seconds"]),
-        check_seconds=float(cells["check_seconds"]),
-        value=float(cells["result"]),
+        encode_seconds=_decimal(cells["encode_seconds"]),
+        check_seconds=_decimal(cells["check_seconds"]),
+        value=_decimal(cells["result"]),
     )
+
+
+def _decimal(cell: str) -> Decimal:
+    if not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", cell):
+        raise InvalidTable(f"found {cell!r}, expected a decimal number")
+    return Decimal(cell)
 
 
 def contradictions(bounds: Bounds, states: int, internal: int) -> Iterator[str]:
@@ -318,8 +325,14 @@ def _audited(finding: Finding) -> dict[str, object]:
     k = _most_selected(row.bounds)
     most = most_internal(k, row.bounds.length)
     return {
-        **asked(row),
+        "row": row.number,
+        "label": row.label,
+        "interest": row.interest,
         "model": row.model,
+        "alpha": row.bounds.alpha,
+        "k": row.bounds.k,
+        "L": row.bounds.length,
+        "query": row.query.text,
         "states": row.states,
         "transitions": row.transitions,
         "internal": row.internal,
@@ -329,19 +342,6 @@ def _audited(finding: Finding) -> dict[str, object]:
         "finding": "; ".join(finding.contradictions) or finding.verdict,
         "would_fit": _remedy(finding) if finding.contradictions else None,
         "same_size_as": same_size_as(row.states, row.internal) or None,
-    }
-
-
-def asked(row: PublishedRow) -> dict[str, object]:
-    """The columns that say which row it is and what it asks, but for the model."""
-    return {
-        "row": row.number,
-        "label": row.label,
-        "interest": row.interest,
-        "alpha": row.bounds.alpha,
-        "k": row.bounds.k,
-        "L": row.bounds.length,
-        "query": row.query.text,
     }
 
 
