@@ -269,11 +269,10 @@ def _disorder(row: PublishedRow, rows: Sequence[PublishedRow]) -> Iterator[str]:
 
 
 def _contains(outer: PublishedRow, inner: PublishedRow) -> bool:
-    """Whether the tree of one row is a part of another's; of an equal one too, not of its own."""
+    """Whether the tree of one row is a part of another's, or equal to it."""
     one, other = outer.bounds, inner.bounds
     return (
-        outer is not inner
-        and _subject(outer) == _subject(inner)
+        _subject(outer) == _subject(inner)
         and outer.query.root == inner.query.root
         and one.alpha >= other.alpha
         and one.k >= other.k
