@@ -20,6 +20,7 @@ include: "workflow/rules/prism.smk"
 include: "workflow/rules/checks.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/published.smk"
 
 
 rule all:

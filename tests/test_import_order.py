@@ -39,6 +39,8 @@ ORDER = [
     "llmchecker.config",
     "llmchecker.tables",
     "llmchecker.figures",
+    "llmchecker.published",
+    "llmchecker.comparison",
     "llmchecker.cli",
 ]
 """Every module, each after all that it imports."""

@@ -2,6 +2,7 @@
 
 import csv
 import struct
+from decimal import Decimal
 
 import pandas as pd
 import pytest
@@ -167,6 +168,19 @@ def test_yes_and_no_are_shown_as_such(suffix, tmp_path):
     text = written(pd.DataFrame({"value": [True, 1.0, False, 0.25]}), suffix, tmp_path)
     shown = [word for word in text.split() if word in ("true", "false", "0.25", "1")]
     assert shown == ["true", "1", "false", "0.25"]
+
+
+def test_an_absent_figure_is_an_empty_cell_and_a_decimal_keeps_its_digits(tmp_path):
+    """What a column lacks is empty, and decimals stand right with the digits that they have."""
+    table = pd.DataFrame({"value": [Decimal("0.0000"), None], "note": [None, "n"]})
+    table["states"] = pd.array([911, None], dtype="Int64")
+    assert written(table, "csv", tmp_path) == "value,note,states\n0.0000,,911\n,n,\n"
+    assert written(table, "md", tmp_path).split("\n")[1:4] == [
+        "|--------:|:-------|---------:|",
+        "|  0.0000 |        |      911 |",
+        "|         | n      |          |",
+    ]
+    assert r"\begin{tabular}{rlr}" in written(table, "tex", tmp_path)
 
 
 @pytest.mark.parametrize(("text", "shown"), [("", "''"), (" ", "' '"), ("\n", r"`'\n'`")])

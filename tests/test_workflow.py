@@ -22,7 +22,10 @@ from llmchecker.topk import read_prompts
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
-COPIED = ("Snakefile", "environment.yml", "src", "workflow", "resources/word_lists")
+COPIED = (
+    *("Snakefile", "environment.yml", "src", "workflow"),
+    *("resources/word_lists", "resources/published"),
+)
 GENDER = "P=? [ F gender > 0 ]"
 BOTH = "P=? [ F gender > 0 & similarity > 10 ]"
 LAST = "P=? [ F step = 2 ]"
@@ -158,6 +161,8 @@ def test_every_result_is_written(project):
         *(f"figures/figure{number}.{suffix}" for number in (3, 4) for suffix in FIGURE),
         *(f"tables/table{number}.{suffix}" for number in (1, 2) for suffix in TABLE),
         *("tables/figure3.csv", "tables/figure4.csv", "tables/witnesses.md"),
+        *("tables/audit.csv", "tables/audit.md"),
+        *(f"tables/comparison.{suffix}" for suffix in TABLE),
         *(f"topk/{model}.parquet" for model in ARCHITECTURES),
     ]
     folders = ("figures", "tables", "topk")
@@ -265,7 +270,8 @@ def test_a_new_query_costs_no_forward_pass(project):
     config["experiments"][0]["queries"].append("P=? [ G gender <= 0 ]")
     with project.configured(config):
         planned = project.planned()
-    assert planned == {"check": 1, "crosscheck": 1, "table2": 1, "witnesses": 1}
+    made_for_people = {"table2": 1, "witnesses": 1, "comparison": 1}
+    assert planned == {"check": 1, "crosscheck": 1} | made_for_people
 
 
 def test_a_new_protected_text_is_scored_alone(project):
@@ -274,7 +280,7 @@ def test_a_new_protected_text_is_scored_alone(project):
     config["quantifiers"]["similarity"]["protected"].append("fire of my loins")
     with project.configured(config):
         planned = project.planned()
-    made_for_people = {"table2": 1, "witnesses": 1}
+    made_for_people = {"table2": 1, "witnesses": 1, "comparison": 1}
     assert planned == {"scores": 1, "prism": 1, "check": 1, "crosscheck": 1} | made_for_people
 
 
@@ -410,7 +416,7 @@ def rules() -> dict[str, set[str]]:
 
 def test_every_rule_has_a_log_a_message_and_an_environment():
     """Every rule says what it does, where it logs and what it runs in."""
-    assert len(rules()) == 15
+    assert len(rules()) == 17
     for name, directives in rules().items():
         assert {"log", "message", "conda", "output", "script"} <= directives, name
 
@@ -418,6 +424,6 @@ def test_every_rule_has_a_log_a_message_and_an_environment():
 def test_every_script_writes_the_log_of_its_job():
     """Every script does its work under the job's log, so that a failure says why."""
     scripts = sorted((ROOT / "workflow/scripts").glob("*.py"))
-    assert len(scripts) == 15
+    assert len(scripts) == 17
     for script in scripts:
         assert "\nwith job_log(snakemake.log[0]):\n" in script.read_text(encoding="utf-8"), script

@@ -10,6 +10,7 @@
     │   ├── SourceUnavailable    the network, the hub or the registry did not deliver
     │   └── UnusableModel        the files arrived but are not a model that can be loaded safely
     ├── InvalidTree              columns that do not form a text tree
+    ├── InvalidTable             published figures that cannot be what they stand for
     └── CheckFailed              Storm gave no answer, or two routes disagree
 
 Messages are for the person who reads them: which value, where it came from, what would be right.
@@ -54,6 +55,10 @@ class UnusableModel(SourceError):
 
 class InvalidTree(LLMCheckerError, ValueError):
     """Columns that do not form a text tree."""
+
+
+class InvalidTable(LLMCheckerError, ValueError):
+    """Published figures that cannot be what they stand for."""
 
 
 class CheckFailed(LLMCheckerError):

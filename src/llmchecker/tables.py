@@ -181,7 +181,7 @@ def write_csv(table: pd.DataFrame, path: str | Path) -> None:
 
 def write_markdown(table: pd.DataFrame, path: str | Path) -> None:
     """Write a table for reading."""
-    aligned = ["right" if pd.api.types.is_numeric_dtype(table[c]) else "left" for c in table]
+    aligned = ["right" if _has_numbers(table[column]) else "left" for column in table]
     cells = _readable(table).map(_markdown_cell)
     text = cells.to_markdown(index=False, disable_numparse=True, colalign=aligned)
     with written_whole(path) as partial:
@@ -193,12 +193,16 @@ def write_latex(table: pd.DataFrame, path: str | Path) -> None:
     readable = _readable(table)
     readable.columns = [column.replace("_", " ") for column in readable.columns]
     style = readable.style.hide(axis="index").format(escape="latex")
-    aligned = "".join("r" if pd.api.types.is_numeric_dtype(table[c]) else "l" for c in table)
+    aligned = "".join("r" if _has_numbers(table[column]) else "l" for column in table)
     with written_whole(path) as partial:
         text = style.to_latex(hrules=True, column_format=aligned)
         # LaTeX's default font encoding has other characters in these places
         text = re.sub("[<>|]", r"$\g<0>$", text)
         partial.write_text(text, encoding="utf-8")
+
+
+def _has_numbers(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column) or pd.api.types.infer_dtype(column) == "decimal"
 
 
 def _readable(table: pd.DataFrame) -> pd.DataFrame:
@@ -207,6 +211,8 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cell(column: str, cell: object) -> str:
+    if pd.isna(cell):
+        return ""
     match cell:
         case bool():
             return str(cell).lower()

@@ -119,6 +119,8 @@ def get_all_results():
             "results/tables/table{number}.{format}", number=[1, 2], format=["csv", "md", "tex"]
         ),
         "results/tables/witnesses.md",
+        *expand("results/tables/audit.{format}", format=["csv", "md"]),
+        *expand("results/tables/comparison.{format}", format=["csv", "md", "tex"]),
         *expand("results/tables/{name}.csv", name=drawn),
         *expand("results/figures/{name}.{format}", name=drawn, format=["pdf", "svg", "png"]),
         *expand("results/crosschecks/{check}.json", check=CONFIG.checks),

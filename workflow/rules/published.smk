@@ -1,0 +1,51 @@
+PUBLISHED = str(BASE / "resources/published/table2.csv")
+
+
+rule audit:
+    input:
+        published=PUBLISHED,
+        code=code("published.py", "tables.py"),
+    output:
+        csv=report(
+            "results/tables/audit.csv",
+            caption="../report/audit.rst",
+            category="Tables",
+            labels={"table": "Audit of the published table", "format": "csv"},
+        ),
+        md="results/tables/audit.md",
+    log:
+        "results/logs/tables/audit.log",
+    conda:
+        "../../environment.yml"
+    message:
+        "The published table, held against what its parameters allow"
+    script:
+        "../scripts/audit.py"
+
+
+rule comparison:
+    input:
+        published=PUBLISHED,
+        verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
+        code=code("published.py", "comparison.py", "tables.py"),
+    output:
+        csv=report(
+            "results/tables/comparison.csv",
+            caption="../report/comparison.rst",
+            category="Tables",
+            labels={"table": "Published beside reproduced", "format": "csv"},
+        ),
+        md="results/tables/comparison.md",
+        tex="results/tables/comparison.tex",
+    log:
+        "results/logs/tables/comparison.log",
+    conda:
+        "../../environment.yml"
+    params:
+        rows=CONFIG.table2,
+        labels={name: model.label for name, model in CONFIG.models.items()},
+        start_strings=CONFIG.start_strings,
+    message:
+        "Published beside reproduced"
+    script:
+        "../scripts/comparison.py"

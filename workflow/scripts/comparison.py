@@ -1,0 +1,16 @@
+from llmchecker import comparison, published, tables
+from llmchecker.logs import job_log
+from llmchecker.storm import Verdict
+
+with job_log(snakemake.log[0]):
+    runs = [
+        comparison.Run(
+            row=row,
+            model=snakemake.params.labels[row.check.tree.model],
+            start_string=snakemake.params.start_strings[row.check.tree.start],
+            verdict=Verdict.read(path),
+        )
+        for row, path in zip(snakemake.params.rows, snakemake.input.verdicts, strict=True)
+    ]
+    findings = published.audit(published.read(snakemake.input.published))
+    tables.write(comparison.table(findings, runs), snakemake.output)
