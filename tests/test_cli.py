@@ -16,6 +16,7 @@ import yaml
 import llmchecker.expansion
 from llmchecker import cli, logs
 from llmchecker.cli import main
+from llmchecker.growth import record_of
 from llmchecker.quantifiers import create
 from llmchecker.text_tree import Kind, TextTree
 
@@ -223,8 +224,8 @@ def workflow_tree(project: Path, capfd, start: str) -> Path:
     path = project / "results/trees/gpt2/player" / PLACE
     grown = project / answered(capfd, start=start)["tree"]
     path.parent.mkdir(parents=True)
-    shutil.move(grown, path)
-    os.utime(path)
+    for file in (grown, record_of(grown)):
+        shutil.move(file, path.with_suffix(file.suffix))
     return path
 
 
@@ -235,13 +236,12 @@ def test_the_tree_of_the_workflow_is_used(project, capfd, no_growth):
     assert project / answered(capfd)["tree"] == path
 
 
-def test_an_outdated_tree_of_the_workflow_is_not_used(project, capfd):
-    """A tree older than the config, or of another config, may have been grown otherwise."""
+def test_the_tree_of_another_way_to_run_the_model_is_not_used(project, capfd):
+    """The workflow's tree counts for its own model, dtype and code alone, as its record tells."""
     path = workflow_tree(project, capfd, START)
-    other = changed(project, "other.yaml", label="Another")
-    os.utime(other, (0, 0))
+    other = changed(project, "other.yaml", dtype="bfloat16")
     assert project / answered(capfd, "--config", str(other))["tree"] != path
-    os.utime(path, (1, 1))
+    record_of(path).unlink()
     assert project / answered(capfd)["tree"] != path
 
 
@@ -357,6 +357,7 @@ def test_standard_output_is_one_json_object_whatever_libraries_print(project, ca
 LIGHT = """
 import sys
 from llmchecker.cli import main
+from llmchecker.growth import record_of
 
 status = main(sys.argv[1:])
 assert not {"torch", "transformers", "stormpy"} & set(sys.modules)

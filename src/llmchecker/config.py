@@ -51,11 +51,12 @@ class PromptsConfig:
 
 @dataclass(frozen=True)
 class ExpansionConfig:
-    """How trees are grown, whatever their bounds."""
+    """How trees are grown, whatever their bounds; no threads are a fair share of all cores."""
 
     end_of_sequence: str
-    cache_bytes: int
-    threads: int
+    memory_bytes: int
+    store_bytes: int
+    threads: int | None
 
 
 @dataclass(frozen=True)
@@ -299,8 +300,9 @@ def _quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:
 def _expansion(entry: Mapping[str, Any]) -> ExpansionConfig:
     return ExpansionConfig(
         end_of_sequence=entry["end_of_sequence"],
-        cache_bytes=int(entry["cache_gb"] * 1024**3),
-        threads=entry["threads"],
+        memory_bytes=int(entry["memory_gb"] * 1024**3),
+        store_bytes=int(entry["store_gb"] * 1024**3),
+        threads=entry.get("threads"),
     )
 
 

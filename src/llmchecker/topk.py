@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from llmchecker.errors import UnknownName
 from llmchecker.language_models import LanguageModel
@@ -37,13 +38,16 @@ def masses(
         Columns prompt (its number, from 0), k (1 to `maximum_k`) and mass; a k beyond the
         vocabulary holds all mass.
     """
+
+    def most_probable(probabilities: Tensor) -> Tensor:
+        return probabilities.topk(min(maximum_k, model.vocabulary_size)).values
+
     nothing_after = np.empty((1, 0), dtype=np.int64)
     rows = []
     for number, prompt in enumerate(prompts):
         continuations = model.continuations(model.encode(prompt))
-        (probabilities,) = continuations.probabilities(nothing_after)
-        best = probabilities[0].topk(min(maximum_k, model.vocabulary_size)).values
-        mass = best.cumsum(dim=0).cpu().numpy()
+        (best,) = continuations.map(most_probable, nothing_after)
+        mass = best[0].cumsum(dim=0).cpu().numpy()
         rows.append(np.pad(mass, (0, maximum_k - len(mass)), mode="edge"))
         progress(number + 1, len(prompts))
     return pd.DataFrame(
