@@ -1,5 +1,8 @@
 if CONFIG.prompts is not None:
 
+    localrules:
+        fetch_prompts,
+
     rule fetch_prompts:
         output:
             "resources/datasets/prompts.csv",
