@@ -110,7 +110,6 @@ def test_a_heavy_package_is_imported_only_where_it_is_wrapped(package):
     assert users == WRAPPED[package]
 
 
-
 def test_only_scripts_and_the_command_line_set_up_logs():
     """No other module imports `logs`: how a job logs is decided by what runs it."""
     users = [module for module in ORDER if "llmchecker.logs" in imported_modules(module)]
