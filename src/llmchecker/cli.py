@@ -240,7 +240,7 @@ def _solved(task: Task) -> Answer:
     encode_seconds = grown.seconds + time.monotonic() - began
     from llmchecker import storm
 
-    process = chaos.complete(tree, values, task.query.atoms, ranges)
+    process = chaos.complete(tree, values, task.query, ranges)
     verdict = storm.check(chain, task.query, encode_seconds)
     verdict = verdict.bounded(storm.bounds(process, task.query))
     verdict = verdict.with_witnesses(map(asdict, evidence.witnesses(tree, chain, task.query)))

@@ -34,7 +34,7 @@ dtmc
 
 
 def text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
-    """Return the program: one guarded command for each state, labels and rewards.
+    """Return the program: a guarded command for each state that goes on, labels and rewards.
 
     The labels are "rest" and "end". The rewards of each quantifier are its scores, 0 in `rest`:
     R{"gender"}=? [ I=3 ] is an expected score.
@@ -89,8 +89,14 @@ def naming(proposition: Atom | Literal) -> str:
 
 
 def _commands(tree: TextTree, columns: Mapping[str, np.ndarray]) -> list[str]:
-    """Return the command of each state; its guard is `uid` alone, the cheapest for Storm."""
+    """Return a command for each state that goes on, guarded by `uid` alone, and one for leaves.
+
+    A text at the last step has no children, nor have rest and end. A text may lack them elsewhere,
+    in a tree that no model grew: then it has a command of its own.
+    """
     names = list(columns)
+    last = int(tree.step.max())
+    leaf = (tree.kind != Kind.TEXT) | (tree.step == last)
     branches = [
         f"{probability!r} : " + " & ".join(f"({n}'={v})" for n, v in zip(names, row, strict=True))
         for probability, *row in zip(
@@ -100,9 +106,12 @@ def _commands(tree: TextTree, columns: Mapping[str, np.ndarray]) -> list[str]:
         )
     ]
     # Siblings are adjacent, so the children of a state are one slice.
+    ongoing = np.flatnonzero(~leaf)
     first, behind = (
-        np.searchsorted(tree.parent, np.arange(len(tree)), side=side).tolist()
-        for side in ("left", "right")
+        np.searchsorted(tree.parent, ongoing, side=side).tolist() for side in ("left", "right")
     )
     updates = [" + ".join(branches[i:j]) or "true" for i, j in zip(first, behind, strict=True)]
-    return [f"  [] uid={uid} -> {update};" for uid, update in enumerate(updates)]
+    return [
+        *(f"  [] uid={uid} -> {update};" for uid, update in zip(ongoing, updates, strict=True)),
+        f"  [] kind != {Kind.TEXT.value} | step = {last} -> true;",
+    ]

@@ -13,3 +13,20 @@ rule prism:
         "Writing {output}"
     script:
         "../scripts/prism.py"
+
+
+rule jani:
+    input:
+        tree=f"results/trees/{TREE}.parquet",
+        scores=get_prism_scores,
+        code=code("jani.py"),
+    output:
+        f"results/jani/{TREE}/{{quantifiers}}.jani",
+    log:
+        f"results/logs/jani/{TREE}/{{quantifiers}}.log",
+    conda:
+        "../../environment.yml"
+    message:
+        "Writing {output}"
+    script:
+        "../scripts/jani.py"

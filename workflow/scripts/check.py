@@ -16,7 +16,7 @@ with job_log(snakemake.log[0]):
     encode_seconds = time.monotonic() - began
     for timed in (snakemake.input.growth, *snakemake.input.scored):
         encode_seconds += read_json(timed)["seconds"]
-    process = chaos.complete(tree, values, query.atoms, snakemake.params.ranges)
+    process = chaos.complete(tree, values, query, snakemake.params.ranges)
     verdict = storm.check(chain, query, encode_seconds).bounded(storm.bounds(process, query))
     decisive = evidence.witnesses(tree, chain, query)
     verdict = verdict.with_witnesses(map(asdict, decisive))
