@@ -17,7 +17,7 @@ import pandas  # noqa: F401 - pyarrow imports it at its first read, which is not
 import stormpy
 from generated_tree import RANGES, generated_scores, generated_tree
 
-from llmchecker import chaos, jani, markov_chain, prism, scores, storm
+from llmchecker import bounding, chaos, jani, markov_chain, prism, scores, storm
 from llmchecker.properties import parse
 from llmchecker.text_tree import TextTree
 
@@ -89,7 +89,7 @@ def _check(directory: Path, text: str) -> dict[str, float]:
     times.append(time.perf_counter())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     process = chaos.complete(tree, values, query, RANGES)
-    bounded = verdict.bounded(storm.bounds(process, query))
+    bounded = verdict.bounded(bounding.bounds(process, query))
     times.append(time.perf_counter())
     if not bounded.lower - 1e-9 <= verdict.value <= bounded.upper + 1e-9:
         raise SystemExit(f"{text}: {verdict.value} is not within the bounds")

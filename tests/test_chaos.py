@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees import by_hand, full, scores, text_trees
 
-from llmchecker import chaos, markov_chain, storm
+from llmchecker import bounding, chaos, markov_chain, storm
 from llmchecker.errors import InvalidTree
 from llmchecker.expansion import grow
 from llmchecker.language_models import TableModel
@@ -28,7 +28,7 @@ def atoms_of(text: str):
 
 def interval(tree: TextTree, columns, text: str, ranges=ANY) -> storm.Interval:
     query = parse(text)
-    return storm.bounds(chaos.complete(tree, columns, query, ranges), query)
+    return bounding.bounds(chaos.complete(tree, columns, query, ranges), query)
 
 
 def truths(text: str, step: int, ranges) -> set[tuple[bool, ...]]:

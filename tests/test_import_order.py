@@ -36,6 +36,8 @@ ORDER = [
     "llmchecker.prism",
     "llmchecker.jani",
     "llmchecker.storm",
+    "llmchecker.bounding",
+    "llmchecker.transition_systems",
     "llmchecker.crosscheck",
     "llmchecker.topk",
     "llmchecker.config",

@@ -9,7 +9,7 @@ import trees
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmchecker import chaos, jani, markov_chain, prism, storm
+from llmchecker import bounding, chaos, jani, markov_chain, prism, storm
 from llmchecker.errors import CheckFailed, InvalidQuery, UnknownName
 from llmchecker.properties import Query, parse
 from llmchecker.text_tree import Kind, TextTree
@@ -200,7 +200,7 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
     value = storm.check(markov_chain.build(tree, scores), query).value
     assert value == pytest.approx(float(exact.expectation("gender", step)), abs=1e-12)
     process = chaos.complete(tree, scores, query, {"gender": (low, high)})
-    found = storm.bounds(process, query)
+    found = bounding.bounds(process, query)
     resting = exact.probability_of(("F", step, ("label", "rest"))) > 0
     for bound, limit in ((found.lower, low), (found.upper, high)):
         if limit is None and resting:
@@ -212,7 +212,9 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
 
 def interval(query: str) -> storm.Interval:
     tree, scores, question = trees.by_hand(DRAWN), {"gender": GENDER}, parse(query)
-    return storm.bounds(chaos.complete(tree, scores, question, {"gender": (None, None)}), question)
+    return bounding.bounds(
+        chaos.complete(tree, scores, question, {"gender": (None, None)}), question
+    )
 
 
 @pytest.mark.parametrize(

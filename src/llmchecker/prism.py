@@ -3,6 +3,19 @@
 A probability is printed as the shortest decimal that reads back as the same float64. Storm 2.0's
 own reader of decimals may miss it by 2 units in the last place, and refuses anything from 0 to
 2.2e-308; a probability of exactly 0 it drops, with the state that only it leads to.
+
+Storm's front end evaluates the guard of every command in every state, so that building takes time
+that grows with the product of states and commands. What was tried to make it faster, on random
+trees of 1,000 to 30,000 states of which one in three to six goes on (Storm 2.0.0, one core):
+
+- One command for all leaves, instead of one for each state: 0.2, 0.6, 3.2 and 15.7 s to parse and
+  build 1,000, 3,000, 10,000 and 30,000 states, where it was 0.2, 1.0 and 6.9 s for the first three.
+  This is what is written here; on a tree of 174,000 states with 14,500 texts that go on, twelve
+  times as many guards would be evaluated otherwise.
+- Guards that name the step before the uid, or a module for each step over global variables: no
+  difference (0.63 and 0.62 s against 0.58 s for 3,000 states).
+- JANI with a location for each state: 0.08, 0.26, 1.0, 3.4 and 12 s for 1,000 to 100,000 states,
+  almost linear. See `jani`.
 """
 
 from collections.abc import Mapping

@@ -12,6 +12,7 @@ rule check:
             "valuations.py",
             "chaos.py",
             "storm.py",
+            "bounding.py",
         ),
     output:
         f"results/checks/{TREE}/{{query}}.json",
