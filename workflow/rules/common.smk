@@ -115,10 +115,15 @@ def get_check_scored(wildcards):
     return [path.removesuffix(".parquet") + ".json" for path in get_check_scores(wildcards)]
 
 
-def get_prism(wildcards):
+def get_prism(wildcards, language="prism"):
     """The PRISM file with just the quantifiers of the query."""
     names = "-".join(quantifiers_in(get_query(wildcards))) or "step"
-    return expand(f"results/prism/{TREE}/{{names}}.prism", names=names, **wildcards)
+    return expand(f"results/{language}/{TREE}/{{names}}.{language}", names=names, **wildcards)
+
+
+def get_jani(wildcards):
+    """The JANI file with just the quantifiers of the query."""
+    return get_prism(wildcards, language="jani")
 
 
 def get_all_results():
