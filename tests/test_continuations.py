@@ -6,13 +6,16 @@ import torch
 from random_models import ARCHITECTURES, CAUSAL
 
 from llmchecker.continuations import SHAPES, Batches
+from llmchecker.distributions import Distributions
 from llmchecker.language_models import load
 
 KIND = {"bert": "masked"}
 
 
 def answers(continuations, suffixes, extended=False) -> torch.Tensor:
-    return torch.cat(list(continuations.map(torch.clone, np.array(suffixes), extended)))
+    return torch.cat(
+        list(continuations.map(Distributions.probabilities, np.array(suffixes), extended))
+    )
 
 
 def opened(directory, architecture="llama", **settings):

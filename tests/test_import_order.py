@@ -20,6 +20,7 @@ ORDER = [
     "llmchecker.weights",
     "llmchecker.sources",
     "llmchecker.fingerprints",
+    "llmchecker.distributions",
     "llmchecker.continuations",
     "llmchecker.language_models",
     "llmchecker.selection",
@@ -56,7 +57,7 @@ ORDER = [
 """Every module, each after all that it imports."""
 
 WRAPPED = {
-    "torch": {"continuations", "language_models", "selection", "topk", "weights"},
+    "torch": {"continuations", "distributions", "language_models", "selection", "weights"},
     "transformers": {"continuations", "language_models", "weights"},
     "stormpy": {"storm"},
     "snakemake": set(),

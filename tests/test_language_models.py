@@ -5,6 +5,7 @@ import pytest
 import torch
 from random_models import ARCHITECTURES, CAUSAL
 
+from llmchecker.distributions import Distributions
 from llmchecker.errors import UnusableModel
 from llmchecker.language_models import TableModel, load
 
@@ -17,7 +18,9 @@ ANY_TEXT = [
 
 
 def all_rows(continuations, suffixes, extended=False) -> torch.Tensor:
-    return torch.cat(list(continuations.map(torch.clone, np.array(suffixes), extended)))
+    return torch.cat(
+        list(continuations.map(Distributions.probabilities, np.array(suffixes), extended))
+    )
 
 
 def kind_of(architecture: str) -> str:

@@ -22,6 +22,8 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from llmchecker.distributions import Distributions
+
 # Logits come and go by the hundred megabytes; in huge pages that costs a tenth of the page faults.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
@@ -38,12 +40,12 @@ class Continuations(Protocol):
     """Next-token distributions after texts that share a prompt."""
 
     def map(
-        self, function: Callable[[Tensor], T], suffixes: np.ndarray, extended: bool = False
+        self, function: Callable[[Distributions], T], suffixes: np.ndarray, extended: bool = False
     ) -> Iterator[T]:
         """Apply a function to the next token's distributions after the prompt and each suffix.
 
         Args:
-            function: of (rows, vocabulary) float64, each row summing to 1; called in any thread.
+            function: of the distributions after a few of the suffixes; called in any thread.
             suffixes: (n, d) int64, the tokens after the prompt, d >= 0.
             extended: whether longer suffixes that begin with these will be asked for.
 
@@ -132,13 +134,13 @@ class CausalContinuations:
         self._kept = _Kept(self._prompt, self._memory // self._row_bytes)
 
     def map(
-        self, function: Callable[[Tensor], T], suffixes: np.ndarray, extended: bool = False
+        self, function: Callable[[Distributions], T], suffixes: np.ndarray, extended: bool = False
     ) -> Iterator[T]:
         """Apply a function to the distributions after the prompt and each suffix, in batches."""
         depth = suffixes.shape[1]
         if depth == 0:
-            rows = self._after_prompt.expand(len(suffixes), -1)
-            yield self._batches.run(lambda: function(rows))
+            logits = self._after_prompt.expand(len(suffixes), -1)
+            yield self._batches.run(lambda: function(Distributions.of_logits(logits)))
             return
         with self._lock:
             self._kept.hold_at_least(self._batches.shapes[-1] * depth)
@@ -157,15 +159,15 @@ class CausalContinuations:
         """Keys and values of the prompt, (1, tokens, heads, width) a layer, and what follows it."""
         cache = DynamicCache()
         with torch.inference_mode():
-            logits = self._forward(self._network, np.array([prompt]), cache, logits_to_keep=1)
+            output = self._forward(self._network, np.array([prompt]), cache, logits_to_keep=1)
             layers = [(layer.keys, layer.values) for layer in cache.layers]
             kept = [tuple(t.transpose(1, 2).contiguous() for t in layer) for layer in layers]
-            return kept, _softmax(logits.logits[:, -1])
+            return kept, output.logits[:, -1]
 
     def _most_rows(self, depth: int) -> int:
         """Rows of a batch of suffixes that memory allows."""
         tokens = self._prompt[0][0].shape[1] + depth
-        logits = self._after_prompt.shape[1] * self._network.dtype.itemsize
+        logits = self._after_prompt.nbytes
         batch = self._memory // (self._batches.threads * (tokens * self._row_bytes + logits))
         return min(batch, self._kept.capacity // depth)
 
@@ -339,7 +341,7 @@ class MaskedContinuations:
         self._memory = memory_bytes
 
     def map(
-        self, function: Callable[[Tensor], T], suffixes: np.ndarray, extended: bool = False
+        self, function: Callable[[Distributions], T], suffixes: np.ndarray, extended: bool = False
     ) -> Iterator[T]:
         """Apply a function to the distributions after the prompt and each suffix, in batches."""
         del extended
@@ -377,15 +379,16 @@ class TableContinuations:
         self._prompt = prompt
 
     def map(
-        self, function: Callable[[Tensor], T], suffixes: np.ndarray, extended: bool = False
+        self, function: Callable[[Distributions], T], suffixes: np.ndarray, extended: bool = False
     ) -> Iterator[T]:
         """Apply a function to the distributions after the prompt and each suffix, all at once."""
         del extended
         rows = [self._distribution((*self._prompt, *suffix)) for suffix in suffixes.tolist()]
-        yield function(torch.tensor([[float(p) for p in row] for row in rows], dtype=torch.float64))
+        table = torch.tensor([[float(p) for p in row] for row in rows], dtype=torch.float64)
+        yield function(Distributions.of_probabilities(table))
 
 
-def _distributions(logits: Tensor, wanted: int) -> Iterator[Tensor]:
+def _distributions(logits: Tensor, wanted: int) -> Iterator[Distributions]:
     """Yield the distributions of the first `wanted` rows, a few rows at a time.
 
     A few rows stay in the processor's cache from the conversion to float64 to the selection of
@@ -394,16 +397,7 @@ def _distributions(logits: Tensor, wanted: int) -> Iterator[Tensor]:
     fitting = max(1, SOFTMAX_ELEMENTS // logits.shape[1])
     rows = min(len(logits), 1 << (fitting.bit_length() - 1))
     for first in range(0, wanted, rows):
-        yield _softmax(logits[first : first + rows])[: wanted - first]
-
-
-def _softmax(logits: Tensor) -> Tensor:
-    """The softmax in float64; in place on one copy, since memory is what it waits for."""
-    weights = logits.double()
-    weights -= logits.amax(dim=-1, keepdim=True).double()
-    weights.exp_()
-    weights /= weights.sum(dim=-1, keepdim=True)
-    return weights
+        yield Distributions.of_logits(logits[first : first + rows])[: wanted - first]
 
 
 def _padded(batch: np.ndarray, rows: int) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 from llmchecker.continuations import Continuations
 from llmchecker.distribution_store import StoredDistributions
 from llmchecker.language_models import LanguageModel
-from llmchecker.selection import Selection, top_alpha_k
+from llmchecker.selection import Selection, select
 from llmchecker.text_tree import NO_TOKEN, Bounds, Kind, TextTree
 
 EndOfSequence = Literal["terminal", "ordinary"]
@@ -86,7 +86,7 @@ def _selections(
     computed = np.flatnonzero(missing)
     if len(computed) == 0:
         return
-    top = partial(top_alpha_k, alpha=bounds.alpha, k=bounds.k)
+    top = partial(select, alpha=bounds.alpha, k=bounds.k)
     done = 0
     try:
         for selection in continuations().map(top, suffixes[computed], extended):

@@ -17,7 +17,7 @@ from llmchecker.files import read_json
 from llmchecker.sources import PROVENANCE, sha256_of
 from llmchecker.text_tree import Bounds
 
-ANSWERING = ("continuations.py", "language_models.py", "selection.py")
+ANSWERING = ("continuations.py", "distributions.py", "language_models.py", "selection.py")
 """Modules that determine what a model answers."""
 
 SNAKEMAKE_TIMESTAMP = ".snakemake_timestamp"

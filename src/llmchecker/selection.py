@@ -7,18 +7,17 @@ import numpy as np
 
 from llmchecker.errors import InvalidBound
 
-# torch takes seconds to import, for which what only reads stored selections should not wait
+# torch takes seconds to import, which what only reads stored selections need not wait for
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from llmchecker.distributions import Distributions
 
 CANCELLATION = 1e-6
 """A rest below this is summed from its own tokens: 1 - sum would lose its digits."""
 
 HEAD = 32
 """Tokens that a selection reports at least, selected or not, so that other bounds can be served."""
-
-BLOCK = 128
-"""Neighbouring tokens of which the largest probability is looked at first."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +51,22 @@ def top_alpha_k(probabilities: "Tensor", alpha: float, k: int) -> Selection:
     Raises:
         InvalidBound: alpha outside [0, 1] or k < 1.
     """
+    from llmchecker.distributions import Distributions
+
+    return select(Distributions.of_probabilities(probabilities), alpha, k)
+
+
+def select(distributions: "Distributions", alpha: float, k: int) -> Selection:
+    """Select as `top_alpha_k` does, from distributions that need not be divided by their sums."""
     if not 0 <= alpha <= 1 or k < 1:
         raise InvalidBound(f"alpha={alpha!r}, k={k!r}: alpha must lie in [0, 1], k be at least 1")
-    values, tokens = _most_probable(probabilities, min(max(k, HEAD), probabilities.shape[1]))
-    values, tokens = values.cpu().numpy(), tokens.cpu().numpy()
-    counts, rest = _counts_and_rest(values, alpha, k)
+    values, tokens = distributions.most_probable(min(max(k, HEAD), distributions.vocabulary_size))
+    probabilities = values.cpu().numpy()
+    counts, rest = _counts_and_rest(probabilities, alpha, k)
     for row in np.flatnonzero(rest < CANCELLATION):
-        others = probabilities[row].clone()
-        others[tokens[row, : counts[row]]] = 0
-        rest[row] = others.sum().item()
+        rest[row] = distributions.of_others(row, tokens[row, : counts[row]])
     width = max(counts.max(), min(HEAD, values.shape[1]))
-    return Selection(tokens[:, :width], values[:, :width], counts, rest)
+    return Selection(tokens[:, :width].cpu().numpy(), probabilities[:, :width], counts, rest)
 
 
 def reselect(
@@ -100,42 +104,3 @@ def _counts_and_rest(values: np.ndarray, alpha: float, k: int) -> tuple[np.ndarr
         needed[:, 1:] &= sums[:, :-1] < alpha
     counts = needed.sum(axis=1)
     return counts, 1 - sums[np.arange(len(sums)), counts - 1]
-
-
-def _most_probable(probabilities: "Tensor", k: int) -> tuple["Tensor", "Tensor"]:
-    """The k largest values of each row and where they stand, by falling value, then position."""
-    beyond = min(k + 1, probabilities.shape[1])
-    values, tokens = _largest(probabilities, beyond)
-    tokens, order = tokens.sort(dim=1)
-    values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
-    tokens = tokens.gather(1, order)
-    if beyond > k:
-        # any of the equal values that straddle the k-th place may have been taken
-        tied = (values[:, k - 1] == values[:, k]).nonzero().squeeze(1)
-        if len(tied):
-            ordered = probabilities[tied].sort(dim=1, descending=True, stable=True)
-            values[tied], tokens[tied] = ordered.values[:, :beyond], ordered.indices[:, :beyond]
-    return values[:, :k], tokens[:, :k]
-
-
-def _largest(probabilities: "Tensor", k: int) -> tuple["Tensor", "Tensor"]:
-    """The k largest values of each row in any order, and where they stand.
-
-    They are in the k blocks with the largest maxima: reading each row once for its maxima is much
-    faster than keeping the best k on the way.
-    """
-    rows, vocabulary = probabilities.shape
-    blocks = vocabulary // BLOCK
-    if k * 4 > blocks:
-        return probabilities.topk(k, dim=1, sorted=False)
-    whole = probabilities[:, : blocks * BLOCK].view(rows, blocks, BLOCK)
-    best = whole.amax(dim=2).topk(k, dim=1, sorted=False).indices
-    tail = probabilities[:, blocks * BLOCK :]
-    candidates = probabilities.new_empty((rows, k * BLOCK + tail.shape[1]))
-    candidates[:, : k * BLOCK] = whole.gather(1, best[:, :, None].expand(-1, -1, BLOCK)).flatten(1)
-    candidates[:, k * BLOCK :] = tail
-    values, places = candidates.topk(k, dim=1, sorted=False)
-    block, offset = places // BLOCK, places % BLOCK
-    inside = block < k
-    tokens = best.gather(1, block.clamp(max=k - 1)) * BLOCK + offset
-    return values, tokens.where(inside, places - k * BLOCK + blocks * BLOCK)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from torch import Tensor
 
+from llmchecker.distributions import Distributions
 from llmchecker.errors import UnknownName
 from llmchecker.language_models import LanguageModel
 
@@ -39,15 +39,15 @@ def masses(
         vocabulary holds all mass.
     """
 
-    def most_probable(probabilities: Tensor) -> Tensor:
-        return probabilities.topk(min(maximum_k, model.vocabulary_size)).values
+    def most_probable(after: Distributions) -> np.ndarray:
+        return after.most_probable(min(maximum_k, after.vocabulary_size))[0].cpu().numpy()
 
     nothing_after = np.empty((1, 0), dtype=np.int64)
     rows = []
     for number, prompt in enumerate(prompts):
         continuations = model.continuations(model.encode(prompt))
         (best,) = continuations.map(most_probable, nothing_after)
-        mass = best[0].cumsum(dim=0).cpu().numpy()
+        mass = best[0].cumsum()
         rows.append(np.pad(mass, (0, maximum_k - len(mass)), mode="edge"))
         progress(number + 1, len(prompts))
     return pd.DataFrame(
