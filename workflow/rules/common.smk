@@ -58,6 +58,17 @@ def get_model(wildcards):
     return CONFIG.models[wildcards.model]
 
 
+def get_model_lock(wildcards):
+    """The lock of a model whose source names no commit."""
+    locked = get_model(wildcards).source.source.needs_lock
+    return f"config/locks/models/{wildcards.model}.json" if locked else []
+
+
+def get_prompts_lock(wildcards):
+    """The lock of the prompts, where their source names no commit."""
+    return "config/locks/datasets/prompts.json" if CONFIG.prompts.dataset.source.needs_lock else []
+
+
 def get_loading(wildcards):
     """How a model is loaded: what `language_models.load` takes beside the directory."""
     model = get_model(wildcards)
@@ -70,6 +81,10 @@ def get_mem_mb(wildcards):
 
 def get_gpu(wildcards):
     return int(get_model(wildcards).device.startswith("cuda"))
+
+
+def get_gpu_mem_mb(wildcards):
+    return get_model(wildcards).gpu_mem_mb if get_gpu(wildcards) else 0
 
 
 def get_quantifier_files(wildcards):

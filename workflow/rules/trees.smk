@@ -15,6 +15,7 @@ rule tree:
     resources:
         mem_mb=get_mem_mb,
         gpu=get_gpu,
+        gpu_mem_mb=get_gpu_mem_mb,
     params:
         start=lambda wildcards: CONFIG.start_strings[wildcards.start],
         bounds=get_bounds,
