@@ -35,10 +35,14 @@ ORDER = [
     "llmchecker.scores",
     "llmchecker.properties",
     "llmchecker.markov_chain",
+    "llmchecker.valuations",
     "llmchecker.chaos",
     "llmchecker.evidence",
     "llmchecker.prism",
+    "llmchecker.jani",
     "llmchecker.storm",
+    "llmchecker.bounding",
+    "llmchecker.transition_systems",
     "llmchecker.crosscheck",
     "llmchecker.topk",
     "llmchecker.config",
@@ -108,7 +112,6 @@ def test_a_heavy_package_is_imported_only_where_it_is_wrapped(package):
         if source.partition(".")[0] == package
     }
     assert users == WRAPPED[package]
-
 
 
 def test_only_scripts_and_the_command_line_set_up_logs():

@@ -237,11 +237,11 @@ def _solved(task: Task) -> Answer:
     scoring_seconds = time.monotonic() - began
     chain = markov_chain.build(tree, values)
     encode_seconds = grown.seconds + time.monotonic() - began
-    from llmchecker import storm
+    from llmchecker import bounding, storm
 
-    process = chaos.complete(tree, values, task.query.atoms, ranges)
+    process = chaos.complete(tree, values, task.query, ranges)
     verdict = storm.check(chain, task.query, encode_seconds)
-    verdict = verdict.bounded(storm.bounds(process, task.query))
+    verdict = verdict.bounded(bounding.bounds(process, task.query))
     verdict = verdict.with_witnesses(map(asdict, evidence.witnesses(tree, chain, task.query)))
     return Answer(task, grown, verdict, scoring_seconds)
 

@@ -140,6 +140,16 @@ class Config:
         """Every check of the run, each once."""
         return tuple(dict.fromkeys([*(row.check for row in self.table2), *self.figure4]))
 
+    def trees(self, model: str) -> tuple[TreeSpec, ...]:
+        """Every tree of a model, each once: the largest first, which share most with the others."""
+        trees = dict.fromkeys(check.tree for check in self.checks if check.tree.model == model)
+        return tuple(sorted(trees, key=lambda tree: -tree.bounds.length))
+
+    def scored(self, tree: TreeSpec) -> tuple[str, ...]:
+        """The quantifiers in the queries on a tree, sorted."""
+        names = {name for c in self.checks if c.tree == tree for name in quantifiers_in(c.query)}
+        return tuple(sorted(names))
+
     @cached_property
     def queries(self) -> Mapping[str, Query]:
         """Every query of the run by its slug."""

@@ -24,6 +24,8 @@ from llmchecker.selection import HEAD, Selection, reselect
 
 ROWS_AT_ONCE = 4096
 
+_FILES = "[!.]*.parquet"  # the names of files that are being written begin with a dot
+
 _SCHEMA = pa.schema(
     {
         "suffix": pa.list_(pa.int32()),
@@ -60,7 +62,7 @@ class DistributionStore:
     def make_room(self) -> None:
         """Delete the least recently used files until the others keep the limit."""
         files = []
-        for path in self.directory.glob("*/*.parquet"):
+        for path in self.directory.glob(f"*/{_FILES}"):
             with contextlib.suppress(FileNotFoundError):  # another job deletes too
                 files.append((path.stat().st_mtime_ns, path.stat().st_size, path))
         excess = sum(size for _, size, _ in files) - self.limit_bytes
@@ -83,7 +85,7 @@ class StoredDistributions:
         self._known: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = {}
         self._new: list[tuple[int, ...]] = []
         self.added = 0
-        for path in sorted(folder.glob("*.parquet")):
+        for path in sorted(folder.glob(_FILES)):
             with contextlib.suppress(FileNotFoundError):  # another job made room
                 self._read(path)
                 path.touch()
@@ -109,7 +111,8 @@ class StoredDistributions:
             heads = [head for _, head in found]
             tokens = _padded([head[0] for head in heads], -1)
             selection, enough = reselect(tokens, _padded([h[1] for h in heads], np.nan), alpha, k)
-            yield rows[enough], _rows(selection, enough)
+            if enough.any():
+                yield rows[enough], _rows(selection, enough)
 
     def add(self, suffixes: np.ndarray, selection: Selection) -> None:
         """Remember the most probable tokens after suffixes, at least those that were selected."""
@@ -128,8 +131,6 @@ class StoredDistributions:
         columns = [self._new, [head[0] for head in heads], [head[1] for head in heads]]
         table = pa.table(columns, schema=_SCHEMA)
         self._new = []
-        if table.nbytes > self._store.limit_bytes:
-            return
         with written_whole(self._folder / f"{uuid.uuid4().hex}.parquet") as partial:
             pq.write_table(table, partial, compression="zstd")
         self._store.make_room()

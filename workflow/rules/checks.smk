@@ -9,8 +9,10 @@ rule check:
             "properties.py",
             "markov_chain.py",
             "evidence.py",
+            "valuations.py",
             "chaos.py",
             "storm.py",
+            "bounding.py",
         ),
     output:
         f"results/checks/{TREE}/{{query}}.json",
@@ -31,7 +33,10 @@ rule crosscheck:
     input:
         verdict=f"results/checks/{TREE}/{{query}}.json",
         prism=get_prism,
-        code=code("formulas.py", "properties.py", "prism.py", "storm.py"),
+        jani=get_jani,
+        code=code(
+            "formulas.py", "properties.py", "prism.py", "jani.py", "storm.py", "crosscheck.py"
+        ),
     output:
         f"results/crosschecks/{TREE}/{{query}}.json",
     log:
@@ -39,8 +44,9 @@ rule crosscheck:
     conda:
         "../../environment.yml"
     params:
-        maximum_states=5000,
+        maximum_prism=5_000,
+        maximum_jani=50_000,
     message:
-        "Comparing {input.verdict} with {input.prism}"
+        "Comparing {input.verdict} with Storm's own front end"
     script:
         "../scripts/crosscheck.py"

@@ -14,6 +14,7 @@ sys.path.insert(0, str(BASE / "src"))
 inherited = os.environ.get("PYTHONPATH")
 os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
 
+from llmchecker import fingerprints
 from llmchecker.config import Config, quantifiers_in, read_yaml
 from llmchecker.errors import LLMCheckerError
 from llmchecker.quantifiers import files_of
@@ -46,14 +47,6 @@ def code(*modules):
     return [str(BASE / "src/llmchecker" / module) for module in modules]
 
 
-def get_bounds(wildcards):
-    return {
-        "alpha": float(wildcards.alpha),
-        "k": int(wildcards.k),
-        "length": int(wildcards.L),
-    }
-
-
 def get_model(wildcards):
     return CONFIG.models[wildcards.model]
 
@@ -69,26 +62,43 @@ def get_prompts_lock(wildcards):
     return "config/locks/datasets/prompts.json" if CONFIG.prompts.dataset.source.needs_lock else []
 
 
-def get_loading(wildcards):
-    """How a model is loaded: what `language_models.load` takes beside the directory."""
-    model = get_model(wildcards)
-    return {"kind": model.kind, "dtype": model.dtype, "device": model.device}
-
-
 def get_mem_mb(wildcards):
     return get_model(wildcards).mem_mb
 
 
-def get_gpu(wildcards):
-    return int(get_model(wildcards).device.startswith("cuda"))
+def get_loading(model):
+    """How a model is loaded: what `language_models.load` takes beside the directory."""
+    return {"kind": model.kind, "dtype": model.dtype, "device": model.device}
 
 
-def get_gpu_mem_mb(wildcards):
-    return get_model(wildcards).gpu_mem_mb if get_gpu(wildcards) else 0
+def get_gpu(model):
+    return int(model.device.startswith("cuda"))
 
 
-def get_quantifier_files(wildcards):
-    return files_of(CONFIG.quantifiers[wildcards.quantifier])
+def get_gpu_mem_mb(model):
+    return model.gpu_mem_mb if get_gpu(model) else 0
+
+
+def get_threads():
+    """Threads that grow the trees of a model: as configured, or a fair share of all cores."""
+    share = (workflow.cores or 1) // max(1, len(CONFIG.models))
+    return CONFIG.expansion.threads or max(1, share)
+
+
+def get_scores(model):
+    """Every tree of a model with every quantifier in a query on it."""
+    return [(tree, name) for tree in CONFIG.trees(model) for name in CONFIG.scored(tree)]
+
+
+def get_quantifiers(model):
+    """Every quantifier in a query on a tree of a model."""
+    return sorted({name for _, name in get_scores(model)})
+
+
+def get_quantifier_files(model):
+    """The files on which the scores of a model's trees depend."""
+    names = get_quantifiers(model)
+    return sorted({file for name in names for file in files_of(CONFIG.quantifiers[name])})
 
 
 def get_query(wildcards):
@@ -120,10 +130,15 @@ def get_check_scored(wildcards):
     return [path.removesuffix(".parquet") + ".json" for path in get_check_scores(wildcards)]
 
 
-def get_prism(wildcards):
+def get_prism(wildcards, language="prism"):
     """The PRISM file with just the quantifiers of the query."""
     names = "-".join(quantifiers_in(get_query(wildcards))) or "step"
-    return expand(f"results/prism/{TREE}/{{names}}.prism", names=names, **wildcards)
+    return expand(f"results/{language}/{TREE}/{{names}}.{language}", names=names, **wildcards)
+
+
+def get_jani(wildcards):
+    """The JANI file with just the quantifiers of the query."""
+    return get_prism(wildcards, language="jani")
 
 
 def get_all_results():

@@ -39,7 +39,7 @@ if CONFIG.prompts is not None:
         input:
             model="resources/models/{model}",
             prompts="resources/datasets/prompts.csv",
-            code=code("topk.py", "language_models.py"),
+            code=code("topk.py", *fingerprints.ANSWERING),
         output:
             "results/topk/{model}.parquet",
         log:
@@ -48,15 +48,15 @@ if CONFIG.prompts is not None:
             "results/benchmarks/topk/{model}.tsv"
         conda:
             "../../environment.yml"
-        threads: CONFIG.expansion.threads
         resources:
             mem_mb=get_mem_mb,
-            gpu=get_gpu,
-            gpu_mem_mb=get_gpu_mem_mb,
+            gpu=lambda wildcards: get_gpu(get_model(wildcards)),
+            gpu_mem_mb=lambda wildcards: get_gpu_mem_mb(get_model(wildcards)),
+            runtime=120,
         params:
             column=CONFIG.prompts.column,
             maximum_k=CONFIG.prompts.maximum_k,
-            loading=get_loading,
+            loading=lambda wildcards: get_loading(get_model(wildcards)),
         message:
             "Top-k statistics of {wildcards.model}"
         script:

@@ -5,5 +5,11 @@ from llmchecker.storm import Verdict
 
 with job_log(snakemake.log[0]):
     verdict = Verdict.read(snakemake.input.verdict)
-    outcome = crosscheck(verdict, snakemake.input.prism, snakemake.params.maximum_states)
+    outcome = crosscheck(
+        verdict,
+        snakemake.input.prism,
+        snakemake.input.jani,
+        maximum_prism=snakemake.params.maximum_prism,
+        maximum_jani=snakemake.params.maximum_jani,
+    )
     write_json(outcome, snakemake.output[0])
