@@ -205,8 +205,8 @@ class ModelSource:
 def fetch_model(
     model: ModelSource,
     directory: str | Path,
-    lock: str | Path | None = None,
     convert: Converter = convert_gguf,
+    lock: str | Path | None = None,
 ) -> None:
     """Make `directory` a model directory: config, tokenizer, safetensors weights, source.json.
 
@@ -217,8 +217,8 @@ def fetch_model(
     Args:
         model: what to fetch.
         directory: where; its parent directory is made.
-        lock: for a hub source without a commit, the file that names it, or will from now on.
         convert: called as convert(gguf_file, directory) when the source is a GGUF file.
+        lock: for a hub source without a commit, the file that names it, or will from now on.
 
     Raises:
         SourceUnavailable: the source cannot be reached, does not exist, or refuses access.

@@ -3,4 +3,4 @@ from llmchecker.sources import fetch_model
 
 with job_log(snakemake.log[0]):
     lock = snakemake.input.get("lock") or None
-    fetch_model(snakemake.params.source, snakemake.output[0], lock)
+    fetch_model(snakemake.params.source, snakemake.output[0], lock=lock)

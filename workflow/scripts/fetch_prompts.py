@@ -3,4 +3,4 @@ from llmchecker.sources import fetch_dataset
 
 with job_log(snakemake.log[0]):
     lock = snakemake.input.get("lock") or None
-    fetch_dataset(snakemake.params.dataset, snakemake.output[0], lock)
+    fetch_dataset(snakemake.params.dataset, snakemake.output[0], lock=lock)
