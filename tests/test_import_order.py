@@ -42,6 +42,7 @@ ORDER = [
     "llmchecker.jani",
     "llmchecker.storm",
     "llmchecker.bounding",
+    "llmchecker.checking",
     "llmchecker.transition_systems",
     "llmchecker.crosscheck",
     "llmchecker.topk",

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmchecker import chaos, evidence, logs, markov_chain, scores
+from llmchecker import evidence, logs, scores
 from llmchecker.config import Config, ModelConfig, TreeSpec, quantifiers_in, read_yaml
 from llmchecker.distribution_store import DistributionStore
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError, UnknownName
@@ -36,8 +36,8 @@ from llmchecker.properties import Query, parse
 from llmchecker.sources import PROVENANCE, fetch_model, pinned
 from llmchecker.text_tree import Bounds, TextTree
 
-# `storm` is imported where it is used: it takes a second, for which neither --help nor a mistyped
-# query should wait.
+# `checking` is imported where it is used: with Storm it takes a second, which neither --help nor a
+# mistyped query should wait for.
 if TYPE_CHECKING:
     from llmchecker.storm import Verdict
 
@@ -236,14 +236,9 @@ def _solved(task: Task) -> Answer:
         values[name] = scores.score(quantifier, tree)
         ranges[name] = (quantifier.minimum, quantifier.maximum)
     scoring_seconds = time.monotonic() - began
-    chain = markov_chain.build(tree, values)
-    encode_seconds = grown.seconds + time.monotonic() - began
-    from llmchecker import bounding, storm
+    from llmchecker.checking import solve
 
-    process = chaos.complete(tree, values, task.query, ranges)
-    verdict = storm.check(chain, task.query, encode_seconds)
-    verdict = verdict.bounded(bounding.bounds(process, task.query))
-    verdict = verdict.with_witnesses(map(asdict, evidence.witnesses(tree, chain, task.query)))
+    verdict = solve(tree, values, task.query, ranges, grown.seconds + scoring_seconds)
     return Answer(task, grown, verdict, scoring_seconds)
 
 

@@ -145,6 +145,11 @@ class Config:
         trees = dict.fromkeys(check.tree for check in self.checks if check.tree.model == model)
         return tuple(sorted(trees, key=lambda tree: -tree.bounds.length))
 
+    def checks_of(self, model: str) -> tuple[Check, ...]:
+        """Every check of a model, each once, those on one tree together."""
+        checks = [check for check in self.checks if check.tree.model == model]
+        return tuple(sorted(checks, key=lambda check: self.trees(model).index(check.tree)))
+
     def scored(self, tree: TreeSpec) -> tuple[str, ...]:
         """The quantifiers in the queries on a tree, sorted."""
         names = {name for c in self.checks if c.tree == tree for name in quantifiers_in(c.query)}

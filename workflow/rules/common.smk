@@ -31,15 +31,6 @@ def one_of(names):
 
 wildcard_constraints:
     model=one_of(CONFIG.models),
-    start=one_of(CONFIG.start_strings),
-    alpha=r"[0-9.e-]+",
-    k=r"[0-9]+",
-    L=r"[0-9]+",
-    quantifier=one_of(CONFIG.quantifiers),
-    query=one_of(CONFIG.queries),
-
-
-TREE = "{model}/{start}/alpha{alpha}_k{k}_L{L}"
 
 
 def code(*modules):
@@ -101,44 +92,23 @@ def get_quantifier_files(model):
     return sorted({file for name in names for file in files_of(CONFIG.quantifiers[name])})
 
 
-def get_query(wildcards):
-    return CONFIG.queries[wildcards.query]
-
-
-def get_prism_scores(wildcards):
-    """Scores by every quantifier of the PRISM file, whose name joins theirs."""
-    names = [name for name in wildcards.quantifiers.split("-") if name != "step"]
-    return expand(f"results/scores/{TREE}/{{name}}.parquet", name=names, **wildcards)
-
-
-def get_ranges(wildcards):
-    """The declared range of every quantifier in the query."""
-    names = quantifiers_in(get_query(wildcards))
+def get_ranges(model):
+    """The declared range of every quantifier in a query on a tree of a model."""
     return {
-        name: (CONFIG.quantifiers[name].minimum, CONFIG.quantifiers[name].maximum) for name in names
+        name: (CONFIG.quantifiers[name].minimum, CONFIG.quantifiers[name].maximum)
+        for name in get_quantifiers(model)
     }
 
 
-def get_check_scores(wildcards):
-    """Scores by every quantifier in the query."""
-    names = quantifiers_in(get_query(wildcards))
-    return expand(f"results/scores/{TREE}/{{name}}.parquet", name=names, **wildcards)
+def get_chain(check, language):
+    """The chain of a check as a file, with just the quantifiers of the query."""
+    names = "-".join(quantifiers_in(check.query)) or "step"
+    return f"results/{language}/{check.tree}/{names}.{language}"
 
 
-def get_check_scored(wildcards):
-    """The times that scoring took, beside the scores."""
-    return [path.removesuffix(".parquet") + ".json" for path in get_check_scores(wildcards)]
-
-
-def get_prism(wildcards, language="prism"):
-    """The PRISM file with just the quantifiers of the query."""
-    names = "-".join(quantifiers_in(get_query(wildcards))) or "step"
-    return expand(f"results/{language}/{TREE}/{{names}}.{language}", names=names, **wildcards)
-
-
-def get_jani(wildcards):
-    """The JANI file with just the quantifiers of the query."""
-    return get_prism(wildcards, language="jani")
+def get_chains(model):
+    """For every chain of a model that is written to files, one of its checks."""
+    return list({get_chain(c, "prism"): c for c in CONFIG.checks_of(model)}.values())
 
 
 def get_all_results():

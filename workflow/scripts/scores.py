@@ -6,7 +6,7 @@ from llmchecker.logs import job_log
 from llmchecker.quantifiers import create
 from llmchecker.text_tree import TextTree
 
-with job_log(snakemake.log[0]):
+with job_log(snakemake.log[0]) as work:
     settings = snakemake.params.settings
     quantifiers = {name: create(name, settings[name]) for name in settings}
     outputs = zip(snakemake.output.scores, snakemake.output.seconds, strict=True)
@@ -16,5 +16,6 @@ with job_log(snakemake.log[0]):
         began = time.monotonic()
         values = scores.score(quantifiers[name], tree)
         seconds = time.monotonic() - began
+        work.seconds += seconds
         scores.write(values, tree, scores_path)
         write_json({"texts": len(tree), "seconds": seconds}, seconds_path)

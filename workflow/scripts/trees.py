@@ -5,7 +5,7 @@ from llmchecker.distribution_store import DistributionStore
 from llmchecker.growth import Grower, record_of
 from llmchecker.logs import job_log, node_progress
 
-with job_log(snakemake.log[0]):
+with job_log(snakemake.log[0]) as work:
     params = snakemake.params
     grower = Grower(
         directory=Path(snakemake.input.model),
@@ -23,4 +23,5 @@ with job_log(snakemake.log[0]):
                 Path(file).touch()
             continue
         _, growth = grower.grow(path, start, tree.bounds, node_progress(str(tree)))
+        work.seconds += growth.seconds
         logging.info("%s: %s", tree, growth)
