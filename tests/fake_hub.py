@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NOT_LISTED = " and you are not in the authorized list."
@@ -148,3 +151,21 @@ def serving() -> Iterator[Hub]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def point_client_at(address: str, patch: pytest.MonkeyPatch) -> None:
+    """Let the hub's client of this process take an address for the hub.
+
+    HF_ENDPOINT does the same, but the client reads it only once.
+    """
+    template = address + "/{repo_id}/resolve/{revision}/{filename}"
+    patch.setattr("huggingface_hub.constants.ENDPOINT", address)
+    patch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
+
+
+def make_client_new(home: Path, patch: pytest.MonkeyPatch) -> None:
+    """Let the hub's client of this process have an empty cache, and no token of who runs this."""
+    patch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(home / "cache"))
+    patch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(home / "token"))
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        patch.delenv(name, raising=False)

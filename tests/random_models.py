@@ -215,11 +215,18 @@ def _word_piece() -> PreTrainedTokenizerFast:
     )
 
 
+def _word_piece_of_bert() -> PreTrainedTokenizerFast:
+    """As BERT, whose decoder takes the space from before punctuation."""
+    tokenizer = _word_piece()
+    tokenizer.backend_tokenizer.decoder = decoders.WordPiece(cleanup=True)
+    return tokenizer
+
+
 _PUBLISHED = {
     "llama-2": ("llama", _sentencepiece_of_llama, "LlamaTokenizer"),
     "gemma": ("gemma", _sentencepiece_of_gemma, "GemmaTokenizer"),
     "mistral": ("mistral", _sentencepiece_of_llama, "LlamaTokenizer"),
-    "bert": ("bert", _word_piece, "BertTokenizer"),
+    "bert": ("bert", _word_piece_of_bert, "BertTokenizer"),
 }
 """Architecture, tokenizer and tokenizer class of the paper's models; Genstruct is a Mistral."""
 

@@ -88,24 +88,64 @@ def jobs(printed: str) -> dict[str, int]:
     return {rule: int(n) for rule, n in re.findall(r"^(\S+) +(\d+)$", stats, flags=re.MULTILINE)}
 
 
-@pytest.mark.slow
-def test_dag_resolves(tmp_path):
-    """A dry run plans the paper's models and nothing of config.yaml, with locks and GPU memory."""
-    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
-    project = Project(tmp_path, config)
+@pytest.fixture
+def paper_project(tmp_path) -> Project:
+    """A project with its config.yaml and the paper's configuration beside it."""
+    project = Project(tmp_path, read_yaml(ROOT / "config.yaml"))
     (tmp_path / "config").mkdir()
     (tmp_path / "config/paper.yaml").write_bytes(PAPER.read_bytes())
+    return project
+
+
+@pytest.mark.slow
+def test_dag_resolves(paper_project):
+    """A dry run plans the locks, the paper's models and prompts, and nothing of config.yaml."""
     arguments = ("--dry-run", "--configfile", "config/paper.yaml")
-    status, printed = snakemake(project.directory, *arguments)
+    status, printed = snakemake(paper_project.directory, *arguments)
     assert status == 0, printed
     planned = jobs(printed)
     expected = {"lock_model": 6, "fetch_model": 6, "lock_prompts": 1, "fetch_prompts": 1, "topk": 6}
     assert {rule: planned[rule] for rule in expected} == expected
-    nouns_and_models = 5 * 6
-    assert planned["check"] == planned["crosscheck"] == 23 + nouns_and_models
+    models = {rule.removeprefix("trees_") for rule in planned if rule.startswith("trees_")}
+    assert models == set(yaml.safe_load(PAPER.read_text(encoding="utf-8"))["models"])
     assert "smollm2" not in printed
-    trees = next(part for part in printed.split("\n\n") if "rule trees_gemma-7b:" in part)
-    assert "gpu=1, gpu_mem_mb=37000" in trees
+
+
+RESOURCES = """
+import json
+from pathlib import Path
+from snakemake.api import SnakemakeApi
+from snakemake.settings.types import ConfigSettings, OutputSettings, ResourceSettings
+
+with SnakemakeApi(OutputSettings(dryrun=True)) as api:
+    paper = ConfigSettings(configfiles=[Path("config/paper.yaml")])
+    workflow = api.workflow(ResourceSettings(cores=1), paper, snakefile=Path("Snakefile"))
+    workflow.dag().execute_workflow(executor="dryrun")
+    jobs = workflow._workflow.dag.jobs
+    names = ("mem_mb", "gpu", "gpu_mem_mb")
+    asked = {
+        str(job.output[0]): [job.resources.get(name, 0) for name in names]
+        for job in jobs
+        if job.output
+    }
+Path("resources.json").write_text(json.dumps(asked))
+"""
+
+
+@pytest.mark.slow
+def test_jobs_ask_for_the_memory_of_their_model(paper_project):
+    """A job that loads a model asks for its memory, one GPU and its GPU memory; no other does."""
+    run = subprocess.run(
+        [sys.executable, "-c", RESOURCES], cwd=paper_project.directory, check=False
+    )
+    assert run.returncode == 0
+    asked = json.loads((paper_project.directory / "resources.json").read_text())
+    for name, model in read_yaml(PAPER)["models"].items():
+        expected = [model["mem_mb"], 1, model["gpu_mem_mb"]]
+        trees = [output for output in asked if output.startswith(f"results/trees/{name}/")]
+        assert len(trees) == 1
+        assert asked.pop(trees[0]) == asked.pop(f"results/topk/{name}.parquet") == expected
+    assert all(gpu == gpu_mem_mb == 0 for _, gpu, gpu_mem_mb in asked.values())
 
 
 TARGETS = ("resources/models/one", "resources/datasets/prompts.csv")
@@ -136,11 +176,11 @@ def project(hub: Hub, tmp_path) -> Project:
 
 @pytest.fixture
 def fetch(hub: Hub, project: Project, tmp_path):
-    """Run snakemake for the model and the prompts, with the hub and a cache of its own."""
+    """Run snakemake for the prompts and the model, with the hub and a cache of its own."""
 
     def run(*arguments: str, **environment: str) -> tuple[int, str]:
         settings = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "cache")} | environment
-        return snakemake(project.directory, *arguments, "--", *TARGETS, **settings)
+        return snakemake(project.directory, *arguments, "--keep-going", "--", *TARGETS, **settings)
 
     return run
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import reference
 import torch
-from fake_hub import Hub, serving
+from fake_hub import Hub, make_client_new, point_client_at, serving
 from random_models import PUBLISHED, save_as_published
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
@@ -32,13 +32,8 @@ def kind_of(name: str) -> str:
 def hub(tmp_path_factory):
     """A hub that the client takes for the real one, with a cache of its own."""
     with serving() as answering, pytest.MonkeyPatch.context() as patch:
-        constants = "huggingface_hub.constants"
-        template = f"{answering.address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-        patch.setattr(f"{constants}.ENDPOINT", answering.address)
-        patch.setattr(f"{constants}.HUGGINGFACE_CO_URL_TEMPLATE", template)
-        patch.setattr(f"{constants}.HF_HUB_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(f"{constants}.HF_TOKEN_PATH", str(tmp_path_factory.mktemp("no") / "token"))
-        patch.delenv("HF_TOKEN", raising=False)
+        make_client_new(tmp_path_factory.mktemp("home"), patch)
+        point_client_at(answering.address, patch)
         yield answering
 
 

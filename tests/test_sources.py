@@ -7,10 +7,9 @@ import time
 import zipfile
 from pathlib import Path
 
-import huggingface_hub.constants as hub
 import numpy as np
 import pytest
-from fake_hub import COMMIT, Hub, serving
+from fake_hub import COMMIT, Hub, make_client_new, point_client_at, serving
 from safetensors.numpy import save_file
 
 from llmchecker.errors import (
@@ -422,18 +421,8 @@ def test_damaged_wheel(index: Path, tmp_path: Path) -> None:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The client's cache, and no token of whoever runs the tests."""
-    monkeypatch.setattr(hub, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(hub, "HF_TOKEN_PATH", str(tmp_path / "token"))
-    monkeypatch.delenv("HF_TOKEN", raising=False)
+    make_client_new(tmp_path, monkeypatch)
     return tmp_path / "cache"
-
-
-def point_client_at(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As HF_ENDPOINT does, which the client reads only once."""
-    monkeypatch.setattr(hub, "ENDPOINT", address)
-    monkeypatch.setattr(
-        hub, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}"
-    )
 
 
 @pytest.fixture

