@@ -146,7 +146,9 @@ def pinned(source: Source, lock: str | Path | None, kind: RepositoryKind = "mode
 
 
 @contextmanager
-def _at_one_commit(source: Source, lock: str | Path | None, kind: RepositoryKind) -> Iterator[Source]:
+def _at_one_commit(
+    source: Source, lock: str | Path | None, kind: RepositoryKind
+) -> Iterator[Source]:
     """Yield the pinned source; where the hub lacks a commit that came from a lock, say so."""
     try:
         yield pinned(source, lock, kind)
