@@ -5,7 +5,15 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 INSTALLED_SLURM := .venv/installed-slurm
 
-.PHONY: results test test-slurm lint
+.PHONY: quick results test test-slurm lint
+
+# in a directory of its own, where results of another configuration are neither used nor replaced;
+# the model is fetched to where every run looks for it
+quick: $(INSTALLED)
+	mkdir -p quick/resources
+	ln -sfn ../../resources/models ../../resources/prompts quick/resources
+	$(BIN)/snakemake --cores all --configfile config/quick.yaml resources/models/smollm2-135m
+	$(BIN)/snakemake --cores all --configfile config/quick.yaml --directory quick
 
 results: $(INSTALLED)
 	$(BIN)/snakemake --cores all
