@@ -12,7 +12,7 @@ INSTALLED_SLURM := .venv/installed-slurm
 quick: $(INSTALLED)
 	mkdir -p quick/resources
 	ln -sfn ../../resources/models ../../resources/prompts quick/resources
-	$(BIN)/snakemake --cores all --configfile config/quick.yaml resources/models/smollm2-135m
+	$(BIN)/snakemake --cores all --configfile config/quick.yaml -- resources/models/smollm2-135m
 	$(BIN)/snakemake --cores all --configfile config/quick.yaml --directory quick
 
 results: $(INSTALLED)
