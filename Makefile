@@ -11,7 +11,7 @@ INSTALLED_SLURM := .venv/installed-slurm
 # the model is fetched to where every run looks for it
 quick: $(INSTALLED)
 	mkdir -p quick/resources
-	ln -sfn ../../resources/models ../../resources/prompts quick/resources
+	ln -sfn $(addprefix ../../resources/,models prompts word_lists) quick/resources
 	$(BIN)/snakemake --cores all --configfile config/quick.yaml -- resources/models/smollm2-135m
 	$(BIN)/snakemake --cores all --configfile config/quick.yaml --directory quick
 
