@@ -26,6 +26,7 @@ ORDER = [
     "llmchecker.language_models",
     "llmchecker.selection",
     "llmchecker.distribution_store",
+    "llmchecker.shards",
     "llmchecker.expansion",
     "llmchecker.growth",
     "llmchecker.formulas",

@@ -16,6 +16,7 @@ os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), in
 
 from llmchecker import fingerprints
 from llmchecker.config import Config, quantifiers_in, read_yaml
+from llmchecker.distribution_store import DistributionStore
 from llmchecker.errors import LLMCheckerError
 from llmchecker.quantifiers import files_of
 
@@ -31,6 +32,15 @@ def one_of(names):
 
 wildcard_constraints:
     model=one_of(CONFIG.models),
+    start=one_of(CONFIG.start_strings),
+    alpha=r"[0-9.e-]+",
+    k=r"[0-9]+",
+    L=r"[0-9]+",
+    number=r"[0-9]+",
+    count=r"[0-9]+",
+
+
+TREE = "{model}/{start}/alpha{alpha}_k{k}_L{L}"
 
 
 def code(*modules):
@@ -74,6 +84,22 @@ def get_threads():
     """Threads that grow the trees of a model: as configured, or a fair share of all cores."""
     share = (workflow.cores or 1) // max(1, len(CONFIG.models))
     return CONFIG.expansion.threads or max(1, share)
+
+
+def get_shards(tree):
+    """The files of the parts of a tree; none where one job grows it whole."""
+    count = CONFIG.shards.get(tree, 0)
+    return [f"results/shards/{tree}/{number + 1}-of-{count}.parquet" for number in range(count)]
+
+
+def get_growing(model):
+    """How the trees of a model are grown: what a `Grower` takes beside directory and threads."""
+    settings = CONFIG.expansion
+    return get_loading(model) | {
+        "memory_bytes": settings.memory_bytes,
+        "end_of_sequence": settings.end_of_sequence,
+        "store": DistributionStore(Path("results/distributions"), settings.store_bytes),
+    }
 
 
 def get_scores(model):
