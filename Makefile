@@ -4,10 +4,13 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: results test lint
+.PHONY: results report test lint
 
 results: $(INSTALLED)
 	$(BIN)/snakemake --cores all
+
+report: $(INSTALLED)
+	$(BIN)/snakemake --cores all results/report.html
 
 test: $(INSTALLED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m

@@ -32,6 +32,7 @@ ORDER = [
     "llmchecker.markov_chain",
     "llmchecker.chaos",
     "llmchecker.evidence",
+    "llmchecker.drawing",
     "llmchecker.prism",
     "llmchecker.storm",
     "llmchecker.crosscheck",
@@ -41,6 +42,7 @@ ORDER = [
     "llmchecker.figures",
     "llmchecker.published",
     "llmchecker.comparison",
+    "llmchecker.report",
     "llmchecker.cli",
 ]
 """Every module, each after all that it imports."""

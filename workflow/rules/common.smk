@@ -111,9 +111,11 @@ def get_prism(wildcards):
     return expand(f"results/prism/{TREE}/{{names}}.prism", names=names, **wildcards)
 
 
+DRAWN = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
+
+
 def get_all_results():
     """Every file for people by name, so that one that was deleted is made again."""
-    drawn = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
     return [
         *expand(
             "results/tables/table{number}.{format}", number=[1, 2], format=["csv", "md", "tex"]
@@ -121,7 +123,8 @@ def get_all_results():
         "results/tables/witnesses.md",
         *expand("results/tables/audit.{format}", format=["csv", "md"]),
         *expand("results/tables/comparison.{format}", format=["csv", "md", "tex"]),
-        *expand("results/tables/{name}.csv", name=drawn),
-        *expand("results/figures/{name}.{format}", name=drawn, format=["pdf", "svg", "png"]),
+        *expand("results/tables/{name}.csv", name=DRAWN),
+        *expand("results/figures/{name}.{format}", name=DRAWN, format=["pdf", "svg", "png"]),
         *expand("results/crosschecks/{check}.json", check=CONFIG.checks),
+        "results/report.html",
     ]
