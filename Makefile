@@ -3,8 +3,9 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/installed
+INSTALLED_SLURM := .venv/installed-slurm
 
-.PHONY: results report test lint
+.PHONY: results report test test-slurm lint
 
 results: $(INSTALLED)
 	$(BIN)/snakemake --cores all
@@ -16,6 +17,11 @@ test: $(INSTALLED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
 	$(BIN)/pytest
 
+# a Slurm of one node, started and stopped by the tests; Debian's packages if they may be installed
+test-slurm: $(INSTALLED_SLURM)
+	tests/slurm/install.sh
+	$(BIN)/pytest tests/slurm
+
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -25,4 +31,8 @@ lint: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[test]"
+	touch $@
+
+$(INSTALLED_SLURM): $(INSTALLED)
+	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[slurm,test]"
 	touch $@

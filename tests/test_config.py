@@ -107,9 +107,9 @@ BAD = [
     ((*FIRST, "L", -1), "experiments[0].L: -1 is too small; it must be at least 1"),
     ((*FIRST, "L", 3.0), "experiments[0].L: 3.0 is not of type integer"),
     (("topk", "maximum_k", 0), "topk.maximum_k: 0 is too small; it must be at least 1"),
-    (("expansion", "cache_gb", float("nan")), "expansion.cache_gb: nan is not of type number"),
-    (("expansion", "cache_gb", float("inf")), "expansion.cache_gb: inf is not of type number"),
-    (("expansion", "cache_gb", 0), "expansion.cache_gb: 0 is less than or equal to"),
+    (("expansion", "memory_gb", float("nan")), "expansion.memory_gb: nan is not of type number"),
+    (("expansion", "memory_gb", float("inf")), "expansion.memory_gb: inf is not of type number"),
+    (("expansion", "memory_gb", 0), "expansion.memory_gb: 0 is less than or equal to"),
     (("expansion", "threads", 0), "expansion.threads: 0 is too small; it must be at least 1"),
     (
         ("expansion", "end_of_sequence", "stop"),
@@ -242,13 +242,16 @@ def test_what_is_given_is_kept():
     digest = "0" * 64
     config = read(
         (*ONE, {"label": "A B", "source": PYPI, "file": "x.gguf", "sha256": digest}),
-        ("expansion", {"end_of_sequence": "ordinary", "cache_gb": 0.5, "threads": 3}),
+        (
+            "expansion",
+            {"end_of_sequence": "ordinary", "memory_gb": 0.5, "store_gb": 0.25, "threads": 3},
+        ),
     )
     source = ModelSource(Source("pypi", "wheel", "1.0.0"), file="x.gguf", sha256=digest)
     assert config.models["one"].name == "one"
     assert config.models["one"].label == "A B"
     assert config.models["one"].source == source
-    assert config.expansion == ExpansionConfig("ordinary", 2**29, 3)
+    assert config.expansion == ExpansionConfig("ordinary", 2**29, 2**28, 3)
     assert config.quantifiers["similarity"] == Similarity(("Lolita",))
     assert config.prompts.dataset.source == Source("path", "prompts.csv")
     assert config.prompts.column == "prompt"
@@ -269,7 +272,7 @@ def test_what_is_absent_has_its_default():
         "cpu",
         4000,
     )
-    assert config.expansion == ExpansionConfig("terminal", 2 * 1024**3, 1)
+    assert config.expansion == ExpansionConfig("terminal", 2 * 1024**3, 1024**3, None)
     assert config.prompts.maximum_k == 50
     without = read(("topk", ABSENT), ("figure4", ABSENT), ("experiments", []))
     assert (without.prompts, without.figure4, without.table2) == (None, (), ())

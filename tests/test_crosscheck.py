@@ -1,4 +1,4 @@
-"""A verdict is compared with what Storm's own front end says about the PRISM file."""
+"""A verdict is compared with what Storm's own front end says about a file of the chain."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import trees
 
-from llmchecker import markov_chain, prism, storm
+from llmchecker import jani, markov_chain, prism, storm
 from llmchecker.crosscheck import crosscheck
 from llmchecker.errors import CheckFailed
 from llmchecker.properties import parse
@@ -24,11 +24,29 @@ def verdict(query: str) -> storm.Verdict:
     return storm.check(markov_chain.build(TREE, SCORES), parse(query))
 
 
+@pytest.fixture(params=["prism", "jani"])
+def language(request):
+    """The language that Storm reads."""
+    return request.param
+
+
 @pytest.fixture
-def program(tmp_path):
-    """The PRISM file of the tree."""
-    prism.write(TREE, SCORES, tmp_path / "w.prism")
-    return tmp_path / "w.prism"
+def compare(language, tmp_path):
+    """Compare a verdict with the file of one language; that of the other cannot be read."""
+    files = {"prism": tmp_path / "none", "jani": tmp_path / "none"}
+    files[language] = tmp_path / f"w.{language}"
+    {"prism": prism, "jani": jani}[language].write(TREE, SCORES, files[language])
+
+    def compare(verdict):
+        return crosscheck(
+            verdict,
+            files["prism"],
+            files["jani"],
+            maximum_prism=6 if language == "prism" else 5,
+            maximum_jani=6,
+        )
+
+    return compare
 
 
 @pytest.mark.parametrize(
@@ -47,14 +65,15 @@ def program(tmp_path):
         ('R{"gender"}=? [ I=2 ]', 0.125),
     ],
 )
-def test_agreement(query, value, program):
+def test_agreement(query, value, compare, language):
     """Where both routes agree, the outcome says so and has both values."""
-    assert crosscheck(verdict(query), program, 6) == {
+    assert compare(verdict(query)) == {
         "query": query,
         "value": value,
         "states": 6,
         "compared": True,
-        "value_of_prism_file": value,
+        "by": language,
+        "value_of_file": value,
     }
 
 
@@ -73,29 +92,31 @@ def test_agreement(query, value, program):
         ("P=? [ F gender > 0 ]", {"transitions_explored": 7}),
     ],
 )
-def test_disagreement(query, change, program):
-    """A verdict with another value or size than the PRISM file's fails, and both are named."""
+def test_disagreement(query, change, compare, language):
+    """A verdict with another value or size than the file's fails, and both are named."""
     true = verdict(query)
     tampered = replace(true, **change)
     ((key, wrong),) = change.items()
     with pytest.raises(CheckFailed) as caught:
-        crosscheck(tampered, program, 5000)
+        compare(tampered)
     message = str(caught.value)
     assert query in message
-    assert program.name in message
+    assert f"w.{language}" in message
     assert repr(wrong) in message
     assert repr(getattr(true, key)) in message
 
 
-def test_a_difference_within_rounding_agrees(program):
+def test_a_difference_within_rounding_agrees(compare):
     """Values that differ by less than 1e-12 agree."""
     rounded = replace(verdict("P=? [ F gender > 0 ]"), value=0.75 + 9e-13)
-    assert crosscheck(rounded, program, 5000)["compared"] is True
+    assert compare(rounded)["compared"] is True
 
 
 def test_a_large_tree_is_not_compared(tmp_path):
-    """A tree of more states than the maximum is not compared, and the outcome says so."""
-    outcome = crosscheck(verdict("P=? [ F gender > 0 ]"), tmp_path / "not-read.prism", 5)
+    """A tree of more states than both maxima is not compared, and the outcome says so."""
+    unread = tmp_path / "not-read"
+    asked = verdict("P=? [ F gender > 0 ]")
+    outcome = crosscheck(asked, unread, unread, maximum_prism=4, maximum_jani=5)
     assert outcome == {
         "query": "P=? [ F gender > 0 ]",
         "value": 0.75,

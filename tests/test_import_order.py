@@ -19,8 +19,14 @@ ORDER = [
     "llmchecker.downloads",
     "llmchecker.weights",
     "llmchecker.sources",
+    "llmchecker.fingerprints",
+    "llmchecker.distributions",
+    "llmchecker.continuations",
     "llmchecker.language_models",
+    "llmchecker.selection",
+    "llmchecker.distribution_store",
     "llmchecker.expansion",
+    "llmchecker.growth",
     "llmchecker.formulas",
     "llmchecker.quantifiers.gender",
     "llmchecker.quantifiers.polarity",
@@ -30,11 +36,16 @@ ORDER = [
     "llmchecker.scores",
     "llmchecker.properties",
     "llmchecker.markov_chain",
+    "llmchecker.valuations",
     "llmchecker.chaos",
     "llmchecker.evidence",
     "llmchecker.drawing",
     "llmchecker.prism",
+    "llmchecker.jani",
     "llmchecker.storm",
+    "llmchecker.bounding",
+    "llmchecker.checking",
+    "llmchecker.transition_systems",
     "llmchecker.crosscheck",
     "llmchecker.topk",
     "llmchecker.config",
@@ -48,8 +59,8 @@ ORDER = [
 """Every module, each after all that it imports."""
 
 WRAPPED = {
-    "torch": {"language_models", "weights", "expansion"},
-    "transformers": {"language_models", "weights"},
+    "torch": {"continuations", "distributions", "language_models", "selection", "weights"},
+    "transformers": {"continuations", "language_models", "weights"},
     "stormpy": {"storm"},
     "snakemake": set(),
 }
@@ -105,12 +116,6 @@ def test_a_heavy_package_is_imported_only_where_it_is_wrapped(package):
         if source.partition(".")[0] == package
     }
     assert users == WRAPPED[package]
-
-
-def test_expansion_needs_nothing_of_torch_but_the_type():
-    """From torch, the expansion of trees imports the type Tensor alone."""
-    torch = [entry for entry in imported("llmchecker.expansion") if entry[0].startswith("torch")]
-    assert torch == [("torch", "Tensor")]
 
 
 def test_only_scripts_and_the_command_line_set_up_logs():

@@ -5,8 +5,9 @@ import pytest
 import torch
 from random_models import ARCHITECTURES, CAUSAL
 
+from llmchecker.distributions import Distributions
 from llmchecker.errors import UnusableModel
-from llmchecker.language_models import BATCH_ROWS, TableModel, load
+from llmchecker.language_models import TableModel, load
 
 ANY_TEXT = [
     "The player won because",
@@ -17,7 +18,9 @@ ANY_TEXT = [
 
 
 def all_rows(continuations, suffixes, extended=False) -> torch.Tensor:
-    return torch.cat(list(continuations.probabilities(np.array(suffixes), extended)))
+    return torch.cat(
+        list(continuations.map(Distributions.probabilities, np.array(suffixes), extended))
+    )
 
 
 def kind_of(architecture: str) -> str:
@@ -43,34 +46,6 @@ def test_distributions_are_the_float64_softmax_of_one_plain_pass(architecture, r
         torch.testing.assert_close(row, expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("architecture", CAUSAL)
-@pytest.mark.parametrize("cache_bytes", [0, 1_500, 10**9])
-def test_cache_size_changes_no_bit(architecture, cache_bytes, random_model):
-    """With no cache, a cache too small and one that holds all, answers are the same bits."""
-    directory = random_model(architecture)
-    suffixes = [np.array([[5], [6], [7]])]
-    suffixes.append(np.array([[a, b] for a in (5, 6, 7) for b in (8, 9)]))
-    suffixes.append(np.array([[*s, c] for s in suffixes[1].tolist() for c in (10, 11)]))
-
-    def answers(size):
-        continuations = load(directory, cache_bytes=size).continuations((4, 3))
-        return [all_rows(continuations, level, extended=True) for level in suffixes]
-
-    for one, other in zip(answers(cache_bytes), answers(10**8), strict=True):
-        assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_company_changes_no_bit(architecture, random_model):
-    """A text's answer is the same bits alone, in a full batch, and in the batch after it."""
-    model = load(random_model(architecture), kind_of(architecture))
-    continuations = model.continuations(model.encode("The player"))
-    many = np.random.default_rng(0).integers(0, model.vocabulary_size, (BATCH_ROWS + 3, 2))
-    together = all_rows(continuations, many)
-    for row in (0, 1, BATCH_ROWS - 1, BATCH_ROWS, BATCH_ROWS + 2):
-        assert torch.equal(all_rows(continuations, many[row : row + 1])[0], together[row])
-
-
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("text", ANY_TEXT)
 def test_any_text_is_a_prompt(architecture, text, random_model):
@@ -80,6 +55,15 @@ def test_any_text_is_a_prompt(architecture, text, random_model):
     assert len(prompt) >= 1
     row = all_rows(model.continuations(prompt), np.empty((1, 0), dtype=np.int64))[0]
     assert row.sum().item() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_decoding_many_is_decoding_each(architecture, random_model):
+    """Texts decoded at once are what the tokenizer's own decoding gives for each."""
+    model = load(random_model(architecture), kind_of(architecture))
+    many = np.random.default_rng(0).integers(0, model.vocabulary_size, (50, 6)).tolist()
+    plain = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+    assert model.decode(many) == [model.tokenizer.decode(text, **plain) for text in many]
 
 
 @pytest.mark.parametrize("architecture", CAUSAL)

@@ -137,6 +137,20 @@ def test_an_impossible_child_is_not_reachable():
     assert chain.explored(nowhere(chain)) == (2, 2)
 
 
+def test_a_state_with_several_predecessors_counts_once():
+    """In a chain that is no tree a state that two others lead to is explored once."""
+    nothing = np.zeros(4, dtype=bool)
+    diamond = markov_chain.MarkovChain(
+        row_pointers=np.array([0, 2, 3, 4, 5]),
+        columns=np.array([1, 2, 3, 3, 0]),
+        values=np.array([0.5, 0.5, 1, 1, 1]),
+        variables={},
+        rest=nothing,
+        end=nothing,
+    )
+    assert diamond.explored(nothing) == (4, 5)
+
+
 def test_probabilities_are_never_renormalised():
     """A row that sums to 1 within rounding only keeps the very numbers of the tree."""
     short = 0.5 - 2**-40

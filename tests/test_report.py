@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote
@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 from trees import by_hand, full
 
-from llmchecker import chaos, comparison, evidence, figures, markov_chain, published, report, storm
+from llmchecker import checking, comparison, figures, published, report, storm
 from llmchecker import tables as table_files
 from llmchecker.config import Check, Row, TreeSpec
 from llmchecker.drawing import printed
@@ -58,18 +58,15 @@ POSITIVE = [2, 10]  # the first states above 0 on their paths
 
 def results() -> list[report.Result]:
     """Every query of every model, with the verdicts that Storm gives."""
-    chain = markov_chain.build(TREE, {"gender": GENDER})
+    scores = {"gender": GENDER}
     found = []
     for query in map(parse, QUERIES):
-        process = chaos.complete(TREE, {"gender": GENDER}, query.atoms, {"gender": (None, None)})
-        verdict = storm.check(chain, query).bounded(storm.bounds(process, query))
-        decisive = map(asdict, evidence.witnesses(TREE, chain, query))
+        verdict = checking.solve(TREE, scores, query, {"gender": (None, None)})
         for model, label in LABELS.items():
             row = Row(
                 "<i>Label</i>", "A & B", Check(TreeSpec(model, "awkward", TREE.bounds), query)
             )
             prism = f"prism/{row.check.tree}/gender.prism"
-            verdict = verdict.with_witnesses(decisive)
             found.append(report.Result(row, label, START, verdict, prism))
     return found
 
@@ -361,7 +358,7 @@ def test_a_large_tree_is_cut_to_its_most_probable_states(browser, written, tmp_p
     uids = [node.uid for node in view.nodes]
     assert len(uids) == 30
     assert {tree.parent[uid] for uid in uids if uid} <= set(uids)
-    mass = markov_chain_mass(tree)
+    mass = mass_of_paths(tree)
     assert mass[uids].min() >= np.delete(mass, uids).max()
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     seen = opened(browser, page_of(tmp_path, [found], view=view))
@@ -372,7 +369,7 @@ def test_a_large_tree_is_cut_to_its_most_probable_states(browser, written, tmp_p
     seen.page.context.close()
 
 
-def markov_chain_mass(tree: TextTree) -> np.ndarray:
+def mass_of_paths(tree: TextTree) -> np.ndarray:
     """The probability of the path to each state, one state after the other."""
     mass = np.ones(len(tree))
     for uid in range(1, len(tree)):

@@ -9,7 +9,7 @@ import trees
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmchecker import chaos, markov_chain, prism, storm
+from llmchecker import bounding, chaos, jani, markov_chain, prism, storm
 from llmchecker.errors import CheckFailed, InvalidQuery, UnknownName
 from llmchecker.properties import Query, parse
 from llmchecker.text_tree import Kind, TextTree
@@ -199,8 +199,8 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
     exact = as_oracle(tree, scores)
     value = storm.check(markov_chain.build(tree, scores), query).value
     assert value == pytest.approx(float(exact.expectation("gender", step)), abs=1e-12)
-    process = chaos.complete(tree, scores, query.atoms, {"gender": (low, high)})
-    found = storm.bounds(process, query)
+    process = chaos.complete(tree, scores, query, {"gender": (low, high)})
+    found = bounding.bounds(process, query)
     resting = exact.probability_of(("F", step, ("label", "rest"))) > 0
     for bound, limit in ((found.lower, low), (found.upper, high)):
         if limit is None and resting:
@@ -212,8 +212,8 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
 
 def interval(query: str) -> storm.Interval:
     tree, scores, question = trees.by_hand(DRAWN), {"gender": GENDER}, parse(query)
-    return storm.bounds(
-        chaos.complete(tree, scores, question.atoms, {"gender": (None, None)}), question
+    return bounding.bounds(
+        chaos.complete(tree, scores, question, {"gender": (None, None)}), question
     )
 
 
@@ -249,26 +249,30 @@ def test_bounds_of_a_condition():
     assert interval("P=? [ X gender = 1 || X step = 2 ]") == storm.Interval(0.0, 1.0)
 
 
-def both_routes(tree: TextTree, scores: dict, query: Query, path) -> None:
-    """Assert that the explicit chain and the PRISM program give one answer of one size."""
-    prism.write(tree, scores, path)
+def every_route(tree: TextTree, scores: dict, query: Query, directory) -> None:
+    """Assert that the chain, the PRISM program and the JANI model give one answer of one size."""
+    prism.write(tree, scores, directory / "w.prism")
+    jani.write(tree, scores, directory / "w.jani")
     verdict = storm.check(markov_chain.build(tree, scores), query)
-    answer = storm.check_prism(path, query)
-    assert verdict.value == pytest.approx(answer.value, abs=1e-12)
     explored = verdict.states_explored, verdict.transitions_explored
-    assert explored == (answer.states, answer.transitions)
+    for answer in (
+        storm.check_prism(directory / "w.prism", query),
+        storm.check_jani(directory / "w.jani", query),
+    ):
+        assert verdict.value == pytest.approx(answer.value, abs=1e-12)
+        assert explored == (answer.states, answer.transitions)
 
 
 @given(st.data())
 @GENERATED
-def test_the_prism_program_gives_the_same_answer(tmp_path_factory, data):
-    """By either route the value is the same to 1e-12, and so is what Storm explores."""
+def test_programs_give_the_same_answer(tmp_path_factory, data):
+    """By every route the value is the same to 1e-12, and so is what Storm explores."""
     tree = data.draw(trees.text_trees())
     scores = data.draw(trees.scores(tree, NAMES))
     # Storm's reader of decimals errs by an ulp, on which a nested P>=1 may turn.
     formula = data.draw(oracle.formulas(NAMES, nested=False))
     query = parse(f"P=? [ {oracle.written(formula)} ]")
-    both_routes(tree, scores, query, tmp_path_factory.getbasetemp() / "w.prism")
+    every_route(tree, scores, query, tmp_path_factory.getbasetemp())
 
 
 @pytest.mark.parametrize(
@@ -314,7 +318,7 @@ def test_what_storm_explores_for_each_kind_of_query(path, tmp_path):
     scores = {"gender": GENDER}
     for bound in ("=?", ">=0.6"):
         query = parse(f"P{bound} [ {path} ]")
-        both_routes(trees.by_hand(DRAWN), scores, query, tmp_path / "w.prism")
+        every_route(trees.by_hand(DRAWN), scores, query, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -336,17 +340,17 @@ def test_what_storm_explores_for_each_kind_of_query(path, tmp_path):
         'R{"gender"}=? [ I=2 ]',
     ],
 )
-def test_both_routes_for_each_kind_of_query(query, tmp_path):
+def test_every_route_for_each_kind_of_query(query, tmp_path):
     """Path quantifiers, combinations, conditions and expected scores are answered by both."""
-    both_routes(trees.by_hand(DRAWN), {"gender": GENDER}, parse(query), tmp_path / "w.prism")
+    every_route(trees.by_hand(DRAWN), {"gender": GENDER}, parse(query), tmp_path)
 
 
-def test_both_routes_on_the_full_shape(tmp_path):
+def test_every_route_on_the_full_shape(tmp_path):
     """On 911 states with probabilities that float64 rounds, the routes differ by under 1e-12."""
     tree = trees.full(9, 3)
     scores = {"gender": np.random.default_rng(0).integers(-9, 3, len(tree)) * (tree.step > 0)}
     for path in ("F gender > 0", "F gender < -7 & step = 3", "G gender <= 0"):
-        both_routes(tree, scores, parse(f"P=? [ {path} ]"), tmp_path / "w.prism")
+        every_route(tree, scores, parse(f"P=? [ {path} ]"), tmp_path)
 
 
 def test_a_deep_sum_is_exact():
@@ -371,7 +375,7 @@ def test_a_row_short_of_one_is_computed_as_it_is():
 def test_an_impossible_child_is_counted_by_neither_route(tmp_path):
     """A child of probability 0 changes neither the value nor the size, by either route."""
     tree = trees.by_hand([(0, 1.0, TEXT), (0, 0.0, TEXT), (1, 1.0, TEXT)])
-    both_routes(tree, {}, parse("P=? [ F step = 2 ]"), tmp_path / "w.prism")
+    every_route(tree, {}, parse("P=? [ F step = 2 ]"), tmp_path)
 
 
 def test_a_verdict_is_read_as_it_was_written(tmp_path):

@@ -24,10 +24,21 @@ def pins(requirements: list[str]) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def project() -> dict[str, str]:
+def declared() -> dict:
+    """What pyproject.toml says of the project."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def project(declared) -> dict[str, str]:
     """The pins of pyproject.toml, those of the tests included."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return pins(project["dependencies"] + project["optional-dependencies"]["test"])
+    return pins(declared["dependencies"] + declared["optional-dependencies"]["test"])
+
+
+@pytest.fixture(scope="module")
+def slurm(declared) -> dict[str, str]:
+    """The pins of pyproject.toml that only a Slurm cluster needs."""
+    return pins(declared["optional-dependencies"]["slurm"])
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +53,15 @@ def test_conda_installs_what_the_project_pins(project, environment):
     assert pins(by_pip) == project
 
 
-def test_constraints_hold_what_the_project_pins(project):
+def test_constraints_hold_what_the_project_pins(project, slurm):
     """constraints.txt pins every requirement of pyproject.toml to the same version."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     constrained = pins([line for line in lines if line and not line.startswith("#")])
-    assert {name: constrained.get(name) for name in project} == project
+    pinned = project | slurm
+    assert {name: constrained.get(name) for name in pinned} == pinned
 
 
-def test_conda_installs_the_python_that_the_project_requires(environment):
+def test_conda_installs_the_python_that_the_project_requires(declared, environment):
     """environment.yml names the oldest Python that pyproject.toml accepts."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    python = project["requires-python"].removeprefix(">=")
+    python = declared["requires-python"].removeprefix(">=")
     assert f"python={python}" in environment["dependencies"]

@@ -178,12 +178,12 @@ def test_every_result_is_written(project):
 
 
 def test_both_routes_agree_on_every_check(project):
-    """Every verdict was compared with what Storm says about the PRISM file."""
+    """Every verdict was compared with what Storm says about a file of the chain."""
     outcomes = [json.loads(path.read_text()) for path in project.found("crosschecks/**/*.json")]
     assert len(outcomes) == CHECKS
     for outcome in outcomes:
         assert outcome["compared"] is True
-        assert outcome["value_of_prism_file"] == pytest.approx(outcome["value"], abs=1e-12)
+        assert outcome["value_of_file"] == pytest.approx(outcome["value"], abs=1e-12)
 
 
 def test_sizes_follow_from_the_trees(project):

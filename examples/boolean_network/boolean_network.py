@@ -16,7 +16,7 @@ from enum import Enum
 
 import numpy as np
 
-from llmchecker import storm
+from llmchecker import transition_systems
 from llmchecker.errors import InvalidQuery
 from llmchecker.formulas import (
     STEP,
@@ -158,7 +158,8 @@ def holds(system: TransitionSystem, formula: Formula, paths: Paths) -> np.ndarra
             labels: dict[str, np.ndarray] = {}
             # all leaves are labels by then: nothing is left to name
             labelled = in_storm(_labelled(system, path, paths, labels), str)
-            ask = storm.on_paths if paths is Paths.POSSIBLE else storm.at_random
+            random = paths is not Paths.POSSIBLE
+            ask = transition_systems.at_random if random else transition_systems.on_paths
             some, every = ask(system.row_pointers, system.columns, labels, labelled)
             return some if quantifier == "E" else every
     raise InvalidQuery(

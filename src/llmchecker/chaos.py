@@ -6,24 +6,44 @@ truth values of the atoms over quantifiers, going on to the next step or ended t
 language model itself is one way, at random, to resolve these choices; so the least and the greatest
 probability over all ways bound the probability under the whole model, all tokens included.
 
-The choice about a `rest` is made one step before it, by its parent: so time goes on step by step,
-as it does in the model.
+The process is smaller than the tree, for two reasons that change no bound:
+
+- Leaves in which the same atoms hold are one state: they are probabilistically bisimilar (Larsen
+  and Skou 1991, "Bisimulation through Probabilistic Testing").
+- Time must go on step by step, as it does in the model. In general, therefore, the choice about a
+  `rest` is made one step before it, by its parent, whose transitions stand in the matrix once for
+  each choice. Most queries cannot count steps, though: without X and step bounds they are invariant
+  under stuttering (Lamport 1983, "What Good is Temporal Logic?"). For these a `rest` first repeats
+  its parent: it leads to the chaos state of the parent's step in which the atoms have the parent's
+  truth values, and the choice is made there, once for all such parents.
 """
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from llmchecker.formulas import STEP, Arithmetic, Atom, Number, Operation, Variable
+from llmchecker.errors import InvalidTree
+from llmchecker.formulas import (
+    STEP,
+    Atom,
+    Expectation,
+    Label,
+    PathQuantifier,
+    Probability,
+    Root,
+    Temporal,
+    subformulas,
+)
+from llmchecker.properties import Query
 from llmchecker.text_tree import Kind, TextTree
+from llmchecker.valuations import Range, valuations
 
-Range = tuple[int | None, int | None]
-"""The least and the greatest score of a quantifier, None where there is none."""
+MAX_PACKED = 48
+"""Atoms, at most, whose truth values are packed with a step into 64 bits."""
 
-MAX_ENUMERATED = 100_000
-"""Combinations of scores that are tried one by one, at most."""
+Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Rows, columns and values of entries of a transition matrix."""
 
 
 @dataclass(frozen=True)
@@ -57,81 +77,168 @@ class DecisionProcess:
 def complete(
     tree: TextTree,
     scores: Mapping[str, np.ndarray],
-    atoms: Sequence[Atom],
+    query: Query,
     ranges: Mapping[str, Range],
 ) -> DecisionProcess:
-    """Replace every `rest` of a tree by chaos.
+    """Replace every `rest` of a tree by chaos, in time linear in its states.
 
     Args:
         tree: the bounded process.
         scores: (n,) integers for each quantifier, by name; what stands in `rest` is not read.
-        atoms: the atoms whose truth matters.
+        query: what will be asked; the process serves it, and maybe no other.
         ranges: of each quantifier, so that no continuation scores what no text can.
+
+    Raises:
+        InvalidTree: a text scores outside the range of its quantifier.
     """
+    atoms = query.atoms
     chaos = _chaos(tree.bounds.length, atoms, ranges)
-    kept = np.flatnonzero(tree.kind != Kind.REST)
-    place = np.full(len(tree), -1)
-    place[kept] = np.arange(len(kept))
-    edges = kept[1:][tree.probability[kept[1:]] > 0]
-    parent = place[tree.parent[edges]]
-    rests = np.flatnonzero((tree.kind == Kind.REST) & (tree.probability > 0))
-    resting = place[tree.parent[rests]]
-
-    # a state that has a rest has a choice for each chaos state of the next step
-    first_chaos, width = len(kept) + chaos.first, chaos.width
-    n = len(kept) + len(chaos.step)
-    choices = np.ones(n, dtype=np.int64)
-    choices[resting] = width[tree.step[rests]]
-    goes_on = np.flatnonzero(~chaos.end & (chaos.step < tree.bounds.length))
-    choices[len(kept) + goes_on] = width[chaos.step[goes_on] + 1]
-    groups = np.concatenate([[0], np.cumsum(choices)])
-
-    terminal = np.ones(n, dtype=bool)
-    terminal[np.concatenate([parent, resting, len(kept) + goes_on])] = False
-    loops = np.flatnonzero(terminal)
-    parts = [
-        _for_each_choice(groups, parent, place[edges], tree.probability[edges]),
-        _to_each(groups, resting, first_chaos[tree.step[rests]], tree.probability[rests]),
-        _to_each(
-            groups,
-            len(kept) + goes_on,
-            first_chaos[chaos.step[goes_on] + 1],
-            np.ones(len(goes_on)),
-        ),
-        (groups[loops], loops, np.ones(len(loops))),
-    ]
-    rows, columns, values = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.lexsort((columns, rows))
-    limits = [(name, ranges.get(name, (None, None))) for name in scores]
-    known = {STEP: tree.step[kept]} | {name: column[kept] for name, column in scores.items()}
+    known = {STEP: tree.step, **scores}
+    truths = {atom: atom.holds(known) for atom in atoms}
+    places = _places(tree, truths, query)
+    shown = places.shown
+    groups, entries = _matrix(tree, chaos, places, _repeating(tree, chaos, truths, query))
+    n = len(groups) - 1
+    rows, columns, values = _merged(entries)
+    limits = {name: ranges.get(name, (None, None)) for name in scores}
+    lows, highs = ({name: limit[i] for name, limit in limits.items()} for i in (0, 1))
     return DecisionProcess(
         groups=groups[:-1],
-        rows=rows[order],
-        columns=columns[order],
-        values=values[order],
+        rows=rows,
+        columns=columns,
+        values=values,
         truths={
-            atom: np.concatenate([atom.holds(known), chaos.truths[:, number]])
-            for number, atom in enumerate(atoms)
+            atom: np.concatenate([truth[shown], chaos.truths[:, number]])
+            for number, (atom, truth) in enumerate(truths.items())
         },
-        rest=np.arange(n) >= len(kept),
-        end=np.concatenate([tree.kind[kept] == Kind.END, chaos.end]),
-        least=_with_limit(scores, kept, n, [(name, low) for name, (low, _) in limits], -np.inf),
-        greatest=_with_limit(scores, kept, n, [(name, high) for name, (_, high) in limits], np.inf),
+        rest=np.arange(n) >= len(shown),
+        end=np.concatenate([tree.kind[shown] == Kind.END, chaos.end]),
+        least=_with_limit(scores, shown, n, lows, -np.inf),
+        greatest=_with_limit(scores, shown, n, highs, np.inf),
     )
+
+
+def stutter_invariant(root: Root) -> bool:
+    """Whether a query cannot tell a path from one that repeats some of its states.
+
+    It then has no X, no step bound and no expected score. One P, E or A inside another counts as
+    able to tell, since its truth in a state is not that in the next; so does "rest", in which a
+    path stands that repeats the parent of a `rest`.
+    """
+    for formula in subformulas(root):
+        match formula:
+            case Expectation() | Label("rest"):
+                return False
+            case Temporal(operator, _, bound) if operator == "X" or bound is not None:
+                return False
+            case Probability(_, _, path) | PathQuantifier(_, path):
+                if any(isinstance(f, Probability | PathQuantifier) for f in subformulas(path)):
+                    return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Which state of the process stands for a state of the tree.
+
+    Args:
+        of: (n,) int64, the state of the process; -1 for `rest`, which has none.
+        shown: (m,) int64, for each state of the process but those of chaos, one that it stands for.
+    """
+
+    of: np.ndarray
+    shown: np.ndarray
+
+
+def _places(tree: TextTree, truths: Mapping[Atom, np.ndarray], query: Query) -> _Places:
+    """Give each text that goes on a state, and each kind of leaf: those in which the same holds."""
+    known = tree.kind != Kind.REST
+    internal, leaves = np.flatnonzero(known & tree.internal), np.flatnonzero(known & ~tree.internal)
+    if isinstance(query.root, Expectation) or len(truths) > MAX_PACKED:
+        kind = np.arange(len(leaves))
+    else:
+        kind = _codes(tree.kind[leaves], [truth[leaves] for truth in truths.values()])
+    _, first, number = np.unique(kind, return_index=True, return_inverse=True)
+    of = np.full(len(tree), -1)
+    of[internal] = np.arange(len(internal))
+    of[leaves] = len(internal) + number
+    return _Places(of, np.concatenate([internal, leaves[first]]))
+
+
+def _repeating(
+    tree: TextTree, chaos: "_Chaos", truths: Mapping[Atom, np.ndarray], query: Query
+) -> np.ndarray | None:
+    """(n,) int64: for the parent of a `rest` the chaos state that repeats it, and -1 elsewhere.
+
+    None where the query could tell the difference.
+    """
+    if not stutter_invariant(query.root) or len(truths) > MAX_PACKED:
+        return None
+    repeated = np.full(len(tree), -1)
+    parents = tree.parent[tree.kind == Kind.REST]
+    repeated[parents] = chaos.alike(
+        tree.step[parents], [truth[parents] for truth in truths.values()]
+    )
+    return repeated
+
+
+def _matrix(
+    tree: TextTree, chaos: "_Chaos", places: _Places, repeating: np.ndarray | None
+) -> tuple[np.ndarray, list[Entries]]:
+    """The first row of each state, with the number of rows behind; and the entries, in parts."""
+    possible = tree.probability > 0
+    possible[0] = False  # nothing leads to the root
+    edges = np.flatnonzero(possible & (tree.kind != Kind.REST))
+    rests = np.flatnonzero(possible & (tree.kind == Kind.REST))
+    parent, resting = places.of[tree.parent[edges]], places.of[tree.parent[rests]]
+    known = len(places.shown)
+    ongoing = np.flatnonzero(~chaos.end & (chaos.step < tree.bounds.length))
+    n = known + len(chaos.step)
+
+    choices = np.ones(n, dtype=np.int64)
+    if repeating is None:
+        choices[resting] = chaos.width[tree.step[rests]]
+    choices[known + ongoing] = chaos.width[chaos.step[ongoing] + 1]
+    groups = np.concatenate([[0], np.cumsum(choices)])
+    if repeating is None:
+        next_step = known + chaos.first[tree.step[rests]]
+        into_rest = _to_each(groups, resting, next_step, tree.probability[rests])
+    else:
+        into_rest = groups[resting], known + repeating[tree.parent[rests]], tree.probability[rests]
+
+    terminal = np.ones(n, dtype=bool)
+    terminal[np.concatenate([parent, resting, known + ongoing])] = False
+    loops = np.flatnonzero(terminal)
+    next_step = known + chaos.first[chaos.step[ongoing] + 1]
+    return groups, [
+        _for_each_choice(groups, parent, places.of[edges], tree.probability[edges]),
+        into_rest,
+        _to_each(groups, known + ongoing, next_step, np.ones(len(ongoing))),
+        (groups[loops], loops, np.ones(len(loops))),
+    ]
+
+
+def _merged(parts: Sequence[Entries]) -> Entries:
+    """All entries by row and column, those with the same row and column as their sum."""
+    rows, columns, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((columns, rows))
+    rows, columns = rows[order], columns[order]
+    first = np.flatnonzero(np.append(True, (np.diff(rows) != 0) | (np.diff(columns) != 0)))
+    return rows[first], columns[first], np.add.reduceat(values[order], first)
 
 
 def _with_limit(
     scores: Mapping[str, np.ndarray],
-    kept: np.ndarray,
+    shown: np.ndarray,
     n: int,
-    limits: Sequence[tuple[str, int | None]],
+    limits: Mapping[str, int | None],
     without: float,
 ) -> dict[str, np.ndarray]:
-    """(n,) float64 each: the scores of the kept states, then in the others the limit."""
+    """(n,) float64 each: the scores of the known states, then in chaos the limit."""
     filled = {}
-    for name, limit in limits:
+    for name, limit in limits.items():
         filled[name] = np.full(n, without if limit is None else limit, dtype=np.float64)
-        filled[name][: len(kept)] = scores[name][kept]
+        filled[name][: len(shown)] = scores[name][shown]
     return filled
 
 
@@ -151,10 +258,32 @@ class _Chaos:
     first: np.ndarray
     width: np.ndarray
 
+    def alike(self, step: np.ndarray, truths: Sequence[np.ndarray]) -> np.ndarray:
+        """(m,) int64: the states of these steps, going on, in which the atoms are true alike.
+
+        Args:
+            step: (m,) of each state to look for.
+            truths: (m,) bool for each atom, at most `MAX_PACKED` of them.
+        """
+        going_on = np.flatnonzero(~self.end)
+        codes = _codes(self.step[going_on], self.truths[going_on].T)  # rising, as they are made
+        wanted = _codes(step, truths)
+        found = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+        if np.any(codes[found] != wanted):
+            raise InvalidTree("a text scores outside the range that its quantifier declares")
+        return going_on[found]
+
+
+def _codes(numbers: np.ndarray, truths: Iterable[np.ndarray]) -> np.ndarray:
+    """(m,) int64: the numbers, each followed by the truth values of its atoms as binary digits."""
+    code = numbers.astype(np.int64)
+    for truth in truths:
+        code = 2 * code + truth
+    return code
+
 
 def _chaos(length: int, atoms: Sequence[Atom], ranges: Mapping[str, Range]) -> _Chaos:
-    by_step = [np.empty((0, len(atoms)), dtype=bool)]
-    by_step += [valuations(atoms, step, ranges) for step in range(1, length + 1)]
+    by_step = [valuations(atoms, step, ranges) for step in range(length + 1)]
     counts = np.array([len(truths) for truths in by_step])
     width = 2 * counts
     step = np.repeat(np.arange(length + 1), width)
@@ -170,7 +299,7 @@ def _chaos(length: int, atoms: Sequence[Atom], ranges: Mapping[str, Range]) -> _
 
 def _for_each_choice(
     groups: np.ndarray, states: np.ndarray, targets: np.ndarray, values: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> Entries:
     """Entries that lead from every choice of a state to the same target."""
     count = groups[states + 1] - groups[states]
     rows = np.repeat(groups[states], count) + _within(count)
@@ -179,7 +308,7 @@ def _for_each_choice(
 
 def _to_each(
     groups: np.ndarray, states: np.ndarray, first: np.ndarray, values: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> Entries:
     """Entries that lead from the i-th choice of a state to the i-th target from `first` on."""
     count = groups[states + 1] - groups[states]
     choice = _within(count)
@@ -191,111 +320,3 @@ def _within(count: np.ndarray) -> np.ndarray:
     """0, 1, … up to each count, one after the other."""
     behind = np.cumsum(count)
     return np.arange(count.sum()) - np.repeat(behind - count, count)
-
-
-def valuations(atoms: Sequence[Atom], step: int, ranges: Mapping[str, Range]) -> np.ndarray:
-    """The truth values that atoms can have together in a text of `step` tokens.
-
-    Atoms over one quantifier are tried on every score that makes a difference, so that `a > 0` and
-    `a < 0` are never both true. Where that cannot be done (products of an unbounded quantifier,
-    too many scores) every combination counts as possible: bounds are then wider, never wrong.
-
-    Returns:
-        (m, atoms) bool, distinct rows.
-    """
-    if not atoms:
-        return np.empty((1, 0), dtype=bool)
-    groups = _groups(atoms)
-    tables = [_table([atoms[i] for i in group], step, ranges) for group in groups]
-    order = np.argsort(list(itertools.chain(*groups)), kind="stable")
-    rows = [np.concatenate(parts)[order] for parts in itertools.product(*tables)]
-    return np.unique(np.array(rows, dtype=bool).reshape(len(rows), len(atoms)), axis=0)
-
-
-def _groups(atoms: Sequence[Atom]) -> list[list[int]]:
-    """Numbers of atoms, together where they share quantifiers."""
-    groups: list[tuple[set[str], list[int]]] = []
-    for number, atom in enumerate(atoms):
-        names, members = set(atom.variables - {STEP}), [number]
-        apart = []
-        for other_names, other_members in groups:
-            if names & other_names:
-                names |= other_names
-                members = other_members + members
-            else:
-                apart.append((other_names, other_members))
-        groups = [*apart, (names, members)]
-    return [members for _, members in groups]
-
-
-def _table(atoms: Sequence[Atom], step: int, ranges: Mapping[str, Range]) -> np.ndarray:
-    """The truth values that atoms over the same quantifiers can have together."""
-    names = sorted(frozenset().union(*(atom.variables for atom in atoms)) - {STEP})
-    scores = [_telling_scores(name, atoms, step, ranges[name]) for name in names]
-    if any(column is None for column in scores) or np.prod([len(s) for s in scores]) > (
-        MAX_ENUMERATED
-    ):
-        return np.array(list(itertools.product([False, True], repeat=len(atoms))))
-    grid = np.meshgrid(*scores, indexing="ij") if names else []
-    columns = {name: axis.ravel() for name, axis in zip(names, grid, strict=True)}
-    size = len(columns[names[0]]) if names else 1
-    columns[STEP] = np.full(size, step)
-    return np.unique(np.column_stack([atom.holds(columns) for atom in atoms]), axis=0)
-
-
-def _telling_scores(
-    name: str, atoms: Sequence[Atom], step: int, limits: Range
-) -> np.ndarray | None:
-    """Scores of a quantifier among which is one of every kind that the atoms tell apart.
-
-    All of them where there are few; else those around the points at which a linear atom over this
-    quantifier alone changes; None where an atom is of another form.
-    """
-    low, high = limits
-    if low is not None and high is not None and high - low < MAX_ENUMERATED:
-        return np.arange(low, high + 1)
-    around = {0}
-    for atom in atoms:
-        if atom.variables - {STEP} != {name}:
-            return None
-        difference = Operation("-", atom.left, atom.right)
-        if _degree(difference, name) > 1:
-            return None
-        at_zero, at_one = (_value(difference, {STEP: step, name: score}) for score in (0, 1))
-        if at_one != at_zero:
-            root = -at_zero // (at_one - at_zero)
-            around |= {root - 1, root, root + 1, root + 2}
-    around |= {limit for limit in limits if limit is not None}
-    return np.array(
-        sorted(
-            score
-            for score in around
-            if (low is None or score >= low) and (high is None or score <= high)
-        )
-    )
-
-
-def _degree(expression: Arithmetic, name: str) -> int:
-    match expression:
-        case Operation("*", left, right):
-            return _degree(left, name) + _degree(right, name)
-        case Operation(_, left, right):
-            return max(_degree(left, name), _degree(right, name))
-        case Variable(other):
-            return int(other == name)
-        case Number():
-            return 0
-
-
-def _value(expression: Arithmetic, values: Mapping[str, int]) -> int:
-    match expression:
-        case Number(value):
-            return value
-        case Variable(name):
-            return values[name]
-        case Operation("+", left, right):
-            return _value(left, values) + _value(right, values)
-        case Operation("-", left, right):
-            return _value(left, values) - _value(right, values)
-        case Operation("*", left, right):
-            return _value(left, values) * _value(right, values)

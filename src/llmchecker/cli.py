@@ -9,9 +9,8 @@ The answer alone goes to standard output; progress, logs and errors go to standa
 status is 0 with an answer, 2 where the question cannot be answered as asked, 130 when interrupted.
 
 Models, quantifiers and how trees are grown come from a config. Its paths, and those of models and
-trees, are relative to the project: the directory with the config's schema. A tree is grown once.
-One that the workflow grew is taken as Make would: when it is newer than all that it depends on.
-Others are kept in a folder whose name is a hash of all that they depend on, so that a tree of
+trees, are relative to the project: the directory with the config's schema. A tree is grown once,
+by the workflow or here: its record tells by what model, code and settings, so that a tree of
 another model, dtype or end of sequence is never mistaken for the one that was asked for.
 """
 
@@ -19,7 +18,6 @@ import argparse
 import contextlib
 import ctypes
 import difflib
-import hashlib
 import json
 import logging
 import os
@@ -32,24 +30,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llmchecker import chaos, drawing, evidence, logs, markov_chain, scores
+from llmchecker import drawing, evidence, logs, markov_chain, scores
 from llmchecker.config import Config, ModelConfig, TreeSpec, quantifiers_in, read_yaml
+from llmchecker.distribution_store import DistributionStore
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError, UnknownName
 from llmchecker.files import read_json, written_whole
+from llmchecker.growth import Grower
 from llmchecker.properties import Query, parse
-from llmchecker.sources import PROVENANCE, fetch_model, sha256_of
+from llmchecker.sources import PROVENANCE, fetch_model
 from llmchecker.text_tree import Bounds, TextTree
 
-# `expansion`, `language_models` and `storm` are imported where they are used: with torch and
-# transformers they take seconds, which neither --help nor a mistyped query should wait for.
+# `checking` is imported where it is used: with Storm it takes a second, which neither --help nor a
+# mistyped query should wait for.
 if TYPE_CHECKING:
     from llmchecker.storm import Verdict
 
 CONFIG = "config.yaml"
 SCHEMA = "workflow/schemas/config.schema.yaml"
 TREES = Path("results/trees")
-GROWTH_CODE = ("expansion.py", "language_models.py")
-"""Modules whose change makes another tree, as in the workflow's rule `tree`."""
+DISTRIBUTIONS = Path("results/distributions")
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -275,16 +274,11 @@ def _solved(task: Task) -> Answer:
     began = time.monotonic()
     values = _scored(task, tree)
     scoring_seconds = time.monotonic() - began
-    chain = markov_chain.build(tree, values)
-    encode_seconds = grown.seconds + time.monotonic() - began
-    from llmchecker import storm
+    from llmchecker.checking import solve
 
     quantifiers = {name: task.config.quantifiers[name] for name in values}
     ranges = {name: (each.minimum, each.maximum) for name, each in quantifiers.items()}
-    process = chaos.complete(tree, values, task.query.atoms, ranges)
-    verdict = storm.check(chain, task.query, encode_seconds)
-    verdict = verdict.bounded(storm.bounds(process, task.query))
-    verdict = verdict.with_witnesses(map(asdict, evidence.witnesses(tree, chain, task.query)))
+    verdict = solve(tree, values, task.query, ranges, grown.seconds + scoring_seconds)
     return Answer(task, grown, verdict, scoring_seconds)
 
 
@@ -313,12 +307,37 @@ def _scored(task: Task, tree: TextTree) -> dict[str, np.ndarray]:
 def _grown(task: Task) -> Grown:
     """The tree of a task: the workflow's, one that was grown here before, or a new one."""
     _demand_model(task)
-    found = _workflow_tree(task)
-    if found is not None:
-        return found
+    grower = _grower(task)
     # no start string of a config has a name with _ in it
-    path = task.tree_path(f"text_{_fingerprint(task)}")
-    return _kept_tree(task, path) or _new_tree(task, path)
+    own = task.tree_path(f"text_{grower.fingerprint(task.start, task.bounds)[:16]}")
+    names = [name for name, text in task.config.start_strings.items() if text == task.start]
+    for path in (*map(task.tree_path, names), own):
+        if grower.has_grown(path, task.start, task.bounds):
+            try:
+                tree = TextTree.read(path)
+            except InvalidTree as error:
+                logging.info("not using %s: %s", path, error)
+                continue
+            logging.info("read the tree from %s", path)
+            return Grown(tree, path, 0.0)
+    logging.info("growing the tree of %s: %s", task.model.name, task.bounds)
+    with logs.shell_progress(task.model.name, task.bounds.length) as progress:
+        tree, growth = grower.grow(own, task.start, task.bounds, progress)
+    return Grown(tree, own, growth.seconds)
+
+
+def _grower(task: Task) -> Grower:
+    settings = task.config.expansion
+    return Grower(
+        directory=task.model_directory,
+        kind=task.model.kind,
+        dtype=task.model.dtype,
+        device=task.model.device,
+        threads=settings.threads or len(os.sched_getaffinity(0)),
+        memory_bytes=settings.memory_bytes,
+        end_of_sequence=settings.end_of_sequence,
+        store=DistributionStore(DISTRIBUTIONS, settings.store_bytes),
+    )
 
 
 def _demand_model(task: Task) -> None:
@@ -348,89 +367,6 @@ def _demand_model(task: Task) -> None:
             f"other settings than models.{task.model.name} names ({source.source}); delete the "
             "directory to fetch the model again"
         )
-
-
-def _workflow_tree(task: Task) -> Grown | None:
-    """The workflow's tree of this very text and these bounds, where it is surely up to date.
-
-    Its file does not say how it was grown: so it counts only while nothing that could make another
-    tree has changed since, and only for the config that the workflow reads by itself.
-    """
-    if not (Path(CONFIG).is_file() and task.config_path.samefile(CONFIG)):
-        return None
-    causes = [task.config_path, *_model_files(task), *_growth_code()]
-    changed = max(cause.stat().st_mtime for cause in causes)
-    for name, text in task.config.start_strings.items():
-        path = task.tree_path(name)
-        if text == task.start and path.is_file() and path.stat().st_mtime > changed:
-            kept = _kept_tree(task, path)
-            if kept is not None and kept.tree.start == task.start:
-                return kept
-    return None
-
-
-def _kept_tree(task: Task, path: Path) -> Grown | None:
-    """The tree in a file, None where there is none or it is another one or damaged."""
-    if not path.is_file():
-        return None
-    try:
-        tree = TextTree.read(path)
-    except InvalidTree as error:
-        logging.info("not using %s: %s", path, error)
-        return None
-    if (tree.model, tree.bounds) != (task.model.name, task.bounds):
-        return None
-    logging.info("reading the tree from %s", path)
-    return Grown(tree, path, 0.0)
-
-
-def _new_tree(task: Task, path: Path) -> Grown:
-    logging.info("loading %s", task.model.name)
-    from llmchecker.expansion import grow
-    from llmchecker.language_models import load, use_threads
-
-    settings, bounds = task.config.expansion, task.bounds
-    use_threads(settings.threads)
-    model = load(
-        task.model_directory,
-        kind=task.model.kind,
-        dtype=task.model.dtype,
-        device=task.model.device,
-        cache_bytes=settings.cache_bytes,
-    )
-    logging.info("growing the tree: %s", bounds)
-    began = time.monotonic()
-    with logs.shell_progress(task.model.name, bounds.length) as progress:
-        tree = grow(model, task.start, bounds, settings.end_of_sequence, progress)
-    seconds = time.monotonic() - began
-    tree.write(path)
-    return Grown(tree, path, seconds)
-
-
-def _fingerprint(task: Task) -> str:
-    """16 hexadecimal digits that differ where anything differs on which a tree depends.
-
-    Sizes and times stand for the model's files beside the digests that were taken when it was
-    fetched, since a path: model can change afterwards.
-    """
-    stats = {file.name: file.stat() for file in _model_files(task)}
-    parts = {
-        "start": task.start,
-        "end_of_sequence": task.config.expansion.end_of_sequence,
-        "loading": [task.model.kind, task.model.dtype, task.model.device],
-        "provenance": read_json(task.model_directory / PROVENANCE),
-        "files": {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()},
-        "code": {file.name: sha256_of(file) for file in _growth_code()},
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _model_files(task: Task) -> list[Path]:
-    return sorted(file for file in task.model_directory.iterdir() if file.is_file())
-
-
-def _growth_code() -> list[Path]:
-    return [Path(__file__).with_name(name) for name in GROWTH_CODE]
 
 
 def as_json(answer: Answer) -> dict[str, Any]:

@@ -51,11 +51,12 @@ class PromptsConfig:
 
 @dataclass(frozen=True)
 class ExpansionConfig:
-    """How trees are grown, whatever their bounds."""
+    """How trees are grown, whatever their bounds; no threads are a fair share of all cores."""
 
     end_of_sequence: str
-    cache_bytes: int
-    threads: int
+    memory_bytes: int
+    store_bytes: int
+    threads: int | None
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,21 @@ class Config:
     def checks(self) -> tuple[Check, ...]:
         """Every check of the run, each once."""
         return tuple(dict.fromkeys([*(row.check for row in self.table2), *self.figure4]))
+
+    def trees(self, model: str) -> tuple[TreeSpec, ...]:
+        """Every tree of a model, each once: the largest first, which share most with the others."""
+        trees = dict.fromkeys(check.tree for check in self.checks if check.tree.model == model)
+        return tuple(sorted(trees, key=lambda tree: -tree.bounds.length))
+
+    def checks_of(self, model: str) -> tuple[Check, ...]:
+        """Every check of a model, each once, those on one tree together."""
+        checks = [check for check in self.checks if check.tree.model == model]
+        return tuple(sorted(checks, key=lambda check: self.trees(model).index(check.tree)))
+
+    def scored(self, tree: TreeSpec) -> tuple[str, ...]:
+        """The quantifiers in the queries on a tree, sorted."""
+        names = {name for c in self.checks if c.tree == tree for name in quantifiers_in(c.query)}
+        return tuple(sorted(names))
 
     @cached_property
     def queries(self) -> Mapping[str, Query]:
@@ -299,8 +315,9 @@ def _quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:
 def _expansion(entry: Mapping[str, Any]) -> ExpansionConfig:
     return ExpansionConfig(
         end_of_sequence=entry["end_of_sequence"],
-        cache_bytes=int(entry["cache_gb"] * 1024**3),
-        threads=entry["threads"],
+        memory_bytes=int(entry["memory_gb"] * 1024**3),
+        store_bytes=int(entry["store_gb"] * 1024**3),
+        threads=entry.get("threads"),
     )
 
 

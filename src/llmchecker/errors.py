@@ -11,6 +11,7 @@
     │   └── UnusableModel        the files arrived but are not a model that can be loaded safely
     ├── InvalidTree              columns that do not form a text tree
     ├── InvalidTable             published figures that cannot be what they stand for
+    ├── InvalidStore             a file among stored distributions that holds something else
     └── CheckFailed              Storm gave no answer, or two routes disagree
 
 Messages are for the person who reads them: which value, where it came from, what would be right.
@@ -59,6 +60,10 @@ class InvalidTree(LLMCheckerError, ValueError):
 
 class InvalidTable(LLMCheckerError, ValueError):
     """Published figures that cannot be what they stand for."""
+
+
+class InvalidStore(LLMCheckerError):
+    """A file among the stored distributions that holds something else."""
 
 
 class CheckFailed(LLMCheckerError):

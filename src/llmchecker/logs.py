@@ -14,9 +14,25 @@ from llmchecker.errors import LLMCheckerError
 SECONDS_BETWEEN_REPORTS = 5.0
 
 
+class Work:
+    """Adds up the seconds that a job spends on what it is for: not on imports, loading or files."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Count the time that the block takes."""
+        began = time.monotonic()
+        yield
+        self.seconds += time.monotonic() - began
+
+
 @contextmanager
-def job_log(path: str | Path) -> Iterator[None]:
+def job_log(path: str | Path) -> Iterator[Work]:
     """Send this job's log to a file and to standard error, where a person sees it live.
+
+    The last line tells how long the job worked; the block counts that with what it is given.
 
     An error of this package ends the job with its message alone, since the message says what to
     do; any other error keeps its traceback.
@@ -28,8 +44,10 @@ def job_log(path: str | Path) -> Iterator[None]:
         handler.setFormatter(formatter)
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    work = Work()
     try:
-        yield
+        yield work
+        logging.info("worked %.2f s", work.seconds)
     except LLMCheckerError as error:
         logging.error("error: %s", error)
         sys.exit(1)

@@ -95,11 +95,12 @@ class MarkovChain:
             stop: (n,) bool, states that are reached and then only loop.
         """
         reached = np.zeros(len(self), dtype=bool)
+        last = np.empty(len(self), dtype=np.int64)
         frontier = np.zeros(1, dtype=np.int64)
         while len(frontier):
             reached[frontier] = True
             successors = self.columns[self._entries(frontier[~stop[frontier]])]
-            frontier = np.unique(successors[~reached[successors]])
+            frontier = _distinct(successors[~reached[successors]], last)
         out_degree = np.where(stop, 1, np.diff(self.row_pointers))
         return Size(int(reached.sum()), int(out_degree[reached].sum()))
 
@@ -115,6 +116,13 @@ class MarkovChain:
         count = self.row_pointers[states + 1] - first
         behind = np.cumsum(count)
         return np.repeat(first - (behind - count), count) + np.arange(count.sum())
+
+
+def _distinct(states: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Return each state once, in time linear in the states given; `last` is overwritten there."""
+    places = np.arange(len(states))
+    last[states] = places
+    return states[last[states] == places]
 
 
 def build(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
@@ -138,7 +146,7 @@ def build(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
     edges = 1 + np.flatnonzero(tree.probability[1:] > 0)
     terminals = np.flatnonzero(~tree.internal)
     rows = np.concatenate([tree.parent[edges], terminals])
-    order = np.argsort(rows, kind="stable")
+    order = np.argsort(rows, kind="stable")  # of two rising runs, which it merges in linear time
     return MarkovChain(
         row_pointers=np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]),
         columns=np.concatenate([edges, terminals])[order],

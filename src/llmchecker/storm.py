@@ -11,38 +11,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import stormpy
 from stormpy.developer.info import StormVersion
 
 import llmchecker
-from llmchecker import prism
+from llmchecker import jani, prism
 from llmchecker.chaos import DecisionProcess
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.files import read_json, write_json
-from llmchecker.formulas import (
-    Atom,
-    Conditional,
-    Connective,
-    Expectation,
-    Formula,
-    Label,
-    Literal,
-    PathQuantifier,
-    Probability,
-    Temporal,
-)
+from llmchecker.formulas import Atom, Conditional, Expectation, Literal
 from llmchecker.markov_chain import MarkovChain
-from llmchecker.properties import Query, in_storm
+from llmchecker.properties import Query
 
 # Storm prints its errors besides raising them, into output that is not its own.
 stormpy.developer.set_log_level(stormpy.developer.LogLevel.OFF)
 
-DECISION_MARGIN = 1e-12
-"""A probability this close to a threshold decides nothing, since float64 may have rounded it."""
+PART = 1 << 16
+"""Entries of a matrix that are handed to Storm at once."""
 NO_REWARDS: Mapping[str, np.ndarray] = {}
-_OPPOSITE = {">=": "<", ">": "<=", "<=": ">", "<": ">="}
+Model = Any
+"""A DTMC or an MDP in Storm's memory."""
 
 VERSIONS = {
     "storm": f"{StormVersion.version_major}.{StormVersion.version_minor}"
@@ -125,7 +116,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Answer:
-    """What Storm says to a query on a PRISM program: the value and the size of what it built."""
+    """What Storm says to a query on a program of its own: the value, and the size that it built."""
 
     value: float | bool
     states: int
@@ -146,14 +137,14 @@ def check(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -> Verd
     # Literals too: in a matrix, which has no variables, Storm takes `!true` for an unknown label.
     labels = {p: f"a{i}" for i, p in enumerate((*query.atoms, *query.literals))}
     formula = query.formula(lambda proposition: f'"{labels[proposition]}"')
-    with _reported(query, InvalidQuery, "does not read"):
+    with reported(InvalidQuery, f"does not read the query {query.text}"):
         questions = stormpy.parse_properties(formula)
     marks = {name: chain.satisfying(proposition) for proposition, name in labels.items()}
     rewards = {}
     if isinstance(query.root, Expectation):
         rewards = {query.root.quantifier: chain.scores(query.root.quantifier)}
-    with _reported(query, CheckFailed, "cannot answer"):
-        model = _dtmc(chain, marks | {"rest": chain.rest, "end": chain.end}, rewards)
+    with reported(CheckFailed, f"cannot answer the query {query.text}"):
+        model = dtmc(chain, marks | {"rest": chain.rest, "end": chain.end}, rewards)
         value = _value(model, questions, query)
     return Verdict(
         query=query.text,
@@ -177,244 +168,85 @@ def check_prism(path: str | Path, query: Query) -> Answer:
         InvalidQuery: Storm does not read the query.
         CheckFailed: Storm does not read the program, or gave no answer.
     """
-    with _reported(query, CheckFailed, f"does not read {path} to answer"):
+    with reported(CheckFailed, f"does not read {path} to answer the query {query.text}"):
         program = stormpy.parse_prism_program(str(path))
-    with _reported(query, InvalidQuery, "does not read"):
-        questions = stormpy.parse_properties(query.formula(prism.naming), program)
-    with _reported(query, CheckFailed, "cannot answer"):
+    return _check_program(program, query, prism.naming)
+
+
+def check_jani(path: str | Path, query: Query) -> Answer:
+    """Ask Storm a query on a model that `jani.write` wrote, through Storm's own front end.
+
+    Errors are those of `check_prism`.
+    """
+    with reported(CheckFailed, f"does not read {path} to answer the query {query.text}"):
+        model, _ = stormpy.parse_jani_model(str(path))
+    return _check_program(model, query, jani.naming)
+
+
+def _check_program(
+    program: stormpy.io.PrismProgram | stormpy.io.JaniModel,
+    query: Query,
+    naming: Callable[[Atom | Literal], str],
+) -> Answer:
+    with reported(InvalidQuery, f"does not read the query {query.text}"):
+        questions = stormpy.parse_properties(query.formula(naming), program)
+    with reported(CheckFailed, f"cannot answer the query {query.text}"):
         model = stormpy.build_model(program, questions)
         return Answer(_value(model, questions, query), model.nr_states, model.nr_transitions)
 
 
-def bounds(process: DecisionProcess, query: Query) -> Interval:
-    """Bound what a query's value is for the whole model, whatever `rest` hides.
-
-    A P inside the query is decided for each state before what it stands in: where it surely holds,
-    and where it may hold. The bounds take of the two what makes them wider, so that they are sound,
-    though with a nested P not always as narrow as they could be. E is P>0 and A is P>=1.
-
-    An expected score takes in `rest` the limits of the quantifier's range; the value of the bounded
-    process, which counts 0 there, lies within these bounds if the range holds 0.
+def values(model: Model, formula: str) -> np.ndarray:
+    """(n,) float64: the value in each state of a formula that asks for a number.
 
     Raises:
-        InvalidQuery: Storm does not read the query.
-        CheckFailed: Storm gave no answer.
+        RuntimeError: Storm gave no answer; see `reported`.
     """
-    labels = {p: f"a{i}" for i, p in enumerate((*query.atoms, *query.literals))}
-    marks = {
-        name: np.full(len(process), p.value) if isinstance(p, Literal) else process.truths[p]
-        for p, name in labels.items()
-    }
-    with _reported(query, CheckFailed, "cannot bound"):
-        if isinstance(query.root, Expectation):
-            return _expected(process, query.root)
-        model = _mdp(process, marks | {"rest": process.rest, "end": process.end})
-        bounded = _Bounded(model, lambda proposition: f'"{labels[proposition]}"')
-        match query.root:
-            case Conditional(path, given):
-                return _conditional(bounded, path, given)
-            case Probability(_, None, path):
-                return bounded.probability(path)
-        low, high = (bounded.satisfying(query.root, surely)[0] for surely in (True, False))
-        return Interval(bool(low), bool(high))
+    return np.array(_answer(model, formula).get_value_vector())
 
 
-def _expected(process: DecisionProcess, question: Expectation) -> Interval:
-    """Bound an expected score, with what the quantifier's range allows in `rest`."""
-    limits = []
-    for kind, scores in (("min", process.least), ("max", process.greatest)):
-        rewards = scores[question.quantifier]
-        finite = np.isfinite(rewards)
-        model = _mdp(
-            process,
-            {"unbounded": ~finite},
-            {question.quantifier: np.where(finite, rewards, 0.0)},
-        )
-        unbounded = _answer(model, f'P>0 [ F<={question.step} "unbounded" ]')
-        asked = f'R{{"{question.quantifier}"}}{kind}=? [ I={question.step} ]'
-        limits.append(None if unbounded[0] else _answer(model, asked).get_value(0))
-    return Interval(*limits)
-
-
-def _conditional(bounded: "_Bounded", path: Formula, given: Formula) -> Interval:
-    """Bound P(path & given) / P(given), of which P(given) - P(path & given) = P(!path & given)."""
-    both = bounded.probability(Connective("&", (path, given)))
-    other = bounded.probability(Connective("&", (Connective("!", (path,)), given)))
-    least, most = both.lower + other.upper, both.upper + other.lower
-    return Interval(both.lower / least if least else 0.0, both.upper / most if most else 1.0)
-
-
-def on_paths(
-    row_pointers: np.ndarray, columns: np.ndarray, labels: Mapping[str, np.ndarray], path: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Tell where some path, and where every path, of a transition system satisfies LTL.
-
-    Each successor is a choice of an MDP. Its best and its worst scheduler for an LTL formula need
-    no chance and so walk one path: Pmax and Pmin are 0 or 1.
-
-    Args:
-        row_pointers: (n + 1,) int64; the successors of a state s, at least one, are the entries
-            row_pointers[s] up to row_pointers[s + 1] of `columns`.
-        columns: (m,) int64, rising within a row.
-        labels: (n,) bool each, by name: the states that have a label.
-        path: an LTL formula over the quoted labels, as Storm reads it.
-
-    Returns:
-        (n,) bool twice: where some path satisfies it, where every path does.
+def truths(model: Model, formula: str) -> np.ndarray:
+    """(n,) bool: the states in which a formula holds; P>0, P<1 and P>=1 by the graph alone.
 
     Raises:
-        CheckFailed: Storm gave no answer.
+        RuntimeError: Storm gave no answer; see `reported`.
     """
-    row_pointers, columns, labels = _with_sink(row_pointers, columns, labels)
-    nowhere = np.zeros(len(row_pointers) - 1, dtype=bool)
-    process = DecisionProcess(
-        groups=row_pointers[:-1],
-        rows=np.arange(len(columns)),
-        columns=columns,
-        values=np.ones(len(columns)),
-        truths={},
-        rest=nowhere,
-        end=nowhere,
-    )
-    model = _mdp(process, labels)
-    # of an MDP, P compares under every scheduler: some path satisfies it unless Pmax < 1
-    some, every = ~_states(model, f"P<1 [ {path} ]"), _states(model, f"P>=1 [ {path} ]")
-    return some[:-1], every[:-1]
+    return np.array(list(_answer(model, formula)), dtype=bool)
 
 
-def at_random(
-    row_pointers: np.ndarray, columns: np.ndarray, labels: Mapping[str, np.ndarray], path: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Tell where LTL holds with probability above 0, and where almost surely, on random paths.
-
-    Each successor of a state is equally likely. Arguments and errors are those of `on_paths`.
-
-    Returns:
-        (n,) bool twice: where its probability is above 0, where it is 1.
-    """
-    row_pointers, columns, labels = _with_sink(row_pointers, columns, labels)
-    nowhere = np.zeros(len(row_pointers) - 1, dtype=bool)
-    degrees = np.diff(row_pointers)
-    values = np.repeat(1 / degrees, degrees)
-    chain = MarkovChain(row_pointers, columns, values, variables={}, rest=nowhere, end=nowhere)
-    model = _dtmc(chain, labels)
-    some, surely = _states(model, f"P>0 [ {path} ]"), _states(model, f"P>=1 [ {path} ]")
-    return some[:-1], surely[:-1]
+def add_label(model: Model, name: str, states: np.ndarray) -> None:
+    """Mark (n,) bool states of a model with one more label."""
+    _add_label(model.labeling, name, states)
 
 
-def _with_sink(
-    row_pointers: np.ndarray, columns: np.ndarray, labels: Mapping[str, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """A transition system with one more state, the last, that loops and that nothing else enters.
-
-    Storm counts the states of its product with an automaton by the targets of transitions, and
-    fails where no transition enters the last one.
-    """
-    sink = len(row_pointers) - 1
-    return (
-        np.append(row_pointers, len(columns) + 1),
-        np.append(columns, sink),
-        {name: np.append(states, False) for name, states in labels.items()},
-    )
-
-
-def _states(model: object, formula: str) -> np.ndarray:
-    """(n,) bool: where P>0, P<1 or P>=1 holds in an MDP or a DTMC, decided on the graph."""
-    try:
-        return np.array(list(_answer(model, formula)), dtype=bool)
-    except (RuntimeError, stormpy.exceptions.StormError) as error:
-        raise CheckFailed(f"Storm gives no answer to {formula}: {error}") from error
-
-
-class _Bounded:
-    """An MDP to which the truth of one nested P after the other is added as a label."""
-
-    def __init__(
-        self, model: stormpy.models.SparseMdp, naming: Callable[[Atom | Literal], str]
-    ) -> None:
-        self.model = model
-        self.naming = naming
-        self.nested = 0
-
-    def probability(self, path: Formula) -> Interval:
-        """The least and the greatest probability of a path formula in the start state."""
-        return Interval(*(self.extremes(path, surely)[0].item() for surely in (True, False)))
-
-    def satisfying(self, formula: Formula, surely: bool) -> np.ndarray:
-        """(n,) bool: the states in which a state formula surely holds, or may hold."""
-        result = self._answer(in_storm(self._decided(formula, surely), self.naming))
-        return np.array(list(result), dtype=bool)
-
-    def extremes(self, path: Formula, surely: bool) -> np.ndarray:
-        """(n,) float64: in each state the least probability of a path formula, or the greatest."""
-        text = in_storm(self._decided(path, surely), self.naming)
-        result = self._answer(f"P{'min' if surely else 'max'}=? [ {text} ]")
-        return np.array(result.get_value_vector())
-
-    def holds(self, formula: Probability | PathQuantifier, surely: bool) -> np.ndarray:
-        """(n,) bool: the states in which P>=p, E or A surely holds, or may hold."""
-        if isinstance(formula, PathQuantifier):
-            formula = formula.probability
-        rising = formula.comparison in (">", ">=")
-        if formula.threshold in (0, 1):
-            # Storm decides these on the graph, where no rounding matters
-            comparison = formula.comparison if surely else _OPPOSITE[formula.comparison]
-            text = in_storm(self._decided(formula.path, surely == rising), self.naming)
-            result = self._answer(f"P{comparison}{formula.threshold:f} [ {text} ]")
-            states = np.array(list(result), dtype=bool)
-            return states if surely else ~states
-        margin = DECISION_MARGIN if surely == rising else -DECISION_MARGIN
-        values = self.extremes(formula.path, surely == rising)
-        threshold = float(formula.threshold)
-        return values >= threshold + margin if rising else values <= threshold + margin
-
-    def _decided(self, formula: Formula, surely: bool) -> Formula:
-        """The formula with a label for each P in it: where it surely holds, or may hold."""
-        match formula:
-            case Probability() | PathQuantifier():
-                self.nested += 1
-                name = f"p{self.nested}"
-                _add_label(self.model.labeling, name, self.holds(formula, surely))
-                return Label(name)
-            case Connective("!", (operand,)):
-                return Connective("!", (self._decided(operand, not surely),))
-            case Connective("=>", (left, right)):
-                operands = self._decided(left, not surely), self._decided(right, surely)
-                return Connective("=>", operands)
-            case Connective() | Temporal():
-                operands = tuple(self._decided(operand, surely) for operand in formula.operands)
-                return replace(formula, operands=operands)
-            case _:
-                return formula
-
-    def _answer(self, text: str) -> object:
-        return _answer(self.model, text)
-
-
-def _answer(model: object, text: str) -> object:
+def _answer(model: Model, text: str) -> object:
     (question,) = stormpy.parse_properties(text)
     return stormpy.model_checking(model, question, environment=_environment())
 
 
-def _dtmc(
+def dtmc(
     chain: MarkovChain,
     labels: Mapping[str, np.ndarray],
     rewards: Mapping[str, np.ndarray] = NO_REWARDS,
-) -> stormpy.models.SparseDtmc:
+) -> Model:
+    """Return Storm's model of a chain, with labels (n,) bool and rewards (n,) float by name."""
     n = len(chain)
     entries = stormpy.datastructures.SparseMatrixBuilder[float](
         rows=n, columns=n, entries=len(chain.columns)
     )
     rows = np.repeat(np.arange(n), np.diff(chain.row_pointers))
-    entries.add_next_values(rows.tolist(), chain.columns.tolist(), chain.values.tolist())
+    for part in _parts(len(rows)):
+        entries.add_next_values(
+            rows[part].tolist(), chain.columns[part].tolist(), chain.values[part].tolist()
+        )
     return stormpy.models.SparseDtmc[float](_components(entries, n, labels, rewards))
 
 
-def _mdp(
+def mdp(
     process: DecisionProcess,
     labels: Mapping[str, np.ndarray],
     rewards: Mapping[str, np.ndarray] = NO_REWARDS,
-) -> stormpy.models.SparseMdp:
+) -> Model:
+    """Return Storm's model of a decision process, with labels and rewards as for `dtmc`."""
     n = len(process)
     entries = stormpy.datastructures.SparseMatrixBuilder[float](
         columns=n, entries=len(process.columns), has_custom_row_grouping=True, row_groups=n
@@ -426,6 +258,11 @@ def _mdp(
         process.groups.tolist(),
     )
     return stormpy.models.SparseMdp[float](_components(entries, n, labels, rewards))
+
+
+def _parts(n: int) -> Iterator[slice]:
+    """Slices of n entries: stormpy takes lists, and lists that fit the cache are 2 times faster."""
+    return (slice(first, first + PART) for first in range(0, n, PART))
 
 
 def _components(
@@ -486,9 +323,9 @@ def _value(
 
 
 @contextmanager
-def _reported(query: Query, kind: type[Exception], what: str) -> Iterator[None]:
+def reported(kind: type[Exception], what: str) -> Iterator[None]:
     """Turn an exception of Storm's into one of the given kind that says what Storm does not do."""
     try:
         yield
     except (RuntimeError, stormpy.exceptions.StormError) as error:
-        raise kind(f"Storm {what} the query {query.text}: {error}") from error
+        raise kind(f"Storm {what}: {error}") from error

@@ -140,7 +140,6 @@ class TextTree:
         try:
             table = pq.read_table(path)
             about = json.loads(table.schema.metadata[b"llmchecker"])
-            kinds = table["kind"].combine_chunks().dictionary_decode().to_pandas()
             return cls(
                 model=about["model"],
                 bounds=Bounds(about["alpha"], about["k"], about["L"]),
@@ -148,11 +147,17 @@ class TextTree:
                 step=table["step"].to_numpy().astype(np.int64),
                 token=table["token"].to_numpy().astype(np.int64),
                 probability=table["probability"].to_numpy(),
-                kind=kinds.map({kind.name.lower(): kind.value for kind in Kind}).to_numpy(np.int8),
+                kind=_kinds(table["kind"].combine_chunks()),
                 text=table["text"].to_numpy(),
             )
         except (pa.ArrowInvalid, KeyError, TypeError) as error:
             raise InvalidTree(f"{path} is not a text tree: {error}") from error
+
+
+def _kinds(words: pa.DictionaryArray) -> np.ndarray:
+    """(n,) int8, a `Kind` each; a word is looked up once in the dictionary, not for each row."""
+    values = [Kind[word.upper()].value for word in words.dictionary.to_pylist()]
+    return np.array(values, dtype=np.int8)[words.indices.to_numpy()]
 
 
 def _check(tree: TextTree) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from llmchecker.distributions import Distributions
 from llmchecker.errors import UnknownName
 from llmchecker.language_models import LanguageModel
 
@@ -37,13 +38,16 @@ def masses(
         Columns prompt (its number, from 0), k (1 to `maximum_k`) and mass; a k beyond the
         vocabulary holds all mass.
     """
+
+    def most_probable(after: Distributions) -> np.ndarray:
+        return after.most_probable(min(maximum_k, after.vocabulary_size))[0].cpu().numpy()
+
     nothing_after = np.empty((1, 0), dtype=np.int64)
     rows = []
     for number, prompt in enumerate(prompts):
         continuations = model.continuations(model.encode(prompt))
-        (probabilities,) = continuations.probabilities(nothing_after)
-        best = probabilities[0].topk(min(maximum_k, model.vocabulary_size)).values
-        mass = best.cumsum(dim=0).cpu().numpy()
+        (best,) = continuations.map(most_probable, nothing_after)
+        mass = best[0].cumsum()
         rows.append(np.pad(mass, (0, maximum_k - len(mass)), mode="edge"))
         progress(number + 1, len(prompts))
     return pd.DataFrame(

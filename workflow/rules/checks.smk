@@ -1,46 +1,73 @@
-rule check:
-    input:
-        tree=f"results/trees/{TREE}.parquet",
-        growth=f"results/trees/{TREE}.json",
-        scores=get_check_scores,
-        scored=get_check_scored,
-        code=code(
-            "formulas.py",
-            "properties.py",
-            "markov_chain.py",
-            "evidence.py",
-            "chaos.py",
-            "storm.py",
-        ),
-    output:
-        f"results/checks/{TREE}/{{query}}.json",
-    log:
-        f"results/logs/checks/{TREE}/{{query}}.log",
-    conda:
-        "../../environment.yml"
-    params:
-        query=lambda wildcards: get_query(wildcards).text,
-        ranges=get_ranges,
-    message:
-        "Checking {wildcards.query} on {input.tree}"
-    script:
-        "../scripts/check.py"
+# One job answers all queries on the trees of a model, another compares them with a second route.
+for model in CONFIG.models.values():
+    if not CONFIG.trees(model.name):
+        continue
 
+    rule:
+        name:
+            f"checks_{model.name}"
+        input:
+            trees=[f"results/trees/{tree}.parquet" for tree in CONFIG.trees(model.name)],
+            growths=[f"results/trees/{tree}.json" for tree in CONFIG.trees(model.name)],
+            scores=[
+                f"results/scores/{tree}/{name}.parquet" for tree, name in get_scores(model.name)
+            ],
+            seconds=[f"results/scores/{tree}/{name}.json" for tree, name in get_scores(model.name)],
+            code=code(
+                "formulas.py",
+                "properties.py",
+                "markov_chain.py",
+                "evidence.py",
+                "valuations.py",
+                "chaos.py",
+                "storm.py",
+                "bounding.py",
+                "checking.py",
+            ),
+        output:
+            [f"results/checks/{check}.json" for check in CONFIG.checks_of(model.name)],
+        log:
+            f"results/logs/checks/{model.name}.log",
+        benchmark:
+            f"results/benchmarks/checks/{model.name}.tsv"
+        conda:
+            "../../environment.yml"
+        resources:
+            mem_mb=4000,
+            runtime=60,
+        params:
+            checks=CONFIG.checks_of(model.name),
+            ranges=get_ranges(model.name),
+        message:
+            f"Answering the queries on {model.label}"
+        script:
+            "../scripts/checks.py"
 
-rule crosscheck:
-    input:
-        verdict=f"results/checks/{TREE}/{{query}}.json",
-        prism=get_prism,
-        code=code("formulas.py", "properties.py", "prism.py", "storm.py"),
-    output:
-        f"results/crosschecks/{TREE}/{{query}}.json",
-    log:
-        f"results/logs/crosschecks/{TREE}/{{query}}.log",
-    conda:
-        "../../environment.yml"
-    params:
-        maximum_states=5000,
-    message:
-        "Comparing {input.verdict} with {input.prism}"
-    script:
-        "../scripts/crosscheck.py"
+    rule:
+        name:
+            f"crosschecks_{model.name}"
+        input:
+            verdicts=[f"results/checks/{check}.json" for check in CONFIG.checks_of(model.name)],
+            prism=[get_chain(check, "prism") for check in CONFIG.checks_of(model.name)],
+            jani=[get_chain(check, "jani") for check in CONFIG.checks_of(model.name)],
+            code=code(
+                "formulas.py", "properties.py", "prism.py", "jani.py", "storm.py", "crosscheck.py"
+            ),
+        output:
+            [f"results/crosschecks/{check}.json" for check in CONFIG.checks_of(model.name)],
+        log:
+            f"results/logs/crosschecks/{model.name}.log",
+        benchmark:
+            f"results/benchmarks/crosschecks/{model.name}.tsv"
+        conda:
+            "../../environment.yml"
+        resources:
+            mem_mb=4000,
+            runtime=30,
+        params:
+            maximum_prism=5_000,
+            maximum_jani=50_000,
+        message:
+            f"Comparing the answers on {model.label} with Storm's own front end"
+        script:
+            "../scripts/crosschecks.py"

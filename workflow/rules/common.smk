@@ -14,6 +14,7 @@ sys.path.insert(0, str(BASE / "src"))
 inherited = os.environ.get("PYTHONPATH")
 os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
 
+from llmchecker import fingerprints
 from llmchecker.config import Config, quantifiers_in, read_yaml
 from llmchecker.errors import LLMCheckerError
 from llmchecker.quantifiers import files_of
@@ -30,15 +31,6 @@ def one_of(names):
 
 wildcard_constraints:
     model=one_of(CONFIG.models),
-    start=one_of(CONFIG.start_strings),
-    alpha=r"[0-9.e-]+",
-    k=r"[0-9]+",
-    L=r"[0-9]+",
-    quantifier=one_of(CONFIG.quantifiers),
-    query=one_of(CONFIG.queries),
-
-
-TREE = "{model}/{start}/alpha{alpha}_k{k}_L{L}"
 
 
 def code(*modules):
@@ -46,69 +38,62 @@ def code(*modules):
     return [str(BASE / "src/llmchecker" / module) for module in modules]
 
 
-def get_bounds(wildcards):
-    return {
-        "alpha": float(wildcards.alpha),
-        "k": int(wildcards.k),
-        "length": int(wildcards.L),
-    }
-
-
 def get_model(wildcards):
     return CONFIG.models[wildcards.model]
-
-
-def get_loading(wildcards):
-    """How a model is loaded: what `language_models.load` takes beside the directory."""
-    model = get_model(wildcards)
-    return {"kind": model.kind, "dtype": model.dtype, "device": model.device}
 
 
 def get_mem_mb(wildcards):
     return get_model(wildcards).mem_mb
 
 
-def get_gpu(wildcards):
-    return int(get_model(wildcards).device.startswith("cuda"))
+def get_loading(model):
+    """How a model is loaded: what `language_models.load` takes beside the directory."""
+    return {"kind": model.kind, "dtype": model.dtype, "device": model.device}
 
 
-def get_quantifier_files(wildcards):
-    return files_of(CONFIG.quantifiers[wildcards.quantifier])
+def get_gpu(model):
+    return int(model.device.startswith("cuda"))
 
 
-def get_query(wildcards):
-    return CONFIG.queries[wildcards.query]
+def get_threads():
+    """Threads that grow the trees of a model: as configured, or a fair share of all cores."""
+    share = (workflow.cores or 1) // max(1, len(CONFIG.models))
+    return CONFIG.expansion.threads or max(1, share)
 
 
-def get_prism_scores(wildcards):
-    """Scores by every quantifier of the PRISM file, whose name joins theirs."""
-    names = [name for name in wildcards.quantifiers.split("-") if name != "step"]
-    return expand(f"results/scores/{TREE}/{{name}}.parquet", name=names, **wildcards)
+def get_scores(model):
+    """Every tree of a model with every quantifier in a query on it."""
+    return [(tree, name) for tree in CONFIG.trees(model) for name in CONFIG.scored(tree)]
 
 
-def get_ranges(wildcards):
-    """The declared range of every quantifier in the query."""
-    names = quantifiers_in(get_query(wildcards))
+def get_quantifiers(model):
+    """Every quantifier in a query on a tree of a model."""
+    return sorted({name for _, name in get_scores(model)})
+
+
+def get_quantifier_files(model):
+    """The files on which the scores of a model's trees depend."""
+    names = get_quantifiers(model)
+    return sorted({file for name in names for file in files_of(CONFIG.quantifiers[name])})
+
+
+def get_ranges(model):
+    """The declared range of every quantifier in a query on a tree of a model."""
     return {
-        name: (CONFIG.quantifiers[name].minimum, CONFIG.quantifiers[name].maximum) for name in names
+        name: (CONFIG.quantifiers[name].minimum, CONFIG.quantifiers[name].maximum)
+        for name in get_quantifiers(model)
     }
 
 
-def get_check_scores(wildcards):
-    """Scores by every quantifier in the query."""
-    names = quantifiers_in(get_query(wildcards))
-    return expand(f"results/scores/{TREE}/{{name}}.parquet", name=names, **wildcards)
+def get_chain(check, language):
+    """The chain of a check as a file, with just the quantifiers of the query."""
+    names = "-".join(quantifiers_in(check.query)) or "step"
+    return f"results/{language}/{check.tree}/{names}.{language}"
 
 
-def get_check_scored(wildcards):
-    """The times that scoring took, beside the scores."""
-    return [path.removesuffix(".parquet") + ".json" for path in get_check_scores(wildcards)]
-
-
-def get_prism(wildcards):
-    """The PRISM file with just the quantifiers of the query."""
-    names = "-".join(quantifiers_in(get_query(wildcards))) or "step"
-    return expand(f"results/prism/{TREE}/{{names}}.prism", names=names, **wildcards)
+def get_chains(model):
+    """For every chain of a model that is written to files, one of its checks."""
+    return list({get_chain(c, "prism"): c for c in CONFIG.checks_of(model)}.values())
 
 
 DRAWN = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)

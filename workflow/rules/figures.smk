@@ -1,3 +1,8 @@
+localrules:
+    figure3,
+    figure4,
+
+
 rule figure3:
     input:
         table="results/tables/figure3.csv",

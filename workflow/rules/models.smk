@@ -1,3 +1,7 @@
+localrules:
+    fetch_model,
+
+
 rule fetch_model:
     output:
         directory("resources/models/{model}"),

@@ -1,15 +1,37 @@
-rule prism:
-    input:
-        tree=f"results/trees/{TREE}.parquet",
-        scores=get_prism_scores,
-        code=code("prism.py"),
-    output:
-        f"results/prism/{TREE}/{{quantifiers}}.prism",
-    log:
-        f"results/logs/prism/{TREE}/{{quantifiers}}.log",
-    conda:
-        "../../environment.yml"
-    message:
-        "Writing {output}"
-    script:
-        "../scripts/prism.py"
+# One job writes all chains of a model as files, for people and for Storm's own front end.
+for model in CONFIG.models.values():
+    if not CONFIG.trees(model.name):
+        continue
+
+    rule:
+        name:
+            f"prism_{model.name}"
+        input:
+            trees=[f"results/trees/{check.tree}.parquet" for check in get_chains(model.name)],
+            scores=[
+                f"results/scores/{tree}/{name}.parquet" for tree, name in get_scores(model.name)
+            ],
+            code=code("prism.py", "jani.py"),
+        output:
+            prism=[get_chain(check, "prism") for check in get_chains(model.name)],
+            jani=[get_chain(check, "jani") for check in get_chains(model.name)],
+        log:
+            f"results/logs/prism/{model.name}.log",
+        benchmark:
+            f"results/benchmarks/prism/{model.name}.tsv"
+        conda:
+            "../../environment.yml"
+        resources:
+            runtime=30,
+        params:
+            scores=[
+                [
+                    f"results/scores/{check.tree}/{name}.parquet"
+                    for name in quantifiers_in(check.query)
+                ]
+                for check in get_chains(model.name)
+            ],
+        message:
+            f"Writing the chains of {model.label}"
+        script:
+            "../scripts/prism.py"

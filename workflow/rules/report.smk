@@ -1,3 +1,7 @@
+localrules:
+    report,
+
+
 REPORTED = [row.check for row in CONFIG.table2]
 REPORTED_TABLES = ["table1", "table2", "comparison", "audit"]
 REPORTED_SCORES = [
@@ -11,10 +15,7 @@ rule report:
         verdicts=[f"results/checks/{check}.json" for check in REPORTED],
         trees=[f"results/trees/{check.tree}.parquet" for check in REPORTED],
         scores=sum(REPORTED_SCORES, []),
-        prism=[
-            f"results/prism/{check.tree}/{'-'.join(quantifiers_in(check.query)) or 'step'}.prism"
-            for check in REPORTED
-        ],
+        prism=[get_chain(check, "prism") for check in REPORTED],
         tables=expand("results/tables/{name}.csv", name=REPORTED_TABLES),
         figures=expand("results/figures/{name}.svg", name=DRAWN),
         captions=[

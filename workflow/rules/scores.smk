@@ -1,18 +1,35 @@
-rule scores:
-    input:
-        tree=f"results/trees/{TREE}.parquet",
-        files=get_quantifier_files,
-        code=lambda wildcards: code("scores.py", f"quantifiers/{wildcards.quantifier}.py"),
-    output:
-        scores=f"results/scores/{TREE}/{{quantifier}}.parquet",
-        seconds=f"results/scores/{TREE}/{{quantifier}}.json",
-    log:
-        f"results/logs/scores/{TREE}/{{quantifier}}.log",
-    conda:
-        "../../environment.yml"
-    params:
-        settings=lambda wildcards: config["quantifiers"][wildcards.quantifier],
-    message:
-        "Scoring {wildcards.quantifier} on {input.tree}"
-    script:
-        "../scripts/scores.py"
+# One job scores all trees of a model.
+for model in CONFIG.models.values():
+    if not get_scores(model.name):
+        continue
+
+    rule:
+        name:
+            f"scores_{model.name}"
+        input:
+            trees=[f"results/trees/{tree}.parquet" for tree, _ in get_scores(model.name)],
+            files=get_quantifier_files(model.name),
+            code=code(
+                "scores.py",
+                *(f"quantifiers/{name}.py" for name in get_quantifiers(model.name)),
+            ),
+        output:
+            scores=[
+                f"results/scores/{tree}/{name}.parquet" for tree, name in get_scores(model.name)
+            ],
+            seconds=[f"results/scores/{tree}/{name}.json" for tree, name in get_scores(model.name)],
+        log:
+            f"results/logs/scores/{model.name}.log",
+        benchmark:
+            f"results/benchmarks/scores/{model.name}.tsv"
+        conda:
+            "../../environment.yml"
+        resources:
+            runtime=60,
+        params:
+            names=[name for _, name in get_scores(model.name)],
+            settings={name: config["quantifiers"][name] for name in get_quantifiers(model.name)},
+        message:
+            f"Scoring the texts of {model.label}"
+        script:
+            "../scripts/scores.py"

@@ -1,3 +1,11 @@
+localrules:
+    table1,
+    table2,
+    witnesses,
+    table_of_figure3,
+    table_of_figure4,
+
+
 rule table1:
     output:
         csv=report(

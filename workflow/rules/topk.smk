@@ -1,5 +1,8 @@
 if CONFIG.prompts is not None:
 
+    localrules:
+        fetch_prompts,
+
     rule fetch_prompts:
         output:
             "resources/datasets/prompts.csv",
@@ -18,7 +21,7 @@ if CONFIG.prompts is not None:
         input:
             model="resources/models/{model}",
             prompts="resources/datasets/prompts.csv",
-            code=code("topk.py", "language_models.py"),
+            code=code("topk.py", *fingerprints.ANSWERING),
         output:
             "results/topk/{model}.parquet",
         log:
@@ -27,14 +30,14 @@ if CONFIG.prompts is not None:
             "results/benchmarks/topk/{model}.tsv"
         conda:
             "../../environment.yml"
-        threads: CONFIG.expansion.threads
         resources:
             mem_mb=get_mem_mb,
-            gpu=get_gpu,
+            gpu=lambda wildcards: get_gpu(get_model(wildcards)),
+            runtime=120,
         params:
             column=CONFIG.prompts.column,
             maximum_k=CONFIG.prompts.maximum_k,
-            loading=get_loading,
+            loading=lambda wildcards: get_loading(get_model(wildcards)),
         message:
             "Top-k statistics of {wildcards.model}"
         script:

@@ -1,28 +1,37 @@
-rule tree:
-    input:
-        model="resources/models/{model}",
-        code=code("expansion.py", "language_models.py"),
-    output:
-        tree=f"results/trees/{TREE}.parquet",
-        growth=f"results/trees/{TREE}.json",
-    log:
-        f"results/logs/trees/{TREE}.log",
-    benchmark:
-        f"results/benchmarks/trees/{TREE}.tsv"
-    conda:
-        "../../environment.yml"
-    threads: CONFIG.expansion.threads
-    resources:
-        mem_mb=get_mem_mb,
-        gpu=get_gpu,
-    params:
-        start=lambda wildcards: CONFIG.start_strings[wildcards.start],
-        bounds=get_bounds,
-        loading=get_loading,
-        cache_bytes=CONFIG.expansion.cache_bytes,
-        end_of_sequence=CONFIG.expansion.end_of_sequence,
-    message:
-        "Growing the tree of {wildcards.model}, {wildcards.start}: "
-        "alpha {wildcards.alpha}, k {wildcards.k}, L {wildcards.L}"
-    script:
-        "../scripts/tree.py"
+# One job grows all trees of a model, which is loaded once and asked no question twice.
+for model in CONFIG.models.values():
+    if not CONFIG.trees(model.name):
+        continue
+
+    rule:
+        name:
+            f"trees_{model.name}"
+        input:
+            model=f"resources/models/{model.name}",
+            code=code(*fingerprints.GROWING, "distribution_store.py", "growth.py"),
+        output:
+            # a tree that is still what would be grown is kept
+            trees=update(expand("results/trees/{tree}.parquet", tree=CONFIG.trees(model.name))),
+            growths=update(expand("results/trees/{tree}.json", tree=CONFIG.trees(model.name))),
+        log:
+            f"results/logs/trees/{model.name}.log",
+        benchmark:
+            f"results/benchmarks/trees/{model.name}.tsv"
+        conda:
+            "../../environment.yml"
+        threads: get_threads()
+        resources:
+            mem_mb=model.mem_mb,
+            gpu=get_gpu(model),
+            runtime=480,
+        params:
+            trees=CONFIG.trees(model.name),
+            start_strings=CONFIG.start_strings,
+            loading=get_loading(model),
+            memory_bytes=CONFIG.expansion.memory_bytes,
+            store_bytes=CONFIG.expansion.store_bytes,
+            end_of_sequence=CONFIG.expansion.end_of_sequence,
+        message:
+            f"Growing the trees of {model.label}"
+        script:
+            "../scripts/trees.py"

@@ -1,7 +1,13 @@
-from llmchecker import prism, scores
+from llmchecker import jani, prism, scores
 from llmchecker.logs import job_log
 from llmchecker.text_tree import TextTree
 
-with job_log(snakemake.log[0]):
-    tree = TextTree.read(snakemake.input.tree)
-    prism.write(tree, scores.read_all(tree, snakemake.input.scores), snakemake.output[0])
+with job_log(snakemake.log[0]) as work:
+    outputs = (snakemake.output.prism, snakemake.output.jani)
+    files = zip(snakemake.input.trees, snakemake.params.scores, *outputs, strict=True)
+    for tree_path, score_paths, prism_path, jani_path in files:
+        tree = TextTree.read(tree_path)
+        values = scores.read_all(tree, score_paths)
+        with work():
+            prism.write(tree, values, prism_path)
+            jani.write(tree, values, jani_path)

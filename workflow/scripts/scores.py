@@ -6,11 +6,16 @@ from llmchecker.logs import job_log
 from llmchecker.quantifiers import create
 from llmchecker.text_tree import TextTree
 
-with job_log(snakemake.log[0]):
-    tree = TextTree.read(snakemake.input.tree)
-    quantifier = create(snakemake.wildcards.quantifier, snakemake.params.settings)
-    began = time.monotonic()
-    values = scores.score(quantifier, tree)
-    seconds = time.monotonic() - began
-    scores.write(values, tree, snakemake.output.scores)
-    write_json({"texts": len(tree), "seconds": seconds}, snakemake.output.seconds)
+with job_log(snakemake.log[0]) as work:
+    settings = snakemake.params.settings
+    quantifiers = {name: create(name, settings[name]) for name in settings}
+    outputs = zip(snakemake.output.scores, snakemake.output.seconds, strict=True)
+    tasks = zip(snakemake.input.trees, snakemake.params.names, outputs, strict=True)
+    for tree_path, name, (scores_path, seconds_path) in tasks:
+        tree = TextTree.read(tree_path)
+        began = time.monotonic()
+        values = scores.score(quantifiers[name], tree)
+        seconds = time.monotonic() - began
+        work.seconds += seconds
+        scores.write(values, tree, scores_path)
+        write_json({"texts": len(tree), "seconds": seconds}, seconds_path)

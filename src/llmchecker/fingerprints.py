@@ -1,0 +1,90 @@
+"""What a result depends on, as one short text: equal fingerprints mean equal results.
+
+They name files by content, so that a result is found again when files were copied or fetched anew,
+and by the code that makes the result, so that it is not taken for one that other code would make.
+"""
+
+import hashlib
+import json
+import platform
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from llmchecker.files import read_json
+from llmchecker.sources import PROVENANCE, sha256_of
+from llmchecker.text_tree import Bounds
+
+ANSWERING = ("continuations.py", "distributions.py", "language_models.py", "selection.py")
+"""Modules that determine what a model answers."""
+
+SNAKEMAKE_TIMESTAMP = ".snakemake_timestamp"
+
+GROWING = (*ANSWERING, "expansion.py")
+"""Modules that determine a tree."""
+
+
+def of_model(directory: str | Path, kind: str, dtype: str, device: str) -> str:
+    """A fingerprint of all that determines a model's answers to the last bit.
+
+    The processor is part of it, and so are the libraries: they determine the order in which
+    products are added.
+
+    Args:
+        directory: a model directory. Checksums are those that were recorded when it was fetched;
+            for a link, whose target may have changed since, size and time of the target stand in.
+        kind, dtype, device: as in `language_models.load`.
+    """
+    return _hash(
+        _files(Path(directory)),
+        [kind, dtype, device, _processor()],
+        [version(package) for package in ("torch", "transformers", "tokenizers")],
+        _code(ANSWERING),
+    )
+
+
+def of_tree(
+    directory: str | Path, kind: str, dtype: str, start: str, bounds: Bounds, end_of_sequence: str
+) -> str:
+    """A fingerprint of all that determines a tree, but for the last bits of its probabilities.
+
+    A tree may have been grown on another machine.
+    """
+    asked = [kind, dtype, start, bounds.alpha, bounds.k, bounds.length, end_of_sequence]
+    return _hash(_files(Path(directory)), asked, _code(GROWING))
+
+
+def _hash(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _files(directory: Path) -> dict[str, Any]:
+    try:
+        checksums = read_json(directory / PROVENANCE)["files"]
+    except (OSError, ValueError, KeyError):
+        checksums = {}
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    return {
+        name: checksums[name] if name in checksums and not path.is_symlink() else _stamp(path)
+        for path in files
+        if (name := str(path.relative_to(directory))) not in (PROVENANCE, SNAKEMAKE_TIMESTAMP)
+    }
+
+
+def _stamp(path: Path) -> list[int]:
+    return [path.stat().st_size, path.stat().st_mtime_ns]
+
+
+@cache
+def _code(modules: Sequence[str]) -> dict[str, str]:
+    return {name: sha256_of(Path(__file__).with_name(name)) for name in modules}
+
+
+def _processor() -> str:
+    """The processor's name, as Linux and others tell it."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

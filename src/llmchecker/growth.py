@@ -1,0 +1,115 @@
+"""Trees in files, each beside a record of how it was grown: `….parquet` beside `….json`."""
+
+import time
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llmchecker import fingerprints
+from llmchecker.distribution_store import DistributionStore
+from llmchecker.files import read_json, write_json
+from llmchecker.text_tree import Bounds, TextTree
+
+if TYPE_CHECKING:
+    from llmchecker.expansion import EndOfSequence, Progress
+    from llmchecker.language_models import CausalModel, MaskedModel
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a tree was grown.
+
+    Args:
+        fingerprint: of all that the tree depends on.
+        nodes: texts that have children.
+        computed: those of them for which the model was asked; for the others its answer was stored.
+        seconds: what growing took, loading the model not included.
+    """
+
+    fingerprint: str
+    nodes: int
+    computed: int
+    seconds: float
+
+    def __str__(self) -> str:
+        rate = self.nodes / self.seconds if self.seconds else 0
+        return (
+            f"{self.nodes} nodes in {self.seconds:.1f} s, {rate:.0f} nodes/s, "
+            f"{self.computed} of them computed"
+        )
+
+
+def record_of(tree: str | Path) -> Path:
+    """Where the record of a tree is, given the tree's file."""
+    return Path(tree).with_suffix(".json")
+
+
+@dataclass(frozen=True)
+class Grower:
+    """Grows trees of one model, which is loaded when it is needed.
+
+    Args:
+        directory: of the model.
+        kind, dtype, device, threads, memory_bytes: as in `language_models.load`.
+        end_of_sequence: as in `expansion.grow`.
+        store: of distributions, so that none is computed twice.
+    """
+
+    directory: Path
+    kind: str
+    dtype: str
+    device: str
+    threads: int
+    memory_bytes: int
+    end_of_sequence: "EndOfSequence"
+    store: DistributionStore
+
+    def has_grown(self, path: str | Path, start: str, bounds: Bounds) -> bool:
+        """Whether a file holds just the tree that would be grown."""
+        try:
+            recorded = Growth(**read_json(record_of(path))).fingerprint
+        except (OSError, ValueError, TypeError):
+            return False
+        return Path(path).is_file() and recorded == self.fingerprint(start, bounds)
+
+    def grow(
+        self, path: str | Path, start: str, bounds: Bounds, progress: "Progress"
+    ) -> tuple[TextTree, Growth]:
+        """Grow a tree; write it and its record.
+
+        Raises:
+            UnusableModel: the model cannot be loaded.
+        """
+        # with torch and transformers it takes seconds to import, which a tree that is there saves
+        from llmchecker.expansion import grow
+
+        model = self._model
+        began = time.monotonic()
+        stored = self.store.after(self._model_fingerprint, model.encode(start))
+        tree = grow(model, start, bounds, self.end_of_sequence, progress, stored)
+        seconds = time.monotonic() - began
+        growth = Growth(
+            self.fingerprint(start, bounds), int(tree.internal.sum()), stored.added, seconds
+        )
+        tree.write(path)
+        write_json(asdict(growth), record_of(path))
+        return tree, growth
+
+    @cached_property
+    def _model(self) -> "CausalModel | MaskedModel":
+        from llmchecker.language_models import load
+
+        return load(
+            self.directory, self.kind, self.dtype, self.device, self.threads, self.memory_bytes
+        )
+
+    @cached_property
+    def _model_fingerprint(self) -> str:
+        return fingerprints.of_model(self.directory, self.kind, self.dtype, self.device)
+
+    def fingerprint(self, start: str, bounds: Bounds) -> str:
+        """What the tree depends on, but for the last bits of its probabilities."""
+        return fingerprints.of_tree(
+            self.directory, self.kind, self.dtype, start, bounds, self.end_of_sequence
+        )

@@ -1,0 +1,11 @@
+from llmchecker.crosscheck import crosscheck
+from llmchecker.files import write_json
+from llmchecker.logs import job_log
+from llmchecker.storm import Verdict
+
+with job_log(snakemake.log[0]) as work:
+    files = (snakemake.input.verdicts, snakemake.input.prism, snakemake.input.jani)
+    for verdict, prism, jani, output in zip(*files, snakemake.output, strict=True):
+        with work():
+            outcome = crosscheck(Verdict.read(verdict), prism, jani, **snakemake.params)
+        write_json(outcome, output)
