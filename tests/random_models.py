@@ -18,6 +18,8 @@ from transformers import (
     BertForMaskedLM,
     Gemma3ForCausalLM,
     Gemma3TextConfig,
+    GemmaConfig,
+    GemmaForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -58,6 +60,32 @@ def save(architecture: str, directory: Path, seed: int = 0) -> Path:
     return directory
 
 
+def save_as_published(name: str, directory: Path, seed: int = 0) -> Path:
+    """Save a small random model in the form in which one of the paper's models is published.
+
+    The weights are bfloat16 in several files with an index, and lie there as pickles too. The
+    tokenizer's class is named as it is there, since loading may build the tokenizer by its class.
+
+    Args:
+        name: one of `PUBLISHED`.
+    """
+    architecture, build, tokenizer_class = _PUBLISHED[name]
+    torch.manual_seed(seed)
+    tokenizer = build()
+    network = _network(architecture, tokenizer).to(torch.bfloat16)
+    network.save_pretrained(directory, max_shard_size="20KB")
+    tokenizer.save_pretrained(directory)
+    settings = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
+    settings["tokenizer_class"] = tokenizer_class
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    if name == "bert":
+        vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+        words = "".join(f"{word}\n" for word, _ in vocabulary)
+        (directory / "vocab.txt").write_text(words, encoding="utf-8")
+    torch.save(network.state_dict(), directory / "pytorch_model.bin")
+    return directory
+
+
 def _network(architecture: str, tokenizer: PreTrainedTokenizerFast) -> torch.nn.Module:
     ids = {
         "vocab_size": len(tokenizer),
@@ -72,6 +100,8 @@ def _network(architecture: str, tokenizer: PreTrainedTokenizerFast) -> torch.nn.
             return MistralForCausalLM(
                 MistralConfig(**_SIZES, **ids, num_key_value_heads=2, sliding_window=4)
             )
+        case "gemma":
+            return GemmaForCausalLM(GemmaConfig(**_SIZES, **ids, num_key_value_heads=1, head_dim=8))
         case "gemma3":
             return Gemma3ForCausalLM(
                 Gemma3TextConfig(
@@ -92,16 +122,36 @@ def _network(architecture: str, tokenizer: PreTrainedTokenizerFast) -> torch.nn.
 
 def _metaspace() -> PreTrainedTokenizerFast:
     """As Llama, Gemma and Mistral: BPE over a marked space, unknown characters as bytes."""
-    tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    tokenizer = _byte_fallback_bpe([decoders.Strip(" ", 1, 0)])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Sequence(
-        [
-            decoders.Replace("▁", " "),
-            decoders.ByteFallback(),
-            decoders.Fuse(),
-            decoders.Strip(" ", 1, 0),
-        ]
-    )
+    return _trained(tokenizer)
+
+
+def _sentencepiece_of_llama() -> PreTrainedTokenizerFast:
+    """As Llama 2 and Mistral: a space before the text, and every space is marked."""
+    tokenizer = _byte_fallback_bpe([decoders.Strip(" ", 1, 0)])
+    marks = [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    tokenizer.normalizer = normalizers.Sequence(marks)
+    return _trained(tokenizer)
+
+
+def _sentencepiece_of_gemma() -> PreTrainedTokenizerFast:
+    """As Gemma: every space is marked, and none is added before the text."""
+    tokenizer = _byte_fallback_bpe([])
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    return _trained(tokenizer)
+
+
+def _byte_fallback_bpe(last_decoders: list) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    first = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence([*first, *last_decoders])
+    return tokenizer
+
+
+def _trained(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
+    """Trained on the corpus, with <s> before every text."""
     bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
     trainer = trainers.BpeTrainer(
         vocab_size=380, special_tokens=["<unk>", "<s>", "</s>", "<pad>", *bytes_]
@@ -164,6 +214,23 @@ def _word_piece() -> PreTrainedTokenizerFast:
         pad_token="[PAD]",
     )
 
+
+def _word_piece_of_bert() -> PreTrainedTokenizerFast:
+    """As BERT, whose decoder takes the space from before punctuation."""
+    tokenizer = _word_piece()
+    tokenizer.backend_tokenizer.decoder = decoders.WordPiece(cleanup=True)
+    return tokenizer
+
+
+_PUBLISHED = {
+    "llama-2": ("llama", _sentencepiece_of_llama, "LlamaTokenizer"),
+    "gemma": ("gemma", _sentencepiece_of_gemma, "GemmaTokenizer"),
+    "mistral": ("mistral", _sentencepiece_of_llama, "LlamaTokenizer"),
+    "bert": ("bert", _word_piece_of_bert, "BertTokenizer"),
+}
+"""Architecture, tokenizer and tokenizer class of the paper's models; Genstruct is a Mistral."""
+
+PUBLISHED = tuple(_PUBLISHED)
 
 _TOKENIZERS = {
     "llama": _metaspace,

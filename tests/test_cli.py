@@ -14,6 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
+from fake_hub import make_client_new, point_client_at, serving
+from random_models import save_as_published
 
 import llmchecker.expansion
 from llmchecker import cli, logs
@@ -315,6 +317,26 @@ def test_a_model_from_elsewhere_is_refused(project, capfd):
     other = changed(project, "other.yaml", source="path:/elsewhere")
     message = refused(capfd, arguments("--config", str(other)))
     assert "delete the directory to fetch the model again" in message
+
+
+def test_a_model_of_the_hub_is_locked(project, capfd, tmp_path, monkeypatch):
+    """A model without a commit is fetched once and locked; what another lock names is not used."""
+    repository = save_as_published("llama-2", tmp_path / "published")
+    config = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))
+    config["models"]["hub"] = {"label": "On the hub", "source": "hf:owner/name"}
+    write(config, project / "hub.yaml")
+    ask = arguments("--config", "hub.yaml", model="hub")
+    with serving() as hub:
+        make_client_new(tmp_path, monkeypatch)
+        point_client_at(hub.address, monkeypatch)
+        hub.files = {file.name: file.read_bytes() for file in repository.iterdir()}
+        assert main(ask) == 0
+    lock = project / "config/locks/models/hub.json"
+    assert json.loads(lock.read_text())["commit"] == hub.commits[-1]
+    assert main(ask) == 0
+    lock.write_text(lock.read_text().replace(hub.commits[-1], "a" * 40))
+    message = refused(capfd, ask)
+    assert f"holds a model from hf:owner/name@{hub.commits[-1]}" in message
 
 
 def test_a_model_that_cannot_be_had_is_explained(project, capfd):

@@ -17,6 +17,7 @@ ORDER = [
     "llmchecker.logs",
     "llmchecker.text_tree",
     "llmchecker.downloads",
+    "llmchecker.locks",
     "llmchecker.weights",
     "llmchecker.sources",
     "llmchecker.fingerprints",

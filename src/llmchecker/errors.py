@@ -8,6 +8,7 @@
     ├── SourceError              a model or data set that cannot be had
     │   ├── ChecksumMismatch     what was fetched is not what the config names
     │   ├── SourceUnavailable    the network, the hub or the registry did not deliver
+    │   │   └── CommitMissing    the hub has the repository, but not the commit
     │   └── UnusableModel        the files arrived but are not a model that can be loaded safely
     ├── InvalidTree              columns that do not form a text tree
     ├── InvalidTable             published figures that cannot be what they stand for
@@ -48,6 +49,10 @@ class ChecksumMismatch(SourceError):
 
 class SourceUnavailable(SourceError):
     """The network, the hub or the registry did not deliver."""
+
+
+class CommitMissing(SourceUnavailable):
+    """The hub has the repository, but not the commit."""
 
 
 class UnusableModel(SourceError):

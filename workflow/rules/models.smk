@@ -1,8 +1,28 @@
 localrules:
+    lock_model,
     fetch_model,
 
 
+rule lock_model:
+    output:
+        # a lock that is there is obeyed, even when this rule is forced to run
+        update("config/locks/models/{model}.json"),
+    log:
+        "results/logs/lock_model/{model}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        source=lambda wildcards: get_model(wildcards).source.source,
+        kind="model",
+    message:
+        "Locking the commit of the model {wildcards.model}"
+    script:
+        "../scripts/lock.py"
+
+
 rule fetch_model:
+    input:
+        lock=get_model_lock,
     output:
         directory("resources/models/{model}"),
     log:

@@ -1,9 +1,27 @@
 if CONFIG.prompts is not None:
 
     localrules:
+        lock_prompts,
         fetch_prompts,
 
+    rule lock_prompts:
+        output:
+            update("config/locks/datasets/prompts.json"),
+        log:
+            "results/logs/lock_prompts.log",
+        conda:
+            "../../environment.yml"
+        params:
+            source=CONFIG.prompts.dataset.source,
+            kind="dataset",
+        message:
+            "Locking the commit of the prompts of the top-k statistics"
+        script:
+            "../scripts/lock.py"
+
     rule fetch_prompts:
+        input:
+            lock=get_prompts_lock,
         output:
             "resources/datasets/prompts.csv",
         log:
@@ -33,6 +51,7 @@ if CONFIG.prompts is not None:
         resources:
             mem_mb=get_mem_mb,
             gpu=lambda wildcards: get_gpu(get_model(wildcards)),
+            gpu_mem_mb=lambda wildcards: get_gpu_mem_mb(get_model(wildcards)),
             runtime=120,
         params:
             column=CONFIG.prompts.column,

@@ -23,6 +23,7 @@ for model in CONFIG.models.values():
         resources:
             mem_mb=model.mem_mb,
             gpu=get_gpu(model),
+            gpu_mem_mb=get_gpu_mem_mb(model),
             runtime=480,
         params:
             trees=CONFIG.trees(model.name),

@@ -2,4 +2,5 @@ from llmchecker.logs import job_log
 from llmchecker.sources import fetch_model
 
 with job_log(snakemake.log[0]):
-    fetch_model(snakemake.params.source, snakemake.output[0])
+    lock = snakemake.input.get("lock") or None
+    fetch_model(snakemake.params.source, snakemake.output[0], lock=lock)

@@ -1,0 +1,8 @@
+import logging
+
+from llmchecker.logs import job_log
+from llmchecker.sources import pinned
+
+with job_log(snakemake.log[0]):
+    params = snakemake.params
+    logging.info("locked %s", pinned(params.source, snakemake.output[0], params.kind))
