@@ -41,6 +41,7 @@ ORDER = [
     "llmchecker.valuations",
     "llmchecker.chaos",
     "llmchecker.evidence",
+    "llmchecker.drawing",
     "llmchecker.prism",
     "llmchecker.jani",
     "llmchecker.storm",
@@ -54,6 +55,7 @@ ORDER = [
     "llmchecker.figures",
     "llmchecker.published",
     "llmchecker.comparison",
+    "llmchecker.report",
     "llmchecker.cli",
 ]
 """Every module, each after all that it imports."""

@@ -137,9 +137,11 @@ def get_chains(model):
     return list({get_chain(c, "prism"): c for c in CONFIG.checks_of(model)}.values())
 
 
+DRAWN = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
+
+
 def get_all_results():
     """Every file for people by name, so that one that was deleted is made again."""
-    drawn = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
     return [
         *expand(
             "results/tables/table{number}.{format}", number=[1, 2], format=["csv", "md", "tex"]
@@ -147,7 +149,8 @@ def get_all_results():
         "results/tables/witnesses.md",
         *expand("results/tables/audit.{format}", format=["csv", "md"]),
         *expand("results/tables/comparison.{format}", format=["csv", "md", "tex"]),
-        *expand("results/tables/{name}.csv", name=drawn),
-        *expand("results/figures/{name}.{format}", name=drawn, format=["pdf", "svg", "png"]),
+        *expand("results/tables/{name}.csv", name=DRAWN),
+        *expand("results/figures/{name}.{format}", name=DRAWN, format=["pdf", "svg", "png"]),
         *expand("results/crosschecks/{check}.json", check=CONFIG.checks),
+        "results/report.html",
     ]
