@@ -1,11 +1,11 @@
-# Two commands do everything: `make results` and `make test`.
+# Three commands do everything: `make quick` to look, `make results` and `make test`.
 
 PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/installed
 INSTALLED_SLURM := .venv/installed-slurm
 
-.PHONY: quick results test test-slurm lint
+.PHONY: quick results report test test-slurm lint
 
 # in a directory of its own, where results of another configuration are neither used nor replaced;
 # the model is fetched to where every run looks for it
@@ -17,6 +17,9 @@ quick: $(INSTALLED)
 
 results: $(INSTALLED)
 	$(BIN)/snakemake --cores all
+
+report: $(INSTALLED)
+	$(BIN)/snakemake --cores all results/report.html
 
 test: $(INSTALLED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m

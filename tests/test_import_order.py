@@ -26,6 +26,7 @@ ORDER = [
     "llmchecker.language_models",
     "llmchecker.selection",
     "llmchecker.distribution_store",
+    "llmchecker.shards",
     "llmchecker.expansion",
     "llmchecker.growth",
     "llmchecker.formulas",
@@ -40,6 +41,7 @@ ORDER = [
     "llmchecker.valuations",
     "llmchecker.chaos",
     "llmchecker.evidence",
+    "llmchecker.drawing",
     "llmchecker.prism",
     "llmchecker.jani",
     "llmchecker.storm",
@@ -53,6 +55,7 @@ ORDER = [
     "llmchecker.figures",
     "llmchecker.published",
     "llmchecker.comparison",
+    "llmchecker.report",
     "llmchecker.cli",
 ]
 """Every module, each after all that it imports."""

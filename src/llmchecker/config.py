@@ -98,7 +98,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that a run needs to know."""
+    """Everything that a run needs to know; `shards` names the trees that several jobs grow."""
 
     models: Mapping[str, ModelConfig]
     start_strings: Mapping[str, str]
@@ -107,6 +107,7 @@ class Config:
     prompts: PromptsConfig | None
     table2: tuple[Row, ...]
     figure4: tuple[Check, ...]
+    shards: Mapping[TreeSpec, int]
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any], schema: Mapping[str, Any]) -> "Config":
@@ -133,6 +134,7 @@ class Config:
             prompts=_prompts(filled.get("topk")),
             table2=tuple(_table2(filled["experiments"], models, starts, known)),
             figure4=tuple(_figure4(filled.get("figure4"), models, starts, known)),
+            shards=_shards(filled["experiments"], models),
         )
 
     @cached_property
@@ -349,6 +351,18 @@ def _table2(
             for place, text in enumerate(entry["queries"]):
                 query = _query(f"{key}.queries[{place}]", text, known, entry["L"])
                 yield Row(entry["label"], entry["interest"], Check(tree, query))
+
+
+def _shards(
+    experiments: list[Mapping[str, Any]], models: Mapping[str, ModelConfig]
+) -> dict[TreeSpec, int]:
+    """For each tree that several jobs grow together how many; of several numbers the largest."""
+    shards: dict[TreeSpec, int] = {}
+    for entry in experiments:
+        for model in entry.get("models", models):
+            tree = TreeSpec(model, entry["start"], _bounds(entry))
+            shards[tree] = max(shards.get(tree, 1), entry.get("shards", 1))
+    return {tree: count for tree, count in shards.items() if count > 1}
 
 
 def _figure4(

@@ -1,6 +1,7 @@
 """Trees in files, each beside a record of how it was grown: `….parquet` beside `….json`."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from llmchecker import fingerprints
 from llmchecker.distribution_store import DistributionStore
 from llmchecker.files import read_json, write_json
+from llmchecker.shards import Shard, merge
 from llmchecker.text_tree import Bounds, TextTree
 
 if TYPE_CHECKING:
@@ -74,9 +76,14 @@ class Grower:
         return Path(path).is_file() and recorded == self.fingerprint(start, bounds)
 
     def grow(
-        self, path: str | Path, start: str, bounds: Bounds, progress: "Progress"
+        self,
+        path: str | Path,
+        start: str,
+        bounds: Bounds,
+        progress: "Progress",
+        shard: Shard | None = None,
     ) -> tuple[TextTree, Growth]:
-        """Grow a tree; write it and its record.
+        """Grow a tree, or a shard of it; write it and its record.
 
         Raises:
             UnusableModel: the model cannot be loaded.
@@ -87,14 +94,31 @@ class Grower:
         model = self._model
         began = time.monotonic()
         stored = self.store.after(self._model_fingerprint, model.encode(start))
-        tree = grow(model, start, bounds, self.end_of_sequence, progress, stored)
+        tree = grow(model, start, bounds, self.end_of_sequence, progress, stored, shard)
         seconds = time.monotonic() - began
-        growth = Growth(
-            self.fingerprint(start, bounds), int(tree.internal.sum()), stored.added, seconds
-        )
+        return tree, self._written(tree, path, start, stored.added, seconds)
+
+    def merge(
+        self, path: str | Path, start: str, shards: Sequence[str | Path]
+    ) -> tuple[TextTree, Growth]:
+        """Put together a tree from the files of all its shards; write it and its record.
+
+        Raises:
+            InvalidTree: files that do not hold the shards of one tree.
+        """
+        tree = merge([TextTree.read(shard) for shard in shards])
+        grown = [Growth(**read_json(record_of(shard))) for shard in shards]
+        computed, seconds = sum(g.computed for g in grown), sum(g.seconds for g in grown)
+        return tree, self._written(tree, path, start, computed, seconds)
+
+    def _written(
+        self, tree: TextTree, path: str | Path, start: str, computed: int, seconds: float
+    ) -> Growth:
+        fingerprint = self.fingerprint(start, tree.bounds)
+        growth = Growth(fingerprint, int(tree.internal.sum()), computed, seconds)
         tree.write(path)
         write_json(asdict(growth), record_of(path))
-        return tree, growth
+        return growth
 
     @cached_property
     def _model(self) -> "CausalModel | MaskedModel":
