@@ -92,6 +92,8 @@ class Grower:
         growth = Growth(
             self.fingerprint(start, bounds), int(tree.internal.sum()), stored.added, seconds
         )
+        # a record must never stand beside a tree that it does not describe
+        record_of(path).unlink(missing_ok=True)
         tree.write(path)
         write_json(asdict(growth), record_of(path))
         return tree, growth

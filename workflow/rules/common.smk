@@ -57,8 +57,19 @@ def get_gpu(model):
 
 def get_threads():
     """Threads that grow the trees of a model: as configured, or a fair share of all cores."""
-    share = (workflow.cores or 1) // max(1, len(CONFIG.models))
+    growing = {check.tree.model for check in CONFIG.checks}
+    share = (workflow.cores or 1) // max(1, len(growing))
     return CONFIG.expansion.threads or max(1, share)
+
+
+def get_grown(model):
+    """The mark that all trees of a model are what the last run would have grown."""
+    return f"results/trees/{model}.grown"
+
+
+def get_start_strings(model):
+    """The start strings of a model's trees, by name."""
+    return {tree.start: CONFIG.start_strings[tree.start] for tree in CONFIG.trees(model)}
 
 
 def get_scores(model):

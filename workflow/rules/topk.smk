@@ -12,6 +12,8 @@ if CONFIG.prompts is not None:
             "../../environment.yml"
         params:
             dataset=CONFIG.prompts.dataset,
+            # snakemake compares parameters of its own types only
+            compared=lambda _: repr(CONFIG.prompts.dataset),
         message:
             "Fetching the prompts of the top-k statistics"
         script:
@@ -35,7 +37,7 @@ if CONFIG.prompts is not None:
             gpu=lambda wildcards: get_gpu(get_model(wildcards)),
             runtime=120,
         params:
-            column=CONFIG.prompts.column,
+            column=lambda _: CONFIG.prompts.column,
             maximum_k=CONFIG.prompts.maximum_k,
             loading=lambda wildcards: get_loading(get_model(wildcards)),
         message:

@@ -13,6 +13,8 @@ for model in CONFIG.models.values():
             # a tree that is still what would be grown is kept
             trees=update(expand("results/trees/{tree}.parquet", tree=CONFIG.trees(model.name))),
             growths=update(expand("results/trees/{tree}.json", tree=CONFIG.trees(model.name))),
+            # absent after a failure, from which trees come back old but with a new time
+            grown=touch(get_grown(model.name)),
         log:
             f"results/logs/trees/{model.name}.log",
         benchmark:
@@ -26,12 +28,12 @@ for model in CONFIG.models.values():
             runtime=480,
         params:
             trees=CONFIG.trees(model.name),
-            start_strings=CONFIG.start_strings,
+            start_strings=get_start_strings(model.name),
             loading=get_loading(model),
             memory_bytes=CONFIG.expansion.memory_bytes,
             store_bytes=CONFIG.expansion.store_bytes,
             end_of_sequence=CONFIG.expansion.end_of_sequence,
         message:
-            f"Growing the trees of {model.label}"
+            f"Growing the trees of {model.name}"
         script:
             "../scripts/trees.py"

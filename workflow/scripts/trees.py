@@ -2,7 +2,7 @@ import logging
 from pathlib import Path
 
 from llmchecker.distribution_store import DistributionStore
-from llmchecker.growth import Grower, record_of
+from llmchecker.growth import Grower
 from llmchecker.logs import job_log, node_progress
 
 with job_log(snakemake.log[0]) as work:
@@ -19,8 +19,6 @@ with job_log(snakemake.log[0]) as work:
         start = params.start_strings[tree.start]
         if grower.has_grown(path, start, tree.bounds):
             logging.info("%s: kept", tree)
-            for file in (path, record_of(path)):
-                Path(file).touch()
             continue
         _, growth = grower.grow(path, start, tree.bounds, node_progress(str(tree)))
         work.seconds += growth.seconds
