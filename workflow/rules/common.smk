@@ -119,5 +119,9 @@ def get_all_results():
         *expand("results/tables/comparison.{format}", format=["csv", "md", "tex"]),
         *expand("results/tables/{name}.csv", name=drawn),
         *expand("results/figures/{name}.{format}", name=drawn, format=["pdf", "svg", "png"]),
-        *expand("results/crosschecks/{check}.json", check=CONFIG.checks),
+        *expand("results/trees/{check.tree}.parquet", check=CONFIG.checks),
+        *(get_chain(check, language) for check in CONFIG.checks for language in ("prism", "jani")),
+        *expand(
+            "results/{stage}/{check}.json", stage=["checks", "crosschecks"], check=CONFIG.checks
+        ),
     ]
