@@ -37,6 +37,7 @@ STAGES = ("trees", "scores", "prism", "checks", "crosschecks")
 LABELS = {model: f"{model} {{small}} 100%" for model in MODELS}
 TREES = [(model, "awkward") for model in MODELS] + [("gpt2", "empty")]
 ROWS = [("Awkward", "llama", BOTH), ("Empty", "gpt2", LAST)]
+SHARDS = {"llama": 1, "gpt2": 2}
 CHECKS = len(MODELS) + len(ROWS)
 FIGURE = ("pdf", "png", "svg")
 TABLE = ("csv", "md", "tex")
@@ -127,7 +128,7 @@ def configuration(models: dict[str, Path], prompts: Path) -> dict:
         "experiments": [
             {"label": label, "interest": "Test", "start": label.lower(), "models": [model]}
             | bounds
-            | {"queries": [query]}
+            | {"shards": SHARDS[model], "queries": [query]}
             for label, model, query in ROWS
         ],
         "figure4": {"starts": ["awkward"], **bounds, "query": GENDER},
@@ -147,7 +148,7 @@ def jobs(stages: Iterable[str], models: Iterable[str] = MODELS) -> dict[str, int
 
 
 MADE_OF_CHECKS = dict.fromkeys(
-    ("table2", "witnesses", "comparison", "table_of_figure4", "figure4"), 1
+    ("table2", "witnesses", "comparison", "table_of_figure4", "figure4", "report"), 1
 )
 
 
@@ -282,7 +283,7 @@ def test_one_job_a_model_and_stage(finished):
     _, printed = finished
     assert stats(printed) == {
         **jobs(STAGES),
-        **{"fetch_model": len(MODELS), "topk": len(MODELS), "fetch_prompts": 1},
+        **{"fetch_model": len(MODELS), "topk": len(MODELS), "fetch_prompts": 1, "shard": 2},
         **{"table1": 1, "audit": 1, "table_of_figure3": 1, "figure3": 1},
         **MADE_OF_CHECKS,
     }
