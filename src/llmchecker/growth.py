@@ -1,12 +1,13 @@
 """Trees in files, each beside a record of how it was grown: `….parquet` beside `….json`."""
 
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from llmchecker import fingerprints
+from llmchecker import fingerprints, provenance
 from llmchecker.distribution_store import DistributionStore
 from llmchecker.files import read_json, write_json
 from llmchecker.text_tree import Bounds, TextTree
@@ -25,12 +26,14 @@ class Growth:
         nodes: texts that have children.
         computed: those of them for which the model was asked; for the others its answer was stored.
         seconds: what growing took, loading the model not included.
+        making: the fields of a `provenance.Making`.
     """
 
     fingerprint: str
     nodes: int
     computed: int
     seconds: float
+    making: Mapping[str, Any]
 
     def __str__(self) -> str:
         rate = self.nodes / self.seconds if self.seconds else 0
@@ -90,7 +93,11 @@ class Grower:
         tree = grow(model, start, bounds, self.end_of_sequence, progress, stored)
         seconds = time.monotonic() - began
         growth = Growth(
-            self.fingerprint(start, bounds), int(tree.internal.sum()), stored.added, seconds
+            fingerprint=self.fingerprint(start, bounds),
+            nodes=int(tree.internal.sum()),
+            computed=stored.added,
+            seconds=seconds,
+            making=asdict(replace(self._making, date=provenance.now())),
         )
         tree.write(path)
         write_json(asdict(growth), record_of(path))
@@ -103,6 +110,10 @@ class Grower:
         return load(
             self.directory, self.kind, self.dtype, self.device, self.threads, self.memory_bytes
         )
+
+    @cached_property
+    def _making(self) -> provenance.Making:
+        return provenance.making(self.directory, self.kind, self.dtype, self.device, self.threads)
 
     @cached_property
     def _model_fingerprint(self) -> str:

@@ -111,6 +111,12 @@ def get_chains(model):
     return list({get_chain(c, "prism"): c for c in CONFIG.checks_of(model)}.values())
 
 
+def get_used_models():
+    """The models that have a part in any result."""
+    asked = {check.tree.model for check in CONFIG.checks}
+    return [m for m in CONFIG.models.values() if CONFIG.prompts is not None or m.name in asked]
+
+
 def get_all_results():
     """Every file for people by name, so that one that was deleted is made again."""
     drawn = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
@@ -123,5 +129,6 @@ def get_all_results():
         *expand("results/tables/comparison.{format}", format=["csv", "md", "tex"]),
         *expand("results/tables/{name}.csv", name=drawn),
         *expand("results/figures/{name}.{format}", name=drawn, format=["pdf", "svg", "png"]),
+        "results/provenance.json",
         *expand("results/crosschecks/{check}.json", check=CONFIG.checks),
     ]
