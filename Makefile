@@ -5,10 +5,13 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 INSTALLED_SLURM := .venv/installed-slurm
 
-.PHONY: results test test-slurm lint
+.PHONY: results report test test-slurm lint
 
 results: $(INSTALLED)
 	$(BIN)/snakemake --cores all
+
+report: $(INSTALLED)
+	$(BIN)/snakemake --cores all results/report.html
 
 test: $(INSTALLED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m

@@ -1,5 +1,6 @@
 """One question from the shell, on a small random model and in a project of its own."""
 
+import contextlib
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -435,3 +437,47 @@ def test_growth_draws_a_bar_for_a_person(monkeypatch):
     assert "token 1 of 2" in terminal.getvalue()
     assert "token 2 of 2" in terminal.getvalue()
     assert "/9 " in terminal.getvalue()
+
+
+def drawn(capfd, *more: str) -> str:
+    """The picture of a tree on standard output."""
+    capfd.readouterr()
+    words = ["tree", "--model", "gpt2", f"--start={START}", *BOUNDS, *more]
+    assert main(words) == 0
+    return capfd.readouterr().out
+
+
+def test_the_tree_that_is_drawn_is_the_one_that_is_checked(project, capfd, no_growth):
+    """A drawing has every state of the tree of a check, which is not grown again, and its texts."""
+    answer = answered(capfd)
+    tree = TextTree.read(project / answer["tree"])
+    no_growth()
+    picture = ElementTree.fromstring(drawn(capfd, "--query", QUERY))
+    boxes = picture.findall("{http://www.w3.org/2000/svg}g")
+    assert len(boxes) == len(tree)
+    marked = [uid for uid, box in enumerate(boxes) if "witness" in box.get("class").split()]
+    assert {witness["uid"] for witness in answer["witnesses"]} <= set(marked)
+    reached, _ = eventually(tree, [uid in marked for uid in range(len(tree))])
+    assert float(reached) == pytest.approx(answer["value"], abs=1e-12)
+    edges = drawn(capfd, "--format", "dot").count(" -> ")
+    assert edges == len(tree) - 1
+
+
+def test_a_drawing_goes_to_the_file_that_is_named(project, capfd):
+    """A file is written in the format of its suffix, relative to where the command was given."""
+    picture, graph = drawn(capfd), drawn(capfd, "--format", "dot")
+    (project / "below").mkdir()
+    with contextlib.chdir(project / "below"):
+        for name, text in (("tree.svg", picture), ("tree.dot", graph)):
+            assert drawn(capfd, "--config", "../config.yaml", "--output", name) == ""
+            assert Path(name).read_text(encoding="utf-8") == text
+
+
+def test_a_tree_too_large_to_draw_is_refused(project, capfd):
+    """Too many states, like a file that cannot be written, end with a message and nothing else."""
+    asked = ["tree", "--model", "gpt2", f"--start={START}", "--alpha", "1", "--k", "9"]
+    assert "a smaller k or length is needed" in refused(capfd, [*asked, "--length", "3"])
+    nowhere = project / "config.yaml" / "tree.svg"
+    assert "cannot be written" in refused(
+        capfd, [*asked, "--length", "1", "--output", str(nowhere)]
+    )

@@ -10,6 +10,7 @@ from llmchecker.distribution_store import DistributionStore
 from llmchecker.expansion import grow
 from llmchecker.growth import Grower, Growth, record_of
 from llmchecker.language_models import load
+from llmchecker.shards import Shard
 from llmchecker.text_tree import Bounds, TextTree
 
 START = "The player won because"
@@ -81,3 +82,18 @@ def test_a_tree_without_its_record_is_not_known(model, tmp_path, lost):
     assert not grower(model, tmp_path).has_grown(path, START, BOUNDS)
     (tmp_path / "L3.json").write_text('{"nodes": 3}')
     assert not grower(model, tmp_path).has_grown(path, START, BOUNDS)
+
+
+def test_shards_in_files_make_the_tree(model, tmp_path):
+    """Three parts, each grown with a store of its own, make the file of the tree of one piece."""
+    parts = [tmp_path / f"{number}.parquet" for number in range(3)]
+    for number, part in enumerate(parts):
+        store = DistributionStore(tmp_path / str(number), 10**8)
+        grower(model, tmp_path, store=store).grow(part, START, BOUNDS, silent, Shard(number, 3))
+    whole, merged = tmp_path / "whole.parquet", tmp_path / "merged.parquet"
+    _, growth = grower(model, tmp_path).grow(whole, START, BOUNDS, silent)
+    _, together = grower(model, tmp_path).merge(merged, START, parts)
+    assert merged.read_bytes() == whole.read_bytes()
+    assert (together.nodes, together.fingerprint) == (growth.nodes, growth.fingerprint)
+    assert len(together.makings) == len(parts)
+    assert grower(model, tmp_path).has_grown(merged, START, BOUNDS)

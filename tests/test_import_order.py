@@ -27,6 +27,7 @@ ORDER = [
     "llmchecker.language_models",
     "llmchecker.selection",
     "llmchecker.distribution_store",
+    "llmchecker.shards",
     "llmchecker.expansion",
     "llmchecker.growth",
     "llmchecker.formulas",
@@ -41,6 +42,7 @@ ORDER = [
     "llmchecker.valuations",
     "llmchecker.chaos",
     "llmchecker.evidence",
+    "llmchecker.drawing",
     "llmchecker.prism",
     "llmchecker.jani",
     "llmchecker.storm",
@@ -54,6 +56,7 @@ ORDER = [
     "llmchecker.figures",
     "llmchecker.published",
     "llmchecker.comparison",
+    "llmchecker.report",
     "llmchecker.cli",
 ]
 """Every module, each after all that it imports."""

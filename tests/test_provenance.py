@@ -278,7 +278,7 @@ def told(tmp_path: Path, label: str = "One", **about: object) -> dict:
     ]
     growths = [tmp_path / f"{number}.json" for number in range(len(grown))]
     for making, path in zip(grown, growths, strict=True):
-        write_json({"making": making}, path)
+        write_json({"makings": [making]}, path)
     loading = {"label": label, "kind": "causal", "dtype": "float32", "device": "cpu"}
     return provenance.of_run("c" * 64, {"m": loading}, {"m": model}, {"m": growths}, [])
 

@@ -174,6 +174,7 @@ def test_every_result_is_written(project):
     programs = [path.name for path in project.found("prism/*/*/*/*")]
     assert sorted(programs) == ["gender-similarity.prism", *["gender.prism"] * 5, "step.prism"]
     assert len(project.found("checks/*/*/*/*.json")) == CHECKS
+    assert len(project.found("report.html")) == 1
 
 
 def test_both_routes_agree_on_every_check(project):
@@ -261,7 +262,7 @@ def test_lost_files_are_made_again(project):
     planned = project.planned()
     for path in lost:
         path.with_suffix(".kept").rename(path)
-    assert planned == {"figure3": 1, "table2": 1}
+    assert planned == {"figure3": 1, "table2": 1, "report": 1}
 
 
 def test_a_new_query_costs_no_forward_pass(project):
@@ -270,7 +271,7 @@ def test_a_new_query_costs_no_forward_pass(project):
     config["experiments"][0]["queries"].append("P=? [ G gender <= 0 ]")
     with project.configured(config):
         planned = project.planned()
-    made_for_people = {"table2": 1, "witnesses": 1, "comparison": 1}
+    made_for_people = {"table2": 1, "witnesses": 1, "comparison": 1, "report": 1}
     assert planned == {"check": 1, "crosscheck": 1} | made_for_people
 
 
@@ -280,7 +281,7 @@ def test_a_new_protected_text_is_scored_alone(project):
     config["quantifiers"]["similarity"]["protected"].append("fire of my loins")
     with project.configured(config):
         planned = project.planned()
-    made_for_people = {"table2": 1, "witnesses": 1, "comparison": 1}
+    made_for_people = {"table2": 1, "witnesses": 1, "comparison": 1, "report": 1}
     assert planned == {"scores": 1, "prism": 1, "check": 1, "crosscheck": 1} | made_for_people
 
 
@@ -416,7 +417,7 @@ def rules() -> dict[str, set[str]]:
 
 def test_every_rule_has_a_log_a_message_and_an_environment():
     """Every rule says what it does, where it logs and what it runs in."""
-    assert len(rules()) == 17
+    assert len(rules()) == 18
     for name, directives in rules().items():
         assert {"log", "message", "conda", "output", "script"} <= directives, name
 
@@ -424,6 +425,6 @@ def test_every_rule_has_a_log_a_message_and_an_environment():
 def test_every_script_writes_the_log_of_its_job():
     """Every script does its work under the job's log, so that a failure says why."""
     scripts = sorted((ROOT / "workflow/scripts").glob("*.py"))
-    assert len(scripts) == 17
+    assert len(scripts) == 18
     for script in scripts:
         assert "\nwith job_log(snakemake.log[0]):\n" in script.read_text(encoding="utf-8"), script

@@ -2,6 +2,8 @@
 
     llmchecker check "P=? [ F gender > 0 ]" --model smollm2-135m --start "The player won because" \\
         --alpha 0.8 --k 15 --length 3
+    llmchecker tree --query "P=? [ F gender > 0 ]" --model smollm2-135m \\
+        --start "The player won because" --alpha 0.8 --k 5 --length 2 --output tree.svg
 
 The answer alone goes to standard output; progress, logs and errors go to standard error. The exit
 status is 0 with an answer, 2 where the question cannot be answered as asked, 130 when interrupted.
@@ -26,11 +28,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmchecker import evidence, logs, scores
+import numpy as np
+
+from llmchecker import drawing, evidence, logs, markov_chain, scores
 from llmchecker.config import Config, ModelConfig, TreeSpec, quantifiers_in, read_yaml
 from llmchecker.distribution_store import DistributionStore
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError, UnknownName
-from llmchecker.files import read_json
+from llmchecker.files import read_json, written_whole
 from llmchecker.growth import Grower
 from llmchecker.properties import Query, parse
 from llmchecker.sources import PROVENANCE, fetch_model, pinned
@@ -61,7 +65,7 @@ class Task:
         model: the model to ask.
         start: the text to go on from; data, of which no path is ever made.
         bounds: of the tree.
-        query: what to ask, over known quantifiers.
+        query: what to ask, over known quantifiers; None where only the tree is asked for.
     """
 
     config: Config
@@ -69,7 +73,7 @@ class Task:
     model: ModelConfig
     start: str
     bounds: Bounds
-    query: Query
+    query: Query | None
 
     @property
     def model_directory(self) -> Path:
@@ -138,22 +142,38 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.set_defaults(run=_check)
     check.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
-    check.add_argument("--model", required=True, help="its name in the config")
-    check.add_argument(
-        "--start", required=True, help="the text to go on from; one that begins with -: --start=-…"
-    )
-    check.add_argument(
-        "--alpha", required=True, type=float, help="select tokens until they hold this probability"
-    )
-    check.add_argument("--k", required=True, type=int, help="select at most so many tokens")
-    check.add_argument("--length", required=True, type=int, help="the horizon L in tokens")
-    check.add_argument(
-        "--config", default=CONFIG, type=Path, help="the configuration (default: %(default)s)"
-    )
+    _add_task(check)
     check.add_argument(
         "--json", action="store_true", help="print one JSON object, and nothing else"
     )
+    tree = commands.add_parser(
+        "tree",
+        help="draw what a model writes after a text",
+        description="Draw the tree of what a model writes after a text, as SVG or DOT; with a "
+        "query, the scores that it is about and the states that decide it.",
+    )
+    tree.set_defaults(run=_tree)
+    tree.add_argument("--query", help='mark the states that decide it: "P=? [ F gender > 0 ]"')
+    _add_task(tree)
+    tree.add_argument("--format", choices=drawing.WRITERS, help="default: that of --output, or svg")
+    tree.add_argument("--output", type=Path, help="a file (default: standard output)")
     return parser
+
+
+def _add_task(command: argparse.ArgumentParser) -> None:
+    """Add what says which tree is meant."""
+    command.add_argument("--model", required=True, help="its name in the config")
+    command.add_argument(
+        "--start", required=True, help="the text to go on from; one that begins with -: --start=-…"
+    )
+    command.add_argument(
+        "--alpha", required=True, type=float, help="select tokens until they hold this probability"
+    )
+    command.add_argument("--k", required=True, type=int, help="select at most so many tokens")
+    command.add_argument("--length", required=True, type=int, help="the horizon L in tokens")
+    command.add_argument(
+        "--config", default=CONFIG, type=Path, help="the configuration (default: %(default)s)"
+    )
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -163,6 +183,23 @@ def _check(arguments: argparse.Namespace) -> int:
         # a model may write what the terminal's encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
     print(json.dumps(as_json(answer), allow_nan=False) if arguments.json else as_text(answer))
+    return 0
+
+
+def _tree(arguments: argparse.Namespace) -> int:
+    output = arguments.output
+    by_suffix = "dot" if output and output.suffix in (".dot", ".gv") else "svg"
+    with _standard_output_kept_clean(), _asked(arguments) as task:
+        drawn = _drawn(task)
+    text = drawing.WRITERS[arguments.format or by_suffix](drawn)
+    if output is None:
+        sys.stdout.buffer.write(text.encode())
+        return 0
+    try:
+        with written_whole(output) as partial:
+            partial.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--output: {output} cannot be written: {error}") from error
     return 0
 
 
@@ -183,15 +220,23 @@ def _standard_output_kept_clean() -> Iterator[None]:
 
 
 def _answer(arguments: argparse.Namespace) -> Answer:
+    with _asked(arguments) as task:
+        return _solved(task)
+
+
+@contextlib.contextmanager
+def _asked(arguments: argparse.Namespace) -> Iterator[Task]:
+    """What the arguments ask, while the project is the current directory."""
     bounds = Bounds(arguments.alpha, arguments.k, arguments.length)
-    query = parse(arguments.query)
+    query = None if arguments.query is None else parse(arguments.query)
     config_path = arguments.config.absolute()
     # the paths in a config are relative to the project, as in a run of the workflow
     with contextlib.chdir(_project(config_path)):
         config = Config.parse(read_yaml(config_path), read_yaml(SCHEMA))
-        query.require(config.quantifiers, bounds.length)
+        if query is not None:
+            query.require(config.quantifiers, bounds.length)
         model = config.models[_known_model(arguments.model, config)]
-        return _solved(Task(config, config_path, model, _text(arguments.start), bounds, query))
+        yield Task(config, config_path, model, _text(arguments.start), bounds, query)
 
 
 def _project(config: Path) -> Path:
@@ -228,18 +273,36 @@ def _solved(task: Task) -> Answer:
     grown = _grown(task)
     tree = grown.tree
     began = time.monotonic()
-    values = {}
-    ranges = {}
-    for name in quantifiers_in(task.query):
-        logging.info("scoring %d states: %s", len(tree), name)
-        quantifier = task.config.quantifiers[name]
-        values[name] = scores.score(quantifier, tree)
-        ranges[name] = (quantifier.minimum, quantifier.maximum)
+    values = _scored(task, tree)
     scoring_seconds = time.monotonic() - began
     from llmchecker.checking import solve
 
+    quantifiers = {name: task.config.quantifiers[name] for name in values}
+    ranges = {name: (each.minimum, each.maximum) for name, each in quantifiers.items()}
     verdict = solve(tree, values, task.query, ranges, grown.seconds + scoring_seconds)
     return Answer(task, grown, verdict, scoring_seconds)
+
+
+def _drawn(task: Task) -> drawing.Drawing:
+    tree = _grown(task).tree
+    drawing.require_small(tree)
+    if task.query is None:
+        return drawing.Drawing(tree, {}, {})
+    values = _scored(task, tree)
+    if not evidence.has_evidence(task.query):
+        logging.info("no single text decides a query of this form, so no state is marked")
+    chain = markov_chain.build(tree, values)
+    decisive = evidence.witnesses(tree, chain, task.query, most=None)
+    return drawing.Drawing(tree, values, {witness.uid: witness.kind for witness in decisive})
+
+
+def _scored(task: Task, tree: TextTree) -> dict[str, np.ndarray]:
+    """The scores of all states, by every quantifier of the query."""
+    values = {}
+    for name in quantifiers_in(task.query):
+        logging.info("scoring %d states: %s", len(tree), name)
+        values[name] = scores.score(task.config.quantifiers[name], tree)
+    return values
 
 
 def _grown(task: Task) -> Grown:

@@ -101,8 +101,9 @@ class Row:
 class Config:
     """Everything that a run needs to know.
 
-    `sha256` is that of what YAML gave, with all defaults, as JSON with sorted keys: neither
-    comments nor the order of keys change it, nor a default that is written out.
+    `shards` names the trees that several jobs grow. `sha256` is that of what YAML gave, with all
+    defaults, as JSON with sorted keys: neither comments nor the order of keys change it, nor a
+    default that is written out.
     """
 
     models: Mapping[str, ModelConfig]
@@ -112,6 +113,7 @@ class Config:
     prompts: PromptsConfig | None
     table2: tuple[Row, ...]
     figure4: tuple[Check, ...]
+    shards: Mapping[TreeSpec, int]
     sha256: str
 
     @classmethod
@@ -139,6 +141,7 @@ class Config:
             prompts=_prompts(filled.get("topk")),
             table2=tuple(_table2(filled["experiments"], models, starts, known)),
             figure4=tuple(_figure4(filled.get("figure4"), models, starts, known)),
+            shards=_shards(filled["experiments"], models),
             sha256=_sha256(filled),
         )
 
@@ -358,6 +361,18 @@ def _table2(
             for place, text in enumerate(entry["queries"]):
                 query = _query(f"{key}.queries[{place}]", text, known, entry["L"])
                 yield Row(entry["label"], entry["interest"], Check(tree, query))
+
+
+def _shards(
+    experiments: list[Mapping[str, Any]], models: Mapping[str, ModelConfig]
+) -> dict[TreeSpec, int]:
+    """For each tree that several jobs grow together how many; of several numbers the largest."""
+    shards: dict[TreeSpec, int] = {}
+    for entry in experiments:
+        for model in entry.get("models", models):
+            tree = TreeSpec(model, entry["start"], _bounds(entry))
+            shards[tree] = max(shards.get(tree, 1), entry.get("shards", 1))
+    return {tree: count for tree, count in shards.items() if count > 1}
 
 
 def _figure4(

@@ -12,6 +12,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,7 @@ _SCHEMA = pa.schema(
 )
 
 
+@dataclass(frozen=True)
 class DistributionStore:
     """All stored distributions.
 
@@ -43,9 +45,8 @@ class DistributionStore:
         limit_bytes: of all files together.
     """
 
-    def __init__(self, directory: str | Path, limit_bytes: int) -> None:
-        self.directory = Path(directory)
-        self.limit_bytes = limit_bytes
+    directory: Path
+    limit_bytes: int
 
     def after(self, fingerprint: str, prompt: Sequence[int]) -> "StoredDistributions":
         """Open what is stored of a model after a prompt.

@@ -14,6 +14,7 @@ from llmchecker.continuations import Continuations
 from llmchecker.distribution_store import StoredDistributions
 from llmchecker.language_models import LanguageModel
 from llmchecker.selection import Selection, select
+from llmchecker.shards import Shard, is_split
 from llmchecker.text_tree import NO_TOKEN, Bounds, Kind, TextTree
 
 EndOfSequence = Literal["terminal", "ordinary"]
@@ -28,6 +29,7 @@ def grow(
     end_of_sequence: EndOfSequence = "terminal",
     progress: Progress = lambda step, done, total: None,
     stored: StoredDistributions | None = None,
+    shard: Shard | None = None,
 ) -> TextTree:
     """Grow the tree of all texts that the bounded process can write after `start`.
 
@@ -39,32 +41,34 @@ def grow(
         progress: told after every batch how far the level is.
         stored: distributions of this model after this start string that need not be computed, and
             to which those that were computed are added. The tree is the same with and without.
+        shard: grow only this part of the tree, which `shards.merge` puts together with the others.
     """
     prompt = model.encode(start)
     continuations = cache(lambda: model.continuations(prompt))
     ends = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
     levels = [_root()]
     texts = [_texts(model, np.array([prompt]), np.array([Kind.TEXT]))]
-    suffixes = np.empty((1, 0), dtype=np.int64)
-    uids = np.zeros(1, dtype=np.int64)
+    frontier = _Frontier(np.empty((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64), np.ones(1))
     size = 1
     for step in range(1, bounds.length + 1):
-        if len(suffixes) == 0:
+        if shard is not None and is_split(step - 1, len(frontier), shard.count, bounds.length):
+            frontier, shard = frontier.rows(shard.part(frontier.masses)), None
+        if len(frontier) == 0:
             break
         extended = step < bounds.length
         children, done = [], 0
-        for rows, selection in _selections(continuations, stored, suffixes, bounds, extended):
+        for rows, selection in _selections(
+            continuations, stored, frontier.suffixes, bounds, extended
+        ):
             children.append(_children(selection, rows, step, ends))
             done += len(rows)
-            progress(step, done, len(suffixes))
+            progress(step, done, len(frontier))
         level = _joined(children).by_parent()
-        levels.append(level.below(uids))
-        suffixes = np.column_stack([suffixes[level.parent], level.token])
-        before = np.broadcast_to(prompt, (len(suffixes), len(prompt)))
-        texts.append(_texts(model, np.column_stack([before, suffixes]), level.kind))
-        going_on = np.flatnonzero(level.kind == Kind.TEXT)
-        suffixes = suffixes[going_on]
-        uids = size + going_on
+        levels.append(level.below(frontier.uids))
+        frontier = frontier.extended(level, size)
+        before = np.broadcast_to(prompt, (len(frontier), len(prompt)))
+        texts.append(_texts(model, np.column_stack([before, frontier.suffixes]), level.kind))
+        frontier = frontier.rows(level.kind == Kind.TEXT)
         size += len(level.kind)
     columns = {name: getattr(_joined(levels), name) for name in _NAMES}
     return TextTree(model=model.name, bounds=bounds, **columns, text=np.concatenate(texts))
@@ -119,6 +123,30 @@ class _Columns:
         """The same rows, siblings in the order they had, in the order of their parents."""
         order = np.argsort(self.parent, kind="stable")
         return _Columns(*(getattr(self, name)[order] for name in _NAMES))
+
+
+@dataclass(frozen=True)
+class _Frontier:
+    """States of one level: their tokens after the prompt, their uids and their probabilities."""
+
+    suffixes: np.ndarray
+    uids: np.ndarray
+    masses: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.uids)
+
+    def rows(self, chosen: slice | np.ndarray) -> "_Frontier":
+        """Some of the states."""
+        return _Frontier(self.suffixes[chosen], self.uids[chosen], self.masses[chosen])
+
+    def extended(self, level: _Columns, size: int) -> "_Frontier":
+        """The states of the next level, whose first uid is `size`."""
+        return _Frontier(
+            np.column_stack([self.suffixes[level.parent], level.token]),
+            size + np.arange(len(level.token)),
+            self.masses[level.parent] * level.probability,
+        )
 
 
 _NAMES = tuple(field.name for field in fields(_Columns))

@@ -22,7 +22,7 @@ ANSWERING = ("continuations.py", "distributions.py", "language_models.py", "sele
 
 SNAKEMAKE_TIMESTAMP = ".snakemake_timestamp"
 
-GROWING = (*ANSWERING, "expansion.py")
+GROWING = (*ANSWERING, "expansion.py", "shards.py")
 """Modules that determine a tree."""
 
 

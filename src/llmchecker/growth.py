@@ -1,7 +1,7 @@
 """Trees in files, each beside a record of how it was grown: `….parquet` beside `….json`."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from llmchecker import fingerprints, provenance
 from llmchecker.distribution_store import DistributionStore
 from llmchecker.files import read_json, write_json
+from llmchecker.shards import Shard, merge
 from llmchecker.text_tree import Bounds, TextTree
 
 if TYPE_CHECKING:
@@ -26,14 +27,14 @@ class Growth:
         nodes: texts that have children.
         computed: those of them for which the model was asked; for the others its answer was stored.
         seconds: what growing took, loading the model not included.
-        making: the fields of a `provenance.Making`.
+        makings: the fields of a `provenance.Making` for each job that grew the tree or a shard.
     """
 
     fingerprint: str
     nodes: int
     computed: int
     seconds: float
-    making: Mapping[str, Any]
+    makings: Sequence[Mapping[str, Any]]
 
     def __str__(self) -> str:
         rate = self.nodes / self.seconds if self.seconds else 0
@@ -77,9 +78,14 @@ class Grower:
         return Path(path).is_file() and recorded == self.fingerprint(start, bounds)
 
     def grow(
-        self, path: str | Path, start: str, bounds: Bounds, progress: "Progress"
+        self,
+        path: str | Path,
+        start: str,
+        bounds: Bounds,
+        progress: "Progress",
+        shard: Shard | None = None,
     ) -> tuple[TextTree, Growth]:
-        """Grow a tree; write it and its record.
+        """Grow a tree, or a shard of it; write it and its record.
 
         Raises:
             UnusableModel: the model cannot be loaded.
@@ -90,18 +96,39 @@ class Grower:
         model = self._model
         began = time.monotonic()
         stored = self.store.after(self._model_fingerprint, model.encode(start))
-        tree = grow(model, start, bounds, self.end_of_sequence, progress, stored)
+        tree = grow(model, start, bounds, self.end_of_sequence, progress, stored, shard)
         seconds = time.monotonic() - began
-        growth = Growth(
-            fingerprint=self.fingerprint(start, bounds),
-            nodes=int(tree.internal.sum()),
-            computed=stored.added,
-            seconds=seconds,
-            making=asdict(replace(self._making, date=provenance.now())),
-        )
+        made = [asdict(replace(self._making, date=provenance.now()))]
+        return tree, self._written(tree, path, start, stored.added, seconds, made)
+
+    def merge(
+        self, path: str | Path, start: str, shards: Sequence[str | Path]
+    ) -> tuple[TextTree, Growth]:
+        """Put together a tree from the files of all its shards; write it and its record.
+
+        Raises:
+            InvalidTree: files that do not hold the shards of one tree.
+        """
+        tree = merge([TextTree.read(shard) for shard in shards])
+        grown = [Growth(**read_json(record_of(shard))) for shard in shards]
+        computed, seconds = sum(g.computed for g in grown), sum(g.seconds for g in grown)
+        makings = [making for g in grown for making in g.makings]
+        return tree, self._written(tree, path, start, computed, seconds, makings)
+
+    def _written(
+        self,
+        tree: TextTree,
+        path: str | Path,
+        start: str,
+        computed: int,
+        seconds: float,
+        makings: Sequence[Mapping[str, Any]],
+    ) -> Growth:
+        fingerprint = self.fingerprint(start, tree.bounds)
+        growth = Growth(fingerprint, int(tree.internal.sum()), computed, seconds, makings)
         tree.write(path)
         write_json(asdict(growth), record_of(path))
-        return tree, growth
+        return growth
 
     @cached_property
     def _model(self) -> "CausalModel | MaskedModel":

@@ -107,7 +107,7 @@ def of_run(
         config: the configuration's checksum, `Config.sha256`.
         models: what the configuration says of each model, by the model's name.
         directories: where each model lies.
-        growths: records of each model's trees.
+        growths: records of each model's trees; a tree in shards has a making for each.
         verdicts: all verdicts.
         prompts: the file of the prompts of the top-k statistics.
     """
@@ -121,7 +121,9 @@ def of_run(
             name: {
                 **about,
                 **_as_fetched(Path(directories[name])),
-                "trees": _grouped(read_json(path)["making"] for path in growths[name]),
+                "trees": _grouped(
+                    making for path in growths[name] for making in read_json(path)["makings"]
+                ),
             }
             for name, about in models.items()
         },

@@ -132,7 +132,7 @@ def _section(row: Row, verdict: Verdict, label: str) -> str:
         f"## {' · '.join(headings)}",
         "",
         f"{query} is {_cell('value', verdict.value)} for {row.check.tree.bounds}. "
-        + _summary(row.check.query, verdict),
+        + evidence_summary(row.check.query, verdict),
     ]
     if verdict.witnesses:
         lines += ["", "| probability | text |", "|------------:|:-----|"]
@@ -143,8 +143,8 @@ def _section(row: Row, verdict: Verdict, label: str) -> str:
     return "\n".join(lines)
 
 
-def _summary(query: Query, verdict: Verdict) -> str:
-    """What the texts have in common, and how much of the whole they are."""
+def evidence_summary(query: Query, verdict: Verdict) -> str:
+    """What the texts of a verdict have in common, and how much of the whole they are."""
     if not has_evidence(query):
         return "No single text decides a query of this form."
     if not verdict.witnesses:

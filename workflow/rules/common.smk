@@ -16,6 +16,7 @@ os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), in
 
 from llmchecker import fingerprints
 from llmchecker.config import Config, quantifiers_in, read_yaml
+from llmchecker.distribution_store import DistributionStore
 from llmchecker.errors import LLMCheckerError
 from llmchecker.quantifiers import files_of
 
@@ -31,6 +32,15 @@ def one_of(names):
 
 wildcard_constraints:
     model=one_of(CONFIG.models),
+    start=one_of(CONFIG.start_strings),
+    alpha=r"[0-9.e-]+",
+    k=r"[0-9]+",
+    L=r"[0-9]+",
+    number=r"[0-9]+",
+    count=r"[0-9]+",
+
+
+TREE = "{model}/{start}/alpha{alpha}_k{k}_L{L}"
 
 
 def code(*modules):
@@ -76,6 +86,22 @@ def get_threads():
     return CONFIG.expansion.threads or max(1, share)
 
 
+def get_shards(tree):
+    """The files of the parts of a tree; none where one job grows it whole."""
+    count = CONFIG.shards.get(tree, 0)
+    return [f"results/shards/{tree}/{number + 1}-of-{count}.parquet" for number in range(count)]
+
+
+def get_growing(model):
+    """How the trees of a model are grown: what a `Grower` takes beside directory and threads."""
+    settings = CONFIG.expansion
+    return get_loading(model) | {
+        "memory_bytes": settings.memory_bytes,
+        "end_of_sequence": settings.end_of_sequence,
+        "store": DistributionStore(Path("results/distributions"), settings.store_bytes),
+    }
+
+
 def get_scores(model):
     """Every tree of a model with every quantifier in a query on it."""
     return [(tree, name) for tree in CONFIG.trees(model) for name in CONFIG.scored(tree)]
@@ -117,9 +143,11 @@ def get_used_models():
     return [m for m in CONFIG.models.values() if CONFIG.prompts is not None or m.name in asked]
 
 
+DRAWN = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
+
+
 def get_all_results():
     """Every file for people by name, so that one that was deleted is made again."""
-    drawn = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
     return [
         *expand(
             "results/tables/table{number}.{format}", number=[1, 2], format=["csv", "md", "tex"]
@@ -127,8 +155,9 @@ def get_all_results():
         "results/tables/witnesses.md",
         *expand("results/tables/audit.{format}", format=["csv", "md"]),
         *expand("results/tables/comparison.{format}", format=["csv", "md", "tex"]),
-        *expand("results/tables/{name}.csv", name=drawn),
-        *expand("results/figures/{name}.{format}", name=drawn, format=["pdf", "svg", "png"]),
+        *expand("results/tables/{name}.csv", name=DRAWN),
+        *expand("results/figures/{name}.{format}", name=DRAWN, format=["pdf", "svg", "png"]),
         "results/provenance.json",
         *expand("results/crosschecks/{check}.json", check=CONFIG.checks),
+        "results/report.html",
     ]

@@ -8,6 +8,7 @@ for model in CONFIG.models.values():
             f"trees_{model.name}"
         input:
             model=f"resources/models/{model.name}",
+            shards=[file for tree in CONFIG.trees(model.name) for file in get_shards(tree)],
             code=code(*fingerprints.GROWING, "distribution_store.py", "growth.py"),
         output:
             # a tree that is still what would be grown is kept
@@ -27,12 +28,39 @@ for model in CONFIG.models.values():
             runtime=480,
         params:
             trees=CONFIG.trees(model.name),
+            shards={tree: get_shards(tree) for tree in CONFIG.trees(model.name)},
             start_strings=CONFIG.start_strings,
-            loading=get_loading(model),
-            memory_bytes=CONFIG.expansion.memory_bytes,
-            store_bytes=CONFIG.expansion.store_bytes,
-            end_of_sequence=CONFIG.expansion.end_of_sequence,
+            growing=get_growing(model),
         message:
             f"Growing the trees of {model.label}"
         script:
             "../scripts/trees.py"
+
+
+# A part of a tree that several jobs grow.
+rule shard:
+    input:
+        model="resources/models/{model}",
+        code=code(*fingerprints.GROWING, "distribution_store.py", "growth.py"),
+    output:
+        tree=f"results/shards/{TREE}/{{number}}-of-{{count}}.parquet",
+        growth=f"results/shards/{TREE}/{{number}}-of-{{count}}.json",
+    log:
+        f"results/logs/shards/{TREE}/{{number}}-of-{{count}}.log",
+    benchmark:
+        f"results/benchmarks/shards/{TREE}/{{number}}-of-{{count}}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: get_threads()
+    resources:
+        mem_mb=get_mem_mb,
+        gpu=lambda wildcards: get_gpu(get_model(wildcards)),
+        gpu_mem_mb=lambda wildcards: get_gpu_mem_mb(get_model(wildcards)),
+        runtime=480,
+    params:
+        start=lambda wildcards: CONFIG.start_strings[wildcards.start],
+        growing=lambda wildcards: get_growing(get_model(wildcards)),
+    message:
+        "Growing part {wildcards.number} of {wildcards.count} of a tree of {wildcards.model}"
+    script:
+        "../scripts/shard.py"

@@ -1,0 +1,18 @@
+import logging
+from pathlib import Path
+
+from llmchecker.growth import Grower
+from llmchecker.logs import job_log, node_progress
+from llmchecker.shards import Shard
+from llmchecker.text_tree import Bounds
+
+with job_log(snakemake.log[0]) as work:
+    wildcards, params = snakemake.wildcards, snakemake.params
+    bounds = Bounds(float(wildcards.alpha), int(wildcards.k), int(wildcards.L))
+    shard = Shard(int(wildcards.number) - 1, int(wildcards.count))
+    grower = Grower(Path(snakemake.input.model), threads=snakemake.threads, **params.growing)
+    name = f"{wildcards.model}/{wildcards.start} {bounds}, {shard}"
+    path = snakemake.output.tree
+    _, growth = grower.grow(path, params.start, bounds, node_progress(name), shard)
+    work.seconds += growth.seconds
+    logging.info("%s: %s", name, growth)
