@@ -150,7 +150,7 @@ def description(run: Mapping[str, Any]) -> str:
     """The footer without its date: equal for figures that were made alike."""
     asked = [making for model in run["models"].values() for making in model["trees"]]
     models = [
-        f"{' '.join(about['label'].split())} ({about['revision']}, {about['dtype']}, "
+        f"{' '.join(about['label'].split())} ({_shortened(about['revision'])}, {about['dtype']}, "
         f"{about['device']})"
         for about in run["models"].values()
     ]
@@ -230,24 +230,31 @@ def _revision(about: Mapping[str, Any]) -> str:
     """
     source = parse_source(about["source"]) if about else None
     if source is not None and source.scheme == "hf":
-        return f"commit {source.revision[:DIGITS]}"
+        return f"commit {source.revision}"
     files = about.get("files", {})
     weights = {name: digest for name, digest in files.items() if name.endswith(".safetensors")}
     several = hashlib.sha256(json.dumps(weights, sort_keys=True).encode()).hexdigest()
     digest = about.get("sha256") or files.get(WEIGHTS) or several
-    return f"sha256 {digest[:DIGITS]}"
+    return f"sha256 {digest}"
+
+
+def _shortened(revision: str) -> str:
+    kind, digits = revision.split(" ")
+    return f"{kind} {digits[:DIGITS]}"
 
 
 def _grouped(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Equal records as one: their number, first and last date, and what they say."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
-        undated = {name: value for name, value in record.items() if name != "date"}
-        groups.setdefault(json.dumps(undated, sort_keys=True), []).append(record)
+        groups.setdefault(json.dumps(_undated(record), sort_keys=True), []).append(record)
     return [
-        {"number": len(group), **_period(group), **json.loads(alike)}
-        for alike, group in groups.items()
+        {"number": len(group), **_period(group), **_undated(group[0])} for group in groups.values()
     ]
+
+
+def _undated(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name != "date"}
 
 
 def _period(group: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -42,7 +42,6 @@ rule report:
         labels={name: model.label for name, model in CONFIG.models.items()},
         start_strings=CONFIG.start_strings,
         scores=REPORTED_SCORES,
-        provenance="results/provenance.json",
     message:
         "One page with all results"
     script:
