@@ -148,6 +148,12 @@ def get_chains(model):
     return list({get_chain(c, "prism"): c for c in CONFIG.checks_of(model)}.values())
 
 
+def get_used_models():
+    """The models that have a part in any result."""
+    asked = {check.tree.model for check in CONFIG.checks}
+    return [m for m in CONFIG.models.values() if CONFIG.prompts is not None or m.name in asked]
+
+
 DRAWN = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
 
 
@@ -167,5 +173,6 @@ def get_all_results():
         *expand(
             "results/{stage}/{check}.json", stage=["checks", "crosschecks"], check=CONFIG.checks
         ),
+        "results/provenance.json",
         "results/report.html",
     ]

@@ -6,6 +6,7 @@ localrules:
 rule figure3:
     input:
         table="results/tables/figure3.csv",
+        provenance=ancient("results/provenance.json"),
         code=code("figures.py"),
     output:
         pdf="results/figures/figure3.pdf",
@@ -29,6 +30,7 @@ rule figure3:
 rule figure4:
     input:
         table="results/tables/figure4.csv",
+        provenance=ancient("results/provenance.json"),
         code=code("figures.py"),
     output:
         pdf="results/figures/figure4.pdf",

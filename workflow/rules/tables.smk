@@ -31,6 +31,7 @@ rule table1:
 rule table2:
     input:
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
+        provenance=ancient("results/provenance.json"),
         code=code("tables.py"),
     output:
         csv=report(
@@ -57,6 +58,7 @@ rule table2:
 rule witnesses:
     input:
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
+        provenance=ancient("results/provenance.json"),
         code=code("tables.py"),
     output:
         report(
