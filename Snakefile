@@ -24,6 +24,7 @@ include: "workflow/rules/checks.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/published.smk"
+include: "workflow/rules/provenance.smk"
 include: "workflow/rules/report.smk"
 
 

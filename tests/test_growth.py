@@ -95,4 +95,5 @@ def test_shards_in_files_make_the_tree(model, tmp_path):
     _, together = grower(model, tmp_path).merge(merged, START, parts)
     assert merged.read_bytes() == whole.read_bytes()
     assert (together.nodes, together.fingerprint) == (growth.nodes, growth.fingerprint)
+    assert len(together.makings) == len(parts)
     assert grower(model, tmp_path).has_grown(merged, START, BOUNDS)

@@ -21,6 +21,7 @@ ORDER = [
     "llmchecker.weights",
     "llmchecker.sources",
     "llmchecker.fingerprints",
+    "llmchecker.provenance",
     "llmchecker.distributions",
     "llmchecker.continuations",
     "llmchecker.language_models",

@@ -6,6 +6,7 @@ to something and every query parses, or raises one message that names the key.
 
 import difflib
 import hashlib
+import json
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -98,7 +99,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that a run needs to know; `shards` names the trees that several jobs grow."""
+    """Everything that a run needs to know.
+
+    `shards` names the trees that several jobs grow. `sha256` is that of what YAML gave, with all
+    defaults, as JSON with sorted keys: neither comments nor the order of keys change it, nor a
+    default that is written out.
+    """
 
     models: Mapping[str, ModelConfig]
     start_strings: Mapping[str, str]
@@ -108,6 +114,7 @@ class Config:
     table2: tuple[Row, ...]
     figure4: tuple[Check, ...]
     shards: Mapping[TreeSpec, int]
+    sha256: str
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any], schema: Mapping[str, Any]) -> "Config":
@@ -121,7 +128,7 @@ class Config:
             ConfigError: names the key, its value and what would be right.
         """
         validate(raw, schema)
-        filled = _with_defaults(raw, schema, schema)
+        filled = _with_defaults({"expansion": {}} | dict(raw), schema, schema)
         models = {name: _model(name, entry) for name, entry in filled["models"].items()}
         _check_labels(models)
         starts = filled["start_strings"]
@@ -130,11 +137,12 @@ class Config:
             models=models,
             start_strings=starts,
             quantifiers=known,
-            expansion=_expansion(filled.get("expansion") or _defaults(schema, "expansion")),
+            expansion=_expansion(filled["expansion"]),
             prompts=_prompts(filled.get("topk")),
             table2=tuple(_table2(filled["experiments"], models, starts, known)),
             figure4=tuple(_figure4(filled.get("figure4"), models, starts, known)),
             shards=_shards(filled["experiments"], models),
+            sha256=_sha256(filled),
         )
 
     @cached_property
@@ -274,8 +282,10 @@ def _with_defaults(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any
     return value
 
 
-def _defaults(schema: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return _with_defaults({}, schema["properties"][key], schema)
+def _sha256(filled: Mapping[str, Any]) -> str:
+    # 1 and 1.0 are one number to whoever writes a configuration
+    alike = json.loads(json.dumps(filled), parse_int=float)
+    return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager

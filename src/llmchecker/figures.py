@@ -90,13 +90,21 @@ def figure4(table: pd.DataFrame, query: str) -> Figure:
         return figure
 
 
-def write(figure: Figure, paths: Sequence[str | Path]) -> None:
-    """Write one figure to several files, each in the format of its suffix, and close it."""
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+def write(figure: Figure, paths: Sequence[str | Path], description: str = "") -> None:
+    """Write one figure to several files, each in the format of its suffix, and close it.
+
+    Args:
+        description: what viewers show as the file's description, in PDF its subject.
+    """
+    metadata = {
+        "svg": {"Date": None, "Description": description or None},
+        "pdf": {"CreationDate": None, "Subject": description or None},
+        "png": {"Description": description or None},
+    }
     with _style():
         for path in map(Path, paths):
             with written_whole(path) as partial:
-                figure.savefig(partial, dpi=300, metadata=undated[path.suffix.removeprefix(".")])
+                figure.savefig(partial, dpi=300, metadata=metadata[path.suffix.removeprefix(".")])
     plt.close(figure)
 
 

@@ -7,7 +7,7 @@ and by the code that makes the result, so that it is not taken for one that othe
 import hashlib
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -38,8 +38,8 @@ def of_model(directory: str | Path, kind: str, dtype: str, device: str) -> str:
         kind, dtype, device: as in `language_models.load`.
     """
     return _hash(
-        _files(Path(directory)),
-        [kind, dtype, device, _processor()],
+        _files(Path(directory), _stamp),
+        [kind, dtype, device, processor()],
         [version(package) for package in ("torch", "transformers", "tokenizers")],
         _code(ANSWERING),
     )
@@ -53,21 +53,27 @@ def of_tree(
     A tree may have been grown on another machine.
     """
     asked = [kind, dtype, start, bounds.alpha, bounds.k, bounds.length, end_of_sequence]
-    return _hash(_files(Path(directory)), asked, _code(GROWING))
+    return _hash(_files(Path(directory), _stamp), asked, _code(GROWING))
+
+
+def checksums(directory: str | Path) -> dict[str, str]:
+    """The sha256 of every file of a model: as recorded when it was fetched, of a link as it is."""
+    return _files(Path(directory), sha256_of)
 
 
 def _hash(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _files(directory: Path) -> dict[str, Any]:
+def _files(directory: Path, identify: Callable[[Path], Any]) -> dict[str, Any]:
+    """Recorded checksums by name; for a link and for a file without one, what `identify` says."""
     try:
-        checksums = read_json(directory / PROVENANCE)["files"]
+        recorded = read_json(directory / PROVENANCE)["files"]
     except (OSError, ValueError, KeyError):
-        checksums = {}
+        recorded = {}
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     return {
-        name: checksums[name] if name in checksums and not path.is_symlink() else _stamp(path)
+        name: recorded[name] if name in recorded and not path.is_symlink() else identify(path)
         for path in files
         if (name := str(path.relative_to(directory))) not in (PROVENANCE, SNAKEMAKE_TIMESTAMP)
     }
@@ -82,7 +88,7 @@ def _code(modules: Sequence[str]) -> dict[str, str]:
     return {name: sha256_of(Path(__file__).with_name(name)) for name in modules}
 
 
-def _processor() -> str:
+def processor() -> str:
     """The processor's name, as Linux and others tell it."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.is_file() else []

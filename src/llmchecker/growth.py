@@ -1,13 +1,13 @@
 """Trees in files, each beside a record of how it was grown: `….parquet` beside `….json`."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from llmchecker import fingerprints
+from llmchecker import fingerprints, provenance
 from llmchecker.distribution_store import DistributionStore
 from llmchecker.files import read_json, write_json
 from llmchecker.shards import Shard, merge
@@ -27,12 +27,14 @@ class Growth:
         nodes: texts that have children.
         computed: those of them for which the model was asked; for the others its answer was stored.
         seconds: what growing took, loading the model not included.
+        makings: the fields of a `provenance.Making` for each job that grew the tree or a shard.
     """
 
     fingerprint: str
     nodes: int
     computed: int
     seconds: float
+    makings: Sequence[Mapping[str, Any]]
 
     def __str__(self) -> str:
         rate = self.nodes / self.seconds if self.seconds else 0
@@ -96,7 +98,8 @@ class Grower:
         stored = self.store.after(self._model_fingerprint, model.encode(start))
         tree = grow(model, start, bounds, self.end_of_sequence, progress, stored, shard)
         seconds = time.monotonic() - began
-        return tree, self._written(tree, path, start, stored.added, seconds)
+        made = [asdict(replace(self._making, date=provenance.now()))]
+        return tree, self._written(tree, path, start, stored.added, seconds, made)
 
     def merge(
         self, path: str | Path, start: str, shards: Sequence[str | Path]
@@ -109,13 +112,22 @@ class Grower:
         tree = merge([TextTree.read(shard) for shard in shards])
         grown = [Growth(**read_json(record_of(shard))) for shard in shards]
         computed, seconds = sum(g.computed for g in grown), sum(g.seconds for g in grown)
-        return tree, self._written(tree, path, start, computed, seconds)
+        makings = [making for g in grown for making in g.makings]
+        return tree, self._written(tree, path, start, computed, seconds, makings)
 
     def _written(
-        self, tree: TextTree, path: str | Path, start: str, computed: int, seconds: float
+        self,
+        tree: TextTree,
+        path: str | Path,
+        start: str,
+        computed: int,
+        seconds: float,
+        makings: Sequence[Mapping[str, Any]],
     ) -> Growth:
         fingerprint = self.fingerprint(start, tree.bounds)
-        growth = Growth(fingerprint, int(tree.internal.sum()), computed, seconds)
+        growth = Growth(fingerprint, int(tree.internal.sum()), computed, seconds, makings)
+        # a record must never stand beside a tree that it does not describe
+        record_of(path).unlink(missing_ok=True)
         tree.write(path)
         write_json(asdict(growth), record_of(path))
         return growth
@@ -127,6 +139,10 @@ class Grower:
         return load(
             self.directory, self.kind, self.dtype, self.device, self.threads, self.memory_bytes
         )
+
+    @cached_property
+    def _making(self) -> provenance.Making:
+        return provenance.making(self.directory, self.kind, self.dtype, self.device, self.threads)
 
     @cached_property
     def _model_fingerprint(self) -> str:

@@ -320,8 +320,10 @@ def _nodes(drawing: Drawing, shown: np.ndarray, opened: set[int]) -> Iterator[No
 
 
 def _flat(content: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """The leaves of nested mappings as text, by the names on the way to them."""
+    """The leaves of nested mappings and lists as text, by the names on the way to them."""
     for name, value in content.items():
+        if isinstance(value, list):
+            value = {str(place): item for place, item in enumerate(value, start=1)}
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{name} · ")
         else:

@@ -99,7 +99,10 @@ def figure4(
 
 
 def witnesses_markdown(
-    rows: Iterable[Row], verdicts: Iterable[Verdict], labels: Mapping[str, str]
+    rows: Iterable[Row],
+    verdicts: Iterable[Verdict],
+    labels: Mapping[str, str],
+    footer: str = "",
 ) -> str:
     """The most probable texts that decide the query, for each row of Table II, as Markdown.
 
@@ -109,12 +112,17 @@ def witnesses_markdown(
         rows: the rows of the table.
         verdicts: the verdict of each row.
         labels: what to call each model.
+        footer: plain text to stand below all.
     """
     sections = [
         _section(row, verdict, labels[row.check.tree.model])
         for row, verdict in zip(rows, verdicts, strict=True)
     ]
-    return "\n\n".join(["# The texts that decide each query", LEGEND, *sections]) + "\n"
+    return (
+        "\n\n".join(["# The texts that decide each query", LEGEND, *sections])
+        + "\n"
+        + _note(footer)
+    )
 
 
 def _section(row: Row, verdict: Verdict, label: str) -> str:
@@ -163,11 +171,23 @@ def _bounds(verdict: Verdict) -> dict[str, float | bool]:
     }
 
 
-def write(table: pd.DataFrame, paths: Iterable[str | Path]) -> None:
-    """Write a table to several files, each in the format of its suffix: csv, md or tex."""
-    writers = {".csv": write_csv, ".md": write_markdown, ".tex": write_latex}
+def write(table: pd.DataFrame, paths: Iterable[str | Path], footer: str = "") -> None:
+    """Write a table to several files, each in the format of its suffix: csv, md or tex.
+
+    Args:
+        footer: plain text to stand below the table; a CSV file has none, since programs that read
+            the format would take it for a row.
+    """
     for path in map(Path, paths):
-        writers[path.suffix](table, path)
+        match path.suffix:
+            case ".csv":
+                write_csv(table, path)
+            case ".md":
+                write_markdown(table, path, footer)
+            case ".tex":
+                write_latex(table, path, footer)
+            case suffix:
+                raise ValueError(f"{path} has the suffix {suffix!r}; it must be .csv, .md or .tex")
 
 
 def write_csv(table: pd.DataFrame, path: str | Path) -> None:
@@ -179,17 +199,17 @@ def write_csv(table: pd.DataFrame, path: str | Path) -> None:
         table.to_csv(partial, index=False, lineterminator="\n", quoting=quoting)
 
 
-def write_markdown(table: pd.DataFrame, path: str | Path) -> None:
-    """Write a table for reading."""
+def write_markdown(table: pd.DataFrame, path: str | Path, footer: str = "") -> None:
+    """Write a table for reading, with a footer as a paragraph below it."""
     aligned = ["right" if _has_numbers(table[column]) else "left" for column in table]
     cells = _readable(table).map(_markdown_cell)
     text = cells.to_markdown(index=False, disable_numparse=True, colalign=aligned)
     with written_whole(path) as partial:
-        partial.write_text(text + "\n", encoding="utf-8")
+        partial.write_text(text + "\n" + _note(footer), encoding="utf-8")
 
 
-def write_latex(table: pd.DataFrame, path: str | Path) -> None:
-    """Write a tabular environment for `booktabs`."""
+def write_latex(table: pd.DataFrame, path: str | Path, footer: str = "") -> None:
+    """Write a tabular environment for `booktabs`, with a footer as a comment below it."""
     readable = _readable(table)
     readable.columns = [column.replace("_", " ") for column in readable.columns]
     style = readable.style.hide(axis="index").format(escape="latex")
@@ -198,7 +218,17 @@ def write_latex(table: pd.DataFrame, path: str | Path) -> None:
         text = style.to_latex(hrules=True, column_format=aligned)
         # LaTeX's default font encoding has other characters in these places
         text = re.sub("[<>|]", r"$\g<0>$", text)
-        partial.write_text(text, encoding="utf-8")
+        note = f"% {_on_one_line(footer)}\n" if footer else ""
+        partial.write_text(text + note, encoding="utf-8")
+
+
+def _note(footer: str) -> str:
+    """The footer as a paragraph of Markdown."""
+    return f"\n{_visible(_on_one_line(footer))}\n" if footer else ""
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.splitlines())
 
 
 def _has_numbers(column: pd.Series) -> bool:
@@ -220,7 +250,7 @@ def _cell(column: str, cell: object) -> str:
             return FORMATS.get(column, "{:.4g}").format(cell)
         case _:
             text = str(cell)
-            return " ".join(text.splitlines()) if text.strip() else repr(text)
+            return _on_one_line(text) if text.strip() else repr(text)
 
 
 def _markdown_cell(text: str) -> str:

@@ -6,6 +6,7 @@ localrules:
 rule figure3:
     input:
         table="results/tables/figure3.csv",
+        provenance=ancient("results/provenance.json"),
         code=code("figures.py"),
     output:
         pdf="results/figures/figure3.pdf",
@@ -29,6 +30,7 @@ rule figure3:
 rule figure4:
     input:
         table="results/tables/figure4.csv",
+        provenance=ancient("results/provenance.json"),
         code=code("figures.py"),
     output:
         pdf="results/figures/figure4.pdf",
@@ -44,7 +46,8 @@ rule figure4:
     conda:
         "../../environment.yml"
     params:
-        query=CONFIG.figure4[0].query.text if CONFIG.figure4 else "",
+        # braces in what a function returns are no wildcards
+        query=lambda _: CONFIG.figure4[0].query.text,
     message:
         "Figure 4: one query for several nouns"
     script:

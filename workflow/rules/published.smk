@@ -1,3 +1,8 @@
+localrules:
+    audit,
+    comparison,
+
+
 PUBLISHED = str(BASE / "resources/published/table2.csv")
 
 
@@ -27,6 +32,7 @@ rule comparison:
     input:
         published=PUBLISHED,
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
+        provenance=ancient("results/provenance.json"),
         code=code("published.py", "comparison.py", "tables.py"),
     output:
         csv=report(

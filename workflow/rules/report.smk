@@ -22,6 +22,7 @@ rule report:
             str(BASE / f"workflow/report/{name}.rst")
             for name in (*REPORTED_TABLES, *DRAWN, "witnesses")
         ],
+        provenance=ancient("results/provenance.json"),
         code=code(
             "evidence.py",
             "drawing.py",
@@ -41,7 +42,6 @@ rule report:
         labels={name: model.label for name, model in CONFIG.models.items()},
         start_strings=CONFIG.start_strings,
         scores=REPORTED_SCORES,
-        provenance="results/provenance.json",
     message:
         "One page with all results"
     script:

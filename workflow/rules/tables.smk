@@ -31,6 +31,7 @@ rule table1:
 rule table2:
     input:
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
+        provenance=ancient("results/provenance.json"),
         code=code("tables.py"),
     output:
         csv=report(
@@ -57,6 +58,7 @@ rule table2:
 rule witnesses:
     input:
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
+        provenance=ancient("results/provenance.json"),
         code=code("tables.py"),
     output:
         report(
@@ -89,7 +91,8 @@ rule table_of_figure3:
     conda:
         "../../environment.yml"
     params:
-        labels=[model.label for model in CONFIG.models.values()],
+        # braces in what a function returns are no wildcards
+        labels=lambda _: [model.label for model in CONFIG.models.values()],
     message:
         "The numbers of Figure 3"
     script:

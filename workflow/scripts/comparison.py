@@ -1,4 +1,5 @@
-from llmchecker import comparison, published, tables
+from llmchecker import comparison, provenance, published, tables
+from llmchecker.files import read_json
 from llmchecker.logs import job_log
 from llmchecker.storm import Verdict
 
@@ -13,4 +14,5 @@ with job_log(snakemake.log[0]):
         for row, path in zip(snakemake.params.rows, snakemake.input.verdicts, strict=True)
     ]
     findings = published.audit(published.read(snakemake.input.published))
-    tables.write(comparison.table(findings, runs), snakemake.output)
+    footer = provenance.footer(read_json(snakemake.input.provenance))
+    tables.write(comparison.table(findings, runs), snakemake.output, footer)

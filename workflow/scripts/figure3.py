@@ -1,7 +1,10 @@
 import pandas as pd
 
-from llmchecker import figures
+from llmchecker import figures, provenance
+from llmchecker.files import read_json
 from llmchecker.logs import job_log
 
 with job_log(snakemake.log[0]):
-    figures.write(figures.figure3(pd.read_csv(snakemake.input.table)), snakemake.output)
+    figure = figures.figure3(pd.read_csv(snakemake.input.table))
+    description = provenance.description(read_json(snakemake.input.provenance))
+    figures.write(figure, snakemake.output, description)

@@ -1,8 +1,11 @@
 import pandas as pd
 
-from llmchecker import figures
+from llmchecker import figures, provenance
+from llmchecker.files import read_json
 from llmchecker.logs import job_log
 
 with job_log(snakemake.log[0]):
     table = pd.read_csv(snakemake.input.table)
-    figures.write(figures.figure4(table, snakemake.params.query), snakemake.output)
+    figure = figures.figure4(table, snakemake.params.query)
+    description = provenance.description(read_json(snakemake.input.provenance))
+    figures.write(figure, snakemake.output, description)

@@ -26,14 +26,13 @@ with job_log(snakemake.log[0]):
         tree = TextTree.read(inputs.trees[place])
         values = scores.read_all(tree, params.scores[place])
         view = report.tree_view(result, tree, values)
-    provenance = Path(params.provenance)
     text = report.render(
         results=results,
         tables=inputs.tables,
         figures=inputs.figures,
         captions=inputs.captions,
         view=view,
-        provenance=read_json(provenance) if provenance.is_file() else {},
+        provenance=read_json(inputs.provenance),
     )
     with written_whole(page) as partial:
         partial.write_text(text, encoding="utf-8")

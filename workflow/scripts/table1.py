@@ -1,5 +1,6 @@
-from llmchecker import tables
+from llmchecker import provenance, tables
 from llmchecker.logs import job_log
 
 with job_log(snakemake.log[0]):
-    tables.write(tables.table1(snakemake.params.start_strings), snakemake.output)
+    table = tables.table1(snakemake.params.start_strings)
+    tables.write(table, snakemake.output, provenance.footer_of_now())

@@ -1,10 +1,12 @@
-from llmchecker import tables
-from llmchecker.files import written_whole
+from llmchecker import provenance, tables
+from llmchecker.files import read_json, written_whole
 from llmchecker.logs import job_log
 from llmchecker.storm import Verdict
 
 with job_log(snakemake.log[0]):
     verdicts = map(Verdict.read, snakemake.input.verdicts)
-    text = tables.witnesses_markdown(snakemake.params.rows, verdicts, snakemake.params.labels)
+    footer = provenance.footer(read_json(snakemake.input.provenance))
+    params = snakemake.params
+    text = tables.witnesses_markdown(params.rows, verdicts, params.labels, footer)
     with written_whole(snakemake.output[0]) as partial:
         partial.write_text(text, encoding="utf-8")

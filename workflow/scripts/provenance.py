@@ -1,0 +1,15 @@
+from llmchecker import provenance
+from llmchecker.files import write_json
+from llmchecker.logs import job_log
+
+with job_log(snakemake.log[0]):
+    params = snakemake.params
+    run = provenance.of_run(
+        config=params.config,
+        models=params.models,
+        directories=dict(zip(params.models, snakemake.input.models, strict=True)),
+        growths=params.growths,
+        verdicts=snakemake.input.verdicts,
+        prompts=snakemake.input.get("prompts") or None,
+    )
+    write_json(run, snakemake.output[0])
