@@ -1,4 +1,4 @@
-"""The workflow, run as a person runs it, on small random models of five architectures."""
+"""The workflow, run as a person runs it, on small random models, one for each kind of tokenizer."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -15,24 +15,30 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from random_models import ARCHITECTURES
 
+from llmchecker.expansion import grow
+from llmchecker.language_models import load
+from llmchecker.text_tree import Bounds, TextTree
 from llmchecker.topk import read_prompts
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
 COPIED = (
-    *("Snakefile", "environment.yml", "src", "workflow"),
+    *("Snakefile", "environment.yml", "profiles", "src", "workflow"),
     *("resources/word_lists", "resources/published"),
 )
 GENDER = "P=? [ F gender > 0 ]"
 BOTH = "P=? [ F gender > 0 & similarity > 10 ]"
 LAST = "P=? [ F step = 2 ]"
 START_STRINGS = {"awkward": '"He\'s", she\nsaid: \\ {x} $HOME | 100% 🙂👩‍👩‍👧 選手', "empty": ""}
-TREES = [(model, "awkward") for model in ARCHITECTURES] + [("gpt2", "empty")]
+MODELS = ("llama", "gpt2", "bert")
+STAGES = ("trees", "scores", "prism", "checks", "crosschecks")
+LABELS = {model: f"{model} {{small}} 100%" for model in MODELS}
+TREES = [(model, "awkward") for model in MODELS] + [("gpt2", "empty")]
 ROWS = [("Awkward", "llama", BOTH), ("Empty", "gpt2", LAST)]
-CHECKS = len(ARCHITECTURES) + len(ROWS)
+SHARDS = {"llama": 1, "gpt2": 2}
+CHECKS = len(MODELS) + len(ROWS)
 FIGURE = ("pdf", "png", "svg")
 TABLE = ("csv", "md", "tex")
 PROMPTS = ["I want you to act as a poet.", 'Say "no",\nthen leave.', "Wer bist du?"]
@@ -63,18 +69,14 @@ class Project:
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             check=False,
+            start_new_session=True,
         )
 
-    def planned(self) -> dict[str, int]:
+    def planned(self, *targets: str) -> dict[str, int]:
         """How many jobs of each rule the next run would have; empty when there is nothing to do."""
-        run = self.snakemake("--dry-run", "--cores", "1")
+        run = self.snakemake("--dry-run", "--cores", "1", *targets)
         assert run.returncode == 0, run.stdout
-        if "Nothing to be done" in run.stdout:
-            return {}
-        stats = run.stdout.split("Job stats:")[1].split("\n\n")[0]
-        jobs = dict(re.findall(r"^(\w+) +(\d+)$", stats, flags=re.MULTILINE))
-        del jobs["total"], jobs["all"]
-        return {rule: int(count) for rule, count in jobs.items()}
+        return {} if "Nothing to be done" in run.stdout else stats(run.stdout)
 
     @contextmanager
     def appended(self, file: str, text: str) -> Iterator[None]:
@@ -113,7 +115,7 @@ def configuration(models: dict[str, Path], prompts: Path) -> dict:
     return {
         "models": {
             name: {
-                "label": f"{name}-small",
+                "label": LABELS[name],
                 "source": f"path:{directory}",
                 "kind": "masked" if name == "bert" else "causal",
                 "mem_mb": 500,
@@ -126,11 +128,28 @@ def configuration(models: dict[str, Path], prompts: Path) -> dict:
         "experiments": [
             {"label": label, "interest": "Test", "start": label.lower(), "models": [model]}
             | bounds
-            | {"queries": [query]}
+            | {"shards": SHARDS[model], "queries": [query]}
             for label, model, query in ROWS
         ],
         "figure4": {"starts": ["awkward"], **bounds, "query": GENDER},
     }
+
+
+def stats(printed: str) -> dict[str, int]:
+    """How many jobs of each rule a run says that it has."""
+    table = printed.split("Job stats:")[1].split("\n\n")[0]
+    counts = dict(re.findall(r"^(\w+) +(\d+)$", table, flags=re.MULTILINE))
+    return {rule: int(n) for rule, n in counts.items() if rule not in ("total", "all")}
+
+
+def jobs(stages: Iterable[str], models: Iterable[str] = MODELS) -> dict[str, int]:
+    """A job for each model and stage."""
+    return {f"{stage}_{model}": 1 for stage in stages for model in models}
+
+
+MADE_OF_CHECKS = dict.fromkeys(
+    ("provenance", "table2", "witnesses", "comparison", "table_of_figure4", "figure4", "report"), 1
+)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +158,7 @@ def finished(tmp_path_factory, random_model) -> tuple[Project, str]:
     directory = tmp_path_factory.mktemp("project")
     prompts = tmp_path_factory.mktemp("prompts") / "prompts.csv"
     pd.DataFrame({"prompt": PROMPTS}).to_csv(prompts, index=False)
-    models = {architecture: random_model(architecture) for architecture in ARCHITECTURES}
+    models = {architecture: random_model(architecture) for architecture in MODELS}
     project = Project(directory, configuration(models, prompts))
     run = project.snakemake("--cores", "2")
     assert run.returncode == 0, run.stdout
@@ -163,7 +182,7 @@ def test_every_result_is_written(project):
         *("tables/figure3.csv", "tables/figure4.csv", "tables/witnesses.md"),
         *("tables/audit.csv", "tables/audit.md"),
         *(f"tables/comparison.{suffix}" for suffix in TABLE),
-        *(f"topk/{model}.parquet" for model in ARCHITECTURES),
+        *(f"topk/{model}.parquet" for model in MODELS),
     ]
     folders = ("figures", "tables", "topk")
     written = [path for folder in folders for path in project.found(f"{folder}/*")]
@@ -172,7 +191,11 @@ def test_every_result_is_written(project):
     grown = project.found("trees/*/*/*.parquet")
     assert grown == sorted(project.tree(model, start) for model, start in TREES)
     programs = [path.name for path in project.found("prism/*/*/*/*")]
-    assert sorted(programs) == ["gender-similarity.prism", *["gender.prism"] * 5, "step.prism"]
+    assert sorted(programs) == [
+        "gender-similarity.prism",
+        *["gender.prism"] * len(MODELS),
+        "step.prism",
+    ]
     assert len(project.found("checks/*/*/*/*.json")) == CHECKS
     assert len(project.found("report.html")) == 1
 
@@ -202,7 +225,7 @@ def test_table2_shows_the_verdicts(project):
     """Table II has the rows in the order of the configuration, with the numbers of the verdicts."""
     table = pd.read_csv(project.directory / "results/tables/table2.csv")
     rows = list(zip(table["label"], table["model"], table["query"], strict=True))
-    assert rows == [(label, f"{model}-small", query) for label, model, query in ROWS]
+    assert rows == [(label, LABELS[model], query) for label, model, query in ROWS]
     verdicts = [json.loads(path.read_text()) for path in project.found("checks/*/*/*/*.json")]
     numbers = {(v["query"], v["states"], v["transitions"], v["value"]) for v in verdicts}
     shown = table[["query", "states", "transitions", "value"]].itertuples(index=False, name=None)
@@ -212,13 +235,13 @@ def test_table2_shows_the_verdicts(project):
 def test_figures_have_a_row_for_every_model(project):
     """The numbers of the figures cover all models; the mass within k grows with k."""
     table = pd.read_csv(project.directory / "results/tables/figure3.csv")
-    assert table["model"].unique().tolist() == [f"{model}-small" for model in ARCHITECTURES]
+    assert table["model"].unique().tolist() == list(LABELS.values())
     for _, rows in table.groupby("model"):
         assert rows["k"].tolist() == [1, 2, 3, 4, 5]
         assert rows["mass"].is_monotonic_increasing
         assert 0 < rows["mass"].iloc[0] < rows["mass"].iloc[4] <= 1
     nouns = pd.read_csv(project.directory / "results/tables/figure4.csv")
-    assert nouns["model"].tolist() == [f"{model}-small" for model in ARCHITECTURES]
+    assert nouns["model"].tolist() == list(LABELS.values())
     assert set(nouns["noun"]) == {"awkward"}
 
 
@@ -236,91 +259,143 @@ def test_progress_is_visible(finished):
     """For every tree the run prints, and its log keeps, the nodes and the nodes a second."""
     project, printed = finished
     for model, start in TREES:
-        said = re.compile(
-            rf"{model} {start} alpha0\.8 k3 L2: (\d+) states, (\d+) nodes in [\d.]+ s, \d+ nodes/s"
-        )
-        log = project.directory / f"results/logs/trees/{model}/{start}/alpha0.8_k3_L2.log"
+        said = re.compile(rf"{model}/{start}/alpha0\.8_k3_L2: (\d+) nodes in [\d.]+ s, \d+ nodes/s")
+        log = project.directory / f"results/logs/trees/{model}.log"
         tree = pd.read_parquet(project.tree(model, start))
-        counted = (str(len(tree)), str(tree["parent"][1:].nunique()))
+        counted = str(tree["parent"][1:].nunique())
         assert said.findall(printed) == [counted]
         assert said.findall(log.read_text(encoding="utf-8")) == [counted]
 
 
+def test_trees_are_those_that_one_process_grows(project, random_model):
+    """Jobs that share cores and stored distributions grow the trees of one process without them."""
+    for model, start in TREES:
+        kind = "masked" if model == "bert" else "causal"
+        whole = load(random_model(model), kind=kind)
+        expected = grow(whole, START_STRINGS[start], Bounds(0.8, 3, 2))
+        tree = TextTree.read(project.tree(model, start))
+        assert tree.text.tolist() == expected.text.tolist()
+        assert tree.probability.tobytes() == expected.probability.tobytes()
+
+
+def test_one_job_a_model_and_stage(finished):
+    """However many trees, scores and queries a model has, its run has one job for each stage."""
+    _, printed = finished
+    assert stats(printed) == {
+        **jobs(STAGES),
+        **{"fetch_model": len(MODELS), "topk": len(MODELS), "fetch_prompts": 1, "shard": 2},
+        **{"table1": 1, "audit": 1, "table_of_figure3": 1, "figure3": 1},
+        **MADE_OF_CHECKS,
+    }
+
+
+def test_the_profile_is_used(finished):
+    """A plain call of snakemake takes the options of profiles/default."""
+    assert "Using workflow specific profile profiles/default" in finished[1]
+
+
 def test_a_second_run_does_nothing(project):
-    """When nothing has changed there is nothing to be done."""
+    """When nothing has changed, not even a file that was written again, nothing is to be done."""
+    for file in ("src/llmchecker/expansion.py", "resources/word_lists/male.txt"):
+        (project.directory / file).touch()
     run = project.snakemake("--cores", "2")
     assert run.returncode == 0
     assert "Nothing to be done" in run.stdout
 
 
-def test_lost_files_are_made_again(project):
-    """Tables and figures that were deleted in one format are written again, and nothing else."""
-    names = ("figures/figure3.png", "tables/table2.tex")
-    lost = [project.directory / "results" / name for name in names]
-    for path in lost:
+@pytest.mark.parametrize(
+    ("lost", "again"),
+    [
+        (["figures/figure3.png", "tables/table2.tex"], {"figure3": 1, "table2": 1}),
+        (["crosschecks/gpt2/empty"], jobs(["crosschecks"], ["gpt2"])),
+        (["trees/gpt2"], jobs(STAGES, ["gpt2"])),
+    ],
+    ids=["for people", "outcomes", "trees"],
+)
+def test_lost_files_are_made_again(project, lost, again):
+    """Files that were deleted are made again, of the model alone to which they belong."""
+    paths = [project.directory / "results" / name for name in lost]
+    for path in paths:
         path.rename(path.with_suffix(".kept"))
     planned = project.planned()
-    for path in lost:
+    for path in paths:
         path.with_suffix(".kept").rename(path)
-    assert planned == {"figure3": 1, "table2": 1, "report": 1}
+    assert planned.items() >= again.items()
+    dear = {f"{stage}_{model}" for stage in (*STAGES, "topk") for model in MODELS} | {"fetch_model"}
+    assert not (planned.keys() & dear) - again.keys()
 
 
-def test_a_new_query_costs_no_forward_pass(project):
-    """A query on an old tree is checked on the scores that there are."""
+def test_a_new_query_is_checked_on_the_trees_and_scores_that_are_there(project):
+    """A query costs the model that it asks its checks, and no model a tree or a score."""
     config = read_config(project)
     config["experiments"][0]["queries"].append("P=? [ G gender <= 0 ]")
     with project.configured(config):
         planned = project.planned()
-    made_for_people = {"table2": 1, "witnesses": 1, "comparison": 1, "report": 1}
-    assert planned == {"check": 1, "crosscheck": 1} | made_for_people
+    assert planned == jobs(["checks", "crosschecks"], ["llama"]) | MADE_OF_CHECKS
 
 
-def test_a_new_protected_text_is_scored_alone(project):
-    """A changed setting of one quantifier makes its scores again, and no other's and no tree."""
+def test_a_new_start_string_concerns_its_model_alone(project):
+    """A start string that one model goes on from costs the others nothing."""
+    config = read_config(project)
+    config["start_strings"]["new"] = "A new text"
+    config["experiments"].append(
+        {"label": "New", "interest": "Test", "start": "new", "models": ["bert"]}
+        | {"alpha": 0.5, "k": 2, "L": 2, "queries": [GENDER]}
+    )
+    with project.configured(config):
+        planned = project.planned()
+    assert planned == jobs(STAGES, ["bert"]) | {"table1": 1} | MADE_OF_CHECKS
+
+
+def test_a_new_protected_text_grows_no_tree(project):
+    """A changed setting of a quantifier makes the scores again of the models that are asked it."""
     config = read_config(project)
     config["quantifiers"]["similarity"]["protected"].append("fire of my loins")
     with project.configured(config):
         planned = project.planned()
-    made_for_people = {"table2": 1, "witnesses": 1, "comparison": 1, "report": 1}
-    assert planned == {"scores": 1, "prism": 1, "check": 1, "crosscheck": 1} | made_for_people
+    assert planned == jobs(STAGES[1:], ["llama"]) | MADE_OF_CHECKS
+
+
+def test_a_changed_source_is_fetched(project):
+    """A model or data set that is to come from elsewhere is fetched, and all of it made again."""
+    config = read_config(project)
+    config["models"]["bert"]["source"] += "/."
+    config["topk"]["source"] = "path:elsewhere.csv"
+    with project.configured(config):
+        planned = project.planned()
+    again = {"fetch_model": 1, "fetch_prompts": 1, "topk": len(MODELS)} | jobs(STAGES, ["bert"])
+    assert planned.items() >= again.items()
+    assert not {f"trees_{model}" for model in MODELS if model != "bert"} & planned.keys()
+
+
+def test_a_model_without_experiments_has_no_jobs_but_its_statistics(project):
+    """Experiments may leave a model out, which then appears in Figure 3 alone."""
+    config = read_config(project)
+    del config["figure4"]
+    with project.configured(config):
+        planned = project.planned("--forceall")
+    stages = jobs(STAGES, ["llama"]) | jobs(STAGES, ["gpt2"])
+    del stages["scores_gpt2"]  # of its texts only the step is asked
+    assert stages.items() <= planned.items()
+    assert not [rule for rule in planned if rule.endswith("_bert")]
+    assert planned["topk"] == planned["fetch_model"] == len(MODELS)
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "again", "spared"),
+    ("file", "text", "again"),
     [
-        (
-            "src/llmchecker/quantifiers/gender.py",
-            "\n# changed\n",
-            {"scores": 5, "prism": 6, "check": 6},
-            ["fetch_model", "topk", "tree"],
-        ),
-        (
-            "resources/word_lists/female.txt",
-            "\nchampioness\n",
-            {"scores": 5, "prism": 6, "check": 6},
-            ["fetch_model", "topk", "tree"],
-        ),
-        (
-            "src/llmchecker/expansion.py",
-            "\n# changed\n",
-            {"tree": len(TREES), "scores": 6, "prism": CHECKS, "check": CHECKS},
-            ["fetch_model", "topk"],
-        ),
-        (
-            "src/llmchecker/formulas.py",
-            "\n# changed\n",
-            {"check": CHECKS, "crosscheck": CHECKS},
-            ["fetch_model", "topk", "tree", "scores"],
-        ),
+        ("src/llmchecker/quantifiers/gender.py", "\n# changed\n", STAGES[1:]),
+        ("resources/word_lists/female.txt", "\nchampioness\n", STAGES[1:]),
+        ("src/llmchecker/expansion.py", "\n# changed\n", STAGES),
+        ("src/llmchecker/formulas.py", "\n# changed\n", ("checks", "crosschecks")),
     ],
     ids=["quantifier", "word list", "expansion", "formulas"],
 )
-def test_a_change_reruns_what_depends_on_it(project, file, text, again, spared):
+def test_a_change_reruns_what_depends_on_it(project, file, text, again):
     """A changed file makes the results again that depend on it, and leaves the dearer ones."""
     with project.appended(file, text):
         planned = project.planned()
-    assert {rule: planned.get(rule, 0) for rule in again} == again
-    assert not planned.keys() & set(spared)
+    assert planned == jobs(again) | MADE_OF_CHECKS
 
 
 def test_the_linter_is_content(project):
@@ -396,13 +471,168 @@ def test_a_model_that_cannot_be_had_fails_its_job(tmp_path, random_model):
     assert not (project.directory / "results/trees").exists()
 
 
+EXPANSION = "src/llmchecker/expansion.py"
+# stops before the second of two trees: the first is deeper and grown before it
+STOPPED = """
+
+def grow(*arguments, whole=grow):
+    if arguments[2].length == 1:
+        import os
+        {stop}
+    return whole(*arguments)
+"""
+
+
+def experiment(start: str, k: int, length: int) -> dict:
+    """An experiment that asks for a tree and no score."""
+    bounds = {"alpha": 0.8, "k": k, "L": length}
+    return {"label": start, "interest": "Test", "start": start, **bounds} | {
+        "queries": ["P=? [ F step = 1 ]"]
+    }
+
+
+@pytest.fixture(scope="module")
+def growing(tmp_path_factory, random_model) -> Project:
+    """A project of one model, of which trees are asked and nothing else."""
+    model = shutil.copytree(random_model("gpt2"), tmp_path_factory.mktemp("model") / "gpt2")
+    config = {
+        "models": {"gpt2": {"label": "A", "source": f"path:{model}"}},
+        "start_strings": {"first": "The player", "second": "Once upon"},
+        "quantifiers": {"gender": {}},
+        "experiments": [experiment("first", 3, 2), experiment("second", 3, 1)],
+    }
+    project = Project(tmp_path_factory.mktemp("growing"), config)
+    grow_trees(project)
+    return project
+
+
+@pytest.fixture
+def trees(growing) -> Iterator[dict[str, bytes]]:
+    """The trees of that project and their records, by place; what a test adds is removed."""
+    grow_trees(growing)
+    before = tree_files(growing)
+    yield before
+    for place in tree_files(growing).keys() - before.keys():
+        (growing.directory / place).unlink()
+
+
+def grow_trees(project: Project) -> None:
+    """Run what grows trees, which must succeed."""
+    run = project.snakemake("--cores", "1", "trees_gpt2")
+    assert run.returncode == 0, run.stdout
+
+
+def tree_files(project: Project) -> dict[str, bytes]:
+    """All that lies beside trees, by place: trees, records, and what a job may have left."""
+    paths = [path for path in project.found("trees/gpt2/**/*") if path.is_file()]
+    return {str(path.relative_to(project.directory)): path.read_bytes() for path in paths}
+
+
+def without_records(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {place: content for place, content in files.items() if place.endswith(".parquet")}
+
+
+def computed(files: dict[str, bytes]) -> dict[str, int]:
+    """For how many texts of each tree its record says that the model was asked."""
+    records = {Path(place): content for place, content in files.items() if place.endswith(".json")}
+    return {
+        f"{place.parent.name} {place.stem}": json.loads(content)["computed"]
+        for place, content in records.items()
+    }
+
+
+def test_only_a_new_tree_is_grown(growing, trees):
+    """Trees that are there stay byte for byte; a smaller one of a known text asks no model."""
+    config = read_config(growing)
+    config["start_strings"]["new"] = "A new text"
+    config["experiments"] += [experiment("new", 2, 1), experiment("first", 2, 1)]
+    with growing.configured(config):
+        grow_trees(growing)
+        files = tree_files(growing)
+        assert growing.planned("trees_gpt2") == {}
+    assert files.items() >= trees.items()
+    added = {name: count for name, count in computed(files).items() if name not in computed(trees)}
+    assert added == {"new alpha0.8_k2_L1": 1, "first alpha0.8_k2_L1": 0}
+
+
+def test_a_tree_that_was_deleted_costs_no_forward_pass(growing, trees):
+    """It comes back from stored distributions, byte for byte; others are left as they are."""
+    (lost,) = (place for place in without_records(trees) if "first/alpha0.8_k3_L2" in place)
+    (growing.directory / lost).unlink()
+    run = growing.snakemake("--cores", "1", "trees_gpt2")
+    assert run.returncode == 0, run.stdout
+    files = tree_files(growing)
+    assert without_records(files) == without_records(trees)
+    record = str(Path(lost).with_suffix(".json"))
+    assert computed(files)["first alpha0.8_k3_L2"] == 0
+    assert {place for place in files if files[place] != trees[place]} == {record}
+
+
+def test_changed_code_grows_trees_from_stored_distributions(growing, trees):
+    """Code that only selects may change and change back: no forward pass is paid twice."""
+    with growing.appended(EXPANSION, "\n# changed\n"):
+        grow_trees(growing)
+        changed = tree_files(growing)
+    (growing.directory / EXPANSION).touch()
+    assert growing.planned("trees_gpt2") == {"trees_gpt2": 1}
+    grow_trees(growing)
+    for files in (changed, tree_files(growing)):
+        assert without_records(files) == without_records(trees)
+        assert set(computed(files).values()) == {0}
+    assert changed.keys() == trees.keys()
+    assert growing.planned("trees_gpt2") == {}
+
+
+def test_a_model_that_does_not_load_costs_no_tree(growing, trees):
+    """A job that cannot grow its new tree fails, keeps the others, and grows it when it can."""
+    config = read_config(growing)
+    config["start_strings"]["later"] = "A later text"
+    config["experiments"].append(experiment("later", 3, 1))
+    with growing.configured(config):
+        with growing.appended("resources/models/gpt2/model.safetensors", "damage"):
+            run = growing.snakemake("--cores", "1", "trees_gpt2")
+        assert run.returncode != 0
+        assert "error: resources/models/gpt2 does not load" in run.stdout
+        assert {place: tree_files(growing).get(place) for place in trees} == trees
+        assert "later alpha0.8_k3_L1" not in computed(tree_files(growing))
+        grow_trees(growing)
+        assert tree_files(growing).items() >= trees.items()
+        assert computed(tree_files(growing))["later alpha0.8_k3_L1"] == 1
+
+
+def test_a_job_that_fails_midway_leaves_what_was_there(growing, trees):
+    """Trees are as before the job, nothing is left half-written, and none passes for a new one."""
+    stop = 'raise RuntimeError("midway")'
+    with growing.appended(EXPANSION, STOPPED.format(stop=stop)):
+        run = growing.snakemake("--cores", "1", "trees_gpt2")
+        assert run.returncode != 0
+        assert "first/alpha0.8_k3_L2: 4 nodes" in run.stdout
+        assert "RuntimeError: midway" in run.stdout
+        assert tree_files(growing) == trees
+        assert growing.planned("checks_gpt2") == {"trees_gpt2": 1, "checks_gpt2": 1}
+    grow_trees(growing)
+    assert tree_files(growing) == trees
+
+
+def test_a_run_that_was_killed_goes_on(growing, trees):
+    """After --unlock the same command makes what is missing, and pays for nothing again."""
+    with growing.appended(EXPANSION, STOPPED.format(stop="os.killpg(0, 9)")):
+        assert growing.snakemake("--cores", "1", "trees_gpt2").returncode == -9
+    assert growing.snakemake("--cores", "1", "--unlock").returncode == 0
+    grow_trees(growing)
+    files = tree_files(growing)
+    assert without_records(files) == without_records(trees)
+    assert computed(files)["first alpha0.8_k3_L2"] == 0
+    assert growing.planned("trees_gpt2") == {}
+
+
 def rules() -> dict[str, set[str]]:
     """The directives of every rule but `all`, by name."""
     found = {}
     for file in sorted((ROOT / "workflow/rules").glob("*.smk")):
         lines = file.read_text(encoding="utf-8").splitlines()
         for number, line in enumerate(lines):
-            if match := re.fullmatch(r"( *)rule (\w+):", line):
+            if match := re.fullmatch(r"( *)rule ?(\w*):", line):
                 inside = " " * (len(match[1]) + 4)
                 block = []
                 for below in lines[number + 1 :]:
@@ -411,13 +641,15 @@ def rules() -> dict[str, set[str]]:
                     block.append(below)
                 directive = re.compile(rf"{inside}(\w+):")
                 matches = map(directive.match, block)
-                found[match[2]] = {match[1] for match in matches if match}
+                # a rule that there is for each model gets its name below
+                name = match[2] or re.search(r'f"(\w+)_\{', "\n".join(block))[1]
+                found[name] = {match[1] for match in matches if match}
     return found
 
 
 def test_every_rule_has_a_log_a_message_and_an_environment():
     """Every rule says what it does, where it logs and what it runs in."""
-    assert len(rules()) == 18
+    assert len(rules()) == 19
     for name, directives in rules().items():
         assert {"log", "message", "conda", "output", "script"} <= directives, name
 
@@ -425,6 +657,6 @@ def test_every_rule_has_a_log_a_message_and_an_environment():
 def test_every_script_writes_the_log_of_its_job():
     """Every script does its work under the job's log, so that a failure says why."""
     scripts = sorted((ROOT / "workflow/scripts").glob("*.py"))
-    assert len(scripts) == 18
+    assert len(scripts) == 19
     for script in scripts:
-        assert "\nwith job_log(snakemake.log[0]):\n" in script.read_text(encoding="utf-8"), script
+        assert "\nwith job_log(snakemake.log[0])" in script.read_text(encoding="utf-8"), script

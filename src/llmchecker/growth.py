@@ -126,6 +126,8 @@ class Grower:
     ) -> Growth:
         fingerprint = self.fingerprint(start, tree.bounds)
         growth = Growth(fingerprint, int(tree.internal.sum()), computed, seconds, makings)
+        # a record must never stand beside a tree that it does not describe
+        record_of(path).unlink(missing_ok=True)
         tree.write(path)
         write_json(asdict(growth), record_of(path))
         return growth

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
 from cluster import logs, one_node
-from test_workflow import PROMPTS, ROOT, Project, configuration
+from test_workflow import PROMPTS, STAGES, Project, configuration, jobs
 
 pytestmark = pytest.mark.slow
 
@@ -91,38 +90,51 @@ def without_seconds(path: Path) -> object:
     """A JSON object or a CSV table without what was measured with a clock."""
     if path.suffix == ".csv":
         table = pd.read_csv(path)
-        return table.drop(columns=table.filter(regex="seconds$")).to_dict("records")
+        return table.drop(columns=table.filter(regex="seconds$")).astype(str).to_dict("records")
     record = json.loads(path.read_text(encoding="utf-8"))
     return {key: value for key, value in record.items() if not key.endswith("seconds")}
 
 
 def rule_of(job: dict[str, str]) -> str:
-    """The rule or the group that a job of Slurm runs: how its comment begins."""
-    return re.fullmatch(r"rule_([a-z0-9]+)(_.*)?", job["Comment"])[1]
+    """The rule that a job of Slurm runs: its comment without the wildcards."""
+    return re.fullmatch(r"rule_(\w+?)(_wildcards_.*)?", job["Comment"])[1]
 
 
-def test_models_trees_and_verdicts_are_jobs_of_slurm(distributed):
-    """Slurm ran one job for each top-k table, each tree and all that follows a tree; no others."""
-    project, jobs = distributed
-    trees = len(results(project, "trees/**/*.parquet"))
-    assert {job["JobState"] for job in jobs} == {"COMPLETED"}
-    ran = Counter(rule_of(job) for job in jobs)
-    assert ran["topk"] == len(MODELS)
-    assert ran["tree"] == trees
-    assert set(ran) == {"topk", "tree", "verdicts"}, ran
+def test_every_stage_of_a_model_is_a_job_of_slurm(distributed):
+    """Slurm ran one job for each model and stage and each top-k table; no others."""
+    submitted = distributed[1]
+    assert {job["JobState"] for job in submitted} == {"COMPLETED"}
+    ran = Counter(rule_of(job) for job in submitted)
+    assert ran == jobs(STAGES, MODELS) | {"topk": len(MODELS)}
 
 
-@pytest.mark.parametrize("rule", ["tree", "topk"])
-def test_slurm_is_asked_for_what_configuration_and_profile_say(distributed, rule):
-    """A job asks for the memory of its model and for the minutes of the profile."""
-    profile = yaml.safe_load((ROOT / PROFILE / "config.yaml").read_text(encoding="utf-8"))
-    minutes = profile["set-resources"][rule]["runtime"]
-    for job in (job for job in distributed[1] if rule_of(job) == rule):
+@pytest.mark.parametrize(
+    ("rule", "minutes", "memory"),
+    [
+        ("trees_llama", 480, "500M"),  # the memory is that of the model in the configuration
+        ("topk", 120, "500M"),
+        ("scores_llama", 60, "2000M"),  # the memory is the profile's default
+        ("checks_gpt2", 60, "4000M"),
+    ],
+)
+def test_slurm_is_asked_for_what_rules_configuration_and_profile_say(
+    distributed, rule, minutes, memory
+):
+    """A job asks for the minutes of its rule, and for the memory of the model, rule or profile."""
+    asked = [job for job in distributed[1] if rule_of(job) == rule]
+    assert asked
+    for job in asked:
         assert pd.Timedelta(job["TimeLimit"]) == pd.Timedelta(minutes=minutes)
-        assert job["MinMemoryNode"] == "500M"  # as the configuration of these tests says
+        assert job["MinMemoryNode"].replace("G", "000M") == memory
 
 
-@pytest.mark.parametrize("pattern", ["**/*.parquet", "prism/**/*.prism", "crosschecks/**/*.json"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("trees/**/*.parquet", "scores/**/*.parquet", "topk/*.parquet"),
+        *("prism/**/*.prism", "jani/**/*.jani", "crosschecks/**/*.json"),
+    ],
+)
 def test_files_equal_those_of_a_local_run(local, distributed, pattern):
     """Trees, scores, top-k tables and chains are the same, byte for byte."""
     expected, found = results(local, pattern), results(distributed[0], pattern)
@@ -141,12 +153,12 @@ def test_records_equal_those_of_a_local_run_but_for_seconds(local, distributed, 
 
 
 def test_a_model_on_cuda_gets_a_gpu(tmp_path, models, prompts, cluster):
-    """The tree of a model whose device is cuda is submitted with a GPU, others without."""
+    """The trees of a model whose device is cuda is submitted with a GPU, others without."""
     config = configuration(models, prompts)
     config["models"]["llama"]["device"] = "cuda"
     project = Project(tmp_path, config)
     trees = [str(project.tree(name, "awkward").relative_to(tmp_path)) for name in MODELS]
     # where there is no GPU behind the one that Slurm grants, the job itself fails
     project.snakemake(*ON_THIS_CLUSTER, "--keep-going", *trees)
-    granted = {job["Comment"].split("_")[3]: job.get("TresPerJob") for job in slurm_jobs(project)}
-    assert granted == {"llama": "gres:gpu:1", "gpt2": None}
+    granted = {rule_of(job): job.get("TresPerJob") for job in slurm_jobs(project)}
+    assert granted == {"trees_llama": "gres:gpu:1", "trees_gpt2": None}

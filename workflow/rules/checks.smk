@@ -7,6 +7,7 @@ for model in CONFIG.models.values():
         name:
             f"checks_{model.name}"
         input:
+            grown=get_grown(model.name),
             trees=[f"results/trees/{tree}.parquet" for tree in CONFIG.trees(model.name)],
             growths=[f"results/trees/{tree}.json" for tree in CONFIG.trees(model.name)],
             scores=[
@@ -39,7 +40,7 @@ for model in CONFIG.models.values():
             checks=CONFIG.checks_of(model.name),
             ranges=get_ranges(model.name),
         message:
-            f"Answering the queries on {model.label}"
+            f"Answering the queries on {model.name}"
         script:
             "../scripts/checks.py"
 
@@ -68,6 +69,6 @@ for model in CONFIG.models.values():
             maximum_prism=5_000,
             maximum_jani=50_000,
         message:
-            f"Comparing the answers on {model.label} with Storm's own front end"
+            f"Comparing the answers on {model.name} with Storm's own front end"
         script:
             "../scripts/crosschecks.py"

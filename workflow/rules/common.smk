@@ -82,7 +82,8 @@ def get_gpu_mem_mb(model):
 
 def get_threads():
     """Threads that grow the trees of a model: as configured, or a fair share of all cores."""
-    share = (workflow.cores or 1) // max(1, len(CONFIG.models))
+    growing = {check.tree.model for check in CONFIG.checks}
+    share = (workflow.cores or 1) // max(1, len(growing))
     return CONFIG.expansion.threads or max(1, share)
 
 
@@ -100,6 +101,16 @@ def get_growing(model):
         "end_of_sequence": settings.end_of_sequence,
         "store": DistributionStore(Path("results/distributions"), settings.store_bytes),
     }
+
+
+def get_grown(model):
+    """The mark that all trees of a model are what the last run would have grown."""
+    return f"results/trees/{model}.grown"
+
+
+def get_start_strings(model):
+    """The start strings of a model's trees, by name."""
+    return {tree.start: CONFIG.start_strings[tree.start] for tree in CONFIG.trees(model)}
 
 
 def get_scores(model):
@@ -158,6 +169,10 @@ def get_all_results():
         *expand("results/tables/{name}.csv", name=DRAWN),
         *expand("results/figures/{name}.{format}", name=DRAWN, format=["pdf", "svg", "png"]),
         "results/provenance.json",
-        *expand("results/crosschecks/{check}.json", check=CONFIG.checks),
+        *expand("results/trees/{check.tree}.parquet", check=CONFIG.checks),
+        *(get_chain(check, language) for check in CONFIG.checks for language in ("prism", "jani")),
+        *expand(
+            "results/{stage}/{check}.json", stage=["checks", "crosschecks"], check=CONFIG.checks
+        ),
         "results/report.html",
     ]

@@ -46,7 +46,8 @@ rule figure4:
     conda:
         "../../environment.yml"
     params:
-        query=CONFIG.figure4[0].query.text if CONFIG.figure4 else "",
+        # braces in what a function returns are no wildcards
+        query=lambda _: CONFIG.figure4[0].query.text,
     message:
         "Figure 4: one query for several nouns"
     script:

@@ -33,6 +33,8 @@ rule fetch_model:
         mem_mb=get_mem_mb,
     params:
         source=lambda wildcards: get_model(wildcards).source,
+        # snakemake compares parameters of its own types only
+        compared=lambda wildcards: repr(get_model(wildcards).source),
     message:
         "Fetching the model {wildcards.model}"
     script:

@@ -7,6 +7,7 @@ for model in CONFIG.models.values():
         name:
             f"prism_{model.name}"
         input:
+            grown=get_grown(model.name),
             trees=[f"results/trees/{check.tree}.parquet" for check in get_chains(model.name)],
             scores=[
                 f"results/scores/{tree}/{name}.parquet" for tree, name in get_scores(model.name)
@@ -32,6 +33,6 @@ for model in CONFIG.models.values():
                 for check in get_chains(model.name)
             ],
         message:
-            f"Writing the chains of {model.label}"
+            f"Writing the chains of {model.name}"
         script:
             "../scripts/prism.py"

@@ -1,3 +1,8 @@
+localrules:
+    audit,
+    comparison,
+
+
 PUBLISHED = str(BASE / "resources/published/table2.csv")
 
 

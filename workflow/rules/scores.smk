@@ -7,6 +7,7 @@ for model in CONFIG.models.values():
         name:
             f"scores_{model.name}"
         input:
+            grown=get_grown(model.name),
             trees=[f"results/trees/{tree}.parquet" for tree, _ in get_scores(model.name)],
             files=get_quantifier_files(model.name),
             code=code(
@@ -30,6 +31,6 @@ for model in CONFIG.models.values():
             names=[name for _, name in get_scores(model.name)],
             settings={name: config["quantifiers"][name] for name in get_quantifiers(model.name)},
         message:
-            f"Scoring the texts of {model.label}"
+            f"Scoring the texts of {model.name}"
         script:
             "../scripts/scores.py"

@@ -91,7 +91,8 @@ rule table_of_figure3:
     conda:
         "../../environment.yml"
     params:
-        labels=[model.label for model in CONFIG.models.values()],
+        # braces in what a function returns are no wildcards
+        labels=lambda _: [model.label for model in CONFIG.models.values()],
     message:
         "The numbers of Figure 3"
     script:

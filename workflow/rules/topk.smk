@@ -30,6 +30,8 @@ if CONFIG.prompts is not None:
             "../../environment.yml"
         params:
             dataset=CONFIG.prompts.dataset,
+            # snakemake compares parameters of its own types only
+            compared=lambda _: repr(CONFIG.prompts.dataset),
         message:
             "Fetching the prompts of the top-k statistics"
         script:
@@ -54,7 +56,7 @@ if CONFIG.prompts is not None:
             gpu_mem_mb=lambda wildcards: get_gpu_mem_mb(get_model(wildcards)),
             runtime=120,
         params:
-            column=CONFIG.prompts.column,
+            column=lambda _: CONFIG.prompts.column,
             maximum_k=CONFIG.prompts.maximum_k,
             loading=lambda wildcards: get_loading(get_model(wildcards)),
         message:

@@ -14,6 +14,8 @@ for model in CONFIG.models.values():
             # a tree that is still what would be grown is kept
             trees=update(expand("results/trees/{tree}.parquet", tree=CONFIG.trees(model.name))),
             growths=update(expand("results/trees/{tree}.json", tree=CONFIG.trees(model.name))),
+            # absent after a failure, from which trees come back old but with a new time
+            grown=touch(get_grown(model.name)),
         log:
             f"results/logs/trees/{model.name}.log",
         benchmark:
@@ -29,10 +31,10 @@ for model in CONFIG.models.values():
         params:
             trees=CONFIG.trees(model.name),
             shards={tree: get_shards(tree) for tree in CONFIG.trees(model.name)},
-            start_strings=CONFIG.start_strings,
+            start_strings=get_start_strings(model.name),
             growing=get_growing(model),
         message:
-            f"Growing the trees of {model.label}"
+            f"Growing the trees of {model.name}"
         script:
             "../scripts/trees.py"
 

@@ -1,7 +1,7 @@
 import logging
 from pathlib import Path
 
-from llmchecker.growth import Grower, record_of
+from llmchecker.growth import Grower
 from llmchecker.logs import job_log, node_progress
 
 with job_log(snakemake.log[0]) as work:
@@ -11,13 +11,11 @@ with job_log(snakemake.log[0]) as work:
         start = params.start_strings[tree.start]
         if grower.has_grown(path, start, tree.bounds):
             logging.info("%s: kept", tree)
-            for file in (path, record_of(path)):
-                Path(file).touch()
-        elif params.shards[tree]:
+            continue
+        if params.shards[tree]:
             with work():
                 _, growth = grower.merge(path, start, params.shards[tree])
-            logging.info("%s: merged, %s", tree, growth)
         else:
             _, growth = grower.grow(path, start, tree.bounds, node_progress(str(tree)))
             work.seconds += growth.seconds
-            logging.info("%s: %s", tree, growth)
+        logging.info("%s: %s", tree, growth)
