@@ -1,11 +1,19 @@
-# Two commands do everything: `make results` and `make test`.
+# Three commands do everything: `make quick` to look, `make results` and `make test`.
 
 PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/installed
 INSTALLED_SLURM := .venv/installed-slurm
 
-.PHONY: results report test test-slurm lint
+.PHONY: quick results report test test-slurm lint
+
+# in a directory of its own, where results of another configuration are neither used nor replaced;
+# the model is fetched to where every run looks for it
+quick: $(INSTALLED)
+	mkdir -p quick/resources
+	ln -sfn $(addprefix ../../resources/,models prompts word_lists) quick/resources
+	$(BIN)/snakemake --cores all --configfile config/quick.yaml -- resources/models/smollm2-135m
+	$(BIN)/snakemake --cores all --configfile config/quick.yaml --directory quick
 
 results: $(INSTALLED)
 	$(BIN)/snakemake --cores all

@@ -108,6 +108,18 @@ def test_other_devices_see_one_shape():
     assert batches.threads == 1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_batches_of_one_shape_answer_alike(dtype, random_model):
+    """Computed as on a device that needs one shape, in either dtype, answers are what they were."""
+    many = levels(100)
+    usual = opened(random_model("llama"), dtype=dtype)
+    fixed = opened(random_model("llama"), dtype=dtype)
+    fixed._batches.shapes = SHAPES[:1]
+    for level in many:
+        difference = answers(usual, level, True) - answers(fixed, level, True)
+        assert difference.abs().max() < (1e-12 if dtype == "float32" else 1e-2)
+
+
 def test_an_error_in_a_thread_reaches_the_caller(random_model):
     """What a function raises in a thread is raised where its results are asked for."""
 

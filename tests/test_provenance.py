@@ -76,7 +76,7 @@ def without_times(content: object) -> object:
 def contents(project: Project, suffix: str) -> dict[str, bytes]:
     """The results of one format, by their path among the results.
 
-    Stored distributions are no result, and their files are named by chance.
+    Stored distributions are no result: their files are named by chance, for jobs to share them.
     """
     results = project.directory / "results"
     found = {str(path.relative_to(results)): path for path in results.rglob(f"*.{suffix}")}

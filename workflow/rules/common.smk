@@ -168,11 +168,11 @@ def get_all_results():
         *expand("results/tables/comparison.{format}", format=["csv", "md", "tex"]),
         *expand("results/tables/{name}.csv", name=DRAWN),
         *expand("results/figures/{name}.{format}", name=DRAWN, format=["pdf", "svg", "png"]),
-        "results/provenance.json",
         *expand("results/trees/{check.tree}.parquet", check=CONFIG.checks),
         *(get_chain(check, language) for check in CONFIG.checks for language in ("prism", "jani")),
         *expand(
             "results/{stage}/{check}.json", stage=["checks", "crosschecks"], check=CONFIG.checks
         ),
+        "results/provenance.json",
         "results/report.html",
     ]
