@@ -36,8 +36,6 @@ wildcard_constraints:
     alpha=r"[0-9.e-]+",
     k=r"[0-9]+",
     L=r"[0-9]+",
-    part=r"[0-9]+",
-    parts=r"[0-9]+",
 
 
 TREE = "{model}/{start}/alpha{alpha}_k{k}_L{L}"
