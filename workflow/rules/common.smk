@@ -36,6 +36,8 @@ wildcard_constraints:
     alpha=r"[0-9.e-]+",
     k=r"[0-9]+",
     L=r"[0-9]+",
+    number=r"[0-9]+",
+    shards=r"[0-9]+",
 
 
 TREE = "{model}/{start}/alpha{alpha}_k{k}_L{L}"
