@@ -1,6 +1,8 @@
 from llmchecker import published, tables
 from llmchecker.logs import job_log
 
-with job_log(snakemake.log[0]):
-    findings = published.audit(published.read(snakemake.input.published))
-    tables.write(published.audit_table(findings), snakemake.output)
+with job_log(snakemake.log[0]) as work:
+    rows = published.read(snakemake.input.published)
+    with work():
+        table = published.audit_table(published.audit(rows))
+    tables.write(table, snakemake.output)

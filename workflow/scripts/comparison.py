@@ -2,7 +2,7 @@ from llmchecker import comparison, published, tables
 from llmchecker.logs import job_log
 from llmchecker.storm import Verdict
 
-with job_log(snakemake.log[0]):
+with job_log(snakemake.log[0]) as work:
     runs = [
         comparison.Run(
             row=row,
@@ -12,5 +12,7 @@ with job_log(snakemake.log[0]):
         )
         for row, path in zip(snakemake.params.rows, snakemake.input.verdicts, strict=True)
     ]
-    findings = published.audit(published.read(snakemake.input.published))
-    tables.write(comparison.table(findings, runs), snakemake.output)
+    rows = published.read(snakemake.input.published)
+    with work():
+        table = comparison.table(published.audit(rows), runs)
+    tables.write(table, snakemake.output)

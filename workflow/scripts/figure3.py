@@ -3,5 +3,7 @@ import pandas as pd
 from llmchecker import figures
 from llmchecker.logs import job_log
 
-with job_log(snakemake.log[0]):
-    figures.write(figures.figure3(pd.read_csv(snakemake.input.table)), snakemake.output)
+with job_log(snakemake.log[0]) as work:
+    table = pd.read_csv(snakemake.input.table)
+    with work():
+        figures.write(figures.figure3(table), snakemake.output)

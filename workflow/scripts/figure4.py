@@ -3,6 +3,7 @@ import pandas as pd
 from llmchecker import figures
 from llmchecker.logs import job_log
 
-with job_log(snakemake.log[0]):
+with job_log(snakemake.log[0]) as work:
     table = pd.read_csv(snakemake.input.table)
-    figures.write(figures.figure4(table, snakemake.params.query), snakemake.output)
+    with work():
+        figures.write(figures.figure4(table, snakemake.params.query), snakemake.output)
