@@ -1,11 +1,11 @@
-# Two commands do everything: `make results` and `make test`.
+# `make results` and `make test` do everything; `make bench` measures how fast.
 
 PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/installed
 INSTALLED_SLURM := .venv/installed-slurm
 
-.PHONY: results test test-slurm lint
+.PHONY: results test test-slurm bench lint
 
 results: $(INSTALLED)
 	$(BIN)/snakemake --cores all
@@ -18,6 +18,11 @@ test: $(INSTALLED)
 test-slurm: $(INSTALLED_SLURM)
 	tests/slurm/install.sh
 	$(BIN)/pytest tests/slurm
+
+# at most 15 minutes; the models are fetched beforehand, so that no download is measured
+bench: $(INSTALLED)
+	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m resources/models/gemma3-270m
+	$(BIN)/python benchmarks/bench.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -55,8 +55,8 @@ class Sizes:
 
     Args:
         trees: of each model.
-        states: of generated trees, rising; the checks of the largest are without bounds.
-        all_queries: of the generated tree on which every query is asked, with bounds.
+        states: of generated trees, rising.
+        all_queries: states of the one on which every query is asked, with bounds.
         front_ends: states of the chains that Storm's front end builds, by language.
     """
 
@@ -135,6 +135,7 @@ def power(states: int) -> str:
 def markdown(found: Figures) -> str:
     """The figures by topic, and what each is."""
     lines = ["# Benchmarks", "", "All measured in one run on one machine.", ""]
+    lines += ["![Seconds against states, for every route](cost.svg)", ""]
     for topic, (title, definitions) in TOPICS.items():
         lines += [f"## {title}", ""]
         lines += [f"- `{name}`: {sentence}." for name, sentence in definitions.items()]

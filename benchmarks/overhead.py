@@ -72,11 +72,12 @@ def run(directory: Path, report: Callable[[str], None]) -> Run:
         SystemExit: the run failed; with what it printed.
     """
     lines: list[tuple[float, str]] = []
-    # with extended benchmarks, snakemake writes down the threads of each job
-    command = [sys.executable, "-m", "snakemake", "--cores", "all", "--benchmark-extended"]
+    # extended benchmarks tell the threads of each job; models are there, whatever code fetched them
+    settings = ["--benchmark-extended", "--rerun-triggers", "mtime", "--nocolor"]
+    command = [sys.executable, "-m", "snakemake", "--cores", "all", *settings]
     began = time.monotonic()
     with subprocess.Popen(
-        [*command, "--nocolor"],
+        command,
         cwd=directory,
         env=os.environ | {"PYTHONUTF8": "1"},
         stdout=subprocess.PIPE,
