@@ -141,7 +141,7 @@ def markdown(found: Figures) -> str:
         lines += [f"- `{name}`: {sentence}." for name, sentence in definitions.items()]
         lines += ["", "| figure | value |", "| --- | ---: |"]
         lines += [
-            f"| `{name}` | {value:.4g} |"
+            f"| `{name}` | {_rounded(value)} |"
             for name, value in found.items()
             if name.partition(".")[0] in topic
         ]
@@ -281,6 +281,10 @@ def _trees(config: Path) -> dict[str, tuple[TreeSpec, ...]]:
 def _parsed(config: Path) -> Config:
     schema = overhead.ROOT / "workflow/schemas/config.schema.yaml"
     return Config.parse(read_yaml(config), read_yaml(schema))
+
+
+def _rounded(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _cores() -> int:

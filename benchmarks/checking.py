@@ -36,7 +36,7 @@ DEFINITIONS = {
     "check.peak_gb.{states}": "peak memory of the process that does it, imports included",
     "check.exponent": "the power of the states with which these seconds grow, by least squares of "
     "logarithms; without the smallest tree, whose time is mostly fixed cost",
-    "check.slowest_seconds.{states}": "the same for the slowest of all queries",
+    "check.slowest_seconds.{states}": "as `check.seconds.{states}`, for the slowest of all queries",
     "bounds.cost_ratio.{query}": "time for the bounds on the tree on which all queries are "
     "asked, over the time for building and checking its chain",
     "bounds.cost_ratio": "the largest of these",

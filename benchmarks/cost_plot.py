@@ -35,5 +35,5 @@ def cost(found: Mapping[str, float]) -> Figure:
             label = f"{label}, exponent {found[f'{route}.exponent']:.2f}"
             axes.plot(points.keys(), points.values(), marker=marker, linestyle=line, label=label)
         axes.set(xscale="log", yscale="log", xlabel="states", ylabel="seconds")
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False, handlelength=3.5)
         return figure
