@@ -1,11 +1,11 @@
-# Three commands do everything: `make quick` to look, `make results` and `make test`.
+# `make quick` to look; `make results` and `make test` do everything; `make bench` measures how fast.
 
 PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/installed
 INSTALLED_SLURM := .venv/installed-slurm
 
-.PHONY: quick results report test test-slurm lint
+.PHONY: quick results report test test-slurm bench lint
 
 # in a directory of its own, where results of another configuration are neither used nor replaced;
 # the model is fetched to where every run looks for it
@@ -29,6 +29,11 @@ test: $(INSTALLED)
 test-slurm: $(INSTALLED_SLURM)
 	tests/slurm/install.sh
 	$(BIN)/pytest tests/slurm
+
+# at most 15 minutes; the models are fetched beforehand, so that no download is measured
+bench: $(INSTALLED)
+	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m resources/models/gemma3-270m
+	$(BIN)/python benchmarks/bench.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

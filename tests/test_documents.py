@@ -33,6 +33,7 @@ FOLDERS = """
 """.split()
 MADE_BY_NO_RULE = {
     "results/distributions/": "kept by the growth of trees",
+    "results/benchmarks/": "what jobs took, and what `make bench` found",
     "config/locks/": "made for sources without a commit, which config.yaml has none of",
     "resources/models/": "the folder of all models",
     "quick/results/": "the results of `make quick`",

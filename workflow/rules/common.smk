@@ -37,7 +37,7 @@ wildcard_constraints:
     k=r"[0-9]+",
     L=r"[0-9]+",
     number=r"[0-9]+",
-    count=r"[0-9]+",
+    shards=r"[0-9]+",
 
 
 TREE = "{model}/{start}/alpha{alpha}_k{k}_L{L}"

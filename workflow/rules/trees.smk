@@ -45,12 +45,12 @@ rule shard:
         model="resources/models/{model}",
         code=code(*fingerprints.GROWING, "distribution_store.py", "growth.py"),
     output:
-        tree=f"results/shards/{TREE}/{{number}}-of-{{count}}.parquet",
-        growth=f"results/shards/{TREE}/{{number}}-of-{{count}}.json",
+        tree=f"results/shards/{TREE}/{{number}}-of-{{shards}}.parquet",
+        growth=f"results/shards/{TREE}/{{number}}-of-{{shards}}.json",
     log:
-        f"results/logs/shards/{TREE}/{{number}}-of-{{count}}.log",
+        f"results/logs/shards/{TREE}/{{number}}-of-{{shards}}.log",
     benchmark:
-        f"results/benchmarks/shards/{TREE}/{{number}}-of-{{count}}.tsv"
+        f"results/benchmarks/shards/{TREE}/{{number}}-of-{{shards}}.tsv"
     conda:
         "../../environment.yml"
     threads: get_threads()
@@ -63,6 +63,6 @@ rule shard:
         start=lambda wildcards: CONFIG.start_strings[wildcards.start],
         growing=lambda wildcards: get_growing(get_model(wildcards)),
     message:
-        "Growing part {wildcards.number} of {wildcards.count} of a tree of {wildcards.model}"
+        "Growing part {wildcards.number} of {wildcards.shards} of a tree of {wildcards.model}"
     script:
         "../scripts/shard.py"

@@ -1,6 +1,6 @@
 from llmchecker import provenance, published, tables
 from llmchecker.logs import job_log
 
-with job_log(snakemake.log[0]):
+with job_log(snakemake.log[0]) as work, work():
     findings = published.audit(published.read(snakemake.input.published))
     tables.write(published.audit_table(findings), snakemake.output, provenance.footer_of_now())

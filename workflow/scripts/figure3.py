@@ -4,7 +4,7 @@ from llmchecker import figures, provenance
 from llmchecker.files import read_json
 from llmchecker.logs import job_log
 
-with job_log(snakemake.log[0]):
+with job_log(snakemake.log[0]) as work, work():
     figure = figures.figure3(pd.read_csv(snakemake.input.table))
     description = provenance.description(read_json(snakemake.input.provenance))
     figures.write(figure, snakemake.output, description)

@@ -4,7 +4,7 @@ from llmchecker import figures, provenance
 from llmchecker.files import read_json
 from llmchecker.logs import job_log
 
-with job_log(snakemake.log[0]):
+with job_log(snakemake.log[0]) as work, work():
     table = pd.read_csv(snakemake.input.table)
     figure = figures.figure4(table, snakemake.params.query)
     description = provenance.description(read_json(snakemake.input.provenance))

@@ -2,7 +2,7 @@ from llmchecker import provenance
 from llmchecker.files import write_json
 from llmchecker.logs import job_log
 
-with job_log(snakemake.log[0]):
+with job_log(snakemake.log[0]) as work, work():
     params = snakemake.params
     run = provenance.of_run(
         config=params.config,

@@ -7,7 +7,7 @@ from llmchecker.logs import job_log
 from llmchecker.storm import Verdict
 from llmchecker.text_tree import TextTree
 
-with job_log(snakemake.log[0]):
+with job_log(snakemake.log[0]) as work, work():
     inputs, params = snakemake.input, snakemake.params
     page = Path(snakemake.output[0])
     results = [

@@ -9,7 +9,7 @@ from llmchecker.text_tree import Bounds
 with job_log(snakemake.log[0]) as work:
     wildcards, params = snakemake.wildcards, snakemake.params
     bounds = Bounds(float(wildcards.alpha), int(wildcards.k), int(wildcards.L))
-    shard = Shard(int(wildcards.number) - 1, int(wildcards.count))
+    shard = Shard(int(wildcards.number) - 1, int(wildcards.shards))
     grower = Grower(Path(snakemake.input.model), threads=snakemake.threads, **params.growing)
     name = f"{wildcards.model}/{wildcards.start} {bounds}, {shard}"
     path = snakemake.output.tree

@@ -1,6 +1,6 @@
 from llmchecker import provenance, tables
 from llmchecker.logs import job_log
 
-with job_log(snakemake.log[0]):
+with job_log(snakemake.log[0]) as work, work():
     table = tables.table1(snakemake.params.start_strings)
     tables.write(table, snakemake.output, provenance.footer_of_now())

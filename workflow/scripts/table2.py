@@ -3,7 +3,7 @@ from llmchecker.files import read_json
 from llmchecker.logs import job_log
 from llmchecker.storm import Verdict
 
-with job_log(snakemake.log[0]):
+with job_log(snakemake.log[0]) as work, work():
     verdicts = map(Verdict.read, snakemake.input.verdicts)
     table = tables.table2(snakemake.params.rows, verdicts, snakemake.params.labels)
     footer = provenance.footer(read_json(snakemake.input.provenance))

@@ -2,7 +2,8 @@ from llmchecker import tables
 from llmchecker.logs import job_log
 from llmchecker.storm import Verdict
 
-with job_log(snakemake.log[0]):
-    verdicts = map(Verdict.read, snakemake.input.verdicts)
-    table = tables.figure4(snakemake.params.checks, verdicts, snakemake.params.labels)
+with job_log(snakemake.log[0]) as work:
+    verdicts = [Verdict.read(path) for path in snakemake.input.verdicts]
+    with work():
+        table = tables.figure4(snakemake.params.checks, verdicts, snakemake.params.labels)
     tables.write_csv(table, snakemake.output[0])

@@ -3,7 +3,7 @@ from llmchecker.files import read_json, written_whole
 from llmchecker.logs import job_log
 from llmchecker.storm import Verdict
 
-with job_log(snakemake.log[0]):
+with job_log(snakemake.log[0]) as work, work():
     verdicts = map(Verdict.read, snakemake.input.verdicts)
     footer = provenance.footer(read_json(snakemake.input.provenance))
     params = snakemake.params
