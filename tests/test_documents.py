@@ -166,7 +166,7 @@ def outputs() -> set[str]:
 
 @pytest.mark.slow
 def test_snakemake_commands_parse(outputs):
-    """Every call of snakemake parses; its files are there, and its targets are what rules make."""
+    """Every call of snakemake parses and names cores, files that are there, targets of rules."""
     parser = get_argument_parser()
     for document, words in commands("snakemake"):
         arguments = parser.parse_args(words)
@@ -176,6 +176,8 @@ def test_snakemake_commands_parse(outputs):
         if arguments.workflow_profile:
             assert (ROOT / arguments.workflow_profile / "config.yaml").is_file(), said
         assert set(arguments.targets) <= outputs, said
+        # which the rules ask for, even where snakemake itself would not
+        assert arguments.cores or arguments.workflow_profile or arguments.lint, said
 
 
 @pytest.mark.slow
