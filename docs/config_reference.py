@@ -23,8 +23,8 @@ INTRODUCTION = """\
 
 A configuration is a YAML file, [`config.yaml`](../config.yaml) unless `--configfile` names another.
 A `NAME` is chosen by whoever writes the file, `[]` is an entry of a list, and what is required is
-required wherever the key above it is there. A key that is not listed stops a run before any job
-starts. How to add a model, a text, a query or a quantifier is told in
+so wherever the key above it is there. A key that is not listed stops a run before any job starts.
+How to add a model, a text, a query or a quantifier is told in
 [artefact.md](artefact.md#how-to-reuse-it), what alpha, k, L and queries mean in
 [method.md](method.md).
 """
