@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from llmchecker.continuations import Batches
+from llmchecker.distributions import Distributions
 from llmchecker.expansion import grow
 from llmchecker.language_models import CausalModel, load
 from llmchecker.text_tree import Bounds
@@ -130,7 +131,7 @@ class WholeTexts:
                     input_ids=texts[first:behind], use_cache=False, logits_to_keep=1
                 )
                 parts = output.logits[:, -1].split(SOFTMAX_ROWS)
-                return [function(torch.softmax(part.double(), dim=-1)) for part in parts]
+                return [function(Distributions.of_logits(part)) for part in parts]
 
         for results in self._batches.map(evaluated, self._batches.cut(len(texts), BATCH_ROWS)):
             yield from results

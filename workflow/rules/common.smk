@@ -83,7 +83,8 @@ def get_gpu_mem_mb(model):
 def get_threads():
     """Threads that grow the trees of a model: as configured, or a fair share of all cores."""
     growing = {check.tree.model for check in CONFIG.checks}
-    share = (workflow.cores or 1) // max(1, len(growing))
+    # `--report` and `--summary` know of no cores
+    share = (workflow.resource_settings.cores or 1) // max(1, len(growing))
     return CONFIG.expansion.threads or max(1, share)
 
 
