@@ -60,6 +60,19 @@ def test_any_other_error_keeps_its_traceback(tmp_path):
     assert "ZeroDivisionError" in path.read_text()
 
 
+def test_the_last_line_tells_the_work(tmp_path, monkeypatch):
+    """What blocks of work take is added up, with seconds that are known from elsewhere."""
+    ticks = iter([0.0, 1.5, 10.0, 10.25])
+    monkeypatch.setattr("llmchecker.logs.time.monotonic", lambda: next(ticks))
+    path = tmp_path / "a.log"
+    with job_log(path) as work:
+        for _ in range(2):
+            with work():
+                pass
+        work.seconds += 3
+    assert path.read_text().splitlines()[-1].endswith(" worked 4.75 s")
+
+
 def test_progress_is_nodes_done_and_nodes_a_second(tmp_path):
     """Reports are at least 5 seconds apart and count the nodes of all steps since the beginning."""
     now = [100.0]
@@ -81,4 +94,5 @@ def test_progress_is_nodes_done_and_nodes_a_second(tmp_path):
         "smollm2 player: step 3, 40 of 90 nodes, 5 nodes/s",
         "smollm2 player: step 3, 90 of 90 nodes, 5 nodes/s",
         "smollm2 player: step 4, 200 of 810 nodes, 10 nodes/s",
+        "worked 0.00 s",
     ]
