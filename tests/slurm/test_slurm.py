@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from cluster import logs, one_node
-from test_workflow import PROMPTS, STAGES, Project, configuration, jobs
+from test_workflow import PROMPTS, SHARDS, STAGES, Project, configuration, jobs
 
 pytestmark = pytest.mark.slow
 
@@ -101,11 +101,11 @@ def rule_of(job: dict[str, str]) -> str:
 
 
 def test_every_stage_of_a_model_is_a_job_of_slurm(distributed):
-    """Slurm ran one job for each model and stage and each top-k table; no others."""
+    """Slurm ran one job for each model and stage, top-k table and part of a tree; no others."""
     submitted = distributed[1]
     assert {job["JobState"] for job in submitted} == {"COMPLETED"}
     ran = Counter(rule_of(job) for job in submitted)
-    assert ran == jobs(STAGES, MODELS) | {"topk": len(MODELS)}
+    assert ran == jobs(STAGES, MODELS) | {"topk": len(MODELS), "shard": SHARDS["gpt2"]}
 
 
 @pytest.mark.parametrize(
@@ -161,4 +161,4 @@ def test_a_model_on_cuda_gets_a_gpu(tmp_path, models, prompts, cluster):
     # where there is no GPU behind the one that Slurm grants, the job itself fails
     project.snakemake(*ON_THIS_CLUSTER, "--keep-going", *trees)
     granted = {rule_of(job): job.get("TresPerJob") for job in slurm_jobs(project)}
-    assert granted == {"trees_llama": "gres:gpu:1", "trees_gpt2": None}
+    assert granted == {"trees_llama": "gres:gpu:1", "trees_gpt2": None, "shard": None}
