@@ -157,18 +157,14 @@ class Config:
 
     def checks_of(self, model: str) -> tuple[Check, ...]:
         """Every check of a model, each once, those on one tree together."""
+        trees = self.trees(model)
         checks = [check for check in self.checks if check.tree.model == model]
-        return tuple(sorted(checks, key=lambda check: self.trees(model).index(check.tree)))
+        return tuple(sorted(checks, key=lambda check: trees.index(check.tree)))
 
     def scored(self, tree: TreeSpec) -> tuple[str, ...]:
         """The quantifiers in the queries on a tree, sorted."""
         names = {name for c in self.checks if c.tree == tree for name in quantifiers_in(c.query)}
         return tuple(sorted(names))
-
-    @cached_property
-    def queries(self) -> Mapping[str, Query]:
-        """Every query of the run by its slug."""
-        return {slug(check.query.text): check.query for check in self.checks}
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:

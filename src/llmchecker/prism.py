@@ -28,12 +28,6 @@ from llmchecker.files import written_whole
 from llmchecker.formulas import STEP, Atom, Literal, is_variable_name
 from llmchecker.text_tree import Kind, TextTree
 
-_RESERVED = """
-    A C E F G I P Pmax Pmin R Rmax Rmin S U W X bool ceil clock const ctmc double dtmc endinit
-    endinvariant endmodule endrewards endsystem false filter floor formula func global init
-    invariant int label log max mdp min mod module nondeterministic pow prob probabilistic pta rate
-    rewards round smg stochastic system true
-"""
 _HEADER = """\
 // The bounded text generation process of a language model.
 // model: {model!r}
