@@ -30,6 +30,15 @@ ORDER = [
     "llmchecker.shards",
     "llmchecker.expansion",
     "llmchecker.growth",
+    "llmchecker.invariants.expressions",
+    "llmchecker.invariants.programs",
+    "llmchecker.invariants.c_expressions",
+    "llmchecker.invariants.c_programs",
+    "llmchecker.invariants.encoding",
+    "llmchecker.invariants.houdini",
+    "llmchecker.invariants.execution",
+    "llmchecker.invariants.completion",
+    "llmchecker.invariants",
     "llmchecker.formulas",
     "llmchecker.quantifiers.gender",
     "llmchecker.quantifiers.polarity",
@@ -65,6 +74,8 @@ WRAPPED = {
     "torch": {"continuations", "distributions", "language_models", "selection", "weights"},
     "transformers": {"continuations", "language_models", "weights"},
     "stormpy": {"storm"},
+    "z3": {"invariants.encoding", "invariants.houdini"},
+    "pycparser": {"invariants.c_expressions", "invariants.c_programs"},
     "snakemake": set(),
 }
 """Which modules may import a package that takes seconds to import or that one may not have."""
@@ -111,7 +122,7 @@ def test_a_module_imports_only_modules_before_it(module):
 
 @pytest.mark.parametrize("package", WRAPPED)
 def test_a_heavy_package_is_imported_only_where_it_is_wrapped(package):
-    """torch, transformers, stormpy and snakemake are imported only by what wraps them."""
+    """torch, stormpy, z3 and their like are imported only by what wraps them."""
     users = {
         module.removeprefix("llmchecker.")
         for module in ORDER

@@ -12,10 +12,10 @@ EXACT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([0-9][A-Za-z0-9.!+]*)")
 
 
 def pins(requirements: list[str]) -> dict[str, str]:
-    """Version by normalised name; every requirement must be exact and named once."""
+    """Version by normalised name; every requirement must be exact, on any platform, named once."""
     versions = {}
     for requirement in requirements:
-        match = EXACT.fullmatch(requirement)
+        match = EXACT.fullmatch(requirement.partition(";")[0])
         assert match, f"{requirement!r} does not pin one exact version"
         name = re.sub(r"[-_.]+", "-", match[1]).lower()
         assert name not in versions, f"{name} is pinned twice"

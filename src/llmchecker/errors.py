@@ -13,7 +13,10 @@
     ├── InvalidTree              columns that do not form a text tree
     ├── InvalidTable             published figures that cannot be what they stand for
     ├── InvalidStore             a file among stored distributions that holds something else
-    └── CheckFailed              Storm gave no answer, or two routes disagree
+    ├── CheckFailed              Storm gave no answer, or two routes disagree
+    └── ProgramError             a C program that cannot be treated
+        ├── UnreadableProgram    a file that cannot be read or is not C
+        └── UnsupportedProgram   C that the front end does not cover
 
 Messages are for the person who reads them: which value, where it came from, what would be right.
 """
@@ -73,3 +76,15 @@ class InvalidStore(LLMCheckerError):
 
 class CheckFailed(LLMCheckerError):
     """Storm gave no answer, or two routes to the same answer disagree."""
+
+
+class ProgramError(LLMCheckerError):
+    """A C program that cannot be treated."""
+
+
+class UnreadableProgram(ProgramError):
+    """A file that cannot be read or is not C."""
+
+
+class UnsupportedProgram(ProgramError):
+    """C that the front end does not cover."""
