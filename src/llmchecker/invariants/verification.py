@@ -56,6 +56,8 @@ class Outcome(StrEnum):
     """The assertions are proven, but ESBMC took too long."""
     ESBMC_DISAGREES = "esbmc disagrees"
     """The assertions are proven, but ESBMC does not say so."""
+    ESBMC_ERROR = "esbmc error"
+    """ESBMC ended without an answer: out of memory, or C that it does not read."""
     UNSUPPORTED = "unsupported"
     """The program holds what the front end or the semantics do not cover."""
     UNREADABLE = "unreadable"
@@ -245,8 +247,9 @@ class Verifier:
         if verdict.answer is esbmc.Answer.TIMEOUT:
             message = f"ESBMC said nothing within {verdict.seconds:.0f} s"
             return replace(result, outcome=Outcome.ESBMC_TIMEOUT, message=message)
-        message = f"ESBMC says: {verdict.message}"
-        return replace(result, outcome=Outcome.ESBMC_DISAGREES, message=message)
+        failed = verdict.answer is esbmc.Answer.ERROR
+        outcome = Outcome.ESBMC_ERROR if failed else Outcome.ESBMC_DISAGREES
+        return replace(result, outcome=outcome, message=f"ESBMC says: {verdict.message}")
 
     def _asked(self, annotated: str) -> esbmc.Verdict:
         if annotated not in self._answers:
