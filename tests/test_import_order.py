@@ -41,6 +41,8 @@ ORDER = [
     "llmchecker.invariants.relations",
     "llmchecker.invariants.esbmc",
     "llmchecker.invariants.verification",
+    "llmchecker.invariants.proposals",
+    "llmchecker.invariants.experiments",
     "llmchecker.invariants",
     "llmchecker.formulas",
     "llmchecker.quantifiers.gender",

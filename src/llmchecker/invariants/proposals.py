@@ -1,0 +1,110 @@
+"""What a language model proposes for a set of programs, made once and kept as JSON."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from llmchecker.files import read_json, write_json
+from llmchecker.invariants.c_expressions import parse_condition
+from llmchecker.invariants.enumeration import most_probable
+from llmchecker.invariants.expressions import Expression, text
+from llmchecker.invariants.programs import Loop, Program
+from llmchecker.invariants.prompts import ITERATIONS, Variant, prompt, style
+from llmchecker.invariants.sampling import Proposed, answers, proposed
+from llmchecker.language_models import LanguageModel
+
+STYLES = (Variant.FULL, Variant.CONSTRAINED)
+
+
+@dataclass(frozen=True)
+class LoopProposals:
+    """What a model proposes for one loop.
+
+    Attributes:
+        answers: for `full` and `constrained`, the texts of every iteration's answer.
+        seconds: that all answers to a kind of prompt took.
+        enumerated: the most probable conditions and their probabilities, the most probable first.
+        enumeration_seconds: that these took.
+    """
+
+    answers: Mapping[Variant, Sequence[Sequence[str]]]
+    seconds: Mapping[Variant, float]
+    enumerated: Sequence[tuple[str, float]]
+    enumeration_seconds: float
+
+    def proposed(
+        self, variant: Variant, filtered: bool, program: Program, loop: Loop
+    ) -> tuple[Proposed, ...]:
+        """What the answers of a variant propose, by iteration."""
+        texts = (self.answers[style(variant, i)][i] for i in range(ITERATIONS))
+        return tuple(proposed(i, t, program, loop, filtered) for i, t in enumerate(texts))
+
+    def sampling_seconds(self, variant: Variant, iterations: int) -> float:
+        """The seconds that the first iterations of a variant took, as a share of all."""
+        shares = (self.seconds[style(variant, i)] / ITERATIONS for i in range(iterations))
+        return sum(shares)
+
+    def conditions(self, loop: Loop) -> tuple[Expression, ...]:
+        """The enumerated conditions."""
+        return tuple(parse_condition(written, loop.scope) for written, _ in self.enumerated)
+
+
+ProgramProposals = Mapping[int, LoopProposals]
+"""By the number of the loop."""
+
+
+def propose(
+    model: LanguageModel, program: Program, nodes: int, candidates: int, seed: int
+) -> ProgramProposals:
+    """Ask a model for invariants of every loop of a program.
+
+    Args:
+        nodes: next-token distributions that the enumeration of a loop may compute.
+        candidates: conditions of the enumeration that are kept for a loop, at most.
+    """
+    return {
+        loop.number: _propose(model, program, loop, nodes, candidates, seed)
+        for loop in program.loops
+    }
+
+
+def write_proposals(proposals: Mapping[str, ProgramProposals], path: str | Path) -> None:
+    """Write the proposals for programs, by name."""
+    content = {
+        name: {str(number): asdict(made) for number, made in loops.items()}
+        for name, loops in proposals.items()
+    }
+    write_json(content, path)
+
+
+def read_proposals(path: str | Path) -> dict[str, ProgramProposals]:
+    """Read proposals as `write_proposals` wrote them."""
+    return {
+        name: {int(number): _read(made) for number, made in loops.items()}
+        for name, loops in read_json(path).items()
+    }
+
+
+def _propose(
+    model: LanguageModel, program: Program, loop: Loop, nodes: int, candidates: int, seed: int
+) -> LoopProposals:
+    texts, seconds = {}, {}
+    for shown in STYLES:
+        started = time.monotonic()
+        drawn = answers(model, prompt(program, loop, shown), range(ITERATIONS), seed)
+        texts[shown], seconds[shown] = drawn, time.monotonic() - started
+    started = time.monotonic()
+    shown = prompt(program, loop, Variant.CONSTRAINED)
+    found = most_probable(model, shown, program, loop, nodes)[:candidates]
+    enumerated = [(text(condition.expression), condition.total) for condition in found]
+    return LoopProposals(texts, seconds, enumerated, time.monotonic() - started)
+
+
+def _read(made: Mapping) -> LoopProposals:
+    return LoopProposals(
+        {Variant(shown): texts for shown, texts in made["answers"].items()},
+        {Variant(shown): seconds for shown, seconds in made["seconds"].items()},
+        [(written, probability) for written, probability in made["enumerated"]],
+        made["enumeration_seconds"],
+    )
