@@ -1,6 +1,6 @@
 """C expressions, read by pycparser."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 
 from pycparser import c_ast, c_parser
 
@@ -19,6 +19,9 @@ from llmchecker.invariants.expressions import (
     Type,
     Unary,
     Variable,
+    is_truth,
+    variables,
+    walk,
 )
 
 NONDET = "__VERIFIER_nondet_"
@@ -57,6 +60,38 @@ def parse_condition(text: str, scope: Container[str]) -> Expression:
     except (c_parser.ParseError, ValueError, AssertionError, RecursionError) as error:
         raise UnsupportedProgram(f"{text!r} is not a C expression: {error}") from error
     return ExpressionReader("condition", scope, nondet=False).read(statement.expr)
+
+
+def parse_candidate(text: str, scope: Container[str], types: Mapping[str, Type]) -> Expression:
+    """Read a condition that can be an invariant: true or false of at least one variable.
+
+    Args:
+        types: of the variables in scope.
+
+    Raises:
+        UnsupportedProgram: it is not a condition, as for `parse_condition`, is a number or the
+            same for all values, or indexes what is no array.
+    """
+    expression = parse_condition(text, scope)
+    for node in walk(expression):
+        match node:
+            case Variable(name=name) if name in types and types[name].array:
+                raise UnsupportedProgram(f"{text!r} uses the array {name!r} as a number")
+            case Element(array=name) if not types[name].array:
+                raise UnsupportedProgram(f"{text!r} indexes {name!r}, which is no array")
+    if not is_truth(expression) or not variables(expression):
+        raise UnsupportedProgram(f"{text!r} is no condition of a variable")
+    return expression
+
+
+def before_closing(text: str) -> str | None:
+    """The text before the parenthesis that closes one opened before it; None if none does."""
+    depth = 1
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return text[:place]
+    return None
 
 
 class ExpressionReader:
