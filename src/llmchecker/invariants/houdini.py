@@ -145,10 +145,10 @@ class Prover:
                 dropped = {
                     c
                     for c, term in zip(mine, terms, strict=True)
-                    if not z3.is_true(model.eval(term, model_completion=True))
+                    if z3.is_false(model.eval(term, model_completion=True))
                 }
             if not dropped:
-                # No answer, or a model that refutes none by itself, which proves nothing.
+                # No answer, or a model in which the value of a quantifier is left open.
                 dropped = set(self._undecided(active, mine, preservation))
             mine = [c for c in mine if c not in dropped]
             active = [c for c in active if c not in dropped]
