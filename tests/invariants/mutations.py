@@ -16,9 +16,9 @@ from llmchecker.errors import UnsupportedProgram
 from llmchecker.invariants.c_expressions import parse_condition
 from llmchecker.invariants.c_programs import ASSERTS, ASSUMES, annotate, parse_program
 from llmchecker.invariants.completion import atoms, disjunctions
-from llmchecker.invariants.expressions import COMPARISONS
+from llmchecker.invariants.expressions import COMPARISONS, Expression
 from llmchecker.invariants.houdini import Candidate
-from llmchecker.invariants.programs import Program
+from llmchecker.invariants.programs import Loop, Program
 
 KINDS = ("guard", "body", "assertion", "assumption")
 
@@ -36,7 +36,7 @@ _OTHER_OPERATORS = {
 
 @dataclass(frozen=True)
 class Original:
-    """A true program, and for each of its loops, invariants that prove it."""
+    """A program, and for each of its loops, invariants that prove it, as far as they are known."""
 
     name: str
     source: str
@@ -66,9 +66,10 @@ def candidates(program: Program, invariants: tuple[tuple[str, ...], ...]) -> lis
     """Those invariants that still make sense, the program's atoms, and some disjunctions."""
     found = []
     for loop in program.loops:
-        known = [parse_condition(i, loop.scope) for i in invariants[loop.number]]
+        stated = invariants[loop.number] if invariants else ()
+        known = [parse_condition(i, loop.scope) for i in stated]
         own = atoms(program, loop)
-        expressions = [*known, *own, *disjunctions([*known, *own][:6], 15)]
+        expressions = [*known, *own, *disjunctions([*known, *own], 4)]
         found += [Candidate(loop.number, expression) for expression in expressions]
     return found
 
@@ -93,6 +94,28 @@ def mutants(original: Original, seed: int = 0) -> Iterator[Mutant]:
         with suppress(UnsupportedProgram):
             # Not where a name stands before its declaration.
             yield Mutant(kind, what, parse_program(source, original.name))
+
+
+def random_condition(program: Program, loop: Loop, generator: random.Random) -> Expression:
+    """A comparison of two small terms over the variables in scope; of elements, quantified."""
+    arrays = [name for name in loop.scope if program.types[name].array]
+    numbers = [name for name in loop.scope if not program.types[name].array]
+    values = [-1, 0, 1, 2, 3, 5, 7, 10, 20, 50, 100]
+
+    def term() -> str:
+        name, other = generator.choice(numbers), generator.choice(numbers)
+        value = generator.choice(values)
+        forms = (name, value, f"{name} + {other}", f"{name} - {other}", f"{name} + {value}")
+        return str(generator.choice((*forms, f"2 * {name}", f"{name} % 2")))
+
+    op = generator.choice(COMPARISONS)
+    if arrays and generator.random() < 0.4:
+        element = f"{generator.choice(arrays)}[k] {op} {generator.choice((term(), '7', '3'))}"
+        within = f"k >= 0 && k < {generator.choice(numbers)}"
+        text = f"__ESBMC_forall(&k, !({within}) || {element})"
+    else:
+        text = f"{term()} {op} {term()}"
+    return parse_condition(text, loop.scope)
 
 
 def _main(unit: c_ast.FileAST) -> c_ast.Node:
