@@ -14,6 +14,7 @@
     ├── InvalidTable             published figures that cannot be what they stand for
     ├── InvalidStore             a file among stored distributions that holds something else
     ├── CheckFailed              Storm gave no answer, or two routes disagree
+    ├── MissingTool              a program that must be installed is not
     └── ProgramError             a C program that cannot be treated
         ├── UnreadableProgram    a file that cannot be read or is not C
         └── UnsupportedProgram   C that the front end does not cover
@@ -76,6 +77,10 @@ class InvalidStore(LLMCheckerError):
 
 class CheckFailed(LLMCheckerError):
     """Storm gave no answer, or two routes to the same answer disagree."""
+
+
+class MissingTool(LLMCheckerError):
+    """A program that must be installed is not."""
 
 
 class ProgramError(LLMCheckerError):

@@ -36,7 +36,8 @@ class Prover:
 
     Args:
         seconds: the most that one question to the solver may take.
-        deadline: of `time.monotonic()`, after which no question is asked any more.
+        deadline: of `time.monotonic()`, after which no question is asked any more; it can be
+            set anew.
 
     Raises:
         UnsupportedProgram: an unsigned value over mathematical integers.
@@ -53,7 +54,7 @@ class Prover:
         self._encoder = Encoder(semantics, program.types)
         self._obligations = obligations(program, self._encoder)
         self._seconds = seconds
-        self._deadline = deadline
+        self.deadline = deadline
         self._terms: dict[tuple[Candidate, int], z3.BoolRef] = {}
 
     def inductive(self, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
@@ -210,7 +211,7 @@ class Prover:
         return {names[name] for name in solver.unsat_core()}
 
     def _check(self, solver: z3.Solver, *assumptions: z3.BoolRef) -> z3.CheckSatResult:
-        left = self._deadline - time.monotonic()
+        left = self.deadline - time.monotonic()
         if left <= 0:
             raise ProverTimeout
         solver.set("timeout", max(1, int(1000 * min(self._seconds, left))))
