@@ -22,6 +22,8 @@ from mutations import (
 )
 
 from llmchecker.errors import UnsupportedProgram
+from llmchecker.invariants.c_programs import annotate
+from llmchecker.invariants.esbmc import Answer, Mode, check
 from llmchecker.invariants.execution import Runs, run, unrefuted
 from llmchecker.invariants.expressions import Literal, Semantics, text
 from llmchecker.invariants.houdini import Candidate, Prover
@@ -154,6 +156,46 @@ def test_no_invariant_that_a_state_refutes_is_proven(original, semantics):
         generator.shuffle(tried)
         proven, _ = prove(original.program, semantics, tried)
         assert not set(some) & set(proven)
+
+
+@each_semantics
+@each_original
+def test_esbmc_verifies_no_program_that_a_run_falsifies(original, semantics):
+    """ESBMC, told what is proven of a program with a false assertion, does not call it true."""
+    of_assertions = (m for m, runs in falsified(original, semantics) if runs.failure.line)
+    mutant = next(of_assertions)
+    proven, _ = prove(mutant.program, semantics, candidates(mutant.program, original.invariants))
+    assert answer_of_esbmc(mutant.program, proven, semantics) is not Answer.SUCCESSFUL, mutant
+
+
+@each_semantics
+@each_original
+def test_esbmc_refutes_no_invariant_that_is_needed(original, semantics):
+    """ESBMC agrees that what is needed is inductive and proves a true program."""
+    program = original.program
+    prover = Prover(program, semantics)
+    needed = prover.needed(prover.inductive(candidates(program, original.invariants)))
+    assert answer_of_esbmc(program, needed, semantics) is Answer.SUCCESSFUL
+
+
+@each_semantics
+def test_ranges_are_refused_by_the_proof_alone(semantics):
+    """An index out of range, which ESBMC is not asked about, is refused by the prover."""
+    source = "int main(void) { int a[3]; int i = 0; while (i <= 3) { a[i] = 1; i = i + 1; } }"
+    program = Original("beyond", source, (("i >= 0", "i <= 4"),)).program
+    proven, verified = prove(program, semantics, candidates(program, (("i >= 0", "i <= 4"),)))
+    assert answer_of_esbmc(program, proven, semantics) is Answer.SUCCESSFUL
+    assert not verified
+
+
+def answer_of_esbmc(program: Program, proven: tuple, semantics: Semantics) -> Answer:
+    """What ESBMC says of a program, told what is proven of its loops."""
+    # A loop without any would be unrolled.
+    stated = {
+        loop.number: [c.expression for c in proven if c.loop == loop.number] or [Literal(1)]
+        for loop in program.loops
+    }
+    return check(annotate(program, stated), Mode.INVARIANTS, semantics, seconds=20).answer
 
 
 def test_there_are_enough_cases():
