@@ -9,6 +9,7 @@ from llmchecker.invariants.expressions import (
     ARITHMETIC,
     COMPARISONS,
     CONNECTIVES,
+    INT_MAX,
     Binary,
     Conditional,
     Element,
@@ -39,6 +40,8 @@ NONDET_TYPES = {
     "bool": Type(1, False),
 }
 """The type of what `__VERIFIER_nondet_…()` returns, by the end of its name."""
+
+_LONG_MAX = 2**63 - 1
 
 QUANTIFIERS = {"__ESBMC_forall": "forall", "__ESBMC_exists": "exists"}
 
@@ -141,10 +144,14 @@ class ExpressionReader:
         if "float" in node.type or "double" in node.type or node.type in ("string", "char"):
             raise self.unsupported(node, f"the constant {node.value}")
         digits = node.value.rstrip("uUlL")
-        if "u" in node.value.lower().removeprefix("0x"):
-            raise self.unsupported(node, f"the unsigned constant {node.value}")
         octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
-        return Literal(int(digits, 8 if octal else 0))
+        value = int(digits, 8 if octal else 0)
+        if "u" in node.value.lower() or (digits[0] == "0" and value > INT_MAX):
+            raise self.unsupported(node, f"the unsigned constant {node.value}")
+        if value > _LONG_MAX or (digits != node.value and value <= INT_MAX):
+            # The type of a number is read off its value.
+            raise self.unsupported(node, f"the constant {node.value}")
+        return Literal(value)
 
     def _variable(self, node: c_ast.ID, bound: frozenset[str]) -> Expression:
         if node.name in ("true", "false") and node.name not in self._scope:
@@ -167,7 +174,7 @@ class ExpressionReader:
         if node.op not in ("-", "!"):
             raise self.unsupported(node, _NAMES.get(node.op, f"the operator {node.op}"))
         operand = self.read(node.expr, bound)
-        if node.op == "-" and isinstance(operand, Literal):
+        if node.op == "-" and isinstance(operand, Literal) and operand.value != INT_MAX + 1:
             return Literal(-operand.value)
         return Unary(node.op, operand)
 

@@ -29,6 +29,7 @@ from llmchecker.invariants.expressions import (
     promoted,
     type_of,
     walk,
+    well_typed,
 )
 from llmchecker.invariants.programs import (
     Assert,
@@ -278,14 +279,14 @@ def unrefuted(
     semantics: Semantics,
     types: Mapping[str, Type],
 ) -> tuple[Expression, ...]:
-    """The expressions that no state refutes."""
+    """The expressions that no state refutes, without those that take an array for a number."""
     evaluator = Evaluator(semantics, types, lambda type_: 0)
 
     def holds(expression: Expression) -> bool:
         value = evaluator.value(expression)
         return all(_not_false(value, state) for state in states)
 
-    return tuple(expression for expression in expressions if holds(expression))
+    return tuple(e for e in expressions if well_typed(e, types) and holds(e))
 
 
 def _not_false(value: Evaluation, state: State) -> bool:
@@ -320,7 +321,7 @@ class _Machine:
             self._block(state)
         except _Violation as violation:
             return violation.line
-        except _End:
+        except (_End, Undetermined):
             pass
         return None
 
