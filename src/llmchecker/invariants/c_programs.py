@@ -292,7 +292,8 @@ class _FrontEnd:
             if words in _TYPES:
                 return _TYPES[words]
             raise self._unsupported(node, f"the type {' '.join(node.type.names)}")
-        raise self._unsupported(node, _STATEMENTS.get(type(node), "a type that is no integer"))
+        inner = node.type if isinstance(node, c_ast.TypeDecl) else node
+        raise self._unsupported(node, _STATEMENTS.get(type(inner), "a type that is no integer"))
 
     def _declare(self, node: c_ast.Decl, type_: Type) -> None:
         if node.name in self:
@@ -330,6 +331,8 @@ class _FrontEnd:
     def _listed(self, node: c_ast.Decl) -> list[Expression]:
         if not isinstance(node.init, c_ast.InitList):
             raise self._unsupported(node, "an array that is not given a list of values")
+        if any(isinstance(value, c_ast.NamedInitializer) for value in node.init.exprs):
+            raise self._unsupported(node, "an index in a list of values")
         return [self._reader.read(value) for value in node.init.exprs]
 
     def _target(self, node: c_ast.Node) -> Variable | Element:
@@ -448,6 +451,10 @@ def _replace(node: c_ast.Node, stated: Mapping[int, Sequence[c_ast.Node]]) -> No
 
 
 _STATEMENTS = {
+    c_ast.BinaryOp: "an expression without an effect",
+    c_ast.ID: "an expression without an effect",
+    c_ast.Cast: "an expression without an effect",
+    c_ast.Enum: "an enumeration",
     c_ast.Goto: "goto",
     c_ast.Label: "a label",
     c_ast.Switch: "switch",
