@@ -141,7 +141,8 @@ def test_open_values_have_the_type_of_their_function() -> None:
 def test_loops_know_their_place_and_scope() -> None:
     """Loops are numbered as they stand, with their line and the names in scope before them."""
     loops = program(
-        "int n = 2;\nfor (int i = 0; i < n; i++) {\nint k = 0;\nwhile (k < i)\nk++;\n}\nwhile (n)\nn--;"
+        "int n = 2;\nfor (int i = 0; i < n; i++) {\nint k = 0;\nwhile (k < i)\nk++;\n}\n"
+        "while (n)\nn--;"
     ).loops
     assert [(loop.number, loop.line, loop.scope) for loop in loops] == [
         (0, 7, ("i", "n")),
@@ -196,7 +197,7 @@ def test_assertions_know_their_line() -> None:
         ("{ int y; } y = 1;", "'y', which is not a variable in scope"),
         ("int a[3]; a = 1;", "the array 'a' without an index"),
         ("int a[3]; if (a) ;", "the array 'a' without an index"),
-        ("int x; x[0] = 1;", "'x', which is not an array in scope"),
+        ("int x; x[0] = 1;", "an index of 'x', which is not an array in scope"),
         ("int a[2][2];", "an array of arrays"),
         ("int a[];", "an array without a length"),
         ("int a[100] = {0};", "giving values to more than 64 elements"),
@@ -233,7 +234,8 @@ def test_constructs_that_are_refused(body: str, reason: str) -> None:
         ("int main(void) {", UnreadableProgram, "is not C that can be parsed"),
         ("int main(void) {" + "{" * 3000, UnreadableProgram, "is not C that can be parsed"),
         ("int main(void) { int x = " + "(" * 3000, UnreadableProgram, "is not C"),
-        ("int main(void) " + "{" * 60 + "if (1) " * 60 + ";" + "}" * 60, UnsupportedProgram, "nesting"),
+        ("int main(void) " + "{" * 60 + "if (1) " * 60 + ";" + "}" * 60,
+         UnsupportedProgram, "nesting deeper than 100"),
         ("#define N 3\nint main(void) {}", UnsupportedProgram, "case.c:1: '#define N 3'"),
         ("\n#pragma once\nint main(void) {}", UnsupportedProgram, "case.c:2: '#pragma once'"),
         ("int main(int argc, char **argv) {}", UnsupportedProgram, "a parameter of main"),
@@ -270,7 +272,8 @@ def test_unsigned_over_integers_is_refused() -> None:
 def test_a_length_that_may_be_zero_is_a_violation() -> None:
     """An array of a length that is not positive is undefined, and a concrete run shows it."""
     failing = run(program("int n = 0; int a[n];"), Semantics.INT32).failure
-    assert failing is not None and failing.line == 0
+    assert failing is not None
+    assert failing.line == 0
 
 
 def test_a_quantifier_that_no_run_decides_ends_the_run() -> None:

@@ -102,7 +102,7 @@ def test_negation_of_a_comparison_needs_no_operator() -> None:
 
 
 def test_joined_expressions() -> None:
-    """Conjunctions and disjunctions of none are 1 and 0, of one itself, of more nested leftwards."""
+    """Conjunctions and disjunctions of none are 1 and 0, of one itself."""
     assert (conjunction(()), disjunction(())) == (Literal(1), Literal(0))
     assert conjunction((X,)) == X
     assert text(disjunction((X, Y, Literal(3)))) == "(x || y) || 3"
