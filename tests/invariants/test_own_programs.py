@@ -65,7 +65,7 @@ def test_what_holds_is_proven_from_the_known_invariants(name: str, semantics: Se
     """The invariants are inductive, every assertion follows, and no concrete run violates one."""
     program = own(name)
     invariants = known(name, program)
-    prover = Prover(program, semantics, seconds=60)
+    prover = Prover(program, semantics, seconds=20)
     assert prover.inductive(invariants) == invariants
     assert prover.follows(invariants)
     assert run(program, semantics).failure is None
