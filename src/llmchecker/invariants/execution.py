@@ -51,6 +51,7 @@ State = dict[str, object]
 
 Evaluation = Callable[[State], int]
 
+_LARGEST_BITS = 4096
 _SMALL = tuple(range(-3, 11))
 _WINDOW = 3
 
@@ -60,7 +61,7 @@ _KEPT_ITERATIONS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
 
 
 class Undetermined(Exception):
-    """A quantifier that the values tried so far do not decide."""
+    """A quantifier that the values tried so far do not decide, or a number too long to compute."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Failure:
     """A run that violates the program.
 
     Attributes:
-        line: of the assertion that does not hold; 0 for an index or divisor out of range.
+        line: of the assertion that does not hold; 0 for an index, divisor or length out of range.
         drawn: the values that were drawn, in order.
     """
 
@@ -119,7 +120,7 @@ class Evaluator:
     def value(self, expression: Expression) -> Evaluation:
         """A function from a state to the value of an expression.
 
-        The function raises Undetermined where a quantifier is not decided.
+        The function raises Undetermined where the value is not decided.
         """
         match expression:
             case Literal(value=value):
@@ -169,6 +170,8 @@ class Evaluator:
     def wrapped(self, value: int, type_: Type) -> int:
         """A value as that type holds it; a mathematical integer is held as it is."""
         if not self._machine:
+            if value.bit_length() > _LARGEST_BITS:
+                raise Undetermined
             return value
         value &= (1 << type_.bits) - 1
         return value - (1 << type_.bits) if type_.signed and value >> (type_.bits - 1) else value
@@ -322,6 +325,7 @@ class _Machine:
         except _Violation as violation:
             return violation.line
         except (_End, Undetermined):
+            # Where a value is not decided, the run shows nothing any more.
             pass
         return None
 
@@ -367,9 +371,9 @@ class _Machine:
             case Forget(name=name):
                 return lambda state: state.update({name: self._arbitrary(self._types[name])})
             case Assume(condition=condition):
-                return self._guard(condition, _End())
+                return self._guard(condition, _End)
             case Assert(condition=condition, line=line):
-                return self._guard(condition, _Violation(line))
+                return self._guard(condition, lambda: _Violation(line))
             case Branch(condition=condition, then=then, otherwise=otherwise):
                 test = self._evaluator.value(condition)
                 a, b = self._compiled(then), self._compiled(otherwise)
@@ -377,19 +381,17 @@ class _Machine:
             case Loop():
                 return self._loop(statement)
             case Stop():
-                return self._guard(Literal(0), _End())
+                return self._guard(Literal(0), _End)
         return lambda state: type(statement)
 
-    def _guard(self, condition: Expression, error: Exception) -> Callable[[State], None]:
+    def _guard(
+        self, condition: Expression, error: Callable[[], Exception]
+    ) -> Callable[[State], None]:
         test = self._evaluator.value(condition)
 
         def check(state: State) -> None:
-            try:
-                if not test(state):
-                    raise error
-            except Undetermined:
-                # Whether the run goes on, or fails, is not known: it shows nothing any more.
-                raise _End from None
+            if not test(state):
+                raise error()
 
         return check
 

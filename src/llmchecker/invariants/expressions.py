@@ -96,8 +96,7 @@ class Unary:
 
     def __str__(self) -> str:
         operand = str(self.operand)
-        # Two signs without parentheses would read as a decrement.
-        return f"-({operand})" if self.operator == "-" == operand[0] else self.operator + operand
+        return f"{self.operator}({operand})" if operand[0] == "-" else f"{self.operator}{operand}"
 
 
 @dataclass(frozen=True)
@@ -258,8 +257,11 @@ def common_type(left: Type, right: Type) -> Type:
 
 
 def literal_type(value: int) -> Type:
-    """int if the number fits, else the 64-bit type (C11 6.4.4.1)."""
-    return INT if INT_MIN <= value <= INT_MAX else Type(bits=64)
+    """int if the digits fit, else the 64-bit type (C11 6.4.4.1).
+
+    So is INT_MIN, since C reads it as the negation of a number that does not fit.
+    """
+    return INT if INT_MIN < value <= INT_MAX else Type(bits=64)
 
 
 def well_typed(expression: Expression, types: Mapping[str, Type]) -> bool:
