@@ -28,8 +28,8 @@ from llmchecker.invariants.prompts import ITERATIONS, STATEMENT, Variant, asked,
 from llmchecker.invariants.token_texts import texts_after
 from llmchecker.language_models import LanguageModel
 
-TOKENS = 16
-"""Tokens that an answer may have for every invariant that is asked for."""
+TOKENS = 20
+"""Tokens that an answer may have for every invariant that it has begun."""
 
 _STRANGE = re.compile(r"""[;{}#@$'"`?:\\\n]""")
 """Characters that no condition has: an answer with one of them is not drawn further."""
@@ -107,7 +107,7 @@ def answers(
         unfinished = []
         for row, text in zip(growing, texts, strict=True):
             found[row], goes_on = _stated(text, most[row])
-            long = len(suffixes[row]) >= TOKENS * most[row]
+            long = len(suffixes[row]) >= TOKENS * len(found[row])
             if goes_on and not long and suffixes[row][-1] not in model.end_tokens:
                 unfinished.append(row)
         growing = unfinished
