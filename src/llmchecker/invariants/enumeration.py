@@ -1,0 +1,219 @@
+"""The most probable conditions that a model can write after a prompt, without drawing any.
+
+The search is best first over tokens: a node is the beginning of a condition, as probable as the
+product of its tokens' probabilities, and no longer text is more probable than its beginning. Which
+tokens may follow decides the grammar, on their text: a token may hold a part of a name, several
+operators, or the closing parenthesis and more after it.
+"""
+
+import heapq
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from llmchecker.distributions import Distributions
+from llmchecker.invariants.c_expressions import parse_condition
+from llmchecker.invariants.expressions import Expression
+from llmchecker.invariants.grammar import Grammar, State
+from llmchecker.invariants.programs import Loop, Program
+from llmchecker.invariants.token_texts import texts_after
+from llmchecker.language_models import LanguageModel
+
+BATCH = 16
+"""Nodes that are expanded at once, at most: fewer do not take less time."""
+
+
+@dataclass(frozen=True)
+class Probable:
+    """A condition that a model can write.
+
+    Attributes:
+        probability: of the most probable way to write it: that the model writes these very tokens,
+            and then one with the closing parenthesis, whatever else that token holds.
+        total: of all ways to write it that were found, with other spaces, parentheses or tokens; a
+            lower bound of the probability that the model writes it.
+        settled: whether every condition that has a more probable way to write it comes before it.
+    """
+
+    expression: Expression
+    probability: float
+    total: float
+    settled: bool
+
+
+def most_probable(
+    model: LanguageModel, prompt: str, program: Program, loop: Loop, nodes: int, batch: int = BATCH
+) -> tuple[Probable, ...]:
+    """The most probable conditions over a loop's variables after a prompt, by falling probability.
+
+    The beginnings that are expanded together have as many tokens as the most probable one and are
+    the most probable of these: more nodes than a search one by one would expand, in less time. A
+    condition is settled when no beginning is left that is more probable.
+
+    Args:
+        nodes: beginnings that may be expanded: next-token distributions that are computed.
+        batch: beginnings that are expanded at once, at most.
+    """
+    if not loop.scope:
+        return ()
+    search = _Search(model, prompt, Grammar(loop.scope, program.types))
+    while nodes > 0 and search.open:
+        nodes -= search.expand(min(batch, nodes))
+    ways: dict[Expression, list[float]] = {}
+    for way in sorted(search.ended, key=lambda way: (-way.probability, way.text)):
+        ways.setdefault(parse_condition(way.text, loop.scope), []).append(way.probability)
+    left = search.highest()
+    return tuple(Probable(e, found[0], sum(found), found[0] >= left) for e, found in ways.items())
+
+
+@dataclass(frozen=True, order=True)
+class _Node:
+    """The beginning of a condition; of equally probable ones the first by tokens is expanded."""
+
+    rank: float
+    tokens: tuple[int, ...]
+    text: str = field(compare=False)
+    state: State = field(compare=False)
+
+    @property
+    def probability(self) -> float:
+        return -self.rank
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A condition as it may be written, without its closing parenthesis."""
+
+    text: str
+    probability: float
+
+
+class _Search:
+    """What is open and what has ended of a search.
+
+    Attributes:
+        open: the nodes that may be expanded, a heap for every number of tokens.
+        ended: the conditions found.
+    """
+
+    def __init__(self, model: LanguageModel, prompt: str, grammar: Grammar) -> None:
+        tokens = model.encode(prompt)
+        self._continuations = model.continuations(tokens)
+        self._vocabulary = _Vocabulary(model, tokens, grammar)
+        self.open = {0: [_Node(-1.0, (), "", grammar.start)]}
+        self.ended: list[_Way] = []
+
+    def highest(self) -> float:
+        """The probability of the most probable open node; 0 if there is none."""
+        return max((heap[0].probability for heap in self.open.values()), default=0.0)
+
+    def expand(self, most: int) -> int:
+        """Expand the most probable open node and those like it; return how many."""
+        length = min(self.open, key=lambda length: self.open[length][0])
+        heap = self.open[length]
+        chosen = [heapq.heappop(heap) for _ in range(min(most, len(heap)))]
+        if not heap:
+            del self.open[length]
+        suffixes = np.array([node.tokens for node in chosen], dtype=np.int64)
+        suffixes = suffixes.reshape(len(chosen), length)
+        rows = self._continuations.map(_probabilities, suffixes, extended=True)
+        for node, row in zip(chosen, (row for part in rows for row in part), strict=True):
+            self._add_children(node, row)
+        return len(chosen)
+
+    def _add_children(self, node: _Node, row: np.ndarray) -> None:
+        followers = self._vocabulary.after(node.state)
+        for tokens, text in followers.ends:
+            probability = node.probability * float(row[tokens].sum())
+            if probability > 0:
+                self.ended.append(_Way(node.text + text, probability))
+        children = self.open.get(len(node.tokens) + 1, [])
+        for token, text, state in followers.longer:
+            rank = node.rank * float(row[token])
+            if rank < 0:
+                child = _Node(rank, (*node.tokens, token), node.text + text, state)
+                heapq.heappush(children, child)
+        if children:
+            self.open[len(node.tokens) + 1] = children
+
+
+@dataclass(frozen=True)
+class _Followers:
+    """The tokens that may follow a text.
+
+    Attributes:
+        ends: tokens with which the condition ends, and their text before its closing parenthesis.
+        longer: other tokens, with their text and the state after it.
+    """
+
+    ends: tuple[tuple[np.ndarray, str], ...]
+    longer: tuple[tuple[int, str, State], ...]
+
+
+@dataclass
+class _Trie:
+    """Tokens by their texts: those that end here, and the rest by their next character."""
+
+    tokens: list[int] = field(default_factory=list)
+    further: dict[str, "_Trie"] = field(default_factory=dict)
+
+    @cached_property
+    def all_tokens(self) -> np.ndarray:
+        """All tokens whose text begins like this."""
+        below = [trie.all_tokens for trie in self.further.values()]
+        return np.concatenate([np.array(self.tokens, dtype=np.int64), *below])
+
+
+class _Vocabulary:
+    """A model's tokens, and which of them may follow a text."""
+
+    def __init__(self, model: LanguageModel, prompt: Sequence[int], grammar: Grammar) -> None:
+        self._grammar = grammar
+        self._root = _Trie()
+        self._followers: dict[State, _Followers] = {}
+        usable = [t for t in range(model.vocabulary_size) if t not in model.end_tokens]
+        for token, text in zip(
+            usable, texts_after(model, prompt, [(t,) for t in usable]), strict=True
+        ):
+            if _PLAUSIBLE.match(text):
+                self._insert(token, text)
+
+    def after(self, state: State) -> _Followers:
+        """The tokens that may follow a text with this state."""
+        if state not in self._followers:
+            ends: list[tuple[np.ndarray, str]] = []
+            longer: list[tuple[int, str, State]] = []
+            for trie, text, reached in self._walk(self._root, "", state):
+                if reached.ended:
+                    ends.append((trie.all_tokens, text[:-1]))
+                else:
+                    longer += ((token, text, reached) for token in trie.tokens)
+            self._followers[state] = _Followers(tuple(ends), tuple(longer))
+        return self._followers[state]
+
+    def _insert(self, token: int, text: str) -> None:
+        trie = self._root
+        for character in text:
+            trie = trie.further.setdefault(character, _Trie())
+        trie.tokens.append(token)
+
+    def _walk(self, trie: _Trie, text: str, state: State) -> Iterator[tuple[_Trie, str, State]]:
+        """Yield what may follow: tokens that go on, and beginnings of tokens that end it."""
+        for character, further in trie.further.items():
+            reached = self._grammar.after(state, character)
+            if reached is None:
+                continue
+            yield further, text + character, reached
+            if not reached.ended:
+                yield from self._walk(further, text + character, reached)
+
+
+_PLAUSIBLE = re.compile(r"[\w ()\[\]<>=!&|+*-]+(?:\Z|(?<=\)))", re.ASCII)
+"""Tokens of which all, or all up to a parenthesis, may stand in a condition."""
+
+
+def _probabilities(distributions: Distributions) -> np.ndarray:
+    return distributions.probabilities().cpu().numpy()

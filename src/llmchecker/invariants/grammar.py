@@ -1,0 +1,181 @@
+"""Which texts are the beginning of a condition that a program's variables can be asked.
+
+Conditions are comparisons of values, joined by `&&`, `||` and `!`; values are variables, elements
+of arrays and whole numbers, joined by `+`, `-` and `*`; both may stand in parentheses. A condition
+names at least one variable and ends with the parenthesis that was opened before it. Text is split
+as C does it: into the longest pieces.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from llmchecker.invariants.expressions import COMPARISONS, CONNECTIVES, Type
+
+DIGITS = 10
+"""The most digits of a number: as many as the largest of 32 bits has."""
+
+Kind = Literal["any", "value", "truth"]
+
+_ARITHMETIC = ("+", "-", "*")
+_OPERATORS = (*COMPARISONS, *CONNECTIVES, *_ARITHMETIC, "!")
+_REFUSED = ("++", "--", "->", "<<", ">>", "+=", "-=", "*=")
+"""What C would read as one piece, and conditions do not have."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """What has been read since the last parenthesis or bracket that is open.
+
+    Attributes:
+        closer: what closes it.
+        needed: what it has to be.
+        clause: what has been read since the last connective; `comparison` is a value compared to
+            one, the empty text nothing.
+        operand: what comes next; `operator` after an operand, `index` after the name of an array.
+    """
+
+    closer: Literal[")", "]"]
+    needed: Kind
+    clause: Literal["", "value", "comparison", "truth"]
+    operand: Kind | Literal["operator", "index"]
+
+
+@dataclass(frozen=True)
+class State:
+    """What matters of a text for what may follow it.
+
+    Attributes:
+        levels: the open parentheses and brackets, outermost first; none when the condition ended.
+        piece: the beginning of a word or operator.
+        variable: whether a variable has been named.
+    """
+
+    levels: tuple[Level, ...]
+    piece: str = ""
+    variable: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the text is a condition with its closing parenthesis."""
+        return not self.levels
+
+
+class Grammar:
+    """Conditions over the variables in scope.
+
+    Args:
+        types: the type of every name in scope.
+    """
+
+    def __init__(self, scope: Sequence[str], types: Mapping[str, Type]) -> None:
+        self._arrays = frozenset(name for name in scope if types[name].array)
+        self._scalars = frozenset(scope) - self._arrays
+        names = self._arrays | self._scalars
+        self._beginnings = {name[:end] for name in names for end in range(1, len(name) + 1)}
+        self.start = State((Level(")", "truth", "", "any"),))
+
+    def after(self, state: State | None, text: str) -> State | None:
+        """The state after some more text; None if no condition begins like that."""
+        for character in text:
+            state = state and self._after_character(state, character)
+        return state
+
+    def _after_character(self, state: State, character: str) -> State | None:
+        if state.ended:
+            return None
+        joined = state.piece + character
+        if _continues(state.piece, character):
+            return replace(state, piece=joined) if self._possible(state, joined) else None
+        whole = self._with_piece(state)
+        if whole is None or character == " ":
+            return whole
+        if character in "()[]":
+            return self._read(whole, character)
+        return replace(whole, piece=character) if self._possible(whole, character) else None
+
+    def _with_piece(self, state: State) -> State | None:
+        """The state when the piece that was begun is complete."""
+        return self._read(replace(state, piece=""), state.piece) if state.piece else state
+
+    def _possible(self, state: State, beginning: str) -> bool:
+        """Whether some piece with this beginning may stand here."""
+        level = state.levels[-1]
+        if _is_word(beginning[0]):
+            return level.operand in ("any", "value") and self._is_beginning(beginning)
+        pieces = (operator for operator in _OPERATORS if operator.startswith(beginning))
+        return any(_after_piece(level, piece) is not None for piece in pieces)
+
+    def _is_beginning(self, word: str) -> bool:
+        return word in self._beginnings or _is_number(word)
+
+    def _read(self, state: State, piece: str) -> State | None:
+        """The state after a whole piece."""
+        *outer, level = state.levels
+        if piece in (")", "]"):
+            return _closed(state, piece)
+        if piece == "(" and level.operand in ("any", "value", "truth"):
+            inside: Kind = "value" if level.operand == "value" else "any"
+            return replace(state, levels=(*state.levels, Level(")", level.operand, "", inside)))
+        if piece == "[" and level.operand == "index":
+            return replace(state, levels=(*state.levels, Level("]", "value", "", "value")))
+        named = piece in self._scalars or piece in self._arrays
+        if named or _is_number(piece):
+            if level.operand not in ("any", "value"):
+                return None
+            after = "index" if piece in self._arrays else "operator"
+            read = replace(level, clause=level.clause or "value", operand=after)
+        else:
+            read = _after_piece(level, piece)
+        if read is None:
+            return None
+        return replace(state, levels=(*outer, read), variable=state.variable or named)
+
+
+def _continues(piece: str, character: str) -> bool:
+    """Whether a character belongs to the same piece of text as those before it."""
+    if not piece:
+        return False
+    if _is_word(piece[0]):
+        return _is_word(character)
+    return piece + character in (*_OPERATORS, *_REFUSED)
+
+
+def _is_word(character: str) -> bool:
+    return character.isascii() and (character.isalnum() or character == "_")
+
+
+def _is_number(word: str) -> bool:
+    return word.isdigit() and len(word) <= DIGITS and (word == "0" or word[0] != "0")
+
+
+def _after_piece(level: Level, operator: str) -> Level | None:
+    """A level after an operator, None where it may not stand."""
+    if level.operand in ("any", "value") and operator in ("+", "-"):
+        return replace(level, clause=level.clause or "value", operand="value")
+    if level.operand in ("any", "truth") and operator == "!":
+        return replace(level, operand="truth")
+    if level.operand != "operator":
+        return None
+    if operator in _ARITHMETIC and level.clause != "truth":
+        return replace(level, operand="value")
+    if level.needed == "value":
+        return None
+    if operator in COMPARISONS and level.clause == "value":
+        return replace(level, clause="comparison", operand="value")
+    if operator in CONNECTIVES and level.clause != "value":
+        return replace(level, needed="truth", clause="", operand="any")
+    return None
+
+
+def _closed(state: State, closer: str) -> State | None:
+    """The state after what closes the innermost level, None where it may not stand."""
+    *outer, level = state.levels
+    kind = "value" if level.clause == "value" else "truth"
+    if closer != level.closer or level.operand != "operator" or level.needed not in ("any", kind):
+        return None
+    if not outer:
+        return replace(state, levels=()) if state.variable else None
+    *outer, around = outer
+    clause = around.clause or kind
+    return replace(state, levels=(*outer, replace(around, clause=clause, operand="operator")))

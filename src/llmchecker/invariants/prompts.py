@@ -1,0 +1,131 @@
+"""Prompts that end where an invariant of a loop stands, so that what follows is a proposal.
+
+As in Pirzada, Bhayat, Cordeiro and Reger (ASE 2024) there are three kinds: worked examples with an
+explanation, examples only, and the two by turns. The models in view are small and continue text, so
+a prompt is a few short programs, each followed by invariants of one loop, and then the program in
+question. Its functions of verification have short names there, which cost fewer tokens.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from llmchecker.invariants.c_programs import INVARIANT, annotate, parse_program
+from llmchecker.invariants.expressions import Variable
+from llmchecker.invariants.programs import Loop, Program
+
+ITERATIONS = 30
+"""Answers that are asked for, at most."""
+
+STATEMENT = "invariant"
+"""What states an invariant in a prompt."""
+
+_TURN = 5
+
+
+class Variant(StrEnum):
+    """What a prompt shows before the program."""
+
+    FULL = "full"
+    """Worked examples with an explanation."""
+    CONSTRAINED = "constrained"
+    """The examples only."""
+    COMBINED = "combined"
+    """Five answers to `full`, then five to `constrained`, and so on."""
+
+
+def style(variant: Variant, iteration: int) -> Variant:
+    """The prompt of an iteration, from 0 on: `full` or `constrained`."""
+    if variant is Variant.COMBINED:
+        return (Variant.FULL, Variant.CONSTRAINED)[iteration // _TURN % 2]
+    return variant
+
+
+def asked(iteration: int) -> int:
+    """How many invariants are asked for in an iteration, from 0 on: one more every five, up to 3."""
+    return min(3, 1 + iteration // _TURN)
+
+
+def prompt(program: Program, loop: Loop, style: Variant) -> str:
+    """The text after which a model is to write an invariant of the loop, up to its parenthesis.
+
+    Args:
+        style: `full` or `constrained`.
+    """
+    full = style is Variant.FULL
+    shown = [example.worked(full) for example in _EXAMPLES]
+    shown.append(f"{_marked(program, loop)}\n{STATEMENT}(")
+    return "\n".join([_EXPLANATION, *shown] if full else shown)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A program with one loop, invariants that prove its assertion, and why they do."""
+
+    source: str
+    invariants: tuple[str, ...]
+    reason: str
+
+    def worked(self, explained: bool) -> str:
+        """The program and its invariants, and if asked for the reason."""
+        program = parse_program(self.source, "example")
+        lines = [_marked(program, program.loops[0])]
+        lines += [f"{STATEMENT}({invariant});" for invariant in self.invariants]
+        lines += [f"// {self.reason}"] if explained else []
+        return "\n".join(lines) + "\n"
+
+
+def _marked(program: Program, loop: Loop) -> str:
+    """The program's `main` with a mark right before the loop."""
+    text = annotate(program, {loop.number: [Variable(_MARK)]})
+    main = re.search(r"^[^\n]*\bmain\(.*?^\}", text, re.DOTALL | re.MULTILINE).group()
+    main = main.replace(f"{INVARIANT}({_MARK});", "// here")
+    for pattern, short in _SHORT.items():
+        main = re.sub(pattern, short, main)
+    return main
+
+
+_MARK = "here"
+
+_SHORT = {
+    r"\b__VERIFIER_nondet_\w+": "any",
+    r"\b(?:__VERIFIER_assume|__ESBMC_assume|assume_abort_if_not)\b": "assume",
+    r"\b(?:__VERIFIER_assert|__ESBMC_assert)\b": "assert",
+    r"\(void\)": "()",
+}
+
+_EXPLANATION = """\
+// An invariant of a loop is a condition that is true whenever the loop is about to test its guard:
+// before the first round, and again after every round. With the guard false it gives the assertion.
+"""
+
+_EXAMPLES = (
+    Example(
+        """int main() {
+            int day = 0; int pages = 0;
+            while (day < 7) { pages = pages + 2; day = day + 1; }
+            assert(pages == 14);
+        }""",
+        ("pages == 2 * day", "day <= 7"),
+        "Every day adds two pages; at the end day is 7, so pages is 14.",
+    ),
+    Example(
+        """int main() {
+            int full = __VERIFIER_nondet_int(); int left = full; int right = 0;
+            __VERIFIER_assume(full >= 0);
+            while (left > 0) { left = left - 1; right = right + 1; }
+            assert(right == full);
+        }""",
+        ("left + right == full", "left >= 0", "right >= 0"),
+        "What leaves one side comes to the other; at the end left is 0, so right is full.",
+    ),
+    Example(
+        """int main() {
+            int n = __VERIFIER_nondet_int(); int k = 0; int best = 0;
+            while (k < n) { if (__VERIFIER_nondet_int()) best = k; k = k + 1; }
+            if (n > 0) assert(best < n);
+        }""",
+        ("best < n || k == 0", "best <= k", "k >= 0"),
+        "best is one of the numbers before n, or no round was made and it is still 0.",
+    ),
+)

@@ -1,0 +1,180 @@
+"""Proposals by sampling, as in Pirzada, Bhayat, Cordeiro and Reger (ASE 2024).
+
+An answer is what a model writes after a prompt, at temperature 1: one invariant or several, each up
+to its closing parenthesis. It depends on the model, the prompt, the seed and the number of its
+iteration only, so that answers to `full` and `constrained` prompts are also those of `combined`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmchecker.distributions import Distributions
+from llmchecker.errors import UnsupportedProgram
+from llmchecker.invariants.c_expressions import parse_condition
+from llmchecker.invariants.expressions import (
+    Element,
+    Expression,
+    Type,
+    Variable,
+    is_truth,
+    variables,
+    walk,
+)
+from llmchecker.invariants.programs import Loop, Program
+from llmchecker.invariants.prompts import ITERATIONS, STATEMENT, Variant, asked, prompt, style
+from llmchecker.invariants.token_texts import texts_after
+from llmchecker.language_models import LanguageModel
+
+TOKENS = 24
+"""Tokens that an answer may have for every invariant that is asked for."""
+
+_FILTER = re.compile(
+    r"(?:[A-Za-z_]\w*+|\d++|\s|<=?|>=?|==|!=?|&&|\|\||[-+*()])++", flags=re.ASCII
+)
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """What one answer proposes.
+
+    Attributes:
+        iteration: its number, from 0 on.
+        candidates: conditions over at least one variable, distinct, in the order of the text.
+        filtered: texts that the syntactic filter rejects.
+        unparsed: texts that are no such condition, among them what did not end in time.
+    """
+
+    iteration: int
+    candidates: tuple[Expression, ...]
+    filtered: tuple[str, ...]
+    unparsed: tuple[str, ...]
+
+
+def sample(
+    model: LanguageModel,
+    program: Program,
+    loop: Loop,
+    variant: Variant,
+    filtered: bool,
+    iterations: int = ITERATIONS,
+    seed: int = 0,
+) -> tuple[Proposed, ...]:
+    """What a model proposes as invariants of a loop, one answer for every iteration.
+
+    Args:
+        filtered: whether the syntactic filter rejects texts before they are parsed.
+    """
+    texts: dict[int, tuple[str, ...]] = {}
+    for shown in (Variant.FULL, Variant.CONSTRAINED):
+        chosen = [i for i in range(iterations) if style(variant, i) is shown]
+        if chosen:
+            drawn = answers(model, prompt(program, loop, shown), chosen, seed)
+            texts.update(zip(chosen, drawn, strict=True))
+    return tuple(proposed(i, texts[i], program, loop, filtered) for i in range(iterations))
+
+
+def answers(
+    model: LanguageModel, prompt: str, iterations: Sequence[int], seed: int
+) -> list[tuple[str, ...]]:
+    """The texts of the invariants that a model writes after a prompt, for every iteration.
+
+    All answers grow by a token at a time, so that they share the prompt and every batch. The n-th
+    token of an answer is drawn with the n-th number of a generator of its own.
+
+    Returns:
+        For every iteration at most as many texts as it asks for, closing parentheses left out;
+        fewer if the model went on with something else. A text that did not end is the last.
+    """
+    tokens = model.encode(prompt)
+    continuations = model.continuations(tokens)
+    generators = [np.random.default_rng([seed, iteration]) for iteration in iterations]
+    most = [asked(iteration) for iteration in iterations]
+    suffixes: list[list[int]] = [[] for _ in iterations]
+    found: list[tuple[str, ...]] = [()] * len(iterations)
+    growing = list(range(len(iterations)))
+    while growing:
+        batch = np.array([suffixes[row] for row in growing], dtype=np.int64)
+        drawn = [generators[row].random() for row in growing]
+        for part in continuations.map(_cumulated, batch.reshape(len(growing), -1), extended=True):
+            for sums in part:
+                row = growing[len(growing) - len(drawn)]
+                suffixes[row].append(_token(sums, drawn.pop(0)))
+        texts = texts_after(model, tokens, [suffixes[row] for row in growing])
+        unfinished = []
+        for row, text in zip(growing, texts, strict=True):
+            found[row], goes_on = _stated(text, most[row])
+            long = len(suffixes[row]) >= TOKENS * most[row]
+            if goes_on and not long and suffixes[row][-1] not in model.end_tokens:
+                unfinished.append(row)
+        growing = unfinished
+    return found
+
+
+def proposed(
+    iteration: int, texts: Sequence[str], program: Program, loop: Loop, filtered: bool
+) -> Proposed:
+    """Read the texts of an answer to a question for invariants of a loop."""
+    candidates: dict[Expression, None] = {}
+    rejected, unparsed = [], []
+    for text in texts:
+        if filtered and not _FILTER.fullmatch(text):
+            rejected.append(text)
+            continue
+        try:
+            expression = parse_condition(text, loop.scope)
+        except UnsupportedProgram:
+            expression = None
+        if expression is not None and _is_condition(expression, program.types):
+            candidates.setdefault(expression)
+        else:
+            unparsed.append(text)
+    return Proposed(iteration, tuple(candidates), tuple(rejected), tuple(unparsed))
+
+
+def _cumulated(distributions: Distributions) -> np.ndarray:
+    return distributions.probabilities().cpu().numpy().cumsum(axis=1)
+
+
+def _token(sums: np.ndarray, number: float) -> int:
+    """The token at a number from [0, 1) of a distribution, by its cumulated probabilities."""
+    return int(np.searchsorted(sums, number * sums[-1], side="right"))
+
+
+def _stated(text: str, most: int) -> tuple[tuple[str, ...], bool]:
+    """The texts of the invariants in an answer, and whether it is to go on."""
+    found: list[str] = []
+    while len(found) < most:
+        end = _closing(text)
+        if end is None:
+            return (*found, text), True
+        found.append(text[:end].strip())
+        after = re.fullmatch(rf"\s*;\s*{STATEMENT}\s*\((.*)", text[end + 1 :], re.DOTALL)
+        if after is None:
+            begun = "".join(text[end + 1 :].split())
+            return tuple(found), len(found) < most and f";{STATEMENT}(".startswith(begun)
+        text = after[1]
+    return tuple(found), False
+
+
+def _closing(text: str) -> int | None:
+    """Where the parenthesis closes that was opened before the text."""
+    depth = 1
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return place
+    return None
+
+
+def _is_condition(expression: Expression, types: Mapping[str, Type]) -> bool:
+    """Whether it is true or false of variables, and indexes nothing but arrays."""
+    for node in walk(expression):
+        match node:
+            case Variable(name=name) if name in types and types[name].array:
+                return False
+            case Element(array=name) if name not in types or not types[name].array:
+                return False
+    return is_truth(expression) and bool(variables(expression))
