@@ -68,6 +68,8 @@ ORDER = [
     "llmchecker.config",
     "llmchecker.tables",
     "llmchecker.figures",
+    "llmchecker.invariants.tables",
+    "llmchecker.invariants.figures",
     "llmchecker.published",
     "llmchecker.comparison",
     "llmchecker.report",

@@ -1,0 +1,348 @@
+"""The tables of the experiments on programs, and the numbers behind their figures.
+
+A program is solved if it is verified. Every table counts every program: what is false or was not
+treated stands in columns of its own, and `untreated` names it.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from llmchecker.errors import InvalidTable
+from llmchecker.invariants.experiments import COMBINATIONS, MODEL, THIS_METHOD, Attempt
+from llmchecker.invariants.expressions import Semantics
+from llmchecker.invariants.verification import Outcome
+
+COLUMNS_OF_VARIANTS = """
+    model semantics variant programs solved unique mean_seconds_of_solved mean_iterations_of_solved
+    parse_errors false not_treated
+""".split()
+COLUMNS_OF_SOURCES = """
+    model semantics sources programs solved unique beyond_program missed_of_program
+    mean_seconds_of_solved false not_treated
+""".split()
+COLUMNS_OF_TOOLS = """
+    tool semantics programs solved false timeouts unsupported unreadable other
+    mean_seconds_of_solved published_programs published_solved
+""".split()
+COLUMNS_OF_SECONDS = """
+    program semantics tool tool_outcome tool_seconds outcome seconds
+""".split()
+COLUMNS_OF_PUBLISHED = ["tool", "programs", "solved"]
+
+PROGRAM = "program"
+"""The combination that a model is compared with: all sources but those that propose."""
+NOT_TREATED = (Outcome.UNSUPPORTED, Outcome.UNREADABLE)
+TIMEOUTS = (Outcome.PROVER_TIMEOUT, Outcome.ESBMC_TIMEOUT)
+
+ByModel = Mapping[str, Sequence[Attempt]]
+"""Attempts by the label of the model that proposed."""
+
+
+def variants(attempts: ByModel) -> pd.DataFrame:
+    """The paper's Table 1: one row for every model, semantics and variant of the prompt.
+
+    `unique` counts programs that no other variant of that model and semantics solves;
+    `parse_errors` are those in all programs, solved or not.
+
+    Raises:
+        InvalidTable: a program has two attempts by one way.
+    """
+    records = [
+        {
+            "model": model,
+            "semantics": semantics,
+            "variant": way,
+            **_counts(group),
+            "unique": len(_unique(of_semantics, way)),
+            "mean_iterations_of_solved": group.loc[group["solved"], "iterations"].mean(),
+            "parse_errors": group["parse_errors"].sum(),
+        }
+        for model, made in attempts.items()
+        for semantics, of_semantics in _frame(made).groupby("semantics", sort=False)
+        for way, group in of_semantics.groupby("way", sort=False)
+    ]
+    table = pd.DataFrame(records, columns=COLUMNS_OF_VARIANTS)
+    return table.astype({"parse_errors": "Int64"})
+
+
+def sources(attempts: ByModel) -> pd.DataFrame:
+    """One row for every model, semantics and combination of sources.
+
+    `unique` counts programs that no other combination of that model and semantics solves,
+    `beyond_program` those that `program` does not solve, and `missed_of_program` those that only
+    `program` of the two does.
+
+    Raises:
+        InvalidTable: a program has two attempts by one way.
+    """
+    records = [
+        {
+            "model": model,
+            "semantics": semantics,
+            "sources": way,
+            **_counts(group),
+            "unique": len(_unique(of_semantics, way)),
+            "beyond_program": len(_solved(group) - _solved_by(of_semantics, [PROGRAM])),
+            "missed_of_program": len(_solved_by(of_semantics, [PROGRAM]) - _solved(group)),
+        }
+        for model, made in attempts.items()
+        for semantics, of_semantics in _frame(made).groupby("semantics", sort=False)
+        for way, group in of_semantics.groupby("way", sort=False)
+    ]
+    return pd.DataFrame(records, columns=COLUMNS_OF_SOURCES)
+
+
+def tools(attempts: Sequence[Attempt], published: pd.DataFrame) -> pd.DataFrame:
+    """The paper's Table 3: one row for every tool and semantics, then the published figures.
+
+    Published figures have columns of their own, and no semantics.
+
+    Args:
+        published: what `read_published` reads.
+
+    Raises:
+        InvalidTable: a program has two attempts by one way.
+    """
+    records = [
+        {
+            "tool": way,
+            "semantics": semantics,
+            **_counts(group),
+            "timeouts": group["outcome"].isin(TIMEOUTS).sum(),
+            "unsupported": (group["outcome"] == Outcome.UNSUPPORTED).sum(),
+            "unreadable": (group["outcome"] == Outcome.UNREADABLE).sum(),
+        }
+        for (semantics, way), group in _frame(attempts).groupby(["semantics", "way"], sort=False)
+    ]
+    measured = pd.DataFrame(records, columns=COLUMNS_OF_TOOLS)
+    apart = ["solved", "false", "timeouts", "unsupported", "unreadable"]
+    measured["other"] = measured["programs"] - measured[apart].sum(axis=1)
+    prefixed = published.rename(columns=lambda c: c if c == "tool" else f"published_{c}")
+    table = pd.concat([measured.astype(object), prefixed.astype(object)], ignore_index=True)
+    whole = [c for c in COLUMNS_OF_TOOLS[2:] if c != "mean_seconds_of_solved"]
+    kinds = {**dict.fromkeys(whole, "Int64"), "mean_seconds_of_solved": float}
+    return table[COLUMNS_OF_TOOLS].astype(kinds)
+
+
+def used(attempts: Sequence[Attempt]) -> pd.DataFrame:
+    """The paper's Table 2: what became of every program, and the invariants its proof needs.
+
+    One row for every program and loop with invariants, or one without a line if it has none.
+    Semantics stand side by side. Several invariants of a loop are separated by semicolons, and so
+    are the sources of each.
+
+    Args:
+        attempts: by one way.
+
+    Raises:
+        InvalidTable: a program has two attempts with the same semantics.
+    """
+    found: dict[str, dict[Semantics, Attempt]] = {}
+    for attempt in attempts:
+        by_semantics = found.setdefault(attempt.program, {})
+        if attempt.semantics in by_semantics:
+            raise InvalidTable(_twice(attempt.program, attempt.semantics))
+        by_semantics[attempt.semantics] = attempt
+    semantics = list(dict.fromkeys(attempt.semantics for attempt in attempts))
+    parts = ("outcome", "invariants", "sources")
+    columns = ["program", "line", *(f"{part}_{s}" for s in semantics for part in parts)]
+    records = []
+    for program, made in found.items():
+        lines = sorted({i.line for attempt in made.values() for i in attempt.invariants})
+        for line in lines or [None]:
+            cells = [_used(made.get(s), line) for s in semantics]
+            records.append([program, line, *(cell for three in cells for cell in three)])
+    return pd.DataFrame(records, columns=columns).astype({"line": "Int64"})
+
+
+def solved_sets(attempts: Sequence[Attempt]) -> pd.DataFrame:
+    """Which ways solve the same programs: the numbers behind a set diagram.
+
+    Returns:
+        For every semantics, the sets of programs that exactly the same ways solve, the largest
+        first and those that none solves last: columns semantics, one truth value for every way,
+        `programs` (how many), `names`.
+
+    Raises:
+        InvalidTable: a program has two attempts by one way.
+    """
+    frame = _frame(attempts)
+    ways = list(frame["way"].unique())
+    records = []
+    for semantics, group in frame.groupby("semantics", sort=False):
+        solved = {way: _solved_by(group, [way]) for way in ways}
+        together: dict[tuple[bool, ...], list[str]] = {}
+        for program in group["program"].unique():
+            by = tuple(program in solved[way] for way in ways)
+            together.setdefault(by, []).append(program)
+        ordered = sorted(together, key=lambda by: (not any(by), -len(together[by])))
+        records += [[semantics, *by, len(together[by]), " ".join(together[by])] for by in ordered]
+    return pd.DataFrame(records, columns=["semantics", *ways, "programs", "names"])
+
+
+def seconds(attempts: Sequence[Attempt], method: str = THIS_METHOD) -> pd.DataFrame:
+    """Outcome and seconds of every other tool beside those of one method, for every program.
+
+    Args:
+        attempts: of the method and the tools.
+        method: the way that the others are compared with.
+
+    Returns:
+        Columns program, semantics, tool, tool_outcome, tool_seconds, and the method's outcome and
+        seconds; a program that only one of the two was tried on is left out.
+
+    Raises:
+        InvalidTable: a program has two attempts by one way.
+    """
+    frame = _frame(attempts)[["program", "semantics", "way", "outcome", "seconds"]]
+    ours = frame[frame["way"] == method].drop(columns="way")
+    theirs = frame[frame["way"] != method].rename(
+        columns={"way": "tool", "outcome": "tool_outcome", "seconds": "tool_seconds"}
+    )
+    return theirs.merge(ours, on=["program", "semantics"])[COLUMNS_OF_SECONDS]
+
+
+def what_the_model_adds(attempts: ByModel) -> list[str]:
+    """Say in words which programs are solved with a model's proposals and in no other way.
+
+    With: by any combination that holds a source of the model. Without: by any that holds none,
+    random and shortest among them, which propose at most as many candidates as the model.
+    """
+    with_model = [way for way, of in COMBINATIONS.items() if set(of) & set(MODEL)]
+    without = [way for way in COMBINATIONS if way not in with_model]
+    alone = [way for way in COMBINATIONS if way.endswith(" alone")]
+    told = []
+    for model, made in attempts.items():
+        for semantics, group in _frame(made).groupby("semantics", sort=False):
+            asked, unasked = _solved_by(group, with_model), _solved_by(group, without)
+            added = [program for program in group["program"].unique() if program in asked - unasked]
+            each = ", ".join(
+                f"{way.removesuffix(' alone')} {len(_solved_by(group, [way]))}" for way in alone
+            )
+            told.append(
+                f"{model} over {semantics}: of {group['program'].nunique()} programs, "
+                f"{len(asked)} are verified with the model's proposals and {len(unasked)} without. "
+                f"The model adds {_programs(added) if added else 'nothing'}. "
+                f"Each source alone: {each}."
+            )
+    return told
+
+
+def untreated(attempts: Sequence[Attempt]) -> list[str]:
+    """Name the programs that are unsupported, unreadable or false, a paragraph each.
+
+    Where the ways do not agree, each is told by itself.
+    """
+    frame = _frame(attempts)
+    told = []
+    for semantics, group in frame.groupby("semantics", sort=False):
+        for outcome in (*NOT_TREATED, Outcome.FALSE):
+            by_way = {
+                way: tuple(of_way.loc[of_way["outcome"] == outcome, "program"])
+                for way, of_way in group.groupby("way", sort=False)
+            }
+            if len(set(by_way.values())) == 1:
+                by_way = {"": next(iter(by_way.values()))}
+            told += [
+                f"{outcome.capitalize()} over {semantics}"
+                f"{f' according to {way}' if way else ''}: {_programs(programs)}."
+                for way, programs in by_way.items()
+                if programs
+            ]
+    return told
+
+
+def contradictions(attempts: Sequence[Attempt]) -> list[str]:
+    """Name the programs that one way verifies and another calls false, a paragraph each."""
+    told = []
+    for (semantics, program), group in _frame(attempts).groupby(
+        ["semantics", "program"], sort=False
+    ):
+        ways = {
+            outcome: ", ".join(group.loc[group["outcome"] == outcome, "way"])
+            for outcome in (Outcome.VERIFIED, Outcome.FALSE)
+        }
+        if all(ways.values()):
+            told.append(
+                f"Contradiction over {semantics}: {program} is verified by "
+                f"{ways[Outcome.VERIFIED]} and false according to {ways[Outcome.FALSE]}."
+            )
+    return told
+
+
+def read_published(path: str | Path) -> pd.DataFrame:
+    """Published figures of tools: columns tool, programs, and how many of them it solved.
+
+    Raises:
+        InvalidTable: a column is missing, or a tool solves a number that cannot be.
+    """
+    try:
+        table = pd.read_csv(path, dtype={"tool": str, "programs": int, "solved": int})
+    except ValueError as error:
+        raise InvalidTable(f"{path}: {error}") from error
+    if list(table) != COLUMNS_OF_PUBLISHED:
+        expected = ", ".join(COLUMNS_OF_PUBLISHED)
+        raise InvalidTable(f"{path} has the columns {', '.join(table)}; expected {expected}")
+    for row in table.itertuples():
+        if not 0 <= row.solved <= row.programs:
+            raise InvalidTable(f"{path}: {row.tool} solves {row.solved} of {row.programs} programs")
+    return table
+
+
+def _frame(attempts: Sequence[Attempt]) -> pd.DataFrame:
+    """Attempts as rows."""
+    columns = "program semantics way outcome solved seconds iterations parse_errors".split()
+    rows = [[getattr(attempt, column) for column in columns] for attempt in attempts]
+    frame = pd.DataFrame(rows, columns=columns)
+    twice = frame[frame.duplicated(["program", "semantics", "way"])]
+    if len(twice):
+        raise InvalidTable(_twice(*twice.iloc[0][["program", "semantics", "way"]]))
+    return frame.astype({"solved": bool, "iterations": "Int64", "parse_errors": "Int64"})
+
+
+def _twice(program: str, semantics: str, way: str = "") -> str:
+    by = f" by {way}" if way else ""
+    return f"{program} has two attempts over {semantics}{by}; a table counts each program once"
+
+
+def _counts(group: pd.DataFrame) -> dict[str, float]:
+    """What every table says of the attempts by one way."""
+    return {
+        "programs": len(group),
+        "solved": group["solved"].sum(),
+        "mean_seconds_of_solved": group.loc[group["solved"], "seconds"].mean(),
+        "false": (group["outcome"] == Outcome.FALSE).sum(),
+        "not_treated": group["outcome"].isin(NOT_TREATED).sum(),
+    }
+
+
+def _solved(group: pd.DataFrame) -> set[str]:
+    return set(group.loc[group["solved"], "program"])
+
+
+def _solved_by(group: pd.DataFrame, ways: Sequence[str]) -> set[str]:
+    """The programs that any of the ways solves."""
+    return _solved(group[group["way"].isin(ways)])
+
+
+def _unique(group: pd.DataFrame, way: str) -> set[str]:
+    """The programs that a way solves and no other does."""
+    return _solved_by(group, [way]) - _solved(group[group["way"] != way])
+
+
+def _used(attempt: Attempt | None, line: int | None) -> tuple[str, str, str]:
+    """Outcome, invariants and their sources, of the loop in a line."""
+    if attempt is None:
+        return "", "", ""
+    here = [invariant for invariant in attempt.invariants if invariant.line == line]
+    return (
+        str(attempt.outcome),
+        "; ".join(invariant.text for invariant in here),
+        "; ".join(", ".join(invariant.sources) for invariant in here),
+    )
+
+
+def _programs(names: Sequence[str]) -> str:
+    return f"{len(names)} {'program' if len(names) == 1 else 'programs'} ({', '.join(names)})"
