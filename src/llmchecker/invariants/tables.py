@@ -1,10 +1,10 @@
 """The tables of the experiments on programs, and the numbers behind their figures.
 
 A program is solved if it is verified. Every table counts every program: what is false or was not
-treated stands in columns of its own, and `untreated` names it.
+treated stands in columns of its own, and the notes name it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -35,6 +35,28 @@ PROGRAM = "program"
 """The combination that a model is compared with: all sources but those that propose."""
 NOT_TREATED = (Outcome.UNSUPPORTED, Outcome.UNREADABLE)
 TIMEOUTS = (Outcome.PROVER_TIMEOUT, Outcome.ESBMC_TIMEOUT)
+
+LEGEND_OF_VARIANTS = """\
+Candidates are what the model wrote to this prompt, and nothing else. Unique: solved by no other
+variant of that model and semantics. Seconds, those of the model included, and iterations are means
+over the programs that are solved; parse errors are all that the used iterations had, in all
+programs."""
+LEGEND_OF_SOURCES = """\
+Unique: solved by no other row of that model and semantics. Beyond program: not solved by "program",
+which proposes nothing but what it makes of the program itself; missed of program: solved by it
+only. Seconds, those of the model included, are means over the programs that are solved. Every
+source that proposes may propose equally many candidates for a loop."""
+LEGEND_OF_TOOLS = """\
+Solved: verified. False: a violation was found; this method reports one only if a concrete run shows
+it. Other: no answer, for another reason. Seconds are means over the programs that are solved."""
+LEGEND_OF_PUBLISHED = """\
+Published figures are those of Pirzada, Bhayat, Cordeiro and Reger, LLM-Generated Invariants for
+Bounded Model Checking Without Loop Unrolling (ASE 2024), on the programs of that paper; they are
+not measured here."""
+LEGEND_OF_USED = """\
+Invariants are those that the proof of the assertions needs; a program without any is proven without
+or not at all, as its outcome says. Semicolons separate several invariants of a loop, and the
+sources of each."""
 
 ByModel = Mapping[str, Sequence[Attempt]]
 """Attempts by the label of the model that proposed."""
@@ -204,74 +226,6 @@ def seconds(attempts: Sequence[Attempt], method: str = THIS_METHOD) -> pd.DataFr
     return theirs.merge(ours, on=["program", "semantics"])[COLUMNS_OF_SECONDS]
 
 
-def what_the_model_adds(attempts: ByModel) -> list[str]:
-    """Say in words which programs are solved with a model's proposals and in no other way.
-
-    With: by any combination that holds a source of the model. Without: by any that holds none,
-    random and shortest among them, which propose at most as many candidates as the model.
-    """
-    with_model = [way for way, of in COMBINATIONS.items() if set(of) & set(MODEL)]
-    without = [way for way in COMBINATIONS if way not in with_model]
-    alone = [way for way in COMBINATIONS if way.endswith(" alone")]
-    told = []
-    for model, made in attempts.items():
-        for semantics, group in _frame(made).groupby("semantics", sort=False):
-            asked, unasked = _solved_by(group, with_model), _solved_by(group, without)
-            added = [program for program in group["program"].unique() if program in asked - unasked]
-            each = ", ".join(
-                f"{way.removesuffix(' alone')} {len(_solved_by(group, [way]))}" for way in alone
-            )
-            told.append(
-                f"{model} over {semantics}: of {group['program'].nunique()} programs, "
-                f"{len(asked)} are verified with the model's proposals and {len(unasked)} without. "
-                f"The model adds {_programs(added) if added else 'nothing'}. "
-                f"Each source alone: {each}."
-            )
-    return told
-
-
-def untreated(attempts: Sequence[Attempt]) -> list[str]:
-    """Name the programs that are unsupported, unreadable or false, a paragraph each.
-
-    Where the ways do not agree, each is told by itself.
-    """
-    frame = _frame(attempts)
-    told = []
-    for semantics, group in frame.groupby("semantics", sort=False):
-        for outcome in (*NOT_TREATED, Outcome.FALSE):
-            by_way = {
-                way: tuple(of_way.loc[of_way["outcome"] == outcome, "program"])
-                for way, of_way in group.groupby("way", sort=False)
-            }
-            if len(set(by_way.values())) == 1:
-                by_way = {"": next(iter(by_way.values()))}
-            told += [
-                f"{outcome.capitalize()} over {semantics}"
-                f"{f' according to {way}' if way else ''}: {_programs(programs)}."
-                for way, programs in by_way.items()
-                if programs
-            ]
-    return told
-
-
-def contradictions(attempts: Sequence[Attempt]) -> list[str]:
-    """Name the programs that one way verifies and another calls false, a paragraph each."""
-    told = []
-    for (semantics, program), group in _frame(attempts).groupby(
-        ["semantics", "program"], sort=False
-    ):
-        ways = {
-            outcome: ", ".join(group.loc[group["outcome"] == outcome, "way"])
-            for outcome in (Outcome.VERIFIED, Outcome.FALSE)
-        }
-        if all(ways.values()):
-            told.append(
-                f"Contradiction over {semantics}: {program} is verified by "
-                f"{ways[Outcome.VERIFIED]} and false according to {ways[Outcome.FALSE]}."
-            )
-    return told
-
-
 def read_published(path: str | Path) -> pd.DataFrame:
     """Published figures of tools: columns tool, programs, and how many of them it solved.
 
@@ -291,15 +245,121 @@ def read_published(path: str | Path) -> pd.DataFrame:
     return table
 
 
+def notes_on_variants(attempts: ByModel) -> list[str]:
+    """What to read below the table of variants, a paragraph each."""
+    return [LEGEND_OF_VARIANTS, *_each_once(attempts, _untreated)]
+
+
+def notes_on_sources(attempts: ByModel) -> list[str]:
+    """What to read below the table of sources, a paragraph each; first what the model adds."""
+    adds = [
+        _what_a_model_adds(model, semantics, group)
+        for model, made in attempts.items()
+        for semantics, group in _frame(made).groupby("semantics", sort=False)
+    ]
+    return [*adds, LEGEND_OF_SOURCES, *_each_once(attempts, _untreated)]
+
+
+def notes_on_tools(attempts: Sequence[Attempt]) -> list[str]:
+    """What to read below the table of tools, a paragraph each."""
+    frame = _frame(attempts)
+    return [LEGEND_OF_TOOLS, LEGEND_OF_PUBLISHED, *_contradictions(frame), *_untreated(frame)]
+
+
+def notes_on_used(attempts: Sequence[Attempt]) -> list[str]:
+    """What to read below the table of used invariants, a paragraph each.
+
+    Says of every program that is not treated why.
+    """
+    told = dict.fromkeys(
+        f"{a.program} is {a.outcome}: {a.message}" for a in attempts if a.outcome in NOT_TREATED
+    )
+    return [LEGEND_OF_USED, *told, *_untreated(_frame(attempts))]
+
+
+def _each_once(attempts: ByModel, notes: Callable[[pd.DataFrame], list[str]]) -> list[str]:
+    """What is to be said of the attempts of every model; what holds for several, once."""
+    return list(dict.fromkeys(note for made in attempts.values() for note in notes(_frame(made))))
+
+
+def _what_a_model_adds(model: str, semantics: Semantics, group: pd.DataFrame) -> str:
+    """Say which programs are solved with a model's proposals and in no other way.
+
+    With: by any combination that holds a source of the model. Without: by any that holds none,
+    random and shortest among them. A program that is out of time without is told as such.
+    """
+    with_model = [way for way, of in COMBINATIONS.items() if set(of) & set(MODEL)]
+    without = [way for way in COMBINATIONS if way not in with_model]
+    asked, unasked = _solved_by(group, with_model), _solved_by(group, without)
+    programs = list(dict.fromkeys(group["program"]))
+    added = [program for program in programs if program in asked - unasked]
+    late = group["way"].isin(without) & group["outcome"].isin(TIMEOUTS)
+    out_of_time = set(group.loc[late, "program"]).intersection(added)
+    adds = f"The model adds {_programs(added) if added else 'nothing'}"
+    if out_of_time:
+        adds += f"; without it, time ran out in {len(out_of_time)} of these"
+    alone = ", ".join(
+        f"{way.removesuffix(' alone')} {len(_solved_by(group, [way]))}"
+        for way in COMBINATIONS
+        if way.endswith(" alone")
+    )
+    bare = group.loc[group["bare"], "program"].nunique()
+    return (
+        f"{model} over {semantics}: of {_counted(len(programs))}, {len(asked)} verified with "
+        f"the model's proposals and {len(unasked)} without. {adds}. Each source alone: {alone}; "
+        f"{_counted(bare)} among them without any invariant."
+    )
+
+
+def _untreated(frame: pd.DataFrame) -> list[str]:
+    """Name the programs that are unsupported, unreadable or false, a sentence each.
+
+    Where the ways do not agree, each is told by itself.
+    """
+    told = []
+    for semantics, group in frame.groupby("semantics", sort=False):
+        for outcome in (*NOT_TREATED, Outcome.FALSE):
+            by_way = {
+                way: tuple(of_way.loc[of_way["outcome"] == outcome, "program"])
+                for way, of_way in group.groupby("way", sort=False)
+            }
+            if len(set(by_way.values())) == 1:
+                by_way = {"": next(iter(by_way.values()))}
+            told += [
+                f"{outcome.capitalize()} over {semantics}"
+                f"{f' according to {way}' if way else ''}: {_programs(programs)}."
+                for way, programs in by_way.items()
+                if programs
+            ]
+    return told
+
+
+def _contradictions(frame: pd.DataFrame) -> list[str]:
+    """Name the programs that one way verifies and another calls false, a sentence each."""
+    told = []
+    for (semantics, program), group in frame.groupby(["semantics", "program"], sort=False):
+        ways = {
+            outcome: ", ".join(group.loc[group["outcome"] == outcome, "way"])
+            for outcome in (Outcome.VERIFIED, Outcome.FALSE)
+        }
+        if all(ways.values()):
+            told.append(
+                f"Contradiction over {semantics}: {program} is verified by "
+                f"{ways[Outcome.VERIFIED]} and false according to {ways[Outcome.FALSE]}."
+            )
+    return told
+
+
 def _frame(attempts: Sequence[Attempt]) -> pd.DataFrame:
-    """Attempts as rows."""
+    """Attempts as rows; `bare` ones are solved without any invariant."""
     columns = "program semantics way outcome solved seconds iterations parse_errors".split()
     rows = [[getattr(attempt, column) for column in columns] for attempt in attempts]
     frame = pd.DataFrame(rows, columns=columns)
+    frame["bare"] = [attempt.solved and not attempt.invariants for attempt in attempts]
     twice = frame[frame.duplicated(["program", "semantics", "way"])]
     if len(twice):
         raise InvalidTable(_twice(*twice.iloc[0][["program", "semantics", "way"]]))
-    return frame.astype({"solved": bool, "iterations": "Int64", "parse_errors": "Int64"})
+    return frame.astype({"solved": bool, "bare": bool, "iterations": "Int64", "parse_errors": "Int64"})
 
 
 def _twice(program: str, semantics: str, way: str = "") -> str:
@@ -332,17 +392,21 @@ def _unique(group: pd.DataFrame, way: str) -> set[str]:
     return _solved_by(group, [way]) - _solved(group[group["way"] != way])
 
 
-def _used(attempt: Attempt | None, line: int | None) -> tuple[str, str, str]:
+def _used(attempt: Attempt | None, line: int | None) -> tuple[str | None, ...]:
     """Outcome, invariants and their sources, of the loop in a line."""
     if attempt is None:
-        return "", "", ""
+        return None, None, None
     here = [invariant for invariant in attempt.invariants if invariant.line == line]
     return (
         str(attempt.outcome),
-        "; ".join(invariant.text for invariant in here),
-        "; ".join(", ".join(invariant.sources) for invariant in here),
+        "; ".join(invariant.text for invariant in here) or None,
+        "; ".join(", ".join(invariant.sources) for invariant in here) or None,
     )
 
 
 def _programs(names: Sequence[str]) -> str:
-    return f"{len(names)} {'program' if len(names) == 1 else 'programs'} ({', '.join(names)})"
+    return f"{_counted(len(names))} ({', '.join(names)})"
+
+
+def _counted(programs: int) -> str:
+    return f"{programs} {'program' if programs == 1 else 'programs'}"
