@@ -359,7 +359,8 @@ def _frame(attempts: Sequence[Attempt]) -> pd.DataFrame:
     twice = frame[frame.duplicated(["program", "semantics", "way"])]
     if len(twice):
         raise InvalidTable(_twice(*twice.iloc[0][["program", "semantics", "way"]]))
-    return frame.astype({"solved": bool, "bare": bool, "iterations": "Int64", "parse_errors": "Int64"})
+    counts = {"iterations": "Int64", "parse_errors": "Int64"}
+    return frame.astype({"solved": bool, "bare": bool, **counts})
 
 
 def _twice(program: str, semantics: str, way: str = "") -> str:
