@@ -1,6 +1,6 @@
 """C expressions, read by pycparser."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 
 from pycparser import c_ast, c_parser
 
@@ -9,6 +9,7 @@ from llmchecker.invariants.expressions import (
     ARITHMETIC,
     COMPARISONS,
     CONNECTIVES,
+    INT_MAX,
     Binary,
     Conditional,
     Element,
@@ -19,6 +20,9 @@ from llmchecker.invariants.expressions import (
     Type,
     Unary,
     Variable,
+    is_truth,
+    variables,
+    walk,
 )
 
 NONDET = "__VERIFIER_nondet_"
@@ -36,6 +40,8 @@ NONDET_TYPES = {
     "bool": Type(1, False),
 }
 """The type of what `__VERIFIER_nondet_…()` returns, by the end of its name."""
+
+_LONG_MAX = 2**63 - 1
 
 QUANTIFIERS = {"__ESBMC_forall": "forall", "__ESBMC_exists": "exists"}
 
@@ -57,6 +63,38 @@ def parse_condition(text: str, scope: Container[str]) -> Expression:
     except (c_parser.ParseError, ValueError, AssertionError, RecursionError) as error:
         raise UnsupportedProgram(f"{text!r} is not a C expression: {error}") from error
     return ExpressionReader("condition", scope, nondet=False).read(statement.expr)
+
+
+def parse_candidate(text: str, scope: Container[str], types: Mapping[str, Type]) -> Expression:
+    """Read a condition that can be an invariant: true or false of at least one variable.
+
+    Args:
+        types: of the variables in scope.
+
+    Raises:
+        UnsupportedProgram: it is not a condition, as for `parse_condition`, is a number or the
+            same for all values, or indexes what is no array.
+    """
+    expression = parse_condition(text, scope)
+    for node in walk(expression):
+        match node:
+            case Variable(name=name) if name in types and types[name].array:
+                raise UnsupportedProgram(f"{text!r} uses the array {name!r} as a number")
+            case Element(array=name) if not types[name].array:
+                raise UnsupportedProgram(f"{text!r} indexes {name!r}, which is no array")
+    if not is_truth(expression) or not variables(expression):
+        raise UnsupportedProgram(f"{text!r} is no condition of a variable")
+    return expression
+
+
+def before_closing(text: str) -> str | None:
+    """The text before the parenthesis that closes one opened before it; None if none does."""
+    depth = 1
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return text[:place]
+    return None
 
 
 class ExpressionReader:
@@ -106,10 +144,14 @@ class ExpressionReader:
         if "float" in node.type or "double" in node.type or node.type in ("string", "char"):
             raise self.unsupported(node, f"the constant {node.value}")
         digits = node.value.rstrip("uUlL")
-        if "u" in node.value.lower().removeprefix("0x"):
-            raise self.unsupported(node, f"the unsigned constant {node.value}")
         octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
-        return Literal(int(digits, 8 if octal else 0))
+        value = int(digits, 8 if octal else 0)
+        if "u" in node.value.lower() or (digits[0] == "0" and value > INT_MAX):
+            raise self.unsupported(node, f"the unsigned constant {node.value}")
+        if value > _LONG_MAX or (digits != node.value and value <= INT_MAX):
+            # The type of a number is read off its value.
+            raise self.unsupported(node, f"the constant {node.value}")
+        return Literal(value)
 
     def _variable(self, node: c_ast.ID, bound: frozenset[str]) -> Expression:
         if node.name in ("true", "false") and node.name not in self._scope:
@@ -132,7 +174,7 @@ class ExpressionReader:
         if node.op not in ("-", "!"):
             raise self.unsupported(node, _NAMES.get(node.op, f"the operator {node.op}"))
         operand = self.read(node.expr, bound)
-        if node.op == "-" and isinstance(operand, Literal):
+        if node.op == "-" and isinstance(operand, Literal) and operand.value != INT_MAX + 1:
             return Literal(-operand.value)
         return Unary(node.op, operand)
 

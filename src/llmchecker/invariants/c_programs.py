@@ -25,6 +25,7 @@ from llmchecker.invariants.expressions import (
     Variable,
     text,
     walk,
+    well_typed,
 )
 from llmchecker.invariants.programs import (
     Assert,
@@ -192,6 +193,12 @@ class _FrontEnd:
     def _unsupported(self, node: c_ast.Node, what: str) -> UnsupportedProgram:
         return self._reader.unsupported(node, what)
 
+    def _read(self, node: c_ast.Node) -> Expression:
+        expression = self._reader.read(node)
+        if not well_typed(expression, self._types):
+            raise self._unsupported(node, "an array for a number, or a number for an array,")
+        return expression
+
     def _block(self, node: c_ast.Node | None) -> Block:
         """The statements of a block with a scope of its own."""
         self._scopes.append([])
@@ -221,7 +228,7 @@ class _FrontEnd:
             case c_ast.FuncCall():
                 return self._call(node)
             case c_ast.If():
-                condition = self._reader.read(node.cond)
+                condition = self._read(node.cond)
                 return (Branch(condition, self._block(node.iftrue), self._block(node.iffalse)),)
             case c_ast.While() | c_ast.For() | c_ast.DoWhile():
                 return self._loop(node)
@@ -230,9 +237,9 @@ class _FrontEnd:
             case c_ast.Continue():
                 return (Continue(),)
             case c_ast.Return():
-                if node.expr is not None:
-                    self._reader.read(node.expr)
-                return (Stop(),)
+                value = Literal(0) if node.expr is None else self._read(node.expr)
+                # What is returned is evaluated, and may divide by zero.
+                return (Stop(),) if isinstance(value, Literal) else (Branch(value, (), ()), Stop())
             case c_ast.EmptyStatement():
                 return ()
         raise self._unsupported(node, _STATEMENTS.get(type(node), type(node).__name__))
@@ -246,12 +253,16 @@ class _FrontEnd:
             declared = declared.type
         if isinstance(declared, c_ast.FuncDecl):
             return ()
+        if {"extern", "static"} & set(node.storage) and (not zero or "extern" in node.storage):
+            raise self._unsupported(node, f"the {node.storage[0]} variable {node.name!r}")
+        if "volatile" in node.quals:
+            raise self._unsupported(node, f"the volatile variable {node.name!r}")
         element = self._type(declared)
         self._declare(node, Type(element.bits, element.signed, length))
         if length is not None:
             return before + self._array_values(node, length, zero)
         if node.init is not None:
-            return (Assign(Variable(node.name), self._reader.read(node.init)),)
+            return (Assign(Variable(node.name), self._read(node.init)),)
         return (Assign(Variable(node.name), Literal(0)) if zero else Forget(node.name),)
 
     def _type(self, node: c_ast.Node) -> Type:
@@ -277,7 +288,7 @@ class _FrontEnd:
             if not isinstance(node.init, c_ast.InitList):
                 raise self._unsupported(node, "an array without a length")
             return Literal(len(node.init.exprs)), ()
-        length = self._reader.read(node.type.dim)
+        length = self._read(node.type.dim)
         if isinstance(length, Literal):
             return length, ()
         # Not a name that C allows, so no statement and no candidate can name it.
@@ -297,10 +308,10 @@ class _FrontEnd:
     def _listed(self, node: c_ast.Decl) -> list[Expression]:
         if not isinstance(node.init, c_ast.InitList):
             raise self._unsupported(node, "an array that is not given a list of values")
-        return [self._reader.read(value) for value in node.init.exprs]
+        return [self._read(value) for value in node.init.exprs]
 
     def _target(self, node: c_ast.Node) -> Variable | Element:
-        target = self._reader.read(node)
+        target = self._read(node)
         if isinstance(target, Variable) and not self._types[target.name].array:
             return target
         if isinstance(target, Element):
@@ -309,7 +320,7 @@ class _FrontEnd:
 
     def _assignment(self, node: c_ast.Assignment) -> Block:
         target = self._target(node.lvalue)
-        value = self._reader.read(node.rvalue)
+        value = self._read(node.rvalue)
         if node.op == "=":
             return (Assign(target, value),)
         if node.op not in ("+=", "-=", "*=", "/=", "%="):
@@ -328,9 +339,9 @@ class _FrontEnd:
         if name in FAILURES:
             return (Assert(Literal(0), node.coord.line), Stop())
         if name in ASSERTS and arguments:
-            return (Assert(self._reader.read(arguments[0]), node.coord.line),)
+            return (Assert(self._read(arguments[0]), node.coord.line),)
         if name in ASSUMES and arguments:
-            return (Assume(self._reader.read(arguments[0])),)
+            return (Assume(self._read(arguments[0])),)
         raise self._unsupported(node, f"the call of {name or 'a function'}")
 
     def _loop(self, node: c_ast.Node) -> Block:
@@ -339,7 +350,7 @@ class _FrontEnd:
         if isinstance(node, c_ast.For):
             before = self._statement(node.init) if node.init is not None else ()
         scope = tuple(sorted(name for names in self._scopes for name in names))
-        guard = self._reader.read(node.cond) if node.cond is not None else Literal(1)
+        guard = self._read(node.cond) if node.cond is not None else Literal(1)
         body = self._block(node.stmt)
         step: Block = ()
         if isinstance(node, c_ast.For) and node.next is not None:

@@ -7,6 +7,7 @@ after a number of loop iterations. Integers are those of the semantics, as in `e
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from llmchecker.invariants.expressions import (
     BOOL,
@@ -28,6 +29,7 @@ from llmchecker.invariants.expressions import (
     promoted,
     type_of,
     walk,
+    well_typed,
 )
 from llmchecker.invariants.programs import (
     Assert,
@@ -51,6 +53,10 @@ Evaluation = Callable[[State], int]
 
 _SMALL = tuple(range(-3, 11))
 _WINDOW = 3
+
+
+_KEPT_ITERATIONS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
+"""Iterations of which states are kept, of each as many: what tells runs apart is how they begin."""
 
 
 class Undetermined(Exception):
@@ -245,9 +251,9 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 def run(
     program: Program,
     semantics: Semantics,
-    runs: int = 200,
+    runs: int = 400,
     iterations: int = 60,
-    kept: int = 200,
+    kept: int = 50,
     seed: int = 0,
 ) -> Runs:
     """Run a program a number of times.
@@ -255,7 +261,8 @@ def run(
     Args:
         runs: how many.
         iterations: of all loops of a run together, after which it is stopped.
-        kept: how many distinct states of each loop are returned at most.
+        kept: how many distinct states of a loop are returned at most for each of the iterations
+            0, 1, 2, 3, 5, 8, 13, 21, 34 and 55.
     """
     machine = _Machine(program, semantics, iterations, kept)
     failure = None
@@ -263,7 +270,7 @@ def run(
         line = machine.run(random.Random(f"{seed} {number}"))
         if line is not None and failure is None:
             failure = Failure(line, tuple(machine.drawn))
-    return Runs({n: tuple(states.values()) for n, states in machine.seen.items()}, failure)
+    return Runs(machine.heads(), failure)
 
 
 def unrefuted(
@@ -272,14 +279,14 @@ def unrefuted(
     semantics: Semantics,
     types: Mapping[str, Type],
 ) -> tuple[Expression, ...]:
-    """The expressions that no state refutes."""
+    """The expressions that no state refutes, without those that take an array for a number."""
     evaluator = Evaluator(semantics, types, lambda type_: 0)
 
     def holds(expression: Expression) -> bool:
         value = evaluator.value(expression)
         return all(_not_false(value, state) for state in states)
 
-    return tuple(expression for expression in expressions if holds(expression))
+    return tuple(e for e in expressions if well_typed(e, types) and holds(e))
 
 
 def _not_false(value: Evaluation, state: State) -> bool:
@@ -302,7 +309,9 @@ class _Machine:
         self._random = random.Random()
         self._left = 0
         self.drawn: list[int] = []
-        self.seen: dict[int, dict[tuple, State]] = {loop.number: {} for loop in program.loops}
+        self._seen: dict[int, dict[int, dict[tuple, State]]] = {
+            loop.number: {iteration: {} for iteration in _KEPT_ITERATIONS} for loop in program.loops
+        }
 
     def run(self, generator: random.Random) -> int | None:
         """The line of what a run violates, 0 for a range; None if it violates nothing."""
@@ -312,9 +321,17 @@ class _Machine:
             self._block(state)
         except _Violation as violation:
             return violation.line
-        except _End:
+        except (_End, Undetermined):
             pass
         return None
+
+    def heads(self) -> dict[int, tuple[State, ...]]:
+        """The states that were kept of every loop, each once."""
+        distinct = {
+            loop: {key: state for states in of_loop.values() for key, state in states.items()}
+            for loop, of_loop in self._seen.items()
+        }
+        return {loop: tuple(states.values()) for loop, states in distinct.items()}
 
     def _draw(self, type_: Type) -> int:
         if type_ == BOOL:
@@ -390,8 +407,8 @@ class _Machine:
         body, step = self._compiled(loop.body), self._compiled(loop.step)
 
         def go(state: State) -> type | None:
-            while True:
-                self._see(loop.number, state)
+            for iteration in count():
+                self._see(loop.number, iteration, state)
                 if not test(state):
                     return None
                 self._left -= 1
@@ -403,14 +420,13 @@ class _Machine:
 
         return go
 
-    def _see(self, loop: int, state: State) -> None:
-        seen = self.seen[loop]
-        if len(seen) < self._kept:
-            copied = {n: dict(v) if isinstance(v, dict) else v for n, v in state.items()}
-            key = tuple(
-                tuple(sorted(v.items())) if isinstance(v, dict) else v for v in copied.values()
-            )
-            seen.setdefault(key, copied)
+    def _see(self, loop: int, iteration: int, state: State) -> None:
+        seen = self._seen[loop].get(iteration)
+        if seen is None or len(seen) == self._kept:
+            return
+        copied = {n: dict(v) if isinstance(v, dict) else v for n, v in state.items()}
+        key = tuple(tuple(sorted(v.items())) if isinstance(v, dict) else v for v in copied.values())
+        seen.setdefault(key, copied)
 
 
 def _pool(program: Program, semantics: Semantics) -> tuple[int, ...]:

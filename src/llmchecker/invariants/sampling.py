@@ -31,9 +31,7 @@ from llmchecker.language_models import LanguageModel
 TOKENS = 24
 """Tokens that an answer may have for every invariant that is asked for."""
 
-_FILTER = re.compile(
-    r"(?:[A-Za-z_]\w*+|\d++|\s|<=?|>=?|==|!=?|&&|\|\||[-+*()])++", flags=re.ASCII
-)
+_FILTER = re.compile(r"(?:[A-Za-z_]\w*+|\d++|\s|<=?|>=?|==|!=?|&&|\|\||[-+*()])++", flags=re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from llmchecker.errors import ConfigError, UnknownName
 from llmchecker.formulas import is_variable_name
 from llmchecker.quantifiers.gender import Gender
 from llmchecker.quantifiers.polarity import Polarity
+from llmchecker.quantifiers.provable import Provable
 from llmchecker.quantifiers.readability import Readability
 from llmchecker.quantifiers.similarity import Similarity
 
@@ -38,6 +39,7 @@ class Quantifier(Protocol):
 QUANTIFIERS: dict[str, type[Quantifier]] = {
     "gender": Gender,
     "polarity": Polarity,
+    "provable": Provable,
     "readability": Readability,
     "similarity": Similarity,
 }
