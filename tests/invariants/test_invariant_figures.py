@@ -78,6 +78,7 @@ def test_bars_and_dots_show_the_sets():
     assert heights(bars) == [7, 2, 9]
     assert texts(bars) == ["7", "2", "9"]
     assert filled(dots) == {(0, 0), (0, 1), (1, 0)}
+    assert sum(len(c.get_offsets()) for c in dots.collections) == 6
     assert labels(dots) == ["x  9", "y  7"]
     assert heights(bars32) == [3]
     assert filled(dots32) == {(0, 1)}

@@ -139,6 +139,10 @@ def test_what_a_model_adds_against_the_clock_is_told_as_such():
     made = all_sources({"all": {"a"}}, "a", Outcome.PROVER_TIMEOUT)
     note = tables.notes_on_sources({"M": made})[0]
     assert "The model adds 1 program (a); without it, time ran out in 1 of these." in note
+    late = [replace(a, outcome=Outcome.PROVER_TIMEOUT) for a in made if "sampled" in a.way]
+    settled = [replace(a, outcome=Outcome.NOT_PROVEN) for a in made if a.way == "program"]
+    note = tables.notes_on_sources({"M": [made[-1], *late, *settled]})[0]
+    assert "The model adds 1 program (a). Each" in note
 
 
 def test_tools_are_counted_by_outcome_above_the_published_figures():
@@ -229,15 +233,18 @@ def test_what_is_not_treated_is_named():
     made = [
         *(attempt("p", way, Outcome.UNSUPPORTED) for way in ("x", "y")),
         *(attempt("q", way, Outcome.UNREADABLE) for way in ("x", "y")),
-        attempt("r", "x", FALSE),
+        *(attempt("p", way, Outcome.NOT_PROVEN, semantics=INT32) for way in ("x", "y")),
+        *(attempt("r", way, FALSE) for way in ("x", "z")),
         attempt("r", "y", VERIFIED),
+        attempt("p", "z", Outcome.UNSUPPORTED),
+        attempt("q", "z", Outcome.UNREADABLE),
     ]
     notes = tables.notes_on_tools(made)
     assert notes[2:] == [
-        "Contradiction over integers: r is verified by y and false according to x.",
+        "Contradiction over integers: r is verified by y and false according to x, z.",
         "Unsupported over integers: 1 program (p).",
         "Unreadable over integers: 1 program (q).",
-        "False over integers according to x: 1 program (r).",
+        "False over integers according to x, z: 1 program (r).",
     ]
 
 

@@ -108,9 +108,7 @@ def seconds(table: pd.DataFrame, method: str) -> Figure:
             for column, name in enumerate(semantics):
                 panel = axes[row, column]
                 here = points[(points["tool"] == tool) & (points["semantics"] == name)]
-                _draw_points(
-                    panel, here, edge, color=colours[row], marker=MARKERS[row % len(MARKERS)]
-                )
+                _draw_points(panel, here, edge, **look)
                 panel.set(xscale="log", yscale="log", xlim=limits, ylim=limits, aspect="equal")
                 panel.plot([low, edge], [low, edge], color=GREY, linewidth=0.8, ls="--", zorder=1)
                 panel.set_xlabel(f"{tool} (s)")
