@@ -78,7 +78,8 @@ def test_bars_and_dots_show_the_sets():
     assert heights(bars) == [7, 2, 9]
     assert texts(bars) == ["7", "2", "9"]
     assert filled(dots) == {(0, 0), (0, 1), (1, 0)}
-    assert sum(len(c.get_offsets()) for c in dots.collections) == 6
+    everywhere = {tuple(map(int, dot)) for c in dots.collections for dot in c.get_offsets()}
+    assert everywhere == {(bar, way) for bar in range(3) for way in range(2)}
     assert labels(dots) == ["x  9", "y  7"]
     assert heights(bars32) == [3]
     assert filled(dots32) == {(0, 1)}
