@@ -1,4 +1,4 @@
-"""Candidates that the program itself suggests: its atoms, negated and weakened, and disjunctions.
+"""Candidates that the program itself suggests: its conditions, weakened, and disjunctions.
 
 They complete what a model proposes: a model often has all but a bound that stands in the program,
 or one half of a case distinction.
@@ -17,10 +17,19 @@ from llmchecker.invariants.expressions import (
     Unary,
     Variable,
     is_truth,
+    replaced,
     variables,
     walk,
 )
-from llmchecker.invariants.programs import Assign, Loop, Program, conditions, statements
+from llmchecker.invariants.programs import (
+    Assign,
+    Block,
+    Loop,
+    Program,
+    changed,
+    conditions,
+    statements,
+)
 
 _WEAKER = {
     "<": ("<=", "!="),
@@ -36,15 +45,14 @@ _WEAKER = {
 def atoms(program: Program, loop: Loop) -> tuple[Expression, ...]:
     """The program's conditions that make sense at a loop's head, negated and weakened.
 
-    Whole conditions come first (an assertion is often its own invariant), then their comparisons.
-    An assignment counts as the equality that it makes true, where it does.
+    Whole conditions come first (an assertion is often its own invariant), then their comparisons,
+    then the conditions uncoupled from the loop's bounds. An assignment counts as the equality that
+    it makes true, where it does.
     """
-    found: dict[Expression, None] = {}
-    for condition in (*_conditions(program), *_equalities(program)):
-        for variant in _variants(condition):
-            if variables(variant) and variables(variant) <= set(loop.scope):
-                found.setdefault(variant)
-    return tuple(found)
+    own = (*_conditions(program), *_equalities(program.body))
+    variants = [variant for condition in own for variant in _variants(condition)]
+    candidates = dict.fromkeys((*variants, *_uncoupled(program, loop)))
+    return tuple(c for c in candidates if variables(c) and variables(c) <= set(loop.scope))
 
 
 def disjunctions(expressions: Sequence[Expression], most: int) -> tuple[Expression, ...]:
@@ -62,16 +70,38 @@ def _conditions(program: Program) -> Iterator[Expression]:
     """Assertions first, then the other conditions."""
     asserted = [assertion.condition for assertion in program.assertions]
     for condition in (*asserted, *conditions(program.body)):
-        if not any(isinstance(node, Nondet) for node in walk(condition)):
+        if not _is_open(condition):
             yield condition
 
 
-def _equalities(program: Program) -> Iterator[Expression]:
-    for statement in statements(program.body):
+def _is_open(expression: Expression) -> bool:
+    return any(isinstance(node, Nondet) for node in walk(expression))
+
+
+def _equalities(block: Block) -> Iterator[Binary]:
+    for statement in statements(block):
         match statement:
             case Assign(target=Variable() as target, value=value):
-                if not any(isinstance(node, Nondet) or node == target for node in walk(value)):
+                if not _is_open(value) and target not in walk(value):
                     yield Binary("==", target, value)
+
+
+def _uncoupled(program: Program, loop: Loop) -> Iterator[Expression]:
+    """Conditions with a variable of the loop in the place of the value that it begins or ends with.
+
+    What is asserted of all elements up to n holds of those up to the counter in every round
+    ("uncoupling", Furia and Meyer 2010).
+    """
+    changing = changed((loop,))
+    guards = [c for c in _comparisons(loop.guard) if not _is_open(c)]
+    sides = [(g.left, g.right) for g in guards] + [(g.right, g.left) for g in guards]
+    sides += [(equality.left, equality.right) for equality in _equalities(program.body)]
+    for variable, value in dict.fromkeys(sides):
+        if isinstance(variable, Variable) and variable.name in changing and value != variable:
+            for condition in _conditions(program):
+                uncoupled = replaced(condition, value, variable)
+                if uncoupled != condition and is_truth(uncoupled):
+                    yield uncoupled
 
 
 def _variants(condition: Expression) -> Iterator[Expression]:

@@ -5,8 +5,9 @@ frozen value; two that are written alike are equal.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -181,6 +182,27 @@ def walk(expression: Expression) -> Iterator[Expression]:
     yield expression
     for child in children(expression):
         yield from walk(child)
+
+
+def replaced(expression: Expression, old: Expression, new: Expression) -> Expression:
+    """The expression with one expression in the place of another wherever that occurs free."""
+    if expression == old:
+        return new
+    again = partial(replaced, old=old, new=new)
+    match expression:
+        case Quantified(variable=variable):
+            if variable in variables(old) | variables(new):
+                return expression
+            return replace(expression, body=again(expression.body))
+        case Element(index=index):
+            return replace(expression, index=again(index))
+        case Unary(operand=operand):
+            return replace(expression, operand=again(operand))
+        case Binary(left=left, right=right):
+            return replace(expression, left=again(left), right=again(right))
+        case Conditional():
+            return Conditional(*map(again, children(expression)))
+    return expression
 
 
 def variables(expression: Expression) -> frozenset[str]:
