@@ -2,7 +2,7 @@
 
 import heapq
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -29,7 +29,7 @@ def random_atoms(program: Program, loop: Loop, budget: int, seed: int) -> tuple[
     """Distinct comparisons drawn at random, at most so many.
 
     A side is a variable, an element or a literal, or with probability 1/2 two of these joined by
-    `+`, `-` or `*`; at least one variable is named, and the sides differ.
+    `+`, `-` or `*`; at least one variable is named in these and in the whole, and the sides differ.
     """
     words = _words(program, loop)
     generator = random.Random(seed)
@@ -49,9 +49,9 @@ def random_atoms(program: Program, loop: Loop, budget: int, seed: int) -> tuple[
 def shortest_first(program: Program, loop: Loop, budget: int) -> tuple[Expression, ...]:
     """All conditions by size, those of a size by their texts, at most so many.
 
-    They are comparisons of values, joined by connectives. Left out are conditions without a
-    variable, signs and `!`, which the other operators express, and what says the same with its
-    sides changed: the left side comes before the right one by its text.
+    They are comparisons of values, joined by connectives. Left out are signs and `!`, which the
+    other operators express, conditions and sums without a variable, and what says the same with
+    its sides changed: the left side comes before the right one by its text.
     """
     conditions = _Conditions(_words(program, loop))
     found: list[Expression] = []
@@ -88,7 +88,8 @@ def _random_value(words: _Words, generator: random.Random) -> Expression:
     first = _random_operand(words, generator)
     if generator.random() < 1 / 2:
         return first
-    return Binary(generator.choice(_ARITHMETIC), first, _random_operand(words, generator))
+    joined = Binary(generator.choice(_ARITHMETIC), first, _random_operand(words, generator))
+    return joined if variables(joined) else first
 
 
 def _random_operand(words: _Words, generator: random.Random) -> Expression:
@@ -114,14 +115,27 @@ class _Conditions:
     def _make_values(self, size: int) -> Iterator[Expression]:
         if size == 1:
             yield from self.words.atoms
+            return
         for array in sorted(self.words.arrays):
-            yield from (Element(array, index) for index in self._values(size - 1) if size > 1)
-        yield from _joined(("+", "*"), self._values, size)
-        yield from _joined(("-",), self._values, size, ordered=False)
+            yield from (Element(array, index) for index in self._values(size - 1))
+        joined = (
+            *_joined(("+", "*"), self._values, size),
+            *_joined(("-",), self._values, size, ordered=False),
+        )
+        yield from filter(variables, joined)
 
 
-def _joined(operators, parts, size: int, ordered: bool = True) -> Iterator[Expression]:
-    """Yield two parts with an operator, as large together."""
+def _joined(
+    operators: Sequence[str],
+    parts: Callable[[int], Sequence[Expression]],
+    size: int,
+    ordered: bool = True,
+) -> Iterator[Expression]:
+    """Yield two parts of some size with an operator, of the size together.
+
+    Args:
+        ordered: whether the left part has to come before the right one; else they only differ.
+    """
     for left_size in range(1, size - 1):
         for left in parts(left_size):
             for right in parts(size - 1 - left_size):

@@ -42,7 +42,7 @@ def style(variant: Variant, iteration: int) -> Variant:
 
 
 def asked(iteration: int) -> int:
-    """How many invariants are asked for in an iteration, from 0 on: one more every five, up to 3."""
+    """How many invariants an iteration asks for, from 0 on: one more every five, up to 3."""
     return min(3, 1 + iteration // _TURN)
 
 
@@ -53,8 +53,8 @@ def prompt(program: Program, loop: Loop, style: Variant) -> str:
         style: `full` or `constrained`.
     """
     full = style is Variant.FULL
-    shown = [example.worked(full) for example in _EXAMPLES]
-    shown.append(f"{_marked(program, loop)}\n{STATEMENT}(")
+    shown = [example.worked(full) for example in EXAMPLES]
+    shown.append(f"{_shown(program, loop)}\n{STATEMENT}(")
     return "\n".join([_EXPLANATION, *shown] if full else shown)
 
 
@@ -69,23 +69,24 @@ class Example:
     def worked(self, explained: bool) -> str:
         """The program and its invariants, and if asked for the reason."""
         program = parse_program(self.source, "example")
-        lines = [_marked(program, program.loops[0])]
+        lines = [_shown(program, program.loops[0])]
         lines += [f"{STATEMENT}({invariant});" for invariant in self.invariants]
         lines += [f"// {self.reason}"] if explained else []
         return "\n".join(lines) + "\n"
 
 
-def _marked(program: Program, loop: Loop) -> str:
-    """The program's `main` with a mark right before the loop."""
-    text = annotate(program, {loop.number: [Variable(_MARK)]})
+def _shown(program: Program, loop: Loop) -> str:
+    """The program's `main`; among several loops the one in question is marked."""
+    marks = {loop.number: [Variable(_MARK)]} if len(program.loops) > 1 else {}
+    text = annotate(program, marks)
     main = re.search(r"^[^\n]*\bmain\(.*?^\}", text, re.DOTALL | re.MULTILINE).group()
-    main = main.replace(f"{INVARIANT}({_MARK});", "// here")
+    main = main.replace(f"{INVARIANT}({_MARK});", "// the loop of the invariants:")
     for pattern, short in _SHORT.items():
         main = re.sub(pattern, short, main)
     return main
 
 
-_MARK = "here"
+_MARK = "mark"
 
 _SHORT = {
     r"\b__VERIFIER_nondet_\w+": "any",
@@ -95,20 +96,10 @@ _SHORT = {
 }
 
 _EXPLANATION = """\
-// An invariant of a loop is a condition that is true whenever the loop is about to test its guard:
-// before the first round, and again after every round. With the guard false it gives the assertion.
+// An invariant is true before a loop and after each of its rounds, and implies what is asserted.
 """
 
-_EXAMPLES = (
-    Example(
-        """int main() {
-            int day = 0; int pages = 0;
-            while (day < 7) { pages = pages + 2; day = day + 1; }
-            assert(pages == 14);
-        }""",
-        ("pages == 2 * day", "day <= 7"),
-        "Every day adds two pages; at the end day is 7, so pages is 14.",
-    ),
+EXAMPLES = (
     Example(
         """int main() {
             int full = __VERIFIER_nondet_int(); int left = full; int right = 0;
@@ -117,7 +108,7 @@ _EXAMPLES = (
             assert(right == full);
         }""",
         ("left + right == full", "left >= 0", "right >= 0"),
-        "What leaves one side comes to the other; at the end left is 0, so right is full.",
+        "What leaves one side comes to the other; at the end left is 0.",
     ),
     Example(
         """int main() {
@@ -126,6 +117,6 @@ _EXAMPLES = (
             if (n > 0) assert(best < n);
         }""",
         ("best < n || k == 0", "best <= k", "k >= 0"),
-        "best is one of the numbers before n, or no round was made and it is still 0.",
+        "best is a number before n, or no round was made.",
     ),
 )

@@ -28,12 +28,13 @@ from llmchecker.invariants.prompts import ITERATIONS, STATEMENT, Variant, asked,
 from llmchecker.invariants.token_texts import texts_after
 from llmchecker.language_models import LanguageModel
 
-TOKENS = 24
+TOKENS = 16
 """Tokens that an answer may have for every invariant that is asked for."""
 
-_FILTER = re.compile(
-    r"(?:[A-Za-z_]\w*+|\d++|\s|<=?|>=?|==|!=?|&&|\|\||[-+*()])++", flags=re.ASCII
-)
+_STRANGE = re.compile(r"""[;{}#@$'"`?:\\\n]""")
+"""Characters that no condition has: an answer with one of them is not drawn further."""
+
+_FILTER = re.compile(r"(?:[A-Za-z_]\w*+|\d++|\s|<=?|>=?|==|!=?|&&|\|\||[-+*()])++", flags=re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def _stated(text: str, most: int) -> tuple[tuple[str, ...], bool]:
     while len(found) < most:
         end = _closing(text)
         if end is None:
-            return (*found, text), True
+            return (*found, text), _STRANGE.search(text) is None
         found.append(text[:end].strip())
         after = re.fullmatch(rf"\s*;\s*{STATEMENT}\s*\((.*)", text[end + 1 :], re.DOTALL)
         if after is None:

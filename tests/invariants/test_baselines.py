@@ -1,0 +1,70 @@
+"""Conditions proposed without a model."""
+
+import itertools
+
+import pytest
+from invariant_programs import ARRAY, COUNTER, is_condition
+
+from llmchecker.invariants.baselines import random_atoms, shortest_first
+from llmchecker.invariants.c_expressions import parse_condition
+from llmchecker.invariants.expressions import (
+    COMPARISONS,
+    Binary,
+    Literal,
+    size,
+    text,
+    variables,
+    walk,
+)
+
+
+@pytest.mark.parametrize("program", [COUNTER, ARRAY], ids=lambda p: p.name)
+def test_what_is_proposed_is_well_formed(program):
+    """Both propose distinct conditions over variables in scope that read back as written."""
+    loop = program.loops[0]
+    for found in (random_atoms(program, loop, 200, 1), shortest_first(program, loop, 200)):
+        assert len(found) == len(set(found)) == 200
+        for condition in found:
+            assert is_condition(condition, program.types)
+            assert set() < variables(condition) <= set(loop.scope)
+            assert parse_condition(text(condition), loop.scope) == condition
+
+
+def test_random_atoms_follow_the_seed():
+    """Equal seeds draw the same, a larger budget more of it, and another seed something else."""
+    loop = COUNTER.loops[0]
+    drawn = random_atoms(COUNTER, loop, 50, 1)
+    assert random_atoms(COUNTER, loop, 20, 1) == drawn[:20]
+    assert random_atoms(COUNTER, loop, 50, 2) != drawn
+
+
+def test_literals_are_those_of_the_program():
+    """The numbers in proposals are 0, 1 and those of the program."""
+    loop = COUNTER.loops[0]
+    for found in (random_atoms(COUNTER, loop, 300, 1), shortest_first(COUNTER, loop, 300)):
+        numbers = {n.value for c in found for n in walk(c) if isinstance(n, Literal)}
+        assert numbers == {0, 1, 5}
+
+
+def test_shortest_first_is_all_conditions_in_order():
+    """The first are all comparisons of two different words, each once, sorted; then longer ones."""
+    loop = COUNTER.loops[0]
+    words = [parse_condition(word, loop.scope) for word in ("0", "1", "5", "n", "x", "y")]
+    small = {
+        Binary(op, *pair)
+        for pair in itertools.combinations(words, 2)
+        for op in COMPARISONS
+        if any(variables(word) for word in pair)
+    }
+    found = shortest_first(COUNTER, loop, 2000)
+    assert list(found[: len(small)]) == sorted(small, key=text)
+    assert [size(c) for c in found] == sorted(size(c) for c in found)
+    assert shortest_first(COUNTER, loop, 10) == found[:10]
+    assert {"(x + y) < n", "(n - 1) < x"} <= {text(c) for c in found}
+    assert "(0 < n) && (0 < x)" in {text(c) for c in shortest_first(COUNTER, loop, 4000)}
+
+
+def test_elements_are_among_the_shortest():
+    """An element of an array in scope counts with its index."""
+    found = {text(c) for c in shortest_first(ARRAY, ARRAY.loops[0], 300)}
+    assert "7 == a[i]" in found
