@@ -77,6 +77,8 @@ ORDER = [
     "llmchecker.config",
     "llmchecker.tables",
     "llmchecker.figures",
+    "llmchecker.invariants.tables",
+    "llmchecker.invariants.figures",
     "llmchecker.published",
     "llmchecker.comparison",
     "llmchecker.report",

@@ -36,7 +36,8 @@ STYLE = {
 
 
 @contextmanager
-def _style():
+def style():
+    """How every figure looks: fonts, grid and colours."""
     with sns.axes_style("whitegrid"), sns.color_palette("colorblind"), mpl.rc_context(STYLE):
         yield
 
@@ -47,7 +48,7 @@ def figure3(table: pd.DataFrame) -> Figure:
     Args:
         table: columns model, k and mass.
     """
-    with _style():
+    with style():
         figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.4), layout="constrained")
         sns.lineplot(
             table,
@@ -73,7 +74,7 @@ def figure4(table: pd.DataFrame, query: str) -> Figure:
         table: columns model, noun, value, lower and upper.
         query: what the value answers; the label of the axis.
     """
-    with _style():
+    with style():
         figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.6), layout="constrained")
         sns.barplot(table, x="noun", y="value", hue="model", edgecolor="black", ax=axes)
         groups = table.groupby("model", sort=False)
@@ -101,7 +102,7 @@ def write(figure: Figure, paths: Sequence[str | Path], description: str = "") ->
         "pdf": {"CreationDate": None, "Subject": description or None},
         "png": {"Description": description or None},
     }
-    with _style():
+    with style():
         for path in map(Path, paths):
             with written_whole(path) as partial:
                 figure.savefig(partial, dpi=300, metadata=metadata[path.suffix.removeprefix(".")])

@@ -3,7 +3,7 @@
 import csv
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,11 @@ from llmchecker.files import written_whole
 from llmchecker.properties import Query
 from llmchecker.storm import Verdict
 
-FORMATS = {"encode_seconds": "{:.2f}", "check_seconds": "{:.3f}"}
+FORMATS = {
+    "encode_seconds": "{:.2f}",
+    "check_seconds": "{:.3f}",
+    "mean_seconds_of_solved": "{:.2f}",
+}
 """How people read a column of numbers; four significant digits otherwise, and all in the CSV."""
 COLUMNS_OF_TABLE2 = """
     label interest model alpha k L query states transitions states_explored transitions_explored
@@ -171,21 +175,27 @@ def _bounds(verdict: Verdict) -> dict[str, float | bool]:
     }
 
 
-def write(table: pd.DataFrame, paths: Iterable[str | Path], footer: str = "") -> None:
+def write(
+    table: pd.DataFrame,
+    paths: Iterable[str | Path],
+    footer: str = "",
+    notes: Sequence[str] = (),
+) -> None:
     """Write a table to several files, each in the format of its suffix: csv, md or tex.
 
     Args:
         footer: plain text to stand below the table; a CSV file has none, since programs that read
             the format would take it for a row.
+        notes: plain text to stand between table and footer, a paragraph each.
     """
     for path in map(Path, paths):
         match path.suffix:
             case ".csv":
                 write_csv(table, path)
             case ".md":
-                write_markdown(table, path, footer)
+                write_markdown(table, path, footer, notes)
             case ".tex":
-                write_latex(table, path, footer)
+                write_latex(table, path, footer, notes)
             case suffix:
                 raise ValueError(f"{path} has the suffix {suffix!r}; it must be .csv, .md or .tex")
 
@@ -199,17 +209,22 @@ def write_csv(table: pd.DataFrame, path: str | Path) -> None:
         table.to_csv(partial, index=False, lineterminator="\n", quoting=quoting)
 
 
-def write_markdown(table: pd.DataFrame, path: str | Path, footer: str = "") -> None:
-    """Write a table for reading, with a footer as a paragraph below it."""
+def write_markdown(
+    table: pd.DataFrame, path: str | Path, footer: str = "", notes: Sequence[str] = ()
+) -> None:
+    """Write a table for reading, with notes and a footer as paragraphs below it."""
     aligned = ["right" if _has_numbers(table[column]) else "left" for column in table]
     cells = _readable(table).map(_markdown_cell)
     text = cells.to_markdown(index=False, disable_numparse=True, colalign=aligned)
     with written_whole(path) as partial:
-        partial.write_text(text + "\n" + _note(footer), encoding="utf-8")
+        below = "".join(map(_note, (*notes, footer)))
+        partial.write_text(text + "\n" + below, encoding="utf-8")
 
 
-def write_latex(table: pd.DataFrame, path: str | Path, footer: str = "") -> None:
-    """Write a tabular environment for `booktabs`, with a footer as a comment below it."""
+def write_latex(
+    table: pd.DataFrame, path: str | Path, footer: str = "", notes: Sequence[str] = ()
+) -> None:
+    """Write a tabular environment for `booktabs`, with notes and a footer as comments below it."""
     readable = _readable(table)
     readable.columns = [column.replace("_", " ") for column in readable.columns]
     style = readable.style.hide(axis="index").format(escape="latex")
@@ -218,8 +233,8 @@ def write_latex(table: pd.DataFrame, path: str | Path, footer: str = "") -> None
         text = style.to_latex(hrules=True, column_format=aligned)
         # LaTeX's default font encoding has other characters in these places
         text = re.sub("[<>|]", r"$\g<0>$", text)
-        note = f"% {_on_one_line(footer)}\n" if footer else ""
-        partial.write_text(text + note, encoding="utf-8")
+        comments = [f"% {_on_one_line(note)}\n" for note in (*notes, footer) if note]
+        partial.write_text(text + "".join(comments), encoding="utf-8")
 
 
 def _note(footer: str) -> str:
