@@ -9,9 +9,9 @@ from test_workflow import EMPTY, Project
 pytestmark = pytest.mark.slow
 
 PROGRAMS = {
-    "counts": "int main(){int i=0; while(i<10) i=i+1; __VERIFIER_assert(i==10); return 0;}\n",
-    "overshoots": "int main(){int i=0; while(i<9) i=i+2; __VERIFIER_assert(i==9); return 0;}\n",
-    "points": "int main(){int i=0; int *p=&i; *p=1; __VERIFIER_assert(i==1); return 0;}\n",
+    "counts": "#include <assert.h>\nint main(){int i=0; while(i<10) i=i+1; assert(i==10); return 0;}\n",
+    "overshoots": "#include <assert.h>\nint main(){int i=0; while(i<9) i=i+2; assert(i==9); return 0;}\n",
+    "points": "#include <assert.h>\nint main(){int i=0; int *p=&i; *p=1; assert(i==1); return 0;}\n",
     "prose": "This is no program.\n",
 }
 EXPECTED = {

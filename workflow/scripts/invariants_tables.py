@@ -16,7 +16,7 @@ with job_log(snakemake.log[0]) as work, work():
     tools = read_all(snakemake.input.tools)
     ours = [attempt for attempt in tools if attempt.way == THIS_METHOD]
     published = tables.read_published(snakemake.input.published)
-    footer = f"{params.costs} {esbmc.version()}. {provenance.footer_of_now()}"
+    footer = f"{params.costs} ESBMC {esbmc.version()}. {provenance.footer_of_now()}"
     for paths, table, notes in (
         (output.variants, tables.variants(variants), tables.notes_on_variants(variants)),
         (output.sources, tables.sources(sources), tables.notes_on_sources(sources)),

@@ -118,16 +118,20 @@ def parse_program_source(source: str, folder: str = "", sha256: str | None = Non
 
 
 def program_files(directory: str | Path) -> tuple[Path, ...]:
-    """The C files of a directory by name, numbers by size.
+    """The C files of a directory: numbered ones by their number, then the others by name.
 
     Raises:
         ConfigError: there is none.
     """
-    found = (file for file in Path(directory).glob("*.c") if file.is_file())
-    files = sorted(found, key=lambda file: (len(file.stem), file.stem))
+    files = sorted((f for f in Path(directory).glob("*.c") if f.is_file()), key=_place)
     if not files:
         raise ConfigError(f"{directory} holds no C file; programs are the files *.c in it")
     return tuple(files)
+
+
+def _place(file: Path) -> tuple[bool, int, str]:
+    numbered = file.stem.isascii() and file.stem.isdigit()
+    return not numbered, len(file.stem) if numbered else 0, file.stem
 
 
 def sha256_of_programs(programs: Mapping[str, bytes]) -> str:
