@@ -1,6 +1,7 @@
 """C expressions, read by pycparser."""
 
 from collections.abc import Callable, Container, Mapping
+from types import MappingProxyType
 
 from pycparser import c_ast, c_parser
 
@@ -9,6 +10,8 @@ from llmchecker.invariants.expressions import (
     ARITHMETIC,
     COMPARISONS,
     CONNECTIVES,
+    INT,
+    INT_MAX,
     Binary,
     Conditional,
     Element,
@@ -21,7 +24,6 @@ from llmchecker.invariants.expressions import (
     Variable,
     is_truth,
     variables,
-    walk,
 )
 
 NONDET = "__VERIFIER_nondet_"
@@ -40,13 +42,28 @@ NONDET_TYPES = {
 }
 """The type of what `__VERIFIER_nondet_…()` returns, by the end of its name."""
 
+ALL_INT: Mapping[str, Type] = MappingProxyType({})
+"""Types of names that are all ints."""
+
 QUANTIFIERS = {"__ESBMC_forall": "forall", "__ESBMC_exists": "exists"}
+
+_LONG_MAX = 2**63 - 1
 
 _OPERATORS = frozenset((*ARITHMETIC, *COMPARISONS, *CONNECTIVES))
 
 
-def parse_condition(text: str, scope: Container[str]) -> Expression:
+MOST_NESTED = 100
+"""How deep syntax may be nested: far from where the interpreter's stack ends."""
+
+
+def parse_condition(
+    text: str, scope: Container[str], types: Mapping[str, Type] = ALL_INT
+) -> Expression:
     """Read a condition over the variables in scope, as it stands between two parentheses.
+
+    Args:
+        scope: the names that may be used free.
+        types: of every variable of the program, also of those out of scope.
 
     Raises:
         UnsupportedProgram: it is not an expression, names what is not in scope, calls a function
@@ -59,38 +76,31 @@ def parse_condition(text: str, scope: Container[str]) -> Expression:
             raise UnsupportedProgram(f"{text!r} is not one expression")
     except (c_parser.ParseError, ValueError, AssertionError, RecursionError) as error:
         raise UnsupportedProgram(f"{text!r} is not a C expression: {error}") from error
-    return ExpressionReader("condition", scope, nondet=False).read(statement.expr)
+    reader = ExpressionReader("condition", scope, types, nondet=False)
+    reader.refuse_deep(statement)
+    return reader.read(statement.expr)
 
 
 def parse_candidate(text: str, scope: Container[str], types: Mapping[str, Type]) -> Expression:
     """Read a condition that can be an invariant: true or false of at least one variable.
 
-    Args:
-        types: of the variables in scope.
-
     Raises:
-        UnsupportedProgram: it is not a condition, as for `parse_condition`, is a number or the
-            same for all values, or indexes what is no array.
+        UnsupportedProgram: it is not a condition, as for `parse_condition`, or a number, or the
+            same for all values.
     """
-    expression = parse_condition(text, scope)
-    for node in walk(expression):
-        match node:
-            case Variable(name=name) if name in types and types[name].array:
-                raise UnsupportedProgram(f"{text!r} uses the array {name!r} as a number")
-            case Element(array=name) if not types[name].array:
-                raise UnsupportedProgram(f"{text!r} indexes {name!r}, which is no array")
+    expression = parse_condition(text, scope, types)
     if not is_truth(expression) or not variables(expression):
         raise UnsupportedProgram(f"{text!r} is no condition of a variable")
     return expression
 
 
-def before_closing(text: str) -> str | None:
-    """The text before the parenthesis that closes one opened before it; None if none does."""
+def closing(text: str) -> int | None:
+    """Where the parenthesis closes that was opened before the text; None if it does not."""
     depth = 1
     for place, character in enumerate(text):
         depth += (character == "(") - (character == ")")
         if depth == 0:
-            return text[:place]
+            return place
     return None
 
 
@@ -100,12 +110,21 @@ class ExpressionReader:
     Args:
         source: the name of the file, for messages.
         scope: the names that may be used; looked up when an expression is read.
-        nondet: whether `__VERIFIER_nondet_…()` may be called.
+        types: of the names declared so far; looked up when an expression is read.
+        nondet: whether `__VERIFIER_nondet_…()` may be called, and variables of quantifiers must
+            be declared: so it is in a program, not in an invariant.
     """
 
-    def __init__(self, source: str, scope: Container[str], nondet: bool = True) -> None:
+    def __init__(
+        self,
+        source: str,
+        scope: Container[str],
+        types: Mapping[str, Type],
+        nondet: bool = True,
+    ) -> None:
         self._source = source
         self._scope = scope
+        self._types = types
         self._nondet = nondet
 
     def read(self, node: c_ast.Node, bound: frozenset[str] = frozenset()) -> Expression:
@@ -135,29 +154,46 @@ class ExpressionReader:
         line = node.coord.line if node.coord else "?"
         return UnsupportedProgram(f"{self._source}:{line}: {what} is not supported")
 
+    def refuse_deep(self, node: c_ast.Node) -> None:
+        """Raise UnsupportedProgram if syntax is nested too deep to be walked through."""
+        level, depth = [node], 0
+        while level:
+            if depth > MOST_NESTED:
+                raise self.unsupported(level[0], f"nesting deeper than {MOST_NESTED}")
+            level = [child for parent in level for _, child in parent.children()]
+            depth += 1
+
     def _constant(self, node: c_ast.Constant, bound: frozenset[str]) -> Expression:
-        if node.type == "char" and len(node.value) == 3:
+        if node.type == "char" and len(node.value) == 3 and node.value.isascii():
             return Literal(ord(node.value[1]))
-        if "float" in node.type or "double" in node.type or node.type in ("string", "char"):
+        if not node.type.endswith("int") or not node.value[0].isdigit():
             raise self.unsupported(node, f"the constant {node.value}")
         digits = node.value.rstrip("uUlL")
-        if "u" in node.value.lower().removeprefix("0x"):
-            raise self.unsupported(node, f"the unsigned constant {node.value}")
         octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
-        return Literal(int(digits, 8 if octal else 0))
+        value = int(digits, 8 if octal else 0)
+        decimal = digits.isdigit() and not octal
+        if "unsigned" in node.type or (not decimal and INT_MAX < value <= 2 * INT_MAX + 1):
+            raise self.unsupported(node, f"the unsigned constant {node.value}")
+        if value > _LONG_MAX or ("long" in node.type and value <= INT_MAX):
+            raise self.unsupported(node, f"the constant {node.value}")
+        return Literal(value)
 
     def _variable(self, node: c_ast.ID, bound: frozenset[str]) -> Expression:
         if node.name in ("true", "false") and node.name not in self._scope:
             return Literal(int(node.name == "true"))
         if node.name not in self._scope and node.name not in bound:
             raise self.unsupported(node, f"{node.name!r}, which is not a variable in scope,")
+        if node.name not in bound and self._types[node.name].array:
+            raise self.unsupported(node, f"the array {node.name!r} without an index")
         return Variable(node.name)
 
     def _element(self, node: c_ast.ArrayRef, bound: frozenset[str]) -> Expression:
         if not isinstance(node.name, c_ast.ID):
             raise self.unsupported(node, "an array of arrays")
-        self._variable(node.name, frozenset())
-        return Element(node.name.name, self.read(node.subscript, bound))
+        name = node.name.name
+        if name in bound or name not in self._scope or not self._types[name].array:
+            raise self.unsupported(node, f"an index of {name!r}, which is not an array in scope,")
+        return Element(name, self.read(node.subscript, bound))
 
     def _unary(self, node: c_ast.UnaryOp, bound: frozenset[str]) -> Expression:
         if node.op in ("p++", "p--", "++", "--"):
@@ -167,7 +203,7 @@ class ExpressionReader:
         if node.op not in ("-", "!"):
             raise self.unsupported(node, _NAMES.get(node.op, f"the operator {node.op}"))
         operand = self.read(node.expr, bound)
-        if node.op == "-" and isinstance(operand, Literal):
+        if node.op == "-" and isinstance(operand, Literal) and operand.value != INT_MAX + 1:
             return Literal(-operand.value)
         return Unary(node.op, operand)
 
@@ -183,7 +219,7 @@ class ExpressionReader:
         name = called(node)
         if name in QUANTIFIERS:
             return self._quantified(node, bound)
-        if self._nondet and name.startswith(NONDET) and not node.args:
+        if self._nondet and not bound and name.startswith(NONDET) and not node.args:
             kind = name.removeprefix(NONDET)
             if kind in NONDET_TYPES:
                 return Nondet(NONDET_TYPES[kind])
@@ -192,6 +228,8 @@ class ExpressionReader:
     def _quantified(self, node: c_ast.FuncCall, bound: frozenset[str]) -> Expression:
         match node.args.exprs if node.args else ():
             case [c_ast.UnaryOp(op="&", expr=c_ast.ID(name=name)), body]:
+                if self._types.get(name, None if self._nondet else INT) != INT:
+                    raise self.unsupported(node, f"a quantifier over {name!r}, which is no int,")
                 inner = self.read(body, bound | {name})
                 return Quantified(QUANTIFIERS[called(node)], name, inner)
         raise self.unsupported(node, "a quantifier without a variable and a body")

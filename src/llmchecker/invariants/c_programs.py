@@ -3,7 +3,9 @@
 Covered are `main` with integers, arrays of integers with one index, branches and loops (`while`,
 `for`, `do` around a body without loops), and the functions of verification benchmarks:
 `__VERIFIER_nondet_…`, `__VERIFIER_assume`, `__ESBMC_assume`, `__VERIFIER_assert`, `assert`,
-`abort`, `exit` and `reach_error`. These mean what they are known for, however a file defines them.
+`abort`, `exit` and `reach_error`. These mean what they are known for, however a file defines them,
+and `annotate` writes them as ESBMC's own, which would take a function without a body for no more
+than a value.
 Everything else is refused by name, file and line.
 """
 
@@ -20,6 +22,7 @@ from llmchecker.invariants.expressions import (
     Element,
     Expression,
     Literal,
+    Nondet,
     Quantified,
     Type,
     Variable,
@@ -47,6 +50,8 @@ STOPS = frozenset(("abort", "exit"))
 FAILURES = frozenset(("reach_error", "__VERIFIER_error", "__assert_fail"))
 
 INVARIANT = "__ESBMC_loop_invariant"
+ASSERT = "__ESBMC_assert"
+ASSUME = "__ESBMC_assume"
 
 _TYPES = {
     ("_Bool",): Type(1, False),
@@ -93,12 +98,11 @@ def read_program(path: Path) -> Program:
 def parse_program(source: str, name: str, file: str | None = None) -> Program:
     """Read C text, as `read_program` does; `file` is what messages call it."""
     file = file or f"{name}.c"
-    unit = _parse(source, file)
-    return _FrontEnd(name, source, file).program(unit)
+    return _FrontEnd(name, source, file).program(_parse(source, file))
 
 
 def annotate(program: Program, invariants: Mapping[int, Sequence[Expression]]) -> str:
-    """The program's C text with `__ESBMC_loop_invariant(…);` right before its loops.
+    """The program's C text for ESBMC, with `__ESBMC_loop_invariant(…);` right before its loops.
 
     A `for` loop with invariants keeps its guard and step, and its initialisation comes before
     them; a `do` loop becomes its body and a `while` loop.
@@ -108,12 +112,14 @@ def annotate(program: Program, invariants: Mapping[int, Sequence[Expression]]) -
     """
     unit = _parse(program.source, program.name)
     main = _main(unit, program.name)
-    declared = frozenset(program.types)
+    scopes = [loop.scope for loop in program.loops]
     stated = {
-        id(loop): _stated(invariants[number], declared)
+        id(loop): _stated(invariants[number], scopes[number])
         for number, loop in enumerate(_loops(main.body))
         if invariants.get(number)
     }
+    for call in _inside(main.body, (c_ast.FuncCall,)):
+        _call_esbmc(call)
     _replace(main.body, stated)
     return c_generator.CGenerator().visit(unit)
 
@@ -150,6 +156,19 @@ def _without_comments(source: str) -> str:
     return re.sub(pattern, kept, source, flags=re.DOTALL)
 
 
+def _call_esbmc(node: c_ast.FuncCall) -> None:
+    """Turn the call of a function with a known meaning into one that means it to ESBMC."""
+    name = called(node)
+    condition = node.args.exprs[:1] if node.args else []
+    if name in (*STOPS, *FAILURES):
+        condition = [c_ast.Constant("int", "0")]
+    if name in (*ASSERTS, *FAILURES) and condition:
+        comment = c_ast.Constant("string", '"assertion"')
+        node.name.name, node.args = ASSERT, c_ast.ExprList([*condition, comment])
+    elif name in (*ASSUMES, *STOPS) and condition:
+        node.name.name, node.args = ASSUME, c_ast.ExprList(condition)
+
+
 def _main(unit: c_ast.FileAST, file: str) -> c_ast.FuncDef:
     for part in unit.ext:
         if isinstance(part, c_ast.FuncDef) and part.decl.name == "main":
@@ -172,12 +191,14 @@ class _FrontEnd:
         self._types: dict[str, Type] = {}
         self._scopes: list[list[str]] = [[]]
         self._numbers: dict[int, int] = {}
-        self._reader = ExpressionReader(file, self)
+        self._around = 0
+        self._reader = ExpressionReader(file, self, self._types)
 
     def __contains__(self, name: str) -> bool:
         return any(name in scope for scope in self._scopes)
 
     def program(self, unit: c_ast.FileAST) -> Program:
+        self._reader.refuse_deep(unit)
         main = _main(unit, self._file)
         self._numbers = {id(loop): number for number, loop in enumerate(_loops(main.body))}
         body: list[Statement] = []
@@ -225,14 +246,14 @@ class _FrontEnd:
                 return (Branch(condition, self._block(node.iftrue), self._block(node.iffalse)),)
             case c_ast.While() | c_ast.For() | c_ast.DoWhile():
                 return self._loop(node)
-            case c_ast.Break():
-                return (Break(),)
-            case c_ast.Continue():
-                return (Continue(),)
+            case c_ast.Break() | c_ast.Continue():
+                if not self._around:
+                    raise self._unsupported(node, "break or continue outside a loop")
+                return (Break() if isinstance(node, c_ast.Break) else Continue(),)
             case c_ast.Return():
-                if node.expr is not None:
-                    self._reader.read(node.expr)
-                return (Stop(),)
+                value = Literal(0) if node.expr is None else self._reader.read(node.expr)
+                # What is returned is evaluated, and may divide by zero.
+                return (Stop(),) if isinstance(value, Literal) else (Branch(value, (), ()), Stop())
             case c_ast.EmptyStatement():
                 return ()
         raise self._unsupported(node, _STATEMENTS.get(type(node), type(node).__name__))
@@ -246,13 +267,24 @@ class _FrontEnd:
             declared = declared.type
         if isinstance(declared, c_ast.FuncDecl):
             return ()
+        self._refuse_storage(node, zero)
         element = self._type(declared)
-        self._declare(node, Type(element.bits, element.signed, length))
         if length is not None:
-            return before + self._array_values(node, length, zero)
-        if node.init is not None:
-            return (Assign(Variable(node.name), self._reader.read(node.init)),)
-        return (Assign(Variable(node.name), Literal(0)) if zero else Forget(node.name),)
+            values = self._array_values(node, length, zero)
+        elif node.init is not None:
+            values = (Assign(Variable(node.name), self._reader.read(node.init)),)
+        else:
+            values = (Assign(Variable(node.name), Literal(0)) if zero else Forget(node.name),)
+        self._declare(node, Type(element.bits, element.signed, length))
+        return before + values
+
+    def _refuse_storage(self, node: c_ast.Decl, outside: bool) -> None:
+        """Refuse variables that do not get their values here alone, or not each time."""
+        words = {*node.quals, *node.storage} - {"const", "auto", "register"}
+        if outside:
+            words -= {"static"}
+        if words:
+            raise self._unsupported(node, f"{' '.join(sorted(words))} for {node.name!r}")
 
     def _type(self, node: c_ast.Node) -> Type:
         if isinstance(node, c_ast.TypeDecl) and isinstance(node.type, c_ast.IdentifierType):
@@ -260,7 +292,8 @@ class _FrontEnd:
             if words in _TYPES:
                 return _TYPES[words]
             raise self._unsupported(node, f"the type {' '.join(node.type.names)}")
-        raise self._unsupported(node, _STATEMENTS.get(type(node), "a type that is no integer"))
+        inner = node.type if isinstance(node, c_ast.TypeDecl) else node
+        raise self._unsupported(node, _STATEMENTS.get(type(inner), "a type that is no integer"))
 
     def _declare(self, node: c_ast.Decl, type_: Type) -> None:
         if node.name in self:
@@ -283,7 +316,8 @@ class _FrontEnd:
         # Not a name that C allows, so no statement and no candidate can name it.
         kept = Variable(f"{node.name}.length")
         self._types[kept.name] = Type(64)
-        return kept, (Assign(kept, length), Assume(Binary(">", kept, Literal(0))))
+        # Without an element, C leaves the rest undefined (C11 6.7.6.2).
+        return kept, (Assign(kept, length), Assert(Binary(">", kept, Literal(0)), 0))
 
     def _array_values(self, node: c_ast.Decl, length: Expression, zero: bool) -> Block:
         if node.init is None and not zero:
@@ -297,13 +331,13 @@ class _FrontEnd:
     def _listed(self, node: c_ast.Decl) -> list[Expression]:
         if not isinstance(node.init, c_ast.InitList):
             raise self._unsupported(node, "an array that is not given a list of values")
+        if any(isinstance(value, c_ast.NamedInitializer) for value in node.init.exprs):
+            raise self._unsupported(node, "an index in a list of values")
         return [self._reader.read(value) for value in node.init.exprs]
 
     def _target(self, node: c_ast.Node) -> Variable | Element:
         target = self._reader.read(node)
-        if isinstance(target, Variable) and not self._types[target.name].array:
-            return target
-        if isinstance(target, Element):
+        if isinstance(target, Variable | Element):
             return target
         raise self._unsupported(node, "an assignment to what is no variable or element")
 
@@ -314,11 +348,18 @@ class _FrontEnd:
             return (Assign(target, value),)
         if node.op not in ("+=", "-=", "*=", "/=", "%="):
             raise self._unsupported(node, f"the operator {node.op}")
-        return (Assign(target, Binary(node.op[0], target, value)),)
+        return (Assign(target, Binary(node.op[0], self._determined(target, node), value)),)
 
     def _increment(self, node: c_ast.UnaryOp) -> Block:
         target = self._target(node.expr)
-        return (Assign(target, Binary(node.op.strip("p")[0], target, Literal(1))),)
+        changed = Binary(node.op.strip("p")[0], self._determined(target, node), Literal(1))
+        return (Assign(target, changed),)
+
+    def _determined(self, target: Variable | Element, node: c_ast.Node) -> Variable | Element:
+        """A target that is read and written: both times it must be the same."""
+        if any(isinstance(part, Nondet) for part in walk(target)):
+            raise self._unsupported(node, "changing an element at an open index")
+        return target
 
     def _call(self, node: c_ast.FuncCall) -> Block:
         name = called(node)
@@ -340,7 +381,9 @@ class _FrontEnd:
             before = self._statement(node.init) if node.init is not None else ()
         scope = tuple(sorted(name for names in self._scopes for name in names))
         guard = self._reader.read(node.cond) if node.cond is not None else Literal(1)
+        self._around += 1
         body = self._block(node.stmt)
+        self._around -= 1
         step: Block = ()
         if isinstance(node, c_ast.For) and node.next is not None:
             step = self._statement(node.next)
@@ -371,7 +414,11 @@ def _annotated(loop: c_ast.Node, stated: Sequence[c_ast.Node]) -> c_ast.Compound
     """A loop in a block of its own, after its initialisation and the statements."""
     match loop:
         case c_ast.For(init=init, cond=cond, next=next_, stmt=stmt):
-            before = init.decls if isinstance(init, c_ast.DeclList) else [init] if init else []
+            match init:
+                case c_ast.DeclList(decls=before) | c_ast.ExprList(exprs=before):
+                    pass
+                case _:
+                    before = [init] if init else []
             rest = c_ast.For(None, cond, next_, stmt)
         case c_ast.DoWhile(cond=cond, stmt=stmt):
             before = [stmt]
@@ -381,9 +428,9 @@ def _annotated(loop: c_ast.Node, stated: Sequence[c_ast.Node]) -> c_ast.Compound
     return c_ast.Compound([*before, *stated, rest])
 
 
-def _stated(invariants: Sequence[Expression], declared: frozenset[str]) -> list[c_ast.Node]:
+def _stated(invariants: Sequence[Expression], scope: Sequence[str]) -> list[c_ast.Node]:
     bound = {q.variable for i in invariants for q in walk(i) if isinstance(q, Quantified)}
-    lines = [f"int {name};" for name in sorted(bound - declared)]
+    lines = [f"int {name};" for name in sorted(bound - set(scope))]
     lines += [f"{INVARIANT}({text(invariant)});" for invariant in invariants]
     unit = c_parser.CParser().parse(f"void f(void) {{ {' '.join(lines)} }}")
     return list(unit.ext[0].body.block_items)
@@ -404,6 +451,10 @@ def _replace(node: c_ast.Node, stated: Mapping[int, Sequence[c_ast.Node]]) -> No
 
 
 _STATEMENTS = {
+    c_ast.BinaryOp: "an expression without an effect",
+    c_ast.ID: "an expression without an effect",
+    c_ast.Cast: "an expression without an effect",
+    c_ast.Enum: "an enumeration",
     c_ast.Goto: "goto",
     c_ast.Label: "a label",
     c_ast.Switch: "switch",

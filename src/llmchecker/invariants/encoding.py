@@ -18,6 +18,7 @@ from llmchecker.invariants.expressions import (
     COMPARISONS,
     CONNECTIVES,
     INT,
+    INT_MAX,
     Binary,
     Conditional,
     Element,
@@ -91,7 +92,7 @@ class Obligations:
     """What is to be proven of a program.
 
     Attributes:
-        heads: of every loop, by number.
+        heads: of every loop, by number; a loop behind a stop is never reached.
         preservations: base and step of every loop.
         goals: the assertions, and that indices and divisors are in range.
     """
@@ -275,12 +276,18 @@ class Encoder:
             self.checks.append(z3.And(term >= 0, term < self._number(length.value, wide)))
         else:
             self.checks.append(z3.And(term >= 0, term < state[length.name]))
+        if self._machine:
+            # Beyond it, two elements would be one below.
+            self.checks.append(term <= self._number(INT_MAX, wide))
         return self._resized(term, wide, INT)
 
     def _quantified(self, expression: Quantified, state: State) -> z3.BoolRef:
         bound = self.fresh(expression.variable, INT)
         before = len(self.checks)
+        outer = self._types
+        self._types = {**outer, expression.variable: INT}
         body = self.truth(expression.body, {**state, expression.variable: bound})
+        self._types = outer
         # A bound variable takes every value; what is out of an array's range is some number.
         del self.checks[before:]
         quantify = z3.ForAll if expression.quantifier == "forall" else z3.Exists
@@ -314,7 +321,8 @@ def obligations(program: Program, encoder: Encoder) -> Obligations:
     walk = _Walk(program, encoder)
     state = {name: encoder.fresh(name, type_) for name, type_ in program.types.items()}
     walk.block(program.body, _Path(z3.BoolVal(True), state))
-    return Obligations(walk.heads, tuple(walk.preservations), tuple(walk.goals))
+    never = {loop.number: Head(z3.BoolVal(False), state) for loop in program.loops}
+    return Obligations(never | walk.heads, tuple(walk.preservations), tuple(walk.goals))
 
 
 class _Walk:

@@ -7,6 +7,7 @@ after a number of loop iterations. Integers are those of the semantics, as in `e
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from llmchecker.invariants.expressions import (
     BOOL,
@@ -28,6 +29,7 @@ from llmchecker.invariants.expressions import (
     promoted,
     type_of,
     walk,
+    well_typed,
 )
 from llmchecker.invariants.programs import (
     Assert,
@@ -49,12 +51,17 @@ State = dict[str, object]
 
 Evaluation = Callable[[State], int]
 
+_LARGEST_BITS = 4096
 _SMALL = tuple(range(-3, 11))
 _WINDOW = 3
 
 
+_KEPT_ITERATIONS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
+"""Iterations of which states are kept, of each as many: what tells runs apart is how they begin."""
+
+
 class Undetermined(Exception):
-    """A quantifier that the values tried so far do not decide."""
+    """A quantifier that the values tried so far do not decide, or a number too long to compute."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class Failure:
     """A run that violates the program.
 
     Attributes:
-        line: of the assertion that does not hold; 0 for an index or divisor out of range.
+        line: of the assertion that does not hold; 0 for an index, divisor or length out of range.
         drawn: the values that were drawn, in order.
     """
 
@@ -113,7 +120,7 @@ class Evaluator:
     def value(self, expression: Expression) -> Evaluation:
         """A function from a state to the value of an expression.
 
-        The function raises Undetermined where a quantifier is not decided.
+        The function raises Undetermined where the value is not decided.
         """
         match expression:
             case Literal(value=value):
@@ -163,6 +170,8 @@ class Evaluator:
     def wrapped(self, value: int, type_: Type) -> int:
         """A value as that type holds it; a mathematical integer is held as it is."""
         if not self._machine:
+            if value.bit_length() > _LARGEST_BITS:
+                raise Undetermined
             return value
         value &= (1 << type_.bits) - 1
         return value - (1 << type_.bits) if type_.signed and value >> (type_.bits - 1) else value
@@ -245,9 +254,9 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 def run(
     program: Program,
     semantics: Semantics,
-    runs: int = 200,
+    runs: int = 400,
     iterations: int = 60,
-    kept: int = 200,
+    kept: int = 50,
     seed: int = 0,
 ) -> Runs:
     """Run a program a number of times.
@@ -255,7 +264,8 @@ def run(
     Args:
         runs: how many.
         iterations: of all loops of a run together, after which it is stopped.
-        kept: how many distinct states of each loop are returned at most.
+        kept: how many distinct states of a loop are returned at most for each of the iterations
+            0, 1, 2, 3, 5, 8, 13, 21, 34 and 55.
     """
     machine = _Machine(program, semantics, iterations, kept)
     failure = None
@@ -263,7 +273,7 @@ def run(
         line = machine.run(random.Random(f"{seed} {number}"))
         if line is not None and failure is None:
             failure = Failure(line, tuple(machine.drawn))
-    return Runs({n: tuple(states.values()) for n, states in machine.seen.items()}, failure)
+    return Runs(machine.heads(), failure)
 
 
 def unrefuted(
@@ -272,14 +282,14 @@ def unrefuted(
     semantics: Semantics,
     types: Mapping[str, Type],
 ) -> tuple[Expression, ...]:
-    """The expressions that no state refutes."""
+    """The expressions that no state refutes, without those that take an array for a number."""
     evaluator = Evaluator(semantics, types, lambda type_: 0)
 
     def holds(expression: Expression) -> bool:
         value = evaluator.value(expression)
         return all(_not_false(value, state) for state in states)
 
-    return tuple(expression for expression in expressions if holds(expression))
+    return tuple(e for e in expressions if well_typed(e, types) and holds(e))
 
 
 def _not_false(value: Evaluation, state: State) -> bool:
@@ -302,7 +312,9 @@ class _Machine:
         self._random = random.Random()
         self._left = 0
         self.drawn: list[int] = []
-        self.seen: dict[int, dict[tuple, State]] = {loop.number: {} for loop in program.loops}
+        self._seen: dict[int, dict[int, dict[tuple, State]]] = {
+            loop.number: {iteration: {} for iteration in _KEPT_ITERATIONS} for loop in program.loops
+        }
 
     def run(self, generator: random.Random) -> int | None:
         """The line of what a run violates, 0 for a range; None if it violates nothing."""
@@ -312,9 +324,18 @@ class _Machine:
             self._block(state)
         except _Violation as violation:
             return violation.line
-        except _End:
+        except (_End, Undetermined):
+            # Where a value is not decided, the run shows nothing any more.
             pass
         return None
+
+    def heads(self) -> dict[int, tuple[State, ...]]:
+        """The states that were kept of every loop, each once."""
+        distinct = {
+            loop: {key: state for states in of_loop.values() for key, state in states.items()}
+            for loop, of_loop in self._seen.items()
+        }
+        return {loop: tuple(states.values()) for loop, states in distinct.items()}
 
     def _draw(self, type_: Type) -> int:
         if type_ == BOOL:
@@ -350,9 +371,9 @@ class _Machine:
             case Forget(name=name):
                 return lambda state: state.update({name: self._arbitrary(self._types[name])})
             case Assume(condition=condition):
-                return self._guard(condition, _End())
+                return self._guard(condition, _End)
             case Assert(condition=condition, line=line):
-                return self._guard(condition, _Violation(line))
+                return self._guard(condition, lambda: _Violation(line))
             case Branch(condition=condition, then=then, otherwise=otherwise):
                 test = self._evaluator.value(condition)
                 a, b = self._compiled(then), self._compiled(otherwise)
@@ -360,19 +381,17 @@ class _Machine:
             case Loop():
                 return self._loop(statement)
             case Stop():
-                return self._guard(Literal(0), _End())
+                return self._guard(Literal(0), _End)
         return lambda state: type(statement)
 
-    def _guard(self, condition: Expression, error: Exception) -> Callable[[State], None]:
+    def _guard(
+        self, condition: Expression, error: Callable[[], Exception]
+    ) -> Callable[[State], None]:
         test = self._evaluator.value(condition)
 
         def check(state: State) -> None:
-            try:
-                if not test(state):
-                    raise error
-            except Undetermined:
-                # Whether the run goes on, or fails, is not known: it shows nothing any more.
-                raise _End from None
+            if not test(state):
+                raise error()
 
         return check
 
@@ -390,8 +409,8 @@ class _Machine:
         body, step = self._compiled(loop.body), self._compiled(loop.step)
 
         def go(state: State) -> type | None:
-            while True:
-                self._see(loop.number, state)
+            for iteration in count():
+                self._see(loop.number, iteration, state)
                 if not test(state):
                     return None
                 self._left -= 1
@@ -403,14 +422,13 @@ class _Machine:
 
         return go
 
-    def _see(self, loop: int, state: State) -> None:
-        seen = self.seen[loop]
-        if len(seen) < self._kept:
-            copied = {n: dict(v) if isinstance(v, dict) else v for n, v in state.items()}
-            key = tuple(
-                tuple(sorted(v.items())) if isinstance(v, dict) else v for v in copied.values()
-            )
-            seen.setdefault(key, copied)
+    def _see(self, loop: int, iteration: int, state: State) -> None:
+        seen = self._seen[loop].get(iteration)
+        if seen is None or len(seen) == self._kept:
+            return
+        copied = {n: dict(v) if isinstance(v, dict) else v for n, v in state.items()}
+        key = tuple(tuple(sorted(v.items())) if isinstance(v, dict) else v for v in copied.values())
+        seen.setdefault(key, copied)
 
 
 def _pool(program: Program, semantics: Semantics) -> tuple[int, ...]:

@@ -310,7 +310,7 @@ def _proposed(source: Source, loop: Loop, subject: Subject) -> Sequence[Expressi
     if made is None:
         return ()
     if source is Source.ENUMERATED:
-        return made.conditions(loop)[: setting.candidates]
+        return made.conditions(program, loop)[: setting.candidates]
     sampled = _candidates(made.proposed(Variant.COMBINED, False, program, loop))
     return sampled[: setting.candidates]
 

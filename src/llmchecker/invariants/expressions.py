@@ -95,7 +95,8 @@ class Unary:
     operand: "Expression"
 
     def __str__(self) -> str:
-        return f"{self.operator}{self.operand}"
+        operand = str(self.operand)
+        return f"{self.operator}({operand})" if operand[0] == "-" else f"{self.operator}{operand}"
 
 
 @dataclass(frozen=True)
@@ -256,8 +257,23 @@ def common_type(left: Type, right: Type) -> Type:
 
 
 def literal_type(value: int) -> Type:
-    """int if the number fits, else the 64-bit type (C11 6.4.4.1)."""
-    return INT if INT_MIN <= value <= INT_MAX else Type(bits=64)
+    """int if the digits fit, else the 64-bit type (C11 6.4.4.1).
+
+    So is INT_MIN, since C reads it as the negation of a number that does not fit.
+    """
+    return INT if INT_MIN < value <= INT_MAX else Type(bits=64)
+
+
+def well_typed(expression: Expression, types: Mapping[str, Type]) -> bool:
+    """Whether it takes elements of arrays alone, and numbers everywhere else."""
+    match expression:
+        case Variable(name=name):
+            return not types.get(name, INT).array
+        case Element(array=array, index=index):
+            return types.get(array, INT).array and well_typed(index, types)
+        case Quantified(variable=variable, body=body):
+            return well_typed(body, {**types, variable: INT})
+    return all(well_typed(child, types) for child in children(expression))
 
 
 def type_of(expression: Expression, types: Mapping[str, Type]) -> Type:

@@ -15,7 +15,7 @@ from llmchecker.invariants.encoding import (
     Preservation,
     obligations,
 )
-from llmchecker.invariants.expressions import Expression, Semantics
+from llmchecker.invariants.expressions import Expression, Semantics, well_typed
 from llmchecker.invariants.programs import Program
 
 
@@ -50,6 +50,7 @@ class Prover:
         seconds: float = 5.0,
         deadline: float = float("inf"),
     ) -> None:
+        self._types = program.types
         self._encoder = Encoder(semantics, program.types)
         self._obligations = obligations(program, self._encoder)
         self._seconds = seconds
@@ -59,12 +60,17 @@ class Prover:
     def inductive(self, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
         """The largest set of the candidates that are invariants together, in the same order.
 
-        A candidate that the solver cannot decide in time is left out.
+        A candidate that the solver cannot decide in time is left out, and so is one that takes an
+        array for a number.
 
         Raises:
             ProverTimeout: the deadline has passed.
         """
-        active = list(dict.fromkeys(candidates))
+        active = [
+            candidate
+            for candidate in dict.fromkeys(candidates)
+            if well_typed(candidate.expression, self._types)
+        ]
         settled = False
         while not settled:
             settled = True
@@ -85,7 +91,8 @@ class Prover:
     def needed(self, invariants: Sequence[Candidate]) -> tuple[Candidate, ...]:
         """Few of the proven invariants that are inductive by themselves and prove the assertions.
 
-        What the proofs use is read off unsatisfiable cores; then each is tried without.
+        What the proofs use is read off unsatisfiable cores; then each is tried without. No proper
+        subset does both, unless a question takes too long.
 
         Args:
             invariants: an inductive set from which every assertion follows.
@@ -96,12 +103,12 @@ class Prover:
         used = self._closed(found, invariants)
         if used is None:
             return tuple(invariants)
-        kept = [candidate for candidate in invariants if candidate in used]
-        for candidate in list(kept):
-            fewer = [other for other in kept if other != candidate]
-            if self.inductive(fewer) == tuple(fewer) and self.follows(fewer):
+        kept = tuple(candidate for candidate in invariants if candidate in used)
+        for candidate in kept:
+            fewer = self.inductive(other for other in kept if other != candidate)
+            if len(fewer) < len(kept) and self.follows(fewer):
                 kept = fewer
-        return tuple(kept)
+        return kept
 
     def _closed(
         self, found: set[Candidate], invariants: Sequence[Candidate]
@@ -133,15 +140,17 @@ class Prover:
             answer = self._check(solver)
             if answer == z3.unsat:
                 break
-            if answer == z3.unknown:
-                dropped = set(self._undecided(active, mine, preservation))
-            else:
+            dropped = set()
+            if answer == z3.sat:
                 model = solver.model()
                 dropped = {
                     c
                     for c, term in zip(mine, terms, strict=True)
-                    if not z3.is_true(model.eval(term, model_completion=True))
+                    if z3.is_false(model.eval(term, model_completion=True))
                 }
+            if not dropped:
+                # No answer, or a model in which the value of a quantifier is left open.
+                dropped = set(self._undecided(active, mine, preservation))
             mine = [c for c in mine if c not in dropped]
             active = [c for c in active if c not in dropped]
             if not dropped:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from llmchecker.errors import ProgramError
 from llmchecker.files import read_json, write_json
-from llmchecker.invariants.c_expressions import parse_condition
+from llmchecker.invariants.c_expressions import parse_candidate
 from llmchecker.invariants.c_programs import read_program
 from llmchecker.invariants.enumeration import most_probable
 from llmchecker.invariants.expressions import Expression, text
@@ -50,9 +50,10 @@ class LoopProposals:
         shares = (self.seconds[style(variant, i)] / ITERATIONS for i in range(iterations))
         return sum(shares)
 
-    def conditions(self, loop: Loop) -> tuple[Expression, ...]:
+    def conditions(self, program: Program, loop: Loop) -> tuple[Expression, ...]:
         """The enumerated conditions."""
-        return tuple(parse_condition(written, loop.scope) for written, _ in self.enumerated)
+        texts = (written for written, _ in self.enumerated)
+        return tuple(parse_candidate(written, loop.scope, program.types) for written in texts)
 
 
 ProgramProposals = Mapping[int, LoopProposals]

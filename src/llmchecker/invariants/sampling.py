@@ -13,7 +13,7 @@ import numpy as np
 
 from llmchecker.distributions import Distributions
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.invariants.c_expressions import parse_condition
+from llmchecker.invariants.c_expressions import parse_candidate
 from llmchecker.invariants.expressions import (
     Element,
     Expression,
@@ -125,12 +125,8 @@ def proposed(
             rejected.append(text)
             continue
         try:
-            expression = parse_condition(text, loop.scope)
+            candidates.setdefault(parse_candidate(text, loop.scope, program.types))
         except UnsupportedProgram:
-            expression = None
-        if expression is not None and _is_condition(expression, program.types):
-            candidates.setdefault(expression)
-        else:
             unparsed.append(text)
     return Proposed(iteration, tuple(candidates), tuple(rejected), tuple(unparsed))
 

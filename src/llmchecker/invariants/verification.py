@@ -36,7 +36,7 @@ class Source(StrEnum):
     RELATIONS = "relations"
     """Equalities and bounds that concrete runs suggest."""
     DISJUNCTIONS = "disjunctions"
-    """Two candidates of any other source, of which neither is proven."""
+    """Two candidates of any source but the runs, of which neither is proven."""
 
 
 class Outcome(StrEnum):
@@ -77,8 +77,8 @@ class Limits:
 
     seconds: float = 60.0
     question: float = 3.0
-    disjunctions: int = 2000
-    runs: int = 200
+    disjunctions: int = 1000
+    runs: int = 400
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,13 @@ class Pool:
                 if source not in named:
                     named.append(source)
 
-    def of(self, loop: Loop) -> tuple[Expression, ...]:
-        """The candidates of a loop."""
-        return tuple(c.expression for c in self.sources if c.loop == loop.number)
+    def of(self, loop: Loop, but: Source | None = None) -> tuple[Expression, ...]:
+        """The candidates of a loop, those left out that only the one source has."""
+        return tuple(
+            candidate.expression
+            for candidate, sources in self.sources.items()
+            if candidate.loop == loop.number and sources != [but]
+        )
 
     def proven(self, candidate: Candidate) -> Proven:
         """A candidate as an invariant that remembers its sources."""
@@ -218,10 +222,14 @@ class Verifier:
         return pool
 
     def _disjoin(self, pool: Pool, proven: Sequence[Candidate]) -> None:
-        """Add disjunctions of what is not proven."""
+        """Add disjunctions of what is not proven.
+
+        The bounds that runs suggest hold of too much to tell cases apart, and are many.
+        """
         for loop in self._program.loops:
             known = {c.expression for c in proven if c.loop == loop.number}
-            open_ = [expression for expression in pool.of(loop) if expression not in known]
+            others = pool.of(loop, but=Source.RELATIONS)
+            open_ = [expression for expression in others if expression not in known]
             pool.add(Source.DISJUNCTIONS, loop, disjunctions(open_, self._limits.disjunctions))
 
     def _inductive(self, pool: Pool) -> tuple[Candidate, ...]:
