@@ -7,6 +7,7 @@ from invariant_programs import ARRAY, COUNTER, is_condition
 
 from llmchecker.invariants.baselines import random_atoms, shortest_first
 from llmchecker.invariants.c_expressions import parse_condition
+from llmchecker.invariants.c_programs import parse_program
 from llmchecker.invariants.expressions import (
     COMPARISONS,
     Binary,
@@ -47,7 +48,7 @@ def test_literals_are_those_of_the_program():
 
 
 def test_shortest_first_is_all_conditions_in_order():
-    """The first are all comparisons of two different words, each once, sorted; then longer ones."""
+    """First come all comparisons of two different words, once and sorted; then longer ones."""
     loop = COUNTER.loops[0]
     words = [parse_condition(word, loop.scope) for word in ("0", "1", "5", "n", "x", "y")]
     small = {
@@ -60,8 +61,15 @@ def test_shortest_first_is_all_conditions_in_order():
     assert list(found[: len(small)]) == sorted(small, key=text)
     assert [size(c) for c in found] == sorted(size(c) for c in found)
     assert shortest_first(COUNTER, loop, 10) == found[:10]
-    assert {"(x + y) < n", "(n - 1) < x"} <= {text(c) for c in found}
-    assert "(0 < n) && (0 < x)" in {text(c) for c in shortest_first(COUNTER, loop, 4000)}
+    assert {"n < (x + y)", "(n - 1) < x"} <= {text(c) for c in found}
+
+
+def test_connectives_are_among_the_longer():
+    """Comparisons joined by connectives come among the conditions of seven words and operators."""
+    program = parse_program("int main() { int x = 0; while (x < 1) x = x + 1; }", "small")
+    found = shortest_first(program, program.loops[0], 5000)
+    joined = next(c for c in found if text(c) == "(0 < x) && (1 != x)")
+    assert size(joined) == 7
 
 
 def test_elements_are_among_the_shortest():

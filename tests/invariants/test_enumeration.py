@@ -4,6 +4,7 @@ import itertools
 import random
 from collections import defaultdict
 from fractions import Fraction
+from functools import cache
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ END = len(VOCABULARY)
 LONGEST = 4
 
 
+@cache
 def drawn(tokens: tuple[int, ...]) -> list[Fraction]:
     """A distribution in 64ths that depends on the whole text; after some tokens `);` is certain."""
     weights = [0] * (END + 1)

@@ -10,7 +10,7 @@ import heapq
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -64,7 +64,9 @@ def most_probable(
         nodes -= search.expand(min(batch, nodes))
     ways: dict[Expression, list[float]] = {}
     for way in sorted(search.ended, key=lambda way: (-way.probability, way.text)):
-        ways.setdefault(parse_condition(way.text, loop.scope), []).append(way.probability)
+        ways.setdefault(parse_condition(way.text, loop.scope, program.types), []).append(
+            way.probability
+        )
     left = search.highest()
     return tuple(Probable(e, found[0], sum(found), found[0] >= left) for e, found in ways.items())
 
@@ -172,14 +174,8 @@ class _Vocabulary:
 
     def __init__(self, model: LanguageModel, prompt: Sequence[int], grammar: Grammar) -> None:
         self._grammar = grammar
-        self._root = _Trie()
+        self._root = _plausible(model, tuple(prompt[-1:]))
         self._followers: dict[State, _Followers] = {}
-        usable = [t for t in range(model.vocabulary_size) if t not in model.end_tokens]
-        for token, text in zip(
-            usable, texts_after(model, prompt, [(t,) for t in usable]), strict=True
-        ):
-            if _PLAUSIBLE.match(text):
-                self._insert(token, text)
 
     def after(self, state: State) -> _Followers:
         """The tokens that may follow a text with this state."""
@@ -194,12 +190,6 @@ class _Vocabulary:
             self._followers[state] = _Followers(tuple(ends), tuple(longer))
         return self._followers[state]
 
-    def _insert(self, token: int, text: str) -> None:
-        trie = self._root
-        for character in text:
-            trie = trie.further.setdefault(character, _Trie())
-        trie.tokens.append(token)
-
     def _walk(self, trie: _Trie, text: str, state: State) -> Iterator[tuple[_Trie, str, State]]:
         """Yield what may follow: tokens that go on, and beginnings of tokens that end it."""
         for character, further in trie.further.items():
@@ -209,6 +199,22 @@ class _Vocabulary:
             yield further, text + character, reached
             if not reached.ended:
                 yield from self._walk(further, text + character, reached)
+
+
+@lru_cache(maxsize=1)
+def _plausible(model: LanguageModel, prompt: tuple[int, ...]) -> _Trie:
+    """The tokens of which something may stand in a condition; kept for the next loop."""
+    usable = [token for token in range(model.vocabulary_size) if token not in model.end_tokens]
+    texts = texts_after(model, prompt, [(token,) for token in usable])
+    root = _Trie()
+    for token, text in zip(usable, texts, strict=True):
+        if not _PLAUSIBLE.match(text):
+            continue
+        trie = root
+        for character in text:
+            trie = trie.further.setdefault(character, _Trie())
+        trie.tokens.append(token)
+    return root
 
 
 _PLAUSIBLE = re.compile(r"[\w ()\[\]<>=!&|+*-]+(?:\Z|(?<=\)))", re.ASCII)

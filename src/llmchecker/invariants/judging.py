@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from llmchecker.errors import ConfigError, UnsupportedProgram
-from llmchecker.invariants.c_expressions import before_closing, parse_candidate
+from llmchecker.invariants.c_expressions import closing, parse_candidate
 from llmchecker.invariants.c_programs import read_program
 from llmchecker.invariants.expressions import Expression, Semantics
 from llmchecker.invariants.houdini import Candidate, Prover
@@ -49,11 +49,11 @@ class Judge:
             2 for a proven invariant from which every assertion follows, 1 for another proven
             invariant, 0 for anything else.
         """
-        condition = before_closing(text)
-        if condition is None:
+        end = closing(text)
+        if end is None:
             return 0
         try:
-            expression = parse_candidate(condition, self._loop.scope, self._program.types)
+            expression = parse_candidate(text[:end], self._loop.scope, self._program.types)
         except UnsupportedProgram:
             return 0
         if expression not in self._worth:

@@ -11,7 +11,7 @@ from llmchecker import scores
 from llmchecker.checking import solve
 from llmchecker.evidence import WITNESS
 from llmchecker.expansion import grow
-from llmchecker.invariants.c_expressions import before_closing
+from llmchecker.invariants.c_expressions import closing
 from llmchecker.invariants.c_programs import read_program
 from llmchecker.invariants.expressions import Semantics
 from llmchecker.invariants.prompts import Variant, prompt
@@ -83,5 +83,6 @@ def _most_probable(verdict: Verdict) -> str:
     """What the model wrote on the most probable path to a state that satisfies the query."""
     for witness in verdict.witnesses:
         if witness["kind"] == WITNESS:
-            return before_closing(witness["text"][witness["kept"] :]) or ""
+            text = witness["text"][witness["kept"] :]
+            return text[: closing(text)]
     return ""

@@ -6,7 +6,7 @@ iteration only, so that answers to `full` and `constrained` prompts are also tho
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,21 +15,15 @@ from llmchecker.distributions import Distributions
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.invariants.c_expressions import parse_candidate
 from llmchecker.invariants.expressions import (
-    Element,
     Expression,
-    Type,
-    Variable,
-    is_truth,
-    variables,
-    walk,
 )
 from llmchecker.invariants.programs import Loop, Program
 from llmchecker.invariants.prompts import ITERATIONS, STATEMENT, Variant, asked, prompt, style
 from llmchecker.invariants.token_texts import texts_after
 from llmchecker.language_models import LanguageModel
 
-TOKENS = 16
-"""Tokens that an answer may have for every invariant that is asked for."""
+TOKENS = 20
+"""Tokens that an answer may have for every invariant that it has begun."""
 
 _STRANGE = re.compile(r"""[;{}#@$'"`?:\\\n]""")
 """Characters that no condition has: an answer with one of them is not drawn further."""
@@ -107,7 +101,7 @@ def answers(
         unfinished = []
         for row, text in zip(growing, texts, strict=True):
             found[row], goes_on = _stated(text, most[row])
-            long = len(suffixes[row]) >= TOKENS * most[row]
+            long = len(suffixes[row]) >= TOKENS * len(found[row])
             if goes_on and not long and suffixes[row][-1] not in model.end_tokens:
                 unfinished.append(row)
         growing = unfinished
@@ -144,7 +138,7 @@ def _stated(text: str, most: int) -> tuple[tuple[str, ...], bool]:
     """The texts of the invariants in an answer, and whether it is to go on."""
     found: list[str] = []
     while len(found) < most:
-        end = _closing(text)
+        end = closing(text)
         if end is None:
             return (*found, text), _STRANGE.search(text) is None
         found.append(text[:end].strip())
@@ -154,24 +148,3 @@ def _stated(text: str, most: int) -> tuple[tuple[str, ...], bool]:
             return tuple(found), len(found) < most and f";{STATEMENT}(".startswith(begun)
         text = after[1]
     return tuple(found), False
-
-
-def _closing(text: str) -> int | None:
-    """Where the parenthesis closes that was opened before the text."""
-    depth = 1
-    for place, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0:
-            return place
-    return None
-
-
-def _is_condition(expression: Expression, types: Mapping[str, Type]) -> bool:
-    """Whether it is true or false of variables, and indexes nothing but arrays."""
-    for node in walk(expression):
-        match node:
-            case Variable(name=name) if name in types and types[name].array:
-                return False
-            case Element(array=name) if name not in types or not types[name].array:
-                return False
-    return is_truth(expression) and bool(variables(expression))
