@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from llmchecker.figures import COLUMN_WIDTH, style
+from llmchecker.errors import InvalidTable
+from llmchecker.figures import COLUMN_WIDTH, HATCHES, style
 from llmchecker.invariants.verification import Outcome
 
 MOST_SETS = 14
@@ -21,7 +22,7 @@ FEWEST_COLUMNS = 6
 """Room for so many bars is left where there are fewer, so that they do not grow fat."""
 GREY = "0.55"
 MARKERS = "oX^Ds"
-BAND = 0.16
+BAND = 0.2
 """The part of an axis, on its logarithmic scale, that lies beyond the edge."""
 SMALL = 7
 """Points: numbers within a figure."""
@@ -35,14 +36,18 @@ def solved_sets(table: pd.DataFrame) -> Figure:
 
     Args:
         table: what `tables.solved_sets` returns; only the largest sets of a panel are drawn.
+
+    Raises:
+        InvalidTable: the table has no rows.
     """
+    _demand_rows(table)
     ways = list(table.columns.drop(["semantics", "programs", "names"]))
     panels = list(table.groupby("semantics", sort=False))
     bars_inches, dots_inches = 0.9, 0.14 * len(ways) + 0.1
     with style():
         size = (COLUMN_WIDTH, len(panels) * (bars_inches + dots_inches + 0.3))
         figure = plt.figure(figsize=size, layout="constrained")
-        figure.get_layout_engine().set(h_pad=0.02, hspace=0)
+        figure.get_layout_engine().set(h_pad=0.03, hspace=0)
         ratios = [bars_inches, dots_inches] * len(panels)
         grid = figure.add_gridspec(len(ratios), 1, height_ratios=ratios)
         shared = None
@@ -55,7 +60,7 @@ def solved_sets(table: pd.DataFrame) -> Figure:
             bars.set_title(semantics, fontsize=9)
             left = sets.drop(drawn.index)
             if len(left):
-                told = f"not drawn: {len(left)} smaller sets, {left['programs'].sum()} programs"
+                told = f"smaller sets not drawn: {len(left)}, programs: {left['programs'].sum()}"
                 dots.set_xlabel(told, fontsize=SMALL)
         widest = max([FEWEST_COLUMNS, *(len(_largest(sets, ways)) for _, sets in panels)])
         shared.set_xlim(-0.6, widest - 0.4)
@@ -71,7 +76,11 @@ def seconds(table: pd.DataFrame, method: str) -> Figure:
     Args:
         table: what `tables.seconds` returns.
         method: what to call the method.
+
+    Raises:
+        InvalidTable: the table has no rows.
     """
+    _demand_rows(table)
     verified = table["outcome"] == Outcome.VERIFIED
     tool_verified = table["tool_outcome"] == Outcome.VERIFIED
     known = pd.concat([table["seconds"][verified], table["tool_seconds"][tool_verified]])
@@ -95,16 +104,22 @@ def seconds(table: pd.DataFrame, method: str) -> Figure:
         )
         colours = sns.color_palette("colorblind", len(tools))
         for row, tool in enumerate(tools):
+            look = {"color": colours[row], "marker": MARKERS[row % len(MARKERS)]}
             for column, name in enumerate(semantics):
                 panel = axes[row, column]
                 here = points[(points["tool"] == tool) & (points["semantics"] == name)]
-                _draw_points(panel, here, edge, color=colours[row], marker=MARKERS[row])
+                _draw_points(panel, here, edge, **look)
                 panel.set(xscale="log", yscale="log", xlim=limits, ylim=limits, aspect="equal")
-                panel.plot([low, edge], [low, edge], color=GREY, linewidth=0.8, linestyle="--")
+                panel.plot([low, edge], [low, edge], color=GREY, linewidth=0.8, ls="--", zorder=1)
                 panel.set_xlabel(f"{tool} (s)")
                 panel.set_title(name if row == 0 else None, fontsize=9)
             axes[row, 0].set_ylabel(f"{method} (s)")
         return figure
+
+
+def _demand_rows(table: pd.DataFrame) -> None:
+    if table.empty:
+        raise InvalidTable("the table has no rows; a figure shows at least one program")
 
 
 def _largest(sets: pd.DataFrame, ways: list[str]) -> pd.DataFrame:
@@ -117,15 +132,14 @@ def _draw_bars(axes: Axes, sets: pd.DataFrame, ways: list[str]) -> None:
     by_any = sets[ways].any(axis=1)
     blue = sns.color_palette()[0]
     colours = [blue if solved else "0.85" for solved in by_any]
-    hatches = ["" if solved else "////" for solved in by_any]
-    bars = axes.bar(range(len(sets)), sets["programs"], color=colours, hatch=hatches, width=0.65)
-    for bar in bars:
-        bar.set(edgecolor="black", linewidth=0.6)
+    hatches = ["" if solved else HATCHES[1] for solved in by_any]
+    look = {"color": colours, "hatch": hatches, "edgecolor": "black", "linewidth": 0.6}
+    bars = axes.bar(range(len(sets)), sets["programs"], width=0.65, **look)
     axes.bar_label(bars, fontsize=SMALL, padding=1)
     axes.margins(y=0.15)
     axes.set(ylabel="programs")
     axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    axes.grid(visible=False, axis="x")
+    axes.grid(visible=False)
     axes.tick_params(labelbottom=False)
     sns.despine(ax=axes)
 
@@ -158,6 +172,7 @@ def _draw_points(axes: Axes, points: pd.DataFrame, edge: float, **look) -> None:
     within = 1 / (1 + BAND)
     middle, beyond = within / 2, (1 + within) / 2
     around = {"fontsize": SMALL, "ha": "center", "va": "center", "transform": axes.transAxes}
+    around["bbox"] = {"color": "white", "pad": 0.5}
     axes.text(beyond, middle, f"not verified: {only_method}", rotation=90, **around)
     axes.text(middle, beyond, f"not verified: {only_tool}", **around)
     axes.text(beyond, beyond, len(points) - len(shown), **around)

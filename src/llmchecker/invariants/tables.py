@@ -314,23 +314,21 @@ def _what_a_model_adds(model: str, semantics: Semantics, group: pd.DataFrame) ->
 def _untreated(frame: pd.DataFrame) -> list[str]:
     """Name the programs that are unsupported, unreadable or false, a sentence each.
 
-    Where the ways do not agree, each is told by itself.
+    Where the ways do not agree, it says which of them call the programs so.
     """
     told = []
     for semantics, group in frame.groupby("semantics", sort=False):
         for outcome in (*NOT_TREATED, Outcome.FALSE):
-            by_way = {
-                way: tuple(of_way.loc[of_way["outcome"] == outcome, "program"])
-                for way, of_way in group.groupby("way", sort=False)
-            }
-            if len(set(by_way.values())) == 1:
-                by_way = {"": next(iter(by_way.values()))}
-            told += [
-                f"{outcome.capitalize()} over {semantics}"
-                f"{f' according to {way}' if way else ''}: {_programs(programs)}."
-                for way, programs in by_way.items()
-                if programs
-            ]
+            ways: dict[tuple[str, ...], list[str]] = {}
+            for way, of_way in group.groupby("way", sort=False):
+                programs = tuple(of_way.loc[of_way["outcome"] == outcome, "program"])
+                ways.setdefault(programs, []).append(way)
+            for programs, agreeing in ways.items():
+                by = f" according to {', '.join(agreeing)}" if len(ways) > 1 else ""
+                if programs:
+                    told.append(
+                        f"{outcome.capitalize()} over {semantics}{by}: {_programs(programs)}."
+                    )
     return told
 
 
@@ -359,7 +357,8 @@ def _frame(attempts: Sequence[Attempt]) -> pd.DataFrame:
     twice = frame[frame.duplicated(["program", "semantics", "way"])]
     if len(twice):
         raise InvalidTable(_twice(*twice.iloc[0][["program", "semantics", "way"]]))
-    return frame.astype({"solved": bool, "bare": bool, "iterations": "Int64", "parse_errors": "Int64"})
+    counts = {"iterations": "Int64", "parse_errors": "Int64"}
+    return frame.astype({"solved": bool, "bare": bool, **counts})
 
 
 def _twice(program: str, semantics: str, way: str = "") -> str:
