@@ -13,7 +13,7 @@ import numpy as np
 
 from llmchecker.distributions import Distributions
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.invariants.c_expressions import parse_candidate
+from llmchecker.invariants.c_expressions import closing, parse_candidate
 from llmchecker.invariants.expressions import (
     Expression,
 )
