@@ -67,7 +67,7 @@ def candidates(program: Program, invariants: tuple[tuple[str, ...], ...]) -> lis
     found = []
     for loop in program.loops:
         stated = invariants[loop.number] if invariants else ()
-        known = [parse_condition(i, loop.scope) for i in stated]
+        known = [parse_condition(i, loop.scope, program.types) for i in stated]
         own = atoms(program, loop)
         expressions = [*known, *own, *disjunctions([*known, *own], 4)]
         found += [Candidate(loop.number, expression) for expression in expressions]
@@ -115,7 +115,7 @@ def random_condition(program: Program, loop: Loop, generator: random.Random) -> 
         text = f"__ESBMC_forall(&k, !({within}) || {element})"
     else:
         text = f"{term()} {op} {term()}"
-    return parse_condition(text, loop.scope)
+    return parse_condition(text, loop.scope, program.types)
 
 
 def _main(unit: c_ast.FileAST) -> c_ast.Node:

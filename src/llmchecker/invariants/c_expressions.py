@@ -183,7 +183,7 @@ class ExpressionReader:
             return Literal(int(node.name == "true"))
         if node.name not in self._scope and node.name not in bound:
             raise self.unsupported(node, f"{node.name!r}, which is not a variable in scope,")
-        if node.name not in bound and self._types[node.name].array:
+        if node.name not in bound and self._types.get(node.name, INT).array:
             raise self.unsupported(node, f"the array {node.name!r} without an index")
         return Variable(node.name)
 
@@ -191,7 +191,7 @@ class ExpressionReader:
         if not isinstance(node.name, c_ast.ID):
             raise self.unsupported(node, "an array of arrays")
         name = node.name.name
-        if name in bound or name not in self._scope or not self._types[name].array:
+        if name in bound or name not in self._scope or not self._types.get(name, INT).array:
             raise self.unsupported(node, f"an index of {name!r}, which is not an array in scope,")
         return Element(name, self.read(node.subscript, bound))
 

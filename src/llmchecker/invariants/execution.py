@@ -29,7 +29,6 @@ from llmchecker.invariants.expressions import (
     promoted,
     type_of,
     walk,
-    well_typed,
 )
 from llmchecker.invariants.programs import (
     Assert,
@@ -289,7 +288,7 @@ def unrefuted(
         value = evaluator.value(expression)
         return all(_not_false(value, state) for state in states)
 
-    return tuple(e for e in expressions if well_typed(e, types) and holds(e))
+    return tuple(e for e in expressions if holds(e))
 
 
 def _not_false(value: Evaluation, state: State) -> bool:

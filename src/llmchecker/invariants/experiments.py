@@ -16,7 +16,7 @@ from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from llmchecker.files import read_json, write_json
 from llmchecker.invariants import esbmc
 from llmchecker.invariants.baselines import random_atoms, shortest_first
-from llmchecker.invariants.c_programs import read_program
+from llmchecker.invariants.c_programs import annotate, read_program
 from llmchecker.invariants.expressions import Expression, Semantics, text
 from llmchecker.invariants.programs import Loop, Program
 from llmchecker.invariants.prompts import ITERATIONS, Variant
@@ -316,11 +316,8 @@ def _proposed(source: Source, loop: Loop, subject: Subject) -> Sequence[Expressi
 
 
 def _checked(name: str, subject: Subject, mode: esbmc.Mode) -> Attempt:
-    """ESBMC alone, which needs no front end but its own."""
-    try:
-        source = subject.file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableProgram(f"{subject.file} cannot be read: {error}") from error
+    """ESBMC alone, on the program without any invariant."""
+    source = annotate(subject.program, {})
     setting = subject.setting
     verdict = esbmc.check(source, mode, setting.semantics, setting.tool_seconds)
     outcome = _OUTCOMES[verdict.answer]

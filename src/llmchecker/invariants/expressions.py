@@ -264,18 +264,6 @@ def literal_type(value: int) -> Type:
     return INT if INT_MIN < value <= INT_MAX else Type(bits=64)
 
 
-def well_typed(expression: Expression, types: Mapping[str, Type]) -> bool:
-    """Whether it takes elements of arrays alone, and numbers everywhere else."""
-    match expression:
-        case Variable(name=name):
-            return not types.get(name, INT).array
-        case Element(array=array, index=index):
-            return types.get(array, INT).array and well_typed(index, types)
-        case Quantified(variable=variable, body=body):
-            return well_typed(body, {**types, variable: INT})
-    return all(well_typed(child, types) for child in children(expression))
-
-
 def type_of(expression: Expression, types: Mapping[str, Type]) -> Type:
     """The C type of an expression.
 

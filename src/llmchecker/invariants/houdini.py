@@ -15,7 +15,7 @@ from llmchecker.invariants.encoding import (
     Preservation,
     obligations,
 )
-from llmchecker.invariants.expressions import Expression, Semantics, well_typed
+from llmchecker.invariants.expressions import Expression, Semantics
 from llmchecker.invariants.programs import Program
 
 
@@ -36,8 +36,7 @@ class Prover:
 
     Args:
         seconds: the most that one question to the solver may take.
-        deadline: of `time.monotonic()`, after which no question is asked any more; it can be
-            set anew.
+        deadline: of `time.monotonic()`, after which no question is asked any more.
 
     Raises:
         UnsupportedProgram: an unsigned value over mathematical integers.
@@ -50,27 +49,21 @@ class Prover:
         seconds: float = 5.0,
         deadline: float = float("inf"),
     ) -> None:
-        self._types = program.types
         self._encoder = Encoder(semantics, program.types)
         self._obligations = obligations(program, self._encoder)
         self._seconds = seconds
-        self.deadline = deadline
+        self._deadline = deadline
         self._terms: dict[tuple[Candidate, int], z3.BoolRef] = {}
 
     def inductive(self, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
         """The largest set of the candidates that are invariants together, in the same order.
 
-        A candidate that the solver cannot decide in time is left out, and so is one that takes an
-        array for a number.
+        A candidate that the solver cannot decide in time is left out.
 
         Raises:
             ProverTimeout: the deadline has passed.
         """
-        active = [
-            candidate
-            for candidate in dict.fromkeys(candidates)
-            if well_typed(candidate.expression, self._types)
-        ]
+        active = list(dict.fromkeys(candidates))
         settled = False
         while not settled:
             settled = True
@@ -211,7 +204,7 @@ class Prover:
         return {names[name] for name in solver.unsat_core()}
 
     def _check(self, solver: z3.Solver, *assumptions: z3.BoolRef) -> z3.CheckSatResult:
-        left = self.deadline - time.monotonic()
+        left = self._deadline - time.monotonic()
         if left <= 0:
             raise ProverTimeout
         solver.set("timeout", max(1, int(1000 * min(self._seconds, left))))

@@ -69,7 +69,7 @@ class Limits:
     """What a program may cost.
 
     Attributes:
-        seconds: for all of it.
+        seconds: for the proof and ESBMC together; ESBMC has at least 5.
         question: seconds for one question to the prover.
         disjunctions: how many are tried.
         runs: concrete runs.
@@ -117,6 +117,9 @@ COMPLETION = (Source.ATOMS, Source.RELATIONS, Source.DISJUNCTIONS)
 
 DEFAULT = Limits()
 
+_LEAST_SECONDS = 5.0
+"""What ESBMC has at least, however long the proof took."""
+
 
 @dataclass
 class Pool:
@@ -148,7 +151,8 @@ class Pool:
 class Verifier:
     """Verifies one program, any number of times with other candidates.
 
-    Concrete runs, terms and ESBMC's answers are kept between the times.
+    Concrete runs and ESBMC's answers are kept between the times; what a time proves and how long
+    that takes does not depend on the others.
 
     Args:
         limits: what each verification may cost.
@@ -161,7 +165,7 @@ class Verifier:
         self._program = program
         self._semantics = semantics
         self._limits = limits
-        self._prover = Prover(program, semantics, limits.question)
+        Prover(program, semantics)  # refuses what the semantics do not cover, before any run
         self._runs = run(program, semantics, runs=limits.runs)
         self._answers: dict[str, esbmc.Verdict] = {}
 
@@ -180,32 +184,36 @@ class Verifier:
             MissingTool: there is no ESBMC.
         """
         started = time.monotonic()
-        self._prover.deadline = started + self._limits.seconds
+        deadline = started + self._limits.seconds
+        prover = Prover(self._program, self._semantics, self._limits.question, deadline)
         try:
-            result = self._proven(proposals, completion)
+            result = self._proven(prover, proposals, completion)
         except ProverTimeout:
             message = f"no proof within {self._limits.seconds:g} s"
             result = Result(Outcome.PROVER_TIMEOUT, message=message)
         if result.outcome is Outcome.VERIFIED:
-            result = self._confirmed(result)
+            result = self._confirmed(result, deadline)
         return replace(result, seconds=time.monotonic() - started)
 
     def _proven(
-        self, proposals: Mapping[Source, Proposals], completion: Sequence[Source]
+        self,
+        prover: Prover,
+        proposals: Mapping[Source, Proposals],
+        completion: Sequence[Source],
     ) -> Result:
         """VERIFIED if the assertions are proven; ESBMC has not been asked yet."""
         if self._runs.failure is not None:
             failure = self._runs.failure
             return Result(Outcome.FALSE, failure=failure, message=_told(self._program, failure))
         pool = self._pool(proposals, completion)
-        proven = self._inductive(pool)
-        if not self._prover.follows(proven) and Source.DISJUNCTIONS in completion:
+        proven = self._inductive(prover, pool)
+        if not prover.follows(proven) and Source.DISJUNCTIONS in completion:
             self._disjoin(pool, proven)
-            proven = self._inductive(pool)
-        if not self._prover.follows(proven):
+            proven = self._inductive(prover, pool)
+        if not prover.follows(proven):
             nothing = self._program.loops and not pool.sources
             return Result(Outcome.NO_CANDIDATE if nothing else Outcome.NOT_PROVEN)
-        needed = self._prover.needed(proven)
+        needed = prover.needed(proven)
         return Result(Outcome.VERIFIED, tuple(pool.proven(candidate) for candidate in needed))
 
     def _pool(self, proposals: Mapping[Source, Proposals], completion: Sequence[Source]) -> Pool:
@@ -232,7 +240,7 @@ class Verifier:
             open_ = [expression for expression in others if expression not in known]
             pool.add(Source.DISJUNCTIONS, loop, disjunctions(open_, self._limits.disjunctions))
 
-    def _inductive(self, pool: Pool) -> tuple[Candidate, ...]:
+    def _inductive(self, prover: Prover, pool: Pool) -> tuple[Candidate, ...]:
         """What is proven of the candidates that no concrete run refutes."""
         left = set()
         for loop in self._program.loops:
@@ -240,16 +248,16 @@ class Verifier:
             types = self._program.types
             for expression in unrefuted(pool.of(loop), states, self._semantics, types):
                 left.add(Candidate(loop.number, expression))
-        return self._prover.inductive(candidate for candidate in pool.sources if candidate in left)
+        return prover.inductive(candidate for candidate in pool.sources if candidate in left)
 
-    def _confirmed(self, result: Result) -> Result:
+    def _confirmed(self, result: Result, deadline: float) -> Result:
         """What ESBMC makes of a proven program."""
         stated: dict[int, list[Expression]] = {loop.number: [] for loop in self._program.loops}
         for invariant in result.invariants:
             stated[invariant.loop].append(invariant.expression)
         # ESBMC unrolls a loop of which nothing is stated.
         annotated = annotate(self._program, {n: e or [Literal(1)] for n, e in stated.items()})
-        verdict = self._asked(annotated)
+        verdict = self._asked(annotated, max(_LEAST_SECONDS, deadline - time.monotonic()))
         if verdict.answer is esbmc.Answer.SUCCESSFUL:
             return result
         if verdict.answer is esbmc.Answer.TIMEOUT:
@@ -259,12 +267,13 @@ class Verifier:
         outcome = Outcome.ESBMC_ERROR if failed else Outcome.ESBMC_DISAGREES
         return replace(result, outcome=outcome, message=f"ESBMC says: {verdict.message}")
 
-    def _asked(self, annotated: str) -> esbmc.Verdict:
-        if annotated not in self._answers:
-            left = max(1.0, self._prover.deadline - time.monotonic())
-            mode = esbmc.Mode.INVARIANTS
-            self._answers[annotated] = esbmc.check(annotated, mode, self._semantics, left)
-        return self._answers[annotated]
+    def _asked(self, annotated: str, seconds: float) -> esbmc.Verdict:
+        if annotated in self._answers:
+            return self._answers[annotated]
+        verdict = esbmc.check(annotated, esbmc.Mode.INVARIANTS, self._semantics, seconds)
+        if verdict.answer is not esbmc.Answer.TIMEOUT:
+            self._answers[annotated] = verdict
+        return verdict
 
 
 def _told(program: Program, failure: Failure) -> str:
