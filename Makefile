@@ -1,11 +1,12 @@
-# `make quick` to look; `make results` and `make test` do everything; `make bench` measures how fast.
+# `make quick` to look; `make results` and `make test` do everything; `make invariants` verifies
+# programs; `make bench` measures how fast.
 
 PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/installed
 INSTALLED_SLURM := .venv/installed-slurm
 
-.PHONY: quick results report test test-slurm bench lint
+.PHONY: quick results invariants report test test-slurm bench lint
 
 # in a directory of its own, where results of another configuration are neither used nor replaced;
 # the model is fetched to where every run looks for it
@@ -17,6 +18,9 @@ quick: $(INSTALLED)
 
 results: $(INSTALLED)
 	$(BIN)/snakemake --cores all
+
+invariants: $(INSTALLED)
+	$(BIN)/snakemake --cores all invariants
 
 report: $(INSTALLED)
 	$(BIN)/snakemake --cores all results/report.html

@@ -26,9 +26,15 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/published.smk"
 include: "workflow/rules/provenance.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/invariants.smk"
 
 
 rule all:
     default_target: True
     input:
         get_all_results(),
+
+
+rule invariants:
+    input:
+        get_invariants_results,

@@ -79,7 +79,9 @@ def kind(entry: Schema) -> str:
         )
         if limit in entry
     ]
-    name = {"object": "keys", "array": "list", "string": "text"}.get(entry["type"], entry["type"])
+    types = [entry["type"]] if isinstance(entry["type"], str) else entry["type"]
+    words = {"object": "keys", "array": "list", "string": "text"}
+    name = " or ".join(words.get(name, name) for name in types)
     return ", ".join([name, *limits])
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from llmchecker.config import Check, Config, ExpansionConfig, TreeSpec, read_yaml, slug
 from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
+from llmchecker.invariants.expressions import Semantics
 from llmchecker.properties import parse
 from llmchecker.quantifiers.similarity import Similarity
 from llmchecker.sources import ModelSource, Source
@@ -424,3 +425,79 @@ def test_the_repository_asks_what_the_paper_asks():
         for noun in ("player", "athlete", "champ", "contestant", "jock")
     ]
     assert config.start_strings["jock"] == "The jock won because"
+
+
+PROGRAMS = {"programs": "path:resources/programs"}
+ARCHIVE = {"source": "archive:https://a.b/c.zip", "folder": "d", "sha256": "0" * 64}
+
+
+def test_programs_have_defaults():
+    """Programs alone are enough: all causal models, both semantics, and the documented limits."""
+    config = read(("invariants", PROGRAMS), ("models", "two", "kind", "masked")).invariants
+    assert config.models == ("one",)
+    assert config.semantics == (Semantics.INTEGERS, Semantics.INT32)
+    assert (config.seconds, config.tool_seconds) == (60, 5)
+    assert (config.nodes, config.candidates, config.seed) == (200, 100, 0)
+    assert config.provable == Bounds(0.9, 4, 8)
+    assert read().invariants is None
+
+
+def test_an_archive_of_programs_is_not_looked_at():
+    """What is fetched need not be there when a configuration is read."""
+    source = read(("invariants", {"programs": ARCHIVE})).invariants.programs
+    assert (source.place, source.folder, source.sha256) == ("https://a.b/c.zip", "d", "0" * 64)
+
+
+BAD_INVARIANTS = [
+    ({"programs": ABSENT}, "invariants: the key 'programs' is missing"),
+    ({"program": "x"}, "invariants: unknown key 'program', did you mean 'programs'?"),
+    ({"programs": 3}, "invariants.programs: 3 is not of type string or object"),
+    ({"programs": {}}, "invariants.programs: the key 'source' is missing"),
+    (
+        {"programs": ARCHIVE | {"file": "x"}},
+        "invariants.programs: unknown key 'file', did you mean 'folder'? known keys are source",
+    ),
+    ({"programs": "resources"}, "invariants.programs: source resources: must be path:directory"),
+    ({"programs": "path:nowhere"}, "invariants.programs: {root}/nowhere holds no C file; progr"),
+    ({"programs": "path:docs"}, "invariants.programs: {root}/docs holds no C file; programs are"),
+    (
+        {"programs": ARCHIVE | {"source": "archive:http://a.b/c.zip"}},
+        "invariants.programs: source archive:http://a.b/c.zip: an archive is fetched from an http",
+    ),
+    ({"programs": ARCHIVE | {"sha256": "x"}}, "invariants.programs.sha256: 'x' does not match"),
+    ({"programs": ARCHIVE | {"folder": ".."}}, "invariants.programs: folder '..' must be a folder"),
+    ({"models": ["ona"]}, "invariants.models[0]: no model 'ona' is defined, did you mean 'one'?"),
+    ({"models": ["one", "two"]}, "invariants.models[1]: 'two' is a masked model; only causal"),
+    ({"models": []}, "invariants.models: [] should be non-empty"),
+    ({"models": ["one", "one"]}, "invariants.models: ['one', 'one'] has non-unique elements"),
+    ({"semantics": ["int64"]}, "invariants.semantics[0]: 'int64' is not one of integers, int32"),
+    ({"semantics": []}, "invariants.semantics: [] should be non-empty"),
+    ({"seconds": 0}, "invariants.seconds: 0 is less than or equal to the minimum of 0"),
+    ({"seconds": float("inf")}, "invariants.seconds: inf is not of type number"),
+    ({"tool_seconds": -1}, "invariants.tool_seconds: -1 is less than or equal to the minimum"),
+    ({"nodes": 0}, "invariants.nodes: 0 is too small; it must be at least 1"),
+    ({"candidates": 1.5}, "invariants.candidates: 1.5 is not of type integer"),
+    ({"seed": -1}, "invariants.seed: -1 is too small; it must be at least 0"),
+    ({"provable": {"alpha": 0.9}}, "invariants.provable: the key 'k' is missing"),
+    (
+        {"provable": {"alpha": 2, "k": 4, "L": 8}},
+        "invariants.provable.alpha: 2 is too large; it must be at most 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_INVARIANTS, ids=[m for _, m in BAD_INVARIANTS])
+def test_a_bad_value_about_programs_is_named_by_its_key(change, message):
+    """What cannot run is refused before any job, by one message with its key."""
+    entry = {key: value for key, value in (PROGRAMS | change).items() if value is not ABSENT}
+    with pytest.raises(ConfigError) as caught:
+        read(("models", "two", "kind", "masked"), ("invariants", entry))
+    assert str(caught.value).startswith(message.format(root=ROOT))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_programs_need_a_causal_model():
+    """Where every model is masked there is none to ask."""
+    masked = [("models", name, "kind", "masked") for name in ("one", "two")]
+    with pytest.raises(ConfigError, match="there is no causal model to ask"):
+        read(*masked, ("invariants", PROGRAMS))

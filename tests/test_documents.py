@@ -16,6 +16,8 @@ from snakemake.cli import get_argument_parser
 from llmchecker import checking, cli, scores
 from llmchecker.config import Config, read_yaml
 from llmchecker.expansion import grow
+from llmchecker.invariants.expressions import Semantics
+from llmchecker.invariants.verification import Outcome, Source
 from llmchecker.language_models import TableModel
 from llmchecker.properties import parse
 from llmchecker.published import audit, read
@@ -24,6 +26,8 @@ from llmchecker.text_tree import Bounds
 
 ROOT = Path(__file__).parent.parent
 METHOD, ARTEFACT = ROOT / "docs/method.md", ROOT / "docs/artefact.md"
+PROGRAMS = ROOT / "docs/programs.md"
+TARGETS = ("all", "invariants")
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "results/README.md")]
 DOCUMENTS += sorted((ROOT / "docs").glob("*.md"))
 NAMES = [str(document.relative_to(ROOT)) for document in DOCUMENTS]
@@ -151,9 +155,10 @@ def test_llmchecker_commands_parse():
 
 @pytest.fixture(scope="module")
 def outputs() -> set[str]:
-    """Every file that a run of config.yaml writes, and the folders that they lie in."""
+    """Every file that runs of config.yaml write, and the folders that they lie in."""
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--nolock"]
     run = subprocess.run(
-        [sys.executable, "-m", "snakemake", "--cores", "1", "--nolock", "--detailed-summary"],
+        [*command, "--detailed-summary", *TARGETS],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         encoding="utf-8",
@@ -176,7 +181,7 @@ def test_snakemake_commands_parse(outputs):
             assert PLACEHOLDERS.fullmatch(str(file)) or (ROOT / file).is_file(), said
         if arguments.workflow_profile:
             assert (ROOT / arguments.workflow_profile / "config.yaml").is_file(), said
-        assert set(arguments.targets) <= outputs, said
+        assert set(arguments.targets) <= outputs.union(TARGETS), said
         # which the rules ask for, even where snakemake itself would not
         assert arguments.cores or arguments.workflow_profile or arguments.lint, said
 
@@ -314,6 +319,19 @@ def test_the_audit_is_as_told():
     consistent = len(findings) - len(broken)
     told = " ".join(ARTEFACT.read_text(encoding="utf-8").split())
     assert f"{consistent} of its {len(findings)} rows are consistent" in told
+
+
+@pytest.mark.parametrize(
+    ("heading", "kind"),
+    [
+        ("How a program ends", Outcome),
+        ("Where candidates come from", Source),
+        ("Two semantics", Semantics),
+    ],
+)
+def test_every_word_of_the_tables_on_programs_is_explained(heading, kind):
+    """Outcomes, sources and semantics stand on the page, in their order and by their names."""
+    assert [row[0].strip("`") for row in table_below(PROGRAMS, heading)] == [str(k) for k in kind]
 
 
 EXPECTED = table_below(ARTEFACT, "Expected numbers")

@@ -31,6 +31,8 @@ ORDER = [
     "llmchecker.expansion",
     "llmchecker.growth",
     "llmchecker.invariants.expressions",
+    "llmchecker.invariants.program_sources",
+    "llmchecker.invariants.settings",
     "llmchecker.invariants.programs",
     "llmchecker.invariants.c_expressions",
     "llmchecker.invariants.c_programs",

@@ -22,6 +22,9 @@ import yaml
 from llmchecker import quantifiers
 from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName
 from llmchecker.formulas import STEP
+from llmchecker.invariants.expressions import Semantics
+from llmchecker.invariants.program_sources import parse_program_source
+from llmchecker.invariants.settings import InvariantsConfig
 from llmchecker.properties import Query, parse
 from llmchecker.quantifiers import Quantifier
 from llmchecker.sources import DatasetSource, ModelSource, parse_source
@@ -114,6 +117,7 @@ class Config:
     table2: tuple[Row, ...]
     figure4: tuple[Check, ...]
     shards: Mapping[TreeSpec, int]
+    invariants: InvariantsConfig | None
     sha256: str
 
     @classmethod
@@ -142,6 +146,7 @@ class Config:
             table2=tuple(_table2(filled["experiments"], models, starts, known)),
             figure4=tuple(_figure4(filled.get("figure4"), models, starts, known)),
             shards=_shards(filled["experiments"], models),
+            invariants=_invariants(filled.get("invariants"), models),
             sha256=_sha256(filled),
         )
 
@@ -246,7 +251,9 @@ def _explanation(violation: jsonschema.ValidationError) -> str:
         case "enum":
             return f"{value!r} is not one of {', '.join(violation.validator_value)}"
         case "type":
-            return f"{value!r} is not of type {violation.validator_value}"
+            types = violation.validator_value
+            named = types if isinstance(types, str) else " or ".join(types)
+            return f"{value!r} is not of type {named}"
         case _:
             return violation.message
 
@@ -384,6 +391,32 @@ def _figure4(
         for number, start in enumerate(entry["starts"]):
             _known(f"figure4.starts[{number}]", start, starts, "start string")
             yield Check(TreeSpec(model, start, _bounds(entry)), query)
+
+
+def _invariants(
+    entry: Mapping[str, Any] | None, models: Mapping[str, ModelConfig]
+) -> InvariantsConfig | None:
+    if entry is None:
+        return None
+    named = entry["programs"]
+    with _at("invariants.programs"):
+        source = parse_program_source(**({"source": named} if isinstance(named, str) else named))
+        source.state()
+    causal = [name for name, model in models.items() if model.kind == "causal"]
+    for number, name in enumerate(asked := entry.get("models", causal)):
+        key = f"invariants.models[{number}]"
+        if _known(key, name, models, "model") not in causal:
+            raise ConfigError(f"{key}: {name!r} is a masked model; only causal ones write on")
+    if not asked:
+        raise ConfigError("invariants.models: there is no causal model to ask")
+    limits = {key: entry[key] for key in ("seconds", "tool_seconds", "nodes", "candidates", "seed")}
+    return InvariantsConfig(
+        programs=source,
+        models=tuple(asked),
+        semantics=tuple(map(Semantics, entry["semantics"])),
+        provable=_bounds(entry["provable"]),
+        **limits,
+    )
 
 
 def _bounds(entry: Mapping[str, Any]) -> Bounds:

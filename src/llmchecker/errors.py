@@ -9,7 +9,8 @@
     │   ├── ChecksumMismatch     what was fetched is not what the config names
     │   ├── SourceUnavailable    the network, the hub or the registry did not deliver
     │   │   └── CommitMissing    the hub has the repository, but not the commit
-    │   └── UnusableModel        the files arrived but are not a model that can be loaded safely
+    │   ├── UnusableModel        the files arrived but are not a model that can be loaded safely
+    │   └── UnusablePrograms     an archive arrived that has no programs that can be taken safely
     ├── InvalidTree              columns that do not form a text tree
     ├── InvalidTable             published figures that cannot be what they stand for
     ├── InvalidStore             a file among stored distributions that holds something else
@@ -61,6 +62,10 @@ class CommitMissing(SourceUnavailable):
 
 class UnusableModel(SourceError):
     """Files that arrived but are not a model that can be loaded safely."""
+
+
+class UnusablePrograms(SourceError):
+    """An archive that arrived but has no C files that can be taken safely."""
 
 
 class InvalidTree(LLMCheckerError, ValueError):

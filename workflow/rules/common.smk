@@ -32,6 +32,7 @@ def one_of(names):
 
 wildcard_constraints:
     model=one_of(CONFIG.models),
+    semantics=one_of(CONFIG.invariants.semantics if CONFIG.invariants else []),
     start=one_of(CONFIG.start_strings),
     alpha=r"[0-9.e-]+",
     k=r"[0-9]+",
@@ -176,4 +177,61 @@ def get_all_results():
         ),
         "results/provenance.json",
         "results/report.html",
+    ]
+
+
+def get_proposing_threads():
+    """Threads that ask a model for invariants: as configured, or a fair share of all cores."""
+    share = (workflow.resource_settings.cores or 1) // len(CONFIG.invariants.models)
+    return CONFIG.expansion.threads or max(1, share)
+
+
+def get_attempting():
+    """What every attempt on a program may cost: a `Setting` without the semantics."""
+    keys = ("seconds", "tool_seconds", "candidates", "seed")
+    return {key: getattr(CONFIG.invariants, key) for key in keys}
+
+
+def get_attempts(experiment, model):
+    """The attempts of an experiment with the proposals of a model, in every semantics."""
+    return [
+        f"results/invariants/{experiment}/{model}/{semantics}.json"
+        for semantics in CONFIG.invariants.semantics
+    ]
+
+
+def get_attempts_of_tools():
+    return [
+        f"results/invariants/tools/{semantics}.json" for semantics in CONFIG.invariants.semantics
+    ]
+
+
+def get_attempts_by_label(experiment):
+    """The attempts of an experiment by what to call the model that proposed."""
+    names = CONFIG.invariants.models
+    return {CONFIG.models[name].label: get_attempts(experiment, name) for name in names}
+
+
+def get_figures_of_sets():
+    """The figures of programs that the same ways verify, and their attempts."""
+    names = CONFIG.invariants.models
+    of_models = {f"variants_{name}": get_attempts("variants", name) for name in names}
+    return of_models | {"tools": get_attempts_of_tools()}
+
+
+def get_invariants_results(wildcards):
+    """Every table and figure on programs by name."""
+    if CONFIG.invariants is None:
+        raise WorkflowError(
+            "The configuration has no section `invariants`, which names the programs to verify."
+        )
+    tables, figures = ("variants", "used", "tools", "sources"), [*get_figures_of_sets(), "times"]
+    return [
+        *expand("results/tables/invariants_{name}.{format}", name=tables, format=["csv", "md"]),
+        *expand("results/tables/invariants_figure_{name}.csv", name=figures),
+        *expand(
+            "results/figures/invariants_{name}.{format}",
+            name=figures,
+            format=["pdf", "svg", "png"],
+        ),
     ]

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from llmchecker.errors import ConfigError, UnreadableProgram, UnsupportedProgram
+from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from llmchecker.files import read_json, write_json
 from llmchecker.invariants import esbmc
 from llmchecker.invariants.baselines import random_atoms, shortest_first
@@ -153,18 +153,6 @@ class Subject:
 
 Way = Callable[[str, Subject], Attempt]
 """Makes an attempt that is called by a name."""
-
-
-def program_files(directory: str | Path) -> tuple[Path, ...]:
-    """The C files of a directory by name, numbers by size.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    files = sorted(Path(directory).glob("*.c"), key=lambda file: (len(file.stem), file.stem))
-    if not files:
-        raise ConfigError(f"{directory} holds no C file; programs are the files *.c in it")
-    return tuple(files)
 
 
 def attempts(

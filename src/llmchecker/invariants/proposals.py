@@ -1,18 +1,23 @@
 """What a language model proposes for a set of programs, made once and kept as JSON."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from llmchecker.errors import ProgramError
 from llmchecker.files import read_json, write_json
 from llmchecker.invariants.c_expressions import parse_candidate
+from llmchecker.invariants.c_programs import read_program
 from llmchecker.invariants.enumeration import most_probable
 from llmchecker.invariants.expressions import Expression, text
 from llmchecker.invariants.programs import Loop, Program
 from llmchecker.invariants.prompts import ITERATIONS, Variant, prompt, style
 from llmchecker.invariants.sampling import Proposed, answers, proposed
 from llmchecker.language_models import LanguageModel
+
+_log = logging.getLogger(__name__)
 
 STYLES = (Variant.FULL, Variant.CONSTRAINED)
 
@@ -68,6 +73,29 @@ def propose(
         loop.number: _propose(model, program, loop, nodes, candidates, seed)
         for loop in program.loops
     }
+
+
+def propose_all(
+    model: LanguageModel, files: Sequence[Path], nodes: int, candidates: int, seed: int
+) -> dict[str, ProgramProposals]:
+    """Ask a model for invariants of programs, by name.
+
+    What cannot be read or is not supported is told in the log and left out.
+
+    Args:
+        nodes, candidates: as for `propose`.
+    """
+    made = {}
+    for number, file in enumerate(files, start=1):
+        started = time.monotonic()
+        try:
+            made[file.stem] = propose(model, read_program(file), nodes, candidates, seed)
+        except ProgramError as error:
+            _log.info("%s is left out: %s", file.stem, error)
+            continue
+        seconds = time.monotonic() - started
+        _log.info("%s: asked in %.1f s, program %d of %d", file.stem, seconds, number, len(files))
+    return made
 
 
 def write_proposals(proposals: Mapping[str, ProgramProposals], path: str | Path) -> None:

@@ -1,0 +1,252 @@
+# Programs: a model's proposals are made once; each experiment asks what can be proven with them.
+if CONFIG.invariants is not None:
+
+    PROGRAMS = "resources/datasets/programs"
+    FRONT_END = [
+        f"invariants/{name}.py"
+        for name in ("expressions", "programs", "c_expressions", "c_programs", "program_sources")
+    ]
+    PROPOSING = FRONT_END + [
+        f"invariants/{name}.py"
+        for name in ("prompts", "token_texts", "sampling", "grammar", "enumeration", "proposals")
+    ]
+    PROVING = PROPOSING + [
+        f"invariants/{name}.py"
+        for name in (
+            *("baselines", "completion", "encoding", "esbmc", "execution", "experiments"),
+            *("houdini", "relations", "verification"),
+        )
+    ]
+
+    localrules:
+        fetch_programs,
+        invariants_tables,
+        invariants_sets,
+        invariants_times,
+
+    rule fetch_programs:
+        output:
+            directory(PROGRAMS),
+        log:
+            "results/logs/fetch_programs.log",
+        conda:
+            "../../environment.yml"
+        params:
+            source=CONFIG.invariants.programs,
+            # snakemake compares parameters of its own types only; a changed program is another
+            compared=lambda _: [
+                repr(CONFIG.invariants.programs),
+                CONFIG.invariants.programs.state(),
+            ],
+        message:
+            "Fetching the programs"
+        script:
+            "../scripts/fetch_programs.py"
+
+    rule invariants_proposals:
+        input:
+            model="resources/models/{model}",
+            programs=PROGRAMS,
+            code=code(*PROPOSING, *fingerprints.ANSWERING),
+        output:
+            "results/invariants/proposals/{model}.json",
+        log:
+            "results/logs/invariants/proposals/{model}.log",
+        benchmark:
+            "results/benchmarks/invariants/proposals/{model}.tsv"
+        conda:
+            "../../environment.yml"
+        threads: get_proposing_threads()
+        resources:
+            mem_mb=get_mem_mb,
+            gpu=lambda wildcards: get_gpu(get_model(wildcards)),
+            gpu_mem_mb=lambda wildcards: get_gpu_mem_mb(get_model(wildcards)),
+            runtime=480,
+        params:
+            loading=lambda wildcards: get_loading(get_model(wildcards)),
+            asking={key: getattr(CONFIG.invariants, key) for key in ("nodes", "candidates", "seed")},
+        message:
+            "Asking {wildcards.model} for invariants"
+        script:
+            "../scripts/invariants_proposals.py"
+
+    rule invariants_variants:
+        input:
+            proposals="results/invariants/proposals/{model}.json",
+            programs=PROGRAMS,
+            code=code(*PROVING),
+        output:
+            "results/invariants/variants/{model}/{semantics}.json",
+        log:
+            "results/logs/invariants/variants/{model}/{semantics}.log",
+        benchmark:
+            "results/benchmarks/invariants/variants/{model}/{semantics}.tsv"
+        conda:
+            "../../environment.yml"
+        resources:
+            mem_mb=4000,
+            runtime=480,
+        params:
+            experiment="variants",
+            attempting=get_attempting(),
+        message:
+            "Verifying with each prompt of {wildcards.model}, {wildcards.semantics}"
+        script:
+            "../scripts/invariants_attempts.py"
+
+    rule invariants_sources:
+        input:
+            proposals="results/invariants/proposals/{model}.json",
+            programs=PROGRAMS,
+            code=code(*PROVING),
+        output:
+            "results/invariants/sources/{model}/{semantics}.json",
+        log:
+            "results/logs/invariants/sources/{model}/{semantics}.log",
+        benchmark:
+            "results/benchmarks/invariants/sources/{model}/{semantics}.tsv"
+        conda:
+            "../../environment.yml"
+        resources:
+            mem_mb=4000,
+            runtime=480,
+        params:
+            experiment="sources",
+            attempting=get_attempting(),
+        message:
+            "Verifying with each source of candidates, {wildcards.model}, {wildcards.semantics}"
+        script:
+            "../scripts/invariants_attempts.py"
+
+    rule invariants_tools:
+        input:
+            proposals=f"results/invariants/proposals/{CONFIG.invariants.models[0]}.json",
+            programs=PROGRAMS,
+            code=code(*PROVING),
+        output:
+            "results/invariants/tools/{semantics}.json",
+        log:
+            "results/logs/invariants/tools/{semantics}.log",
+        benchmark:
+            "results/benchmarks/invariants/tools/{semantics}.tsv"
+        conda:
+            "../../environment.yml"
+        resources:
+            mem_mb=4000,
+            runtime=480,
+        params:
+            experiment="tools",
+            attempting=get_attempting(),
+        message:
+            "Verifying with each tool, {wildcards.semantics}"
+        script:
+            "../scripts/invariants_attempts.py"
+
+    rule invariants_tables:
+        input:
+            variants=sum(get_attempts_by_label("variants").values(), []),
+            sources=sum(get_attempts_by_label("sources").values(), []),
+            tools=get_attempts_of_tools(),
+            published=str(BASE / "resources/published/invariants.csv"),
+            code=code("tables.py", "invariants/tables.py"),
+        output:
+            variants=[
+                report(
+                    "results/tables/invariants_variants.csv",
+                    caption="../report/invariants_variants.rst",
+                    category="Programs",
+                    labels={"table": "Variants of the prompt", "format": "csv"},
+                ),
+                "results/tables/invariants_variants.md",
+            ],
+            used=[
+                report(
+                    "results/tables/invariants_used.csv",
+                    caption="../report/invariants_used.rst",
+                    category="Programs",
+                    labels={"table": "Invariants used", "format": "csv"},
+                ),
+                "results/tables/invariants_used.md",
+            ],
+            tools=[
+                report(
+                    "results/tables/invariants_tools.csv",
+                    caption="../report/invariants_tools.rst",
+                    category="Programs",
+                    labels={"table": "Tools", "format": "csv"},
+                ),
+                "results/tables/invariants_tools.md",
+            ],
+            sources=[
+                report(
+                    "results/tables/invariants_sources.csv",
+                    caption="../report/invariants_sources.rst",
+                    category="Programs",
+                    labels={"table": "Sources", "format": "csv"},
+                ),
+                "results/tables/invariants_sources.md",
+            ],
+        log:
+            "results/logs/tables/invariants.log",
+        conda:
+            "../../environment.yml"
+        params:
+            # braces in what a function returns are no wildcards
+            variants=lambda _: get_attempts_by_label("variants"),
+            sources=lambda _: get_attempts_by_label("sources"),
+            costs=(
+                f"An attempt had {CONFIG.invariants.seconds:g} s, ESBMC without invariants "
+                f"{CONFIG.invariants.tool_seconds:g} s."
+            ),
+        message:
+            "The tables on programs"
+        script:
+            "../scripts/invariants_tables.py"
+
+    rule invariants_sets:
+        input:
+            attempts=lambda wildcards: get_figures_of_sets()[wildcards.figure],
+            code=code("figures.py", "invariants/tables.py", "invariants/figures.py"),
+        output:
+            csv="results/tables/invariants_figure_{figure}.csv",
+            pdf="results/figures/invariants_{figure}.pdf",
+            png="results/figures/invariants_{figure}.png",
+            svg=report(
+                "results/figures/invariants_{figure}.svg",
+                caption="../report/invariants_sets.rst",
+                category="Programs",
+                labels={"figure": "Programs verified by {figure}"},
+            ),
+        log:
+            "results/logs/figures/invariants_{figure}.log",
+        wildcard_constraints:
+            figure=one_of(get_figures_of_sets()),
+        conda:
+            "../../environment.yml"
+        message:
+            "Which programs are verified together, {wildcards.figure}"
+        script:
+            "../scripts/invariants_sets.py"
+
+    rule invariants_times:
+        input:
+            attempts=get_attempts_of_tools(),
+            code=code("figures.py", "invariants/tables.py", "invariants/figures.py"),
+        output:
+            csv="results/tables/invariants_figure_times.csv",
+            pdf="results/figures/invariants_times.pdf",
+            png="results/figures/invariants_times.png",
+            svg=report(
+                "results/figures/invariants_times.svg",
+                caption="../report/invariants_times.rst",
+                category="Programs",
+                labels={"figure": "Seconds of the tools"},
+            ),
+        log:
+            "results/logs/figures/invariants_times.log",
+        conda:
+            "../../environment.yml"
+        message:
+            "Seconds of this method against those of the tools"
+        script:
+            "../scripts/invariants_times.py"

@@ -1,0 +1,27 @@
+from llmchecker.invariants import experiments
+from llmchecker.invariants.expressions import Semantics
+from llmchecker.invariants.program_sources import program_files
+from llmchecker.invariants.proposals import read_proposals
+from llmchecker.invariants.verification import Limits
+from llmchecker.logs import job_log
+
+WAYS = {
+    "variants": experiments.variant_ways,
+    "sources": experiments.source_ways,
+    "tools": experiments.tool_ways,
+}
+
+with job_log(snakemake.log[0]) as work:
+    params = snakemake.params
+    setting = experiments.Setting(
+        semantics=Semantics(snakemake.wildcards.semantics),
+        limits=Limits(seconds=params.attempting["seconds"]),
+        candidates=params.attempting["candidates"],
+        tool_seconds=params.attempting["tool_seconds"],
+        seed=params.attempting["seed"],
+    )
+    files = program_files(snakemake.input.programs)
+    proposals = read_proposals(snakemake.input.proposals)
+    with work():
+        made = list(experiments.attempts(files, WAYS[params.experiment](), setting, proposals))
+    experiments.write_attempts(made, snakemake.output[0])

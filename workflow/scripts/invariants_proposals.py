@@ -1,0 +1,11 @@
+from llmchecker.invariants.program_sources import program_files
+from llmchecker.invariants.proposals import propose_all, write_proposals
+from llmchecker.language_models import load
+from llmchecker.logs import job_log
+
+with job_log(snakemake.log[0]) as work:
+    params = snakemake.params
+    model = load(snakemake.input.model, threads=snakemake.threads, **params.loading)
+    with work():
+        made = propose_all(model, program_files(snakemake.input.programs), **params.asking)
+    write_proposals(made, snakemake.output[0])

@@ -1,0 +1,26 @@
+from llmchecker import provenance
+from llmchecker.invariants import esbmc, tables
+from llmchecker.invariants.experiments import THIS_METHOD, read_attempts
+from llmchecker.logs import job_log
+from llmchecker.tables import write
+
+
+def read_all(paths):
+    return [attempt for path in paths for attempt in read_attempts(path)]
+
+
+with job_log(snakemake.log[0]) as work, work():
+    params, output = snakemake.params, snakemake.output
+    variants = {label: read_all(paths) for label, paths in params.variants.items()}
+    sources = {label: read_all(paths) for label, paths in params.sources.items()}
+    tools = read_all(snakemake.input.tools)
+    ours = [attempt for attempt in tools if attempt.way == THIS_METHOD]
+    published = tables.read_published(snakemake.input.published)
+    footer = f"{params.costs} ESBMC {esbmc.version()}. {provenance.footer_of_now()}"
+    for paths, table, notes in (
+        (output.variants, tables.variants(variants), tables.notes_on_variants(variants)),
+        (output.sources, tables.sources(sources), tables.notes_on_sources(sources)),
+        (output.tools, tables.tools(tools, published), tables.notes_on_tools(tools)),
+        (output.used, tables.used(ours), tables.notes_on_used(ours)),
+    ):
+        write(table, paths, footer, notes)
