@@ -24,7 +24,7 @@ from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName
 from llmchecker.formulas import STEP
 from llmchecker.invariants.expressions import Semantics
 from llmchecker.invariants.program_sources import parse_program_source
-from llmchecker.invariants.settings import InvariantsConfig
+from llmchecker.invariants.settings import Asking, InvariantsConfig
 from llmchecker.properties import Query, parse
 from llmchecker.quantifiers import Quantifier
 from llmchecker.sources import DatasetSource, ModelSource, parse_source
@@ -409,13 +409,15 @@ def _invariants(
             raise ConfigError(f"{key}: {name!r} is a masked model; only causal ones write on")
     if not asked:
         raise ConfigError("invariants.models: there is no causal model to ask")
-    limits = {key: entry[key] for key in ("seconds", "tool_seconds", "nodes", "candidates", "seed")}
+    asking = {key: entry[key] for key in ("iterations", "nodes", "candidates", "seed")}
     return InvariantsConfig(
         programs=source,
         models=tuple(asked),
         semantics=tuple(map(Semantics, entry["semantics"])),
+        seconds=entry["seconds"],
+        tool_seconds=entry["tool_seconds"],
+        asking=Asking(**asking),
         provable=_bounds(entry["provable"]),
-        **limits,
     )
 
 

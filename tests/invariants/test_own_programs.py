@@ -19,7 +19,7 @@ CASES = [(name, semantics) for name in sorted(EXPECTED) for semantics in Semanti
 
 
 def own(name: str) -> Program:
-    return read_program(PROGRAMS / f"{name}.c")
+    return read_program(next(PROGRAMS.rglob(f"{name}.c")))
 
 
 def known(name: str, program: Program) -> tuple[Candidate, ...]:
@@ -37,7 +37,7 @@ def expecting(expected: str) -> list[tuple[str, Semantics]]:
 
 def test_every_program_is_known_and_explained() -> None:
     """There is an expectation for every file, and each file begins with why it holds or fails."""
-    files = {path.stem: path.read_text(encoding="utf-8") for path in PROGRAMS.glob("*.c")}
+    files = {path.stem: path.read_text(encoding="utf-8") for path in PROGRAMS.rglob("*.c")}
     assert files.keys() == EXPECTED.keys()
     for name, source in files.items():
         fails = EXPECTED[name]["int32"] == "fails"

@@ -30,7 +30,7 @@ from llmchecker.invariants.houdini import Candidate, Prover
 from llmchecker.invariants.programs import Program
 
 PROGRAMS = Path(__file__).parent.parent.parent / "resources/programs"
-SHIPPED = tuple(Original(p.stem, p.read_text(), ()) for p in sorted(PROGRAMS.glob("*.c")))
+SHIPPED = tuple(Original(p.stem, p.read_text(), ()) for p in sorted(PROGRAMS.rglob("*.c")))
 
 MOST_OF_A_KIND = 7
 """Falsified mutants of one program that are tried, of each kind."""

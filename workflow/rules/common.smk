@@ -188,8 +188,18 @@ def get_proposing_threads():
 
 def get_attempting():
     """What every attempt on a program may cost: a `Setting` without the semantics."""
-    keys = ("seconds", "tool_seconds", "candidates", "seed")
-    return {key: getattr(CONFIG.invariants, key) for key in keys}
+    section = CONFIG.invariants
+    return {
+        "seconds": section.seconds,
+        "tool_seconds": section.tool_seconds,
+        "candidates": section.asking.candidates,
+        "seed": section.asking.seed,
+    }
+
+
+def get_writing_models():
+    """The models that can write an invariant after a prompt."""
+    return [model.name for model in CONFIG.models.values() if model.kind == "causal"]
 
 
 def get_attempts(experiment, model):
@@ -225,7 +235,8 @@ def get_invariants_results(wildcards):
         raise WorkflowError(
             "The configuration has no section `invariants`, which names the programs to verify."
         )
-    tables, figures = ("variants", "used", "tools", "sources"), [*get_figures_of_sets(), "times"]
+    tables = ("variants", "used", "tools", "sources", "provable")
+    figures = [*get_figures_of_sets(), "times"]
     return [
         *expand("results/tables/invariants_{name}.{format}", name=tables, format=["csv", "md"]),
         *expand("results/tables/invariants_figure_{name}.csv", name=figures),

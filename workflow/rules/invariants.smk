@@ -20,6 +20,7 @@ if CONFIG.invariants is not None:
 
     localrules:
         fetch_programs,
+        invariants_provable_table,
         invariants_tables,
         invariants_sets,
         invariants_times,
@@ -64,7 +65,8 @@ if CONFIG.invariants is not None:
             runtime=480,
         params:
             loading=lambda wildcards: get_loading(get_model(wildcards)),
-            asking={key: getattr(CONFIG.invariants, key) for key in ("nodes", "candidates", "seed")},
+            # snakemake compares parameters of its own types only
+            asking=vars(CONFIG.invariants.asking),
         message:
             "Asking {wildcards.model} for invariants"
         script:
@@ -250,3 +252,61 @@ if CONFIG.invariants is not None:
             "Seconds of this method against those of the tools"
         script:
             "../scripts/invariants_times.py"
+
+    rule invariants_provable:
+        input:
+            model="resources/models/{model}",
+            programs=PROGRAMS,
+            code=code(
+                *PROVING,
+                *fingerprints.GROWING,
+                *("invariants/judging.py", "invariants/provability.py", "chaos.py", "storm.py"),
+            ),
+        output:
+            "results/invariants/provable/{model}.json",
+        log:
+            "results/logs/invariants/provable/{model}.log",
+        benchmark:
+            "results/benchmarks/invariants/provable/{model}.tsv"
+        conda:
+            "../../environment.yml"
+        threads: get_proposing_threads()
+        resources:
+            mem_mb=get_mem_mb,
+            gpu=lambda wildcards: get_gpu(get_model(wildcards)),
+            gpu_mem_mb=lambda wildcards: get_gpu_mem_mb(get_model(wildcards)),
+            runtime=480,
+        params:
+            loading=lambda wildcards: get_loading(get_model(wildcards)),
+            semantics=[str(semantics) for semantics in CONFIG.invariants.semantics],
+            bounds=vars(CONFIG.invariants.provable),
+        message:
+            "How likely {wildcards.model} writes a provable invariant"
+        script:
+            "../scripts/invariants_provable.py"
+
+    rule invariants_provable_table:
+        input:
+            answers=expand("results/invariants/provable/{model}.json", model=get_writing_models()),
+            code=code("tables.py", "invariants/provability.py"),
+        output:
+            [
+                report(
+                    "results/tables/invariants_provable.csv",
+                    caption="../report/invariants_provable.rst",
+                    category="Programs",
+                    labels={"table": "Provable invariants", "format": "csv"},
+                ),
+                "results/tables/invariants_provable.md",
+            ],
+        log:
+            "results/logs/tables/invariants_provable.log",
+        conda:
+            "../../environment.yml"
+        params:
+            labels=[CONFIG.models[name].label for name in get_writing_models()],
+            bounds=str(CONFIG.invariants.provable),
+        message:
+            "The table of provable invariants"
+        script:
+            "../scripts/invariants_provable_table.py"

@@ -1,5 +1,6 @@
 from llmchecker.invariants.program_sources import program_files
 from llmchecker.invariants.proposals import propose_all, write_proposals
+from llmchecker.invariants.settings import Asking
 from llmchecker.language_models import load
 from llmchecker.logs import job_log
 
@@ -7,5 +8,5 @@ with job_log(snakemake.log[0]) as work:
     params = snakemake.params
     model = load(snakemake.input.model, threads=snakemake.threads, **params.loading)
     with work():
-        made = propose_all(model, program_files(snakemake.input.programs), **params.asking)
+        made = propose_all(model, program_files(snakemake.input.programs), Asking(**params.asking))
     write_proposals(made, snakemake.output[0])

@@ -19,7 +19,7 @@ from llmchecker.invariants.baselines import random_atoms, shortest_first
 from llmchecker.invariants.c_programs import annotate, read_program
 from llmchecker.invariants.expressions import Expression, Semantics, text
 from llmchecker.invariants.programs import Loop, Program
-from llmchecker.invariants.prompts import ITERATIONS, Variant
+from llmchecker.invariants.prompts import Variant
 from llmchecker.invariants.proposals import ProgramProposals
 from llmchecker.invariants.sampling import Proposed
 from llmchecker.invariants.verification import (
@@ -237,9 +237,10 @@ def _sampled(name: str, subject: Subject) -> Attempt:
         if (made := subject.proposals.get(loop.number)) is not None
     }
     verify = partial(_verified_after, subject, answered)
-    result, iterations = verify(ITERATIONS), ITERATIONS
+    most = max((made.iterations for made in subject.proposals.values()), default=0)
+    result, iterations = verify(most), most
     if result.outcome is Outcome.VERIFIED:
-        low, iterations = 0, ITERATIONS
+        low = 0
         while low < iterations:
             middle = (low + iterations) // 2
             tried = verify(middle)
@@ -293,7 +294,7 @@ def _asking(sources: Sequence[Source], subject: Subject) -> float:
     seconds = 0.0
     for made in subject.proposals.values():
         if Source.SAMPLED in sources:
-            seconds += made.sampling_seconds(Variant.COMBINED, ITERATIONS)
+            seconds += made.sampling_seconds(Variant.COMBINED, made.iterations)
         if Source.ENUMERATED in sources:
             seconds += made.enumeration_seconds
     return seconds

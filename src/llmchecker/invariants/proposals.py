@@ -13,8 +13,9 @@ from llmchecker.invariants.c_programs import read_program
 from llmchecker.invariants.enumeration import most_probable
 from llmchecker.invariants.expressions import Expression, text
 from llmchecker.invariants.programs import Loop, Program
-from llmchecker.invariants.prompts import ITERATIONS, Variant, prompt, style
+from llmchecker.invariants.prompts import Variant, prompt, style
 from llmchecker.invariants.sampling import Proposed, answers, proposed
+from llmchecker.invariants.settings import Asking
 from llmchecker.language_models import LanguageModel
 
 _log = logging.getLogger(__name__)
@@ -38,16 +39,21 @@ class LoopProposals:
     enumerated: Sequence[tuple[str, float]]
     enumeration_seconds: float
 
+    @property
+    def iterations(self) -> int:
+        """How many answers there are to each kind of prompt."""
+        return len(self.answers[Variant.FULL])
+
     def proposed(
         self, variant: Variant, filtered: bool, program: Program, loop: Loop
     ) -> tuple[Proposed, ...]:
         """What the answers of a variant propose, by iteration."""
-        texts = (self.answers[style(variant, i)][i] for i in range(ITERATIONS))
+        texts = (self.answers[style(variant, i)][i] for i in range(self.iterations))
         return tuple(proposed(i, t, program, loop, filtered) for i, t in enumerate(texts))
 
     def sampling_seconds(self, variant: Variant, iterations: int) -> float:
         """The seconds that the first iterations of a variant took, as a share of all."""
-        shares = (self.seconds[style(variant, i)] / ITERATIONS for i in range(iterations))
+        shares = (self.seconds[style(variant, i)] / self.iterations for i in range(iterations))
         return sum(shares)
 
     def conditions(self, program: Program, loop: Loop) -> tuple[Expression, ...]:
@@ -60,36 +66,23 @@ ProgramProposals = Mapping[int, LoopProposals]
 """By the number of the loop."""
 
 
-def propose(
-    model: LanguageModel, program: Program, nodes: int, candidates: int, seed: int
-) -> ProgramProposals:
-    """Ask a model for invariants of every loop of a program.
-
-    Args:
-        nodes: next-token distributions that the enumeration of a loop may compute.
-        candidates: conditions of the enumeration that are kept for a loop, at most.
-    """
-    return {
-        loop.number: _propose(model, program, loop, nodes, candidates, seed)
-        for loop in program.loops
-    }
+def propose(model: LanguageModel, program: Program, asking: Asking) -> ProgramProposals:
+    """Ask a model for invariants of every loop of a program."""
+    return {loop.number: _propose(model, program, loop, asking) for loop in program.loops}
 
 
 def propose_all(
-    model: LanguageModel, files: Sequence[Path], nodes: int, candidates: int, seed: int
+    model: LanguageModel, files: Sequence[Path], asking: Asking
 ) -> dict[str, ProgramProposals]:
     """Ask a model for invariants of programs, by name.
 
     What cannot be read or is not supported is told in the log and left out.
-
-    Args:
-        nodes, candidates: as for `propose`.
     """
     made = {}
     for number, file in enumerate(files, start=1):
         started = time.monotonic()
         try:
-            made[file.stem] = propose(model, read_program(file), nodes, candidates, seed)
+            made[file.stem] = propose(model, read_program(file), asking)
         except ProgramError as error:
             _log.info("%s is left out: %s", file.stem, error)
             continue
@@ -115,17 +108,15 @@ def read_proposals(path: str | Path) -> dict[str, ProgramProposals]:
     }
 
 
-def _propose(
-    model: LanguageModel, program: Program, loop: Loop, nodes: int, candidates: int, seed: int
-) -> LoopProposals:
+def _propose(model: LanguageModel, program: Program, loop: Loop, asking: Asking) -> LoopProposals:
     texts, seconds = {}, {}
     for shown in STYLES:
         started = time.monotonic()
-        drawn = answers(model, prompt(program, loop, shown), range(ITERATIONS), seed)
+        drawn = answers(model, prompt(program, loop, shown), range(asking.iterations), asking.seed)
         texts[shown], seconds[shown] = drawn, time.monotonic() - started
     started = time.monotonic()
     shown = prompt(program, loop, Variant.CONSTRAINED)
-    found = most_probable(model, shown, program, loop, nodes)[:candidates]
+    found = most_probable(model, shown, program, loop, asking.nodes)[: asking.candidates]
     enumerated = [(text(condition.expression), condition.total) for condition in found]
     return LoopProposals(texts, seconds, enumerated, time.monotonic() - started)
 

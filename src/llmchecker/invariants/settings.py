@@ -8,6 +8,23 @@ from llmchecker.text_tree import Bounds
 
 
 @dataclass(frozen=True)
+class Asking:
+    """How a model is asked for invariants of a loop.
+
+    Attributes:
+        iterations: answers to each kind of prompt.
+        nodes: next-token distributions that the enumeration may compute.
+        candidates: conditions of the enumeration that are kept, at most.
+        seed: of the samples.
+    """
+
+    iterations: int
+    nodes: int
+    candidates: int
+    seed: int
+
+
+@dataclass(frozen=True)
 class InvariantsConfig:
     """Which programs are verified, with invariants of which models, and what that may cost.
 
@@ -15,9 +32,8 @@ class InvariantsConfig:
         models: names of causal models, of which the first proposes for the comparison of tools.
         seconds: of one attempt on a program.
         tool_seconds: that ESBMC may take where it works without invariants.
-        nodes: next-token distributions that the enumeration of a loop may compute.
-        candidates: that each source but sampling may propose for a loop.
-        seed: of samples and random candidates.
+        asking: how the models are asked; its candidates are also those that each source but
+            sampling may propose for a loop, and its seed that of random candidates.
         provable: bounds of the trees that the table of provable invariants asks.
     """
 
@@ -26,7 +42,5 @@ class InvariantsConfig:
     semantics: tuple[Semantics, ...]
     seconds: float
     tool_seconds: float
-    nodes: int
-    candidates: int
-    seed: int
+    asking: Asking
     provable: Bounds

@@ -1,0 +1,15 @@
+from llmchecker.invariants.expressions import Semantics
+from llmchecker.invariants.program_sources import program_files
+from llmchecker.invariants.provability import provabilities, write
+from llmchecker.language_models import load
+from llmchecker.logs import job_log
+from llmchecker.text_tree import Bounds
+
+with job_log(snakemake.log[0]) as work:
+    params = snakemake.params
+    model = load(snakemake.input.model, threads=snakemake.threads, **params.loading)
+    files = program_files(snakemake.input.programs)
+    semantics = [Semantics(name) for name in params.semantics]
+    with work():
+        made = list(provabilities(model, files, semantics, Bounds(**params.bounds)))
+    write(made, snakemake.output[0])
