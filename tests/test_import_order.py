@@ -84,6 +84,7 @@ ORDER = [
     "llmchecker.published",
     "llmchecker.comparison",
     "llmchecker.report",
+    "llmchecker.invariants.command",
     "llmchecker.cli",
 ]
 """Every module, each after all that it imports."""

@@ -4,9 +4,11 @@
         --alpha 0.8 --k 15 --length 3
     llmchecker tree --query "P=? [ F gender > 0 ]" --model smollm2-135m \\
         --start "The player won because" --alpha 0.8 --k 5 --length 2 --output tree.svg
+    llmchecker verify program.c --semantics int32
 
 The answer alone goes to standard output; progress, logs and errors go to standard error. The exit
-status is 0 with an answer, 2 where the question cannot be answered as asked, 130 when interrupted.
+status is 0 with an answer, 2 where the question cannot be answered as asked, 130 when interrupted;
+`verify` has 1 for programs that are not all verified (`invariants.command`).
 
 Models, quantifiers and how trees are grown come from a config. Its paths, and those of models and
 trees, are relative to the project: the directory with the config's schema. A tree is grown once,
@@ -36,6 +38,7 @@ from llmchecker.distribution_store import DistributionStore
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError, UnknownName
 from llmchecker.files import read_json, written_whole
 from llmchecker.growth import Grower
+from llmchecker.invariants.command import add_verify
 from llmchecker.properties import Query, parse
 from llmchecker.sources import PROVENANCE, fetch_model, pinned
 from llmchecker.text_tree import Bounds, TextTree
@@ -157,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_task(tree)
     tree.add_argument("--format", choices=drawing.WRITERS, help="default: that of --output, or svg")
     tree.add_argument("--output", type=Path, help="a file (default: standard output)")
+    add_verify(commands)
     return parser
 
 
