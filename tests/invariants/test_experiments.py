@@ -1,0 +1,111 @@
+"""Experiments: every program and way is an attempt, and attempts survive their file."""
+
+import json
+
+import pytest
+
+from llmchecker.cli import main
+from llmchecker.invariants import experiments
+from llmchecker.invariants.expressions import Semantics
+from llmchecker.invariants.prompts import Variant
+from llmchecker.invariants.proposals import LoopProposals, read_proposals, write_proposals
+from llmchecker.invariants.verification import Limits, Outcome, Source
+
+COUNT = """\
+int main(void) {
+    int n = __VERIFIER_nondet_int(); int x = 0;
+    __VERIFIER_assume(n >= 0);
+    while (x < n) x = x + 1;
+    __VERIFIER_assert(x == n);
+}
+"""
+SETTING = experiments.Setting(Semantics.INTEGERS, Limits(seconds=20), 10, 2.0, 0)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A program, one that is false, one with a pointer, and one that is not C."""
+    texts = {
+        "count": COUNT,
+        "false": COUNT.replace("x == n", "x < n"),
+        "pointer": "int main(void) { int *p; }",
+        "prose": "Once upon a time",
+    }
+    for name, source in texts.items():
+        (tmp_path / f"{name}.c").write_text(source)
+    return [tmp_path / f"{name}.c" for name in texts]
+
+
+def answered(*answers):
+    """Proposals of a loop: the same answers to both prompts."""
+    styles = (Variant.FULL, Variant.CONSTRAINED)
+    return LoopProposals(dict.fromkeys(styles, answers), dict.fromkeys(styles, 4.0), [], 0.0)
+
+
+def test_the_fewest_iterations_that_do(files):
+    """A program counts as solved by the first answers that prove it; what did not parse counts."""
+    made = {"count": {0: answered(["x ="], ["x >= 0"], ["x <= n"], ["y", "x + (n"])}}
+    ways = experiments.variant_ways()
+    found = list(experiments.attempts(files[:1], ways, SETTING, made))
+    assert {(a.outcome, a.iterations, a.parse_errors) for a in found} == {(Outcome.VERIFIED, 3, 1)}
+    assert {(i.text, i.sources) for a in found for i in a.invariants} == {
+        ("x <= n", (Source.SAMPLED,))
+    }
+    assert all(attempt.seconds >= 3.0 for attempt in found)
+
+
+def test_every_program_is_in_every_way(files, tmp_path):
+    """What is false, not supported or not C is an attempt too, and none stops the others."""
+    made = list(experiments.attempts(files, experiments.tool_ways(), SETTING, {}))
+    outcomes = {(a.program, a.way): a.outcome for a in made}
+    assert len(outcomes) == len(files) * 3
+    assert outcomes["count", experiments.THIS_METHOD] is Outcome.VERIFIED
+    assert outcomes["false", experiments.THIS_METHOD] is Outcome.FALSE
+    assert outcomes["false", "ESBMC k-induction"] is Outcome.FALSE
+    for way in experiments.tool_ways():
+        assert outcomes["false", way] in (Outcome.FALSE, Outcome.ESBMC_TIMEOUT)
+        assert outcomes["pointer", way] is Outcome.UNSUPPORTED
+        assert outcomes["prose", way] is Outcome.UNREADABLE
+    experiments.write_attempts(made, tmp_path / "made.json")
+    assert experiments.read_attempts(tmp_path / "made.json") == tuple(made)
+
+
+def test_sources_differ_in_nothing_but_their_candidates(files):
+    """A model that proposes nothing adds nothing to the program's own candidates."""
+    made = list(experiments.attempts(files[:1], experiments.source_ways(), SETTING, {}))
+    outcomes = {attempt.way: attempt.outcome for attempt in made}
+    assert outcomes["sampled alone"] is outcomes["enumerated alone"] is Outcome.NO_CANDIDATE
+    assert outcomes["program"] is outcomes["all"] is Outcome.VERIFIED
+
+
+def test_proposals_survive_their_file(tmp_path):
+    """What a model proposed reads back as it was written."""
+    made = {"count": {0: answered(["x >= 0"], ["x <= n"])}}
+    write_proposals(made, tmp_path / "proposals.json")
+    read = read_proposals(tmp_path / "proposals.json")
+    assert json.dumps(read["count"][0].answers) == json.dumps(made["count"][0].answers)
+    assert read["count"][0].iterations == 2
+
+
+@pytest.mark.parametrize("semantics", ["integers", "int32"])
+def test_programs_are_verified_from_the_shell(files, semantics, capsys):
+    """One line a program with its outcome; the exit status tells whether all are verified."""
+    assert main(["verify", str(files[0]), "--semantics", semantics]) == 0
+    name, outcome, _, invariants = capsys.readouterr().out.strip().split("\t")
+    assert (name, outcome) == ("count", "verified")
+    assert "x <= n [atoms" in invariants
+    assert main(["verify", str(files[0].parent), "--semantics", semantics, "--jobs", "2"]) == 1
+    *lines, counted = capsys.readouterr().out.strip().splitlines()
+    assert [line.split("\t")[1] for line in lines] == [
+        "verified",
+        "false",
+        "unsupported",
+        "unreadable",
+    ]
+    assert counted.startswith(f"4 programs over {semantics}: 1 verified")
+
+
+def test_a_directory_without_programs_is_told(tmp_path, capsys):
+    """There is nothing to verify in an empty directory, and the message says what was sought."""
+    assert main(["verify", str(tmp_path)]) == 2
+    assert "no C file" in capsys.readouterr().err
