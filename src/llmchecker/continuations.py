@@ -215,7 +215,7 @@ class CausalContinuations:
             rows = self._kept.rows(suffixes[:, :depth])
             for layer, kept in zip(layers, self._kept.layers, strict=True):
                 for room, tensor in zip(layer.room, kept, strict=True):
-                    room[:, behind + depth - 1] = tensor[rows]
+                    torch.index_select(tensor, 0, rows, out=room[:, behind + depth - 1])
         return Cache(layers=layers)
 
     def _layers(self, rows: int, depth: int) -> list["_Layer"]:
