@@ -67,7 +67,7 @@ class Sizes:
 
 
 FULL = Sizes(
-    trees=expansion.Trees(Bounds(0.8, 4, 3), Bounds(0.8, 8, 4), Bounds(0.8, 8, 5)),
+    trees=expansion.Trees(Bounds(0.8, 4, 3), Bounds(0.8, 12, 4), Bounds(0.8, 12, 5)),
     states=(10**4, 10**5, 10**6, 10**7),
     all_queries=10**6,
     front_ends={"prism": (1_000, 3_000, 10_000), "jani": (1_000, 3_000, 10_000, 100_000)},

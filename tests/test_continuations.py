@@ -5,7 +5,7 @@ import pytest
 import torch
 from random_models import ARCHITECTURES, CAUSAL
 
-from llmchecker.continuations import SHAPES, Batches
+from llmchecker.continuations import FEWEST_ROWS, MOST_ROWS, STEP, Batches
 from llmchecker.distributions import Distributions
 from llmchecker.language_models import load
 
@@ -36,9 +36,9 @@ def levels(vocabulary: int) -> list[np.ndarray]:
 def test_company_changes_no_bit(architecture, random_model):
     """A text's answer is the same bits alone and among any number of others, wherever it stands."""
     continuations = opened(random_model(architecture), architecture)
-    many = np.random.default_rng(0).integers(0, 100, (2 * SHAPES[0] + 3, 2))
+    many = np.random.default_rng(0).integers(0, 100, (2 * MOST_ROWS + 3, 2))
     together = answers(continuations, many)
-    for rows in ([0], [len(many) - 1], range(40, 57), range(100, 100 + SHAPES[1])):
+    for rows in ([0], [len(many) - 1], range(40, 57), range(100, 230), range(5, 200)):
         alone = answers(continuations, many[list(rows)])
         assert torch.equal(alone, together[list(rows)])
 
@@ -82,29 +82,41 @@ def test_beginnings_that_were_never_asked_for(architecture, random_model):
 
 def test_bits_on_smollm2(smollm2):
     """On the real SmolLM2 batches, threads and memory change no bit either."""
-    suffixes = np.random.default_rng(1).integers(0, 49_000, (SHAPES[0] + SHAPES[2] + 5, 2))
+    suffixes = np.random.default_rng(1).integers(0, 49_000, (MOST_ROWS + FEWEST_ROWS + 5, 2))
     many = answers(opened(smollm2, threads=2), suffixes)
-    few = np.array([0, 3, 200, SHAPES[0] + 1, len(suffixes) - 1])
+    few = np.array([0, 3, 200, MOST_ROWS + 1, len(suffixes) - 1])
     assert torch.equal(answers(opened(smollm2, memory_bytes=0), suffixes[few]), many[few])
-    assert torch.equal(answers(opened(smollm2), suffixes[: SHAPES[1]]), many[: SHAPES[1]])
+    assert torch.equal(answers(opened(smollm2), suffixes[:MOST_ROWS]), many[:MOST_ROWS])
 
 
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 100, 1000])
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("most", [0, 16, 70, 10**6])
 def test_batches_hold_every_row_once(n, threads, most):
-    """Batches follow one another, have a shape of the list, and leave little room empty."""
+    """Batches follow one another, have room for their rows, and leave little of it empty."""
     cut = list(Batches(threads).cut(n, most))
     assert [first for first, _, _ in cut] == [0, *(behind for _, behind, _ in cut[:-1])]
     assert cut[-1][1] == n
-    assert all(rows in SHAPES and rows <= max(most, SHAPES[-1]) for _, _, rows in cut)
-    assert sum(rows for _, _, rows in cut) - n < SHAPES[-1]
+    for first, behind, rows in cut:
+        assert behind - first <= rows <= max(most, FEWEST_ROWS)
+        assert FEWEST_ROWS <= rows <= MOST_ROWS
+        assert rows % STEP == 0
+    assert sum(rows for _, _, rows in cut) - n < FEWEST_ROWS
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("n", [1000, 2724, 30_000])
+def test_threads_are_done_together(n, threads):
+    """Each thread has as many batches to compute, and all batches are about as large."""
+    sizes = [rows for _, _, rows in Batches(threads).cut(n, 10**6)]
+    assert len(sizes) % threads == 0
+    assert max(sizes) - min(sizes) <= STEP
 
 
 def test_other_devices_see_one_shape():
     """Where kernels are chosen by the shape every batch has the same, given by one thread."""
     batches = Batches(8, "meta")
-    assert {rows for _, _, rows in batches.cut(1000, 10**6)} == {SHAPES[0]}
+    assert {rows for _, _, rows in batches.cut(1000, 10**6)} == {MOST_ROWS}
     assert batches.threads == 1
 
 
@@ -114,7 +126,7 @@ def test_batches_of_one_shape_answer_alike(dtype, random_model):
     many = levels(100)
     usual = opened(random_model("llama"), dtype=dtype)
     fixed = opened(random_model("llama"), dtype=dtype)
-    fixed._batches.shapes = SHAPES[:1]
+    fixed._batches.fewest = fixed._batches.step = MOST_ROWS
     for level in many:
         difference = answers(usual, level, True) - answers(fixed, level, True)
         assert difference.abs().max() < (1e-12 if dtype == "float32" else 1e-2)

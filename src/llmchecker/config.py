@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import yaml
 
 from llmchecker import quantifiers
@@ -29,6 +28,9 @@ from llmchecker.properties import Query, parse
 from llmchecker.quantifiers import Quantifier
 from llmchecker.sources import DatasetSource, ModelSource, parse_source
 from llmchecker.text_tree import Bounds
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 
 @dataclass(frozen=True)
@@ -210,27 +212,24 @@ def _is_number(_: object, value: object) -> bool:
     return _is_integer(_, value) or (isinstance(value, float) and math.isfinite(value))
 
 
-_Validator = jsonschema.validators.extend(
-    jsonschema.Draft202012Validator,
-    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
-        {"integer": _is_integer, "number": _is_number}
-    ),
-)
-
-
 def validate(raw: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Check a configuration against its schema.
 
     Raises:
         ConfigError: the first violation, by its key.
     """
-    violations = _Validator(schema).iter_errors(raw)
+    # once a run, while every job that is given a part of a configuration imports this module
+    import jsonschema
+
+    usual = jsonschema.Draft202012Validator
+    types = usual.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
+    violations = jsonschema.validators.extend(usual, type_checker=types)(schema).iter_errors(raw)
     first = min(violations, key=lambda violation: list(map(str, violation.path)), default=None)
     if first is not None:
         raise ConfigError(f"{_key(first.absolute_path)}: {_explanation(first)}")
 
 
-def _explanation(violation: jsonschema.ValidationError) -> str:
+def _explanation(violation: "ValidationError") -> str:
     schema, value = violation.schema, violation.instance
     match violation.validator:
         case "additionalProperties":

@@ -4,7 +4,7 @@ What is answered for a text is the same to the last bit whatever else is asked f
 the text stands, how many threads work, and how much memory may be used. Three things ensure it. A
 batch is computed by one thread, and several threads compute several batches, since a product that
 is split over threads adds in another order. On a CPU a row of a product is added alike in every
-batch of at least `SHAPES[-1]` rows, to which smaller ones are padded; on other devices, which
+batch of at least `FEWEST_ROWS` rows, to which smaller ones are padded; on other devices, which
 choose an algorithm by the shape, all batches have one shape. And what did not fit into memory is
 computed again just as it was the first time.
 """
@@ -27,8 +27,14 @@ from llmchecker.distributions import Distributions
 # Logits come and go by the hundred megabytes; in huge pages that costs a tenth of the page faults.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
-SHAPES = (256, 128, 64, 32, 16)
-"""Rows that a batch may have. More would not be faster, fewer would be added in another order."""
+MOST_ROWS = 256
+"""Rows of a batch. More would not be faster."""
+
+FEWEST_ROWS = 64
+"""Rows of a batch on a CPU at least. Fewer are added in another order, with AVX2 even 48."""
+
+STEP = 16
+"""Rows of a batch on a CPU are a multiple of it, since others may be added in another order."""
 
 SOFTMAX_ELEMENTS = 2**20
 """Logits that become probabilities at once, at most: 8 MB of float64."""
@@ -66,29 +72,29 @@ class Batches:
     def __init__(self, threads: int = 1, device: str = "cpu") -> None:
         on_cpu = torch.device(device).type == "cpu"
         self.threads = threads if on_cpu else 1
-        self.shapes = SHAPES if on_cpu else SHAPES[:1]
+        self.fewest, self.step = (FEWEST_ROWS, STEP) if on_cpu else (MOST_ROWS, MOST_ROWS)
         self._pool = ThreadPoolExecutor(
             self.threads, "batch", initializer=torch.set_num_threads, initargs=(1,)
         )
 
     def cut(self, n: int, most: int) -> Iterator[tuple[int, int, int]]:
-        """Cut n rows into batches, large ones first, and so that no thread is left without work.
+        """Cut n rows into batches about as large, so that all threads are done at the same time.
 
         Args:
-            most: rows of a batch that memory allows; the smallest shape is always allowed.
+            most: rows of a batch that memory allows; `FEWEST_ROWS` are always allowed.
 
         Yields:
             The first row, the row after the last, and the rows to which the batch is padded.
         """
+        largest = max(min(most, MOST_ROWS) // self.step * self.step, self.fewest)
+        rounds = -(-n // (largest * self.threads))
+        batches = min(rounds * self.threads, -(-n // self.fewest))
         first = 0
-        while first < n:
-            left = n - first
-            shape = next(
-                (rows for rows in self.shapes if rows <= most and rows * self.threads <= left),
-                self.shapes[-1],
-            )
-            yield first, min(n, first + shape), shape
-            first += shape
+        for left in range(batches, 0, -1):
+            rows = -(-(n - first) // (left * self.step)) * self.step
+            behind = min(n, first + rows)
+            yield first, behind, max(rows, self.fewest)
+            first = behind
 
     def map(self, function: Callable[..., T], batches: Iterator[tuple]) -> Iterator[T]:
         """Call the function on the arguments of each batch; yield its results in that order."""
@@ -143,7 +149,7 @@ class CausalContinuations:
             yield self._batches.run(lambda: function(Distributions.of_logits(logits)))
             return
         with self._lock:
-            self._kept.hold_at_least(self._batches.shapes[-1] * depth)
+            self._kept.hold_at_least(self._batches.fewest * depth)
         most = self._most_rows(depth)
 
         def evaluated(first: int, behind: int, rows: int) -> list[T]:
@@ -209,7 +215,7 @@ class CausalContinuations:
             rows = self._kept.rows(suffixes[:, :depth])
             for layer, kept in zip(layers, self._kept.layers, strict=True):
                 for room, tensor in zip(layer.room, kept, strict=True):
-                    room[:, behind + depth - 1] = tensor[rows]
+                    torch.index_select(tensor, 0, rows, out=room[:, behind + depth - 1])
         return Cache(layers=layers)
 
     def _layers(self, rows: int, depth: int) -> list["_Layer"]:

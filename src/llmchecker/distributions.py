@@ -8,59 +8,60 @@ from torch import Tensor
 BLOCK = 128
 """Neighbouring tokens of which the largest is looked at first."""
 
+SUMMED = 2**13
+"""Neighbouring tokens whose weights are summed at once, while they are in the processor's cache."""
+
 
 @dataclass(frozen=True)
 class Distributions:
-    """n distributions over a vocabulary, as weights that are not divided by their sums.
+    """n distributions over a vocabulary, as values from which probabilities can be computed.
 
-    Of a vocabulary of 262,144 tokens a few dozen matter: dividing the others costs as much as
-    finding those few.
+    Of a vocabulary of 262,144 tokens a few dozen matter: writing down the probabilities of all
+    others costs more than finding those few.
 
     Args:
-        weights: (n, vocabulary) float64.
+        values: (n, vocabulary) logits, or probabilities in float64.
+        maxima: (n, blocks), of each whole block of `BLOCK` tokens the largest value.
+        largest: (n, 1) float64, the largest logits; None where values are probabilities.
         totals: (n, 1) float64, by which weights are divided to be probabilities.
-        ranking: (n, vocabulary), what orders a row as its weights do.
-        maxima: (n, blocks), of each whole block of `BLOCK` tokens the largest in `ranking`.
     """
 
-    weights: Tensor
-    totals: Tensor
-    ranking: Tensor
+    values: Tensor
     maxima: Tensor
+    largest: Tensor | None
+    totals: Tensor
 
     @classmethod
     def of_logits(cls, logits: Tensor) -> "Distributions":
         """The softmax of logits (n, vocabulary), computed in float64."""
         maxima = _maxima(logits)
         blocks = maxima.shape[1] * BLOCK
-        largest = torch.cat([maxima, logits[:, blocks:]], dim=1).amax(dim=1, keepdim=True)
-        weights = logits.double()
-        weights -= largest.double()
-        weights.exp_()
-        return cls(weights, weights.sum(dim=1, keepdim=True), logits, maxima)
+        largest = torch.cat([maxima, logits[:, blocks:]], dim=1).amax(dim=1, keepdim=True).double()
+        parts = (_weights(part, largest) for part in logits.split(SUMMED, dim=1))
+        totals = sum(part.sum(dim=1, keepdim=True) for part in parts)
+        return cls(logits, maxima, largest, totals)
 
     @classmethod
     def of_probabilities(cls, probabilities: Tensor) -> "Distributions":
         """Distributions that are given: (n, vocabulary) float64, rows summing to 1."""
         totals = torch.ones_like(probabilities[:, :1])
-        return cls(probabilities, totals, probabilities, _maxima(probabilities))
+        return cls(probabilities, _maxima(probabilities), None, totals)
 
     def __len__(self) -> int:
-        return len(self.weights)
+        return len(self.values)
 
     def __getitem__(self, rows: slice) -> "Distributions":
         """Some of the rows."""
-        return Distributions(
-            self.weights[rows], self.totals[rows], self.ranking[rows], self.maxima[rows]
-        )
+        largest = None if self.largest is None else self.largest[rows]
+        return Distributions(self.values[rows], self.maxima[rows], largest, self.totals[rows])
 
     @property
     def vocabulary_size(self) -> int:
-        return self.weights.shape[1]
+        return self.values.shape[1]
 
     def probabilities(self) -> Tensor:
         """(n, vocabulary) float64, rows summing to 1."""
-        return self.weights / self.totals
+        return _weights(self.values, self.largest) / self.totals
 
     def most_probable(self, k: int) -> tuple[Tensor, Tensor]:
         """The k largest probabilities of each row, and their tokens; ties by rising token.
@@ -73,32 +74,37 @@ class Distributions:
         """
         beyond = min(k + 1, self.vocabulary_size)
         tokens = self._first(beyond).sort(dim=1).values
-        values, order = self.weights.gather(1, tokens).sort(dim=1, descending=True, stable=True)
+        weights = _weights(self.values.gather(1, tokens), self.largest)
+        weights, order = weights.sort(dim=1, descending=True, stable=True)
         tokens = tokens.gather(1, order)
         if beyond > k:
-            # any of the equal values that straddle the k-th place may have been taken
-            tied = (values[:, k - 1] == values[:, k]).nonzero().squeeze(1)
-            if len(tied):
-                ordered = self.weights[tied].sort(dim=1, descending=True, stable=True)
-                values[tied], tokens[tied] = ordered.values[:, :beyond], ordered.indices[:, :beyond]
-        return values[:, :k] / self.totals, tokens[:, :k]
+            # any of the equal weights that straddle the k-th place may have been taken
+            tied = (weights[:, k - 1] == weights[:, k]).nonzero().squeeze(1)
+            for row in tied.tolist():
+                ordered = self._row(row).sort(descending=True, stable=True)
+                weights[row], tokens[row] = ordered.values[:beyond], ordered.indices[:beyond]
+        return weights[:, :k] / self.totals, tokens[:, :k]
 
     def of_others(self, row: int, tokens: Tensor) -> float:
         """The probability of all tokens of a row but some, with no digit lost to a difference."""
-        others = self.weights[row].clone()
+        others = self._row(row).clone()
         others[tokens] = 0
         return (others.sum() / self.totals[row]).item()
 
+    def _row(self, row: int) -> Tensor:
+        """The weights of one row, (vocabulary,)."""
+        return _weights(self.values[row], None if self.largest is None else self.largest[row])
+
     def _first(self, k: int) -> Tensor:
-        """The first k tokens of each row's ranking, in any order.
+        """The k tokens of each row with the largest values, in any order.
 
         They are in the k blocks with the largest maxima: reading each row once for its maxima is
         much faster than keeping the best k on the way.
         """
         rows, blocks = self.maxima.shape
         if k * 4 > blocks:
-            return self.ranking.topk(k, dim=1, sorted=False).indices
-        whole, tail = self.ranking[:, : blocks * BLOCK], self.ranking[:, blocks * BLOCK :]
+            return self.values.topk(k, dim=1, sorted=False).indices
+        whole, tail = self.values[:, : blocks * BLOCK], self.values[:, blocks * BLOCK :]
         best = self.maxima.topk(k, dim=1, sorted=False).indices
         inside = best[:, :, None].expand(-1, -1, BLOCK)
         candidates = whole.view(rows, blocks, BLOCK).gather(1, inside).flatten(1)
@@ -112,3 +118,8 @@ class Distributions:
 def _maxima(rows: Tensor) -> Tensor:
     blocks = rows.shape[1] // BLOCK
     return rows[:, : blocks * BLOCK].view(len(rows), blocks, BLOCK).amax(dim=2)
+
+
+def _weights(values: Tensor, largest: Tensor | None) -> Tensor:
+    """Float64 weights, to which the probabilities of values of the same rows are proportional."""
+    return values if largest is None else (values - largest).exp_()

@@ -15,10 +15,9 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import huggingface_hub.constants
-import huggingface_hub.errors
 
 from llmchecker.errors import (
     ChecksumMismatch,
@@ -27,6 +26,9 @@ from llmchecker.errors import (
     UnknownName,
     UnusableModel,
 )
+
+if TYPE_CHECKING:
+    from huggingface_hub.errors import GatedRepoError
 
 RepositoryKind = Literal["model", "dataset"]
 
@@ -172,7 +174,9 @@ def download(url: str, path: Path, most: int) -> Path:
 def _hub_failure(
     label: str, repository: str, kind: RepositoryKind, error: Exception
 ) -> SourceUnavailable:
-    errors = huggingface_hub.errors
+    # with an HTTP client, which jobs that only read what was fetched need not wait for
+    from huggingface_hub import errors
+
     if isinstance(error, errors.LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
         error = error.__cause__  # the client looked into its cache after this had gone wrong
     if isinstance(error, errors.RevisionNotFoundError):
@@ -198,9 +202,7 @@ def _hub_failure(
     return SourceUnavailable(f"{label} {reason}")
 
 
-def _how_to_pass_the_gate(
-    repository: str, kind: RepositoryKind, error: huggingface_hub.errors.GatedRepoError
-) -> str:
+def _how_to_pass_the_gate(repository: str, kind: RepositoryKind, error: "GatedRepoError") -> str:
     """What to do about a gated repository: the hub answers 401 to nobody, 403 to the wrong ones."""
     hub = huggingface_hub.constants.ENDPOINT
     page = f"{hub}/{'datasets/' * (kind == 'dataset')}{repository}"
