@@ -8,5 +8,6 @@ with job_log(snakemake.log[0]) as work:
     params = snakemake.params
     model = load(snakemake.input.model, threads=snakemake.threads, **params.loading)
     with work():
-        made = propose_all(model, program_files(snakemake.input.programs), Asking(**params.asking))
+        files, asking = program_files(snakemake.input.programs), Asking(**params.asking)
+        made = propose_all(model, files, asking, at_once=snakemake.threads)
     write_proposals(made, snakemake.output[0])

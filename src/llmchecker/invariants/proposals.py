@@ -3,7 +3,9 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from llmchecker.errors import ProgramError
@@ -72,22 +74,23 @@ def propose(model: LanguageModel, program: Program, asking: Asking) -> ProgramPr
 
 
 def propose_all(
-    model: LanguageModel, files: Sequence[Path], asking: Asking
+    model: LanguageModel, files: Sequence[Path], asking: Asking, at_once: int = 1
 ) -> dict[str, ProgramProposals]:
     """Ask a model for invariants of programs, by name.
 
     What cannot be read or is not supported is told in the log and left out.
+
+    Args:
+        at_once: programs that are asked about at the same time; what is proposed does not depend
+            on it. The few rows of a step keep no more than one thread of a model at work.
     """
     made = {}
-    for number, file in enumerate(files, start=1):
-        started = time.monotonic()
-        try:
-            made[file.stem] = propose(model, read_program(file), asking)
-        except ProgramError as error:
-            _log.info("%s is left out: %s", file.stem, error)
-            continue
-        seconds = time.monotonic() - started
-        _log.info("%s: asked in %.1f s, program %d of %d", file.stem, seconds, number, len(files))
+    with ThreadPoolExecutor(at_once) as pool:
+        answered = pool.map(partial(_propose_to, model, asking=asking), files)
+        for number, (file, proposals) in enumerate(zip(files, answered, strict=True), start=1):
+            if proposals is not None:
+                made[file.stem] = proposals
+                _log.info("%s: program %d of %d", file.stem, number, len(files))
     return made
 
 
@@ -106,6 +109,15 @@ def read_proposals(path: str | Path) -> dict[str, ProgramProposals]:
         name: {int(number): _read(made) for number, made in loops.items()}
         for name, loops in read_json(path).items()
     }
+
+
+def _propose_to(model: LanguageModel, file: Path, asking: Asking) -> ProgramProposals | None:
+    """The proposals for a file; None if it cannot be treated."""
+    try:
+        return propose(model, read_program(file), asking)
+    except ProgramError as error:
+        _log.info("%s is left out: %s", file.stem, error)
+        return None
 
 
 def _propose(model: LanguageModel, program: Program, loop: Loop, asking: Asking) -> LoopProposals:
