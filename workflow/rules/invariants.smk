@@ -270,7 +270,8 @@ if CONFIG.invariants is not None:
             "results/benchmarks/invariants/provable/{model}.tsv"
         conda:
             "../../environment.yml"
-        threads: get_proposing_threads()
+        # the few rows of a small tree keep one thread at work
+        threads: 1
         resources:
             mem_mb=get_mem_mb,
             gpu=lambda wildcards: get_gpu(get_model(wildcards)),
@@ -304,7 +305,8 @@ if CONFIG.invariants is not None:
         conda:
             "../../environment.yml"
         params:
-            labels=[CONFIG.models[name].label for name in get_writing_models()],
+            # braces in what a function returns are no wildcards
+            labels=lambda _: [CONFIG.models[name].label for name in get_writing_models()],
             bounds=str(CONFIG.invariants.provable),
         message:
             "The table of provable invariants"
