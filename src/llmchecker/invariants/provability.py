@@ -114,7 +114,7 @@ def table(by_model: Mapping[str, Sequence[Provability]]) -> pd.DataFrame:
             key = (one.program, one.line, one.semantics, model)
             known = dict(zip(("program", "line", "semantics", "model"), key, strict=True))
             row = rows.setdefault(key, known)
-            row |= {f"{one.wanted}_{figure}": getattr(one, figure) for figure in _FIGURES}
+            row |= {f"{one.wanted}_{name}": figure for name, figure in _figures(one).items()}
     columns = ["program", "line", "semantics", "model"]
     columns += [f"{wanted}_{figure}" for wanted in QUERIES for figure in _FIGURES]
     ordered = sorted(rows.items(), key=lambda item: item[0])
@@ -124,16 +124,20 @@ def table(by_model: Mapping[str, Sequence[Provability]]) -> pd.DataFrame:
 def notes(by_model: Mapping[str, Sequence[Provability]]) -> list[str]:
     """What the figures mean, and of how many loops a model writes a proof at all."""
     found = [
-        "`invariant`: the text after the prompt is a proven invariant up to its closing "
-        "parenthesis; `proof`: every assertion follows from it alone. `value` is the probability "
-        "in the bounded process, `lower` and `upper` bound it for the whole model within the "
-        "horizon; `text` is the most probable text that does."
+        "Invariant: the text after the prompt is a proven invariant up to its closing parenthesis; "
+        "proof: every assertion follows from it alone. The value is the probability in the bounded "
+        "process, lower and upper bound it for the whole model within the horizon; the text is the "
+        "most probable one that does."
     ]
     for model, made in by_model.items():
         asked = [one for one in made if one.wanted == "proof"]
         some = sum(one.value > 0 for one in asked)
         found.append(f"{model}: {some} of {len(asked)} trees hold a proof.")
     return found
+
+
+def _figures(one: Provability) -> dict[str, float | str | None]:
+    return {name: getattr(one, name) for name in _FIGURES} | {"text": one.text or None}
 
 
 def _quantifiers(

@@ -70,15 +70,18 @@ class Limits:
 
     Attributes:
         seconds: for the proof and ESBMC together; ESBMC has at least 5.
-        question: seconds for one question to the prover.
         disjunctions: how many are tried.
         runs: concrete runs.
     """
 
     seconds: float = 60.0
-    question: float = 3.0
     disjunctions: int = 1000
     runs: int = 400
+
+    @property
+    def question(self) -> float:
+        """Seconds for one question to the prover: few questions must not use up all the time."""
+        return self.seconds / 20
 
 
 @dataclass(frozen=True)
