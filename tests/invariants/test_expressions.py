@@ -23,8 +23,6 @@ from llmchecker.invariants.expressions import (
     Unary,
     Variable,
     common_type,
-    conjunction,
-    disjunction,
     is_truth,
     literal_type,
     negation,
@@ -99,13 +97,6 @@ def test_negation_of_a_comparison_needs_no_operator() -> None:
     """Comparisons are turned round rather than put under a `!`."""
     assert negation(Binary("<", X, Y)) == Binary(">=", X, Y)
     assert negation(Unary("!", Binary("<", X, Y))) == Binary("<", X, Y)
-
-
-def test_joined_expressions() -> None:
-    """Conjunctions and disjunctions of none are 1 and 0, of one itself."""
-    assert (conjunction(()), disjunction(())) == (Literal(1), Literal(0))
-    assert conjunction((X,)) == X
-    assert text(disjunction((X, Y, Literal(3)))) == "(x || y) || 3"
 
 
 def test_truths_are_0_or_1() -> None:

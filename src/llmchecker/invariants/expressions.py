@@ -145,9 +145,6 @@ ARITHMETIC = ("+", "-", "*", "/", "%")
 NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 """The comparison that holds where another does not."""
 
-MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-"""The comparison of the same two values the other way round."""
-
 
 def _bare(expression: "Expression") -> str:
     """C text without the outermost parentheses."""
@@ -244,25 +241,6 @@ def is_truth(expression: Expression) -> bool:
         case Unary(operator=op):
             return op == "!"
     return isinstance(expression, Quantified)
-
-
-def conjunction(expressions: tuple[Expression, ...]) -> Expression:
-    """All of them at once; of none, 1."""
-    return _joined("&&", expressions, Literal(1))
-
-
-def disjunction(expressions: tuple[Expression, ...]) -> Expression:
-    """At least one of them; of none, 0."""
-    return _joined("||", expressions, Literal(0))
-
-
-def _joined(op: str, expressions: tuple[Expression, ...], empty: Expression) -> Expression:
-    if not expressions:
-        return empty
-    joined = expressions[0]
-    for expression in expressions[1:]:
-        joined = Binary(op, joined, expression)
-    return joined
 
 
 def promoted(type_: Type) -> Type:
