@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from llmchecker.config import Check, Config, ExpansionConfig, TreeSpec, read_yaml, slug
 from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
 from llmchecker.invariants.expressions import Semantics
+from llmchecker.invariants.settings import Asking
 from llmchecker.properties import parse
 from llmchecker.quantifiers.similarity import Similarity
 from llmchecker.sources import ModelSource, Source
@@ -437,8 +438,8 @@ def test_programs_have_defaults():
     assert config.models == ("one",)
     assert config.semantics == (Semantics.INTEGERS, Semantics.INT32)
     assert (config.seconds, config.tool_seconds) == (60, 5)
-    assert (config.nodes, config.candidates, config.seed) == (200, 100, 0)
-    assert config.provable == Bounds(0.9, 4, 8)
+    assert config.asking == Asking(iterations=30, nodes=200, candidates=100, seed=0)
+    assert config.provable == Bounds(0.8, 4, 7)
     assert read().invariants is None
 
 

@@ -148,6 +148,8 @@ def test_llmchecker_commands_parse():
                 cli._parser().parse_args([*words, "--help"])
             continue
         asked = cli._parser().parse_args(words)
+        if words[0] == "verify":
+            continue
         assert asked.model in models
         if asked.query is not None:
             parse(asked.query)

@@ -48,6 +48,7 @@ TEXTS = (
 GENDER = Gender(WORD_LISTS / "male.txt", WORD_LISTS / "female.txt")
 SETTINGS = {
     "gender": {"male": str(WORD_LISTS / "male.txt"), "female": str(WORD_LISTS / "female.txt")},
+    "provable": {"program": str(ROOT / "resources/programs/count_to_limit.c")},
     "similarity": {"protected": [LOLITA]},
 }
 
@@ -96,7 +97,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
     """An unknown quantifier is named, with the nearest known one and the list of all."""
     with pytest.raises(UnknownName, match="'simlarity', did you mean 'similarity'") as error:
         create("simlarity", {})
-    assert "gender, polarity, readability, similarity" in str(error.value)
+    assert "gender, polarity, provable, readability, similarity" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -508,9 +509,12 @@ def refuse(event, arguments):
 
 sys.addaudithook(refuse)
 from llmchecker.quantifiers import QUANTIFIERS, create
+settings = {
+    "provable": {"program": "resources/programs/count_to_limit.c"},
+    "similarity": {"protected": ["a"]},
+}
 for name in QUANTIFIERS:
-    settings = {"protected": ["a"]} if name == "similarity" else {}
-    print(name, create(name, settings)("A very good", " day, he said. She sat."))
+    print(name, create(name, settings.get(name))("A very good", " day, he said. She sat."))
 """
 
 

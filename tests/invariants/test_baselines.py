@@ -28,7 +28,7 @@ def test_what_is_proposed_is_well_formed(program):
         for condition in found:
             assert is_condition(condition, program.types)
             assert set() < variables(condition) <= set(loop.scope)
-            assert parse_condition(text(condition), loop.scope) == condition
+            assert parse_condition(text(condition), loop.scope, program.types) == condition
 
 
 def test_random_atoms_follow_the_seed():

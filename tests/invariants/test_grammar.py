@@ -62,7 +62,7 @@ def well_formed(condition: str) -> bool:
     if any(len(n) > DIGITS or (n[0] == "0" and len(n) > 1) for n in numbers):
         return False
     try:
-        expression = parse_condition(condition, SCOPE)
+        expression = parse_condition(condition, SCOPE, TYPES)
     except UnsupportedProgram:
         return False
     return is_condition(expression, TYPES) and bool(variables(expression))

@@ -203,7 +203,7 @@ class ExpressionReader:
         if node.op not in ("-", "!"):
             raise self.unsupported(node, _NAMES.get(node.op, f"the operator {node.op}"))
         operand = self.read(node.expr, bound)
-        if node.op == "-" and isinstance(operand, Literal) and operand.value != INT_MAX + 1:
+        if node.op == "-" and isinstance(operand, Literal):
             return Literal(-operand.value)
         return Unary(node.op, operand)
 
