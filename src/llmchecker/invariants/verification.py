@@ -210,10 +210,12 @@ class Verifier:
             return Result(Outcome.FALSE, failure=failure, message=_told(self._program, failure))
         pool = self._pool(proposals, completion)
         proven = self._inductive(prover, pool)
-        if not prover.follows(proven) and Source.DISJUNCTIONS in completion:
+        follows = prover.follows(proven)
+        if not follows and Source.DISJUNCTIONS in completion:
             self._disjoin(pool, proven)
             proven = self._inductive(prover, pool)
-        if not prover.follows(proven):
+            follows = prover.follows(proven)
+        if not follows:
             nothing = self._program.loops and not pool.sources
             return Result(Outcome.NO_CANDIDATE if nothing else Outcome.NOT_PROVEN)
         needed = prover.needed(proven)
