@@ -26,7 +26,7 @@ EXPECTED = {
 }
 MODEL, LABEL = "llama", "A {small} model"
 FOLDER = "own programs {1}"
-WAYS = {"variants": 6, "sources": 12, "tools": 3}
+WAYS = {"variants": 6, "baselines": 7, "sources": 5, "tools": 2}
 TABLES = ("variants", "used", "tools", "sources", "provable")
 FIGURES = (f"variants_{MODEL}", "tools", "times")
 
@@ -79,14 +79,14 @@ def test_every_table_and_figure_is_written(project):
 
 def test_every_program_has_an_attempt_in_every_way(project):
     """What is false, not supported or no C is an outcome of its own, and never verified."""
-    for experiment, folder in (("variants", MODEL), ("sources", MODEL), ("tools", "")):
-        made = attempts(project, f"{experiment}/{folder}/integers")
+    for experiment in (f"variants/{MODEL}", f"sources/{MODEL}", "baselines", "tools"):
+        made = attempts(project, f"{experiment}/integers")
         found = {(attempt["way"], attempt["program"]) for attempt in made}
-        assert len(made) == len(found) == WAYS[experiment] * len(PROGRAMS)
+        assert len(made) == len(found) == WAYS[experiment.partition("/")[0]] * len(PROGRAMS)
         solved = {a["program"] for a in made if a["outcome"] == "verified"}
         assert solved <= {"counts"}
-    made = attempts(project, "tools/integers")
-    ours = {a["program"]: a["outcome"] for a in made if a["way"] == "this method"}
+    made = attempts(project, f"sources/{MODEL}/integers")
+    ours = {a["program"]: a["outcome"] for a in made if a["way"] == "all"}
     assert ours == EXPECTED
 
 
@@ -96,9 +96,10 @@ def test_tables_count_every_program(project):
         name: pd.read_csv(project.directory / f"results/tables/invariants_{name}.csv")
         for name in TABLES
     }
+    rows = {"variants": WAYS["variants"], "sources": WAYS["baselines"] + WAYS["sources"]}
     for name in ("variants", "sources"):
         assert tables[name]["model"].unique().tolist() == [LABEL]
-        assert len(tables[name]) == WAYS[name]
+        assert len(tables[name]) == rows[name]
         assert set(tables[name]["programs"]) == {len(PROGRAMS)}
     assert set(tables["used"]["program"]) == set(PROGRAMS)
     assert set(tables["provable"]["program"]) == {"counts", "overshoots"}
@@ -116,8 +117,8 @@ def test_logs_say_what_was_left_out_and_how_far_a_job_is(project):
     assert "points is left out: points.c:2: a pointer is not supported" in asked
     assert "prose is left out" in asked
     assert "counts: program" in asked
-    for log in ("variants/llama/integers", "sources/llama/integers", "tools/integers"):
-        text = (logs / f"{log}.log").read_text(encoding="utf-8")
+    for log in (f"variants/{MODEL}", f"sources/{MODEL}", "baselines", "tools"):
+        text = (logs / f"{log}/integers.log").read_text(encoding="utf-8")
         assert all(f"{name}: verified" in text for name in PROGRAMS)
 
 
@@ -130,9 +131,9 @@ def test_the_other_target_stays_as_it_is(project):
 @pytest.mark.parametrize(
     ("key", "value", "again"),
     [
-        ("seed", 1, {"proposals", "variants", "sources", "tools"}),
-        ("seconds", 20, {"variants", "sources", "tools"}),
-        ("semantics", ["int32"], {"variants", "sources", "tools", "provable", "provable_table"}),
+        ("seed", 1, {"proposals", *WAYS}),
+        ("seconds", 20, {*WAYS}),
+        ("semantics", ["int32"], {*WAYS, "provable", "provable_table"}),
     ],
 )
 def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):

@@ -5,7 +5,13 @@ import json
 import pytest
 
 from llmchecker.cli import main
-from llmchecker.invariants import experiments
+from llmchecker.invariants.attempts import (
+    THIS_METHOD,
+    beside_tools,
+    read_attempts,
+    write_attempts,
+)
+from llmchecker.invariants.experiments import EXPERIMENTS, Setting, attempts
 from llmchecker.invariants.expressions import Semantics
 from llmchecker.invariants.prompts import Variant
 from llmchecker.invariants.proposals import LoopProposals, read_proposals, write_proposals
@@ -19,7 +25,7 @@ int main(void) {
     __VERIFIER_assert(x == n);
 }
 """
-SETTING = experiments.Setting(Semantics.INTEGERS, Limits(seconds=20), 10, 2.0, 0)
+SETTING = Setting(Semantics.INTEGERS, Limits(seconds=20), 10, 2.0, 0)
 
 
 @pytest.fixture
@@ -45,8 +51,7 @@ def answered(*answers):
 def test_the_fewest_iterations_that_do(files):
     """A program counts as solved by the first answers that prove it; what did not parse counts."""
     made = {"count": {0: answered(["x ="], ["x >= 0"], ["x <= n"], ["y", "x + (n"])}}
-    ways = experiments.variant_ways()
-    found = list(experiments.attempts(files[:1], ways, SETTING, made))
+    found = list(attempts(files[:1], EXPERIMENTS["variants"], SETTING, made))
     assert {(a.outcome, a.iterations, a.parse_errors) for a in found} == {(Outcome.VERIFIED, 3, 1)}
     assert {(i.text, i.sources) for a in found for i in a.invariants} == {
         ("x <= n", (Source.SAMPLED,))
@@ -56,23 +61,27 @@ def test_the_fewest_iterations_that_do(files):
 
 def test_every_program_is_in_every_way(files, tmp_path):
     """What is false, not supported or not C is an attempt too, and none stops the others."""
-    made = list(experiments.attempts(files, experiments.tool_ways(), SETTING, {}))
+    tools = list(attempts(files, EXPERIMENTS["tools"], SETTING, {}))
+    ours = beside_tools(attempts(files, EXPERIMENTS["sources"], SETTING, {}))
+    made = [*tools, *ours]
     outcomes = {(a.program, a.way): a.outcome for a in made}
-    assert len(outcomes) == len(files) * 3
-    assert outcomes["count", experiments.THIS_METHOD] is Outcome.VERIFIED
-    assert outcomes["false", experiments.THIS_METHOD] is Outcome.FALSE
+    assert len(made) == len(outcomes) == len(files) * 3
+    assert outcomes["count", THIS_METHOD] is Outcome.VERIFIED
+    assert outcomes["false", THIS_METHOD] is Outcome.FALSE
     assert outcomes["false", "ESBMC k-induction"] is Outcome.FALSE
-    for way in experiments.tool_ways():
+    for way in (*EXPERIMENTS["tools"], THIS_METHOD):
         assert outcomes["false", way] in (Outcome.FALSE, Outcome.ESBMC_TIMEOUT)
         assert outcomes["pointer", way] is Outcome.UNSUPPORTED
         assert outcomes["prose", way] is Outcome.UNREADABLE
-    experiments.write_attempts(made, tmp_path / "made.json")
-    assert experiments.read_attempts(tmp_path / "made.json") == tuple(made)
+    write_attempts(tools, tmp_path / "tools.json")
+    write_attempts(ours, tmp_path / "ours.json")
+    assert read_attempts(tmp_path / "tools.json", tmp_path / "ours.json") == tuple(made)
 
 
 def test_sources_differ_in_nothing_but_their_candidates(files):
     """A model that proposes nothing adds nothing to the program's own candidates."""
-    made = list(experiments.attempts(files[:1], experiments.source_ways(), SETTING, {}))
+    ways = EXPERIMENTS["baselines"] | EXPERIMENTS["sources"]
+    made = list(attempts(files[:1], ways, SETTING, {}))
     outcomes = {attempt.way: attempt.outcome for attempt in made}
     assert outcomes["sampled alone"] is outcomes["enumerated alone"] is Outcome.NO_CANDIDATE
     assert outcomes["program"] is outcomes["all"] is Outcome.VERIFIED

@@ -9,7 +9,13 @@ import pytest
 from llmchecker import tables as writers
 from llmchecker.errors import InvalidTable
 from llmchecker.invariants import tables
-from llmchecker.invariants.experiments import COMBINATIONS, THIS_METHOD, Attempt, Invariant
+from llmchecker.invariants.attempts import (
+    THIS_METHOD,
+    WITH_MODEL,
+    WITHOUT_MODEL,
+    Attempt,
+    Invariant,
+)
 from llmchecker.invariants.expressions import Semantics
 from llmchecker.invariants.verification import Outcome, Source
 
@@ -105,7 +111,7 @@ def all_sources(solved: dict[str, set[str]], programs: str, failed=Outcome.NOT_P
         attempt(program, way, invariants=proof)
         if program in solved.get(way, ())
         else attempt(program, way, failed)
-        for way in COMBINATIONS
+        for way in WITHOUT_MODEL | WITH_MODEL
         for program in programs
     ]
 
@@ -128,7 +134,10 @@ def test_what_the_model_adds_is_what_nothing_else_solves():
 
 def test_a_model_that_adds_nothing_is_told():
     """It is said in words that a model adds nothing, and how many proofs need no invariant."""
-    made = [replace(a, invariants=()) for a in all_sources({w: {"a"} for w in COMBINATIONS}, "a")]
+    made = [
+        replace(a, invariants=())
+        for a in all_sources({w: {"a"} for w in WITHOUT_MODEL | WITH_MODEL}, "a")
+    ]
     note = tables.notes_on_sources({"M": made})[0]
     assert "1 verified with the model's proposals and 1 without. The model adds nothing." in note
     assert note.endswith("relations 1; 1 program among them without any invariant.")

@@ -8,9 +8,12 @@ import pytest
 from invariant_programs import ARRAY, COUNTER, is_condition
 from random_models import CAUSAL
 
+from llmchecker.invariants.asking import propose
 from llmchecker.invariants.expressions import text
 from llmchecker.invariants.prompts import Variant, asked, style
-from llmchecker.invariants.sampling import TOKENS, answers, proposed, sample
+from llmchecker.invariants.proposals import proposed
+from llmchecker.invariants.sampling import TOKENS, answers
+from llmchecker.invariants.settings import Asking
 from llmchecker.language_models import TableModel, load
 
 CHARACTERS = string.printable
@@ -138,7 +141,9 @@ def test_combined_answers_as_its_parts():
         return [weight / sum(weights) for weight in weights]
 
     model = TableModel(CHARACTERS, hashed)
-    drawn = {v: sample(model, COUNTER, COUNTER.loops[0], v, True, 12, seed=7) for v in Variant}
+    loop = COUNTER.loops[0]
+    made = propose(model, COUNTER, Asking(iterations=12, nodes=1, candidates=1, seed=7))[0]
+    drawn = {variant: made.proposed(variant, True, COUNTER, loop) for variant in Variant}
     for iteration in range(12):
         part = style(Variant.COMBINED, iteration)
         assert drawn[Variant.COMBINED][iteration] == drawn[part][iteration]
@@ -147,7 +152,9 @@ def test_combined_answers_as_its_parts():
 
 def test_smollm2_proposes_conditions(smollm2):
     """Some of SmolLM2's answers are conditions over the program's variables."""
-    drawn = sample(load(smollm2), COUNTER, COUNTER.loops[0], Variant.CONSTRAINED, True, 5, seed=7)
+    asking = Asking(iterations=5, nodes=1, candidates=1, seed=7)
+    made = propose(load(smollm2), COUNTER, asking)[0]
+    drawn = made.proposed(Variant.CONSTRAINED, True, COUNTER, COUNTER.loops[0])
     assert [one.iteration for one in drawn] == list(range(5))
     found = {condition for one in drawn for condition in one.candidates}
     assert found

@@ -181,8 +181,11 @@ def get_all_results():
 
 
 def get_proposing_threads():
-    """Threads that ask a model for invariants: as configured, or a fair share of all cores."""
-    share = (workflow.resource_settings.cores or 1) // len(CONFIG.invariants.models)
+    """Threads that ask a model for invariants: as configured, or its share of half the cores.
+
+    The other half has enough to do that needs no model.
+    """
+    share = (workflow.resource_settings.cores or 1) // (2 * len(CONFIG.invariants.models))
     return CONFIG.expansion.threads or max(1, share)
 
 
@@ -202,31 +205,38 @@ def get_writing_models():
     return [model.name for model in CONFIG.models.values() if model.kind == "causal"]
 
 
-def get_attempts(experiment, model):
-    """The attempts of an experiment with the proposals of a model, in every semantics."""
+def get_attempts(experiment):
+    """The attempts of an experiment in every semantics; one that needs a model names it."""
     return [
-        f"results/invariants/{experiment}/{model}/{semantics}.json"
+        f"results/invariants/{experiment}/{semantics}.json"
         for semantics in CONFIG.invariants.semantics
     ]
 
 
-def get_attempts_of_tools():
-    return [
-        f"results/invariants/tools/{semantics}.json" for semantics in CONFIG.invariants.semantics
-    ]
+def get_attempts_of_method():
+    """The attempts that are compared with tools: those with the first model's proposals."""
+    return get_attempts(f"sources/{CONFIG.invariants.models[0]}")
 
 
-def get_attempts_by_label(experiment):
-    """The attempts of an experiment by what to call the model that proposed."""
+def get_variants_by_label():
+    """The attempts with every variant of the prompt by what to call the model."""
     names = CONFIG.invariants.models
-    return {CONFIG.models[name].label: get_attempts(experiment, name) for name in names}
+    return {CONFIG.models[name].label: get_attempts(f"variants/{name}") for name in names}
+
+
+def get_sources_by_label():
+    """The attempts with every combination of sources by what to call the model."""
+    return {
+        CONFIG.models[name].label: get_attempts("baselines") + get_attempts(f"sources/{name}")
+        for name in CONFIG.invariants.models
+    }
 
 
 def get_figures_of_sets():
     """The figures of programs that the same ways verify, and their attempts."""
     names = CONFIG.invariants.models
-    of_models = {f"variants_{name}": get_attempts("variants", name) for name in names}
-    return of_models | {"tools": get_attempts_of_tools()}
+    of_models = {f"variants_{name}": get_attempts(f"variants/{name}") for name in names}
+    return of_models | {"tools": get_attempts("tools")}
 
 
 def get_invariants_results(wildcards):

@@ -8,15 +8,20 @@ if CONFIG.invariants is not None:
     ]
     PROPOSING = FRONT_END + [
         f"invariants/{name}.py"
-        for name in ("prompts", "token_texts", "sampling", "grammar", "enumeration", "proposals")
-    ]
-    PROVING = PROPOSING + [
-        f"invariants/{name}.py"
         for name in (
-            *("baselines", "completion", "encoding", "esbmc", "execution", "experiments"),
-            *("houdini", "relations", "verification"),
+            *("prompts", "proposals", "token_texts", "sampling"),
+            *("grammar", "enumeration", "asking"),
         )
     ]
+    PROVING = FRONT_END + [
+        f"invariants/{name}.py"
+        for name in (
+            *("prompts", "proposals", "baselines", "completion", "encoding", "esbmc"),
+            *("execution", "houdini", "relations", "verification", "attempts", "experiments"),
+        )
+    ]
+
+    DRAWING = [f"invariants/{name}.py" for name in ("attempts", "tables", "figures")]
 
     localrules:
         fetch_programs,
@@ -55,6 +60,8 @@ if CONFIG.invariants is not None:
             "results/logs/invariants/proposals/{model}.log",
         benchmark:
             "results/benchmarks/invariants/proposals/{model}.tsv"
+        # all that needs what a model proposes waits for it
+        priority: 2
         conda:
             "../../environment.yml"
         threads: get_proposing_threads()
@@ -83,6 +90,7 @@ if CONFIG.invariants is not None:
             "results/logs/invariants/variants/{model}/{semantics}.log",
         benchmark:
             "results/benchmarks/invariants/variants/{model}/{semantics}.tsv"
+        priority: 1
         conda:
             "../../environment.yml"
         resources:
@@ -107,6 +115,7 @@ if CONFIG.invariants is not None:
             "results/logs/invariants/sources/{model}/{semantics}.log",
         benchmark:
             "results/benchmarks/invariants/sources/{model}/{semantics}.tsv"
+        priority: 1
         conda:
             "../../environment.yml"
         resources:
@@ -116,13 +125,35 @@ if CONFIG.invariants is not None:
             experiment="sources",
             attempting=get_attempting(),
         message:
-            "Verifying with each source of candidates, {wildcards.model}, {wildcards.semantics}"
+            "Verifying with proposals of {wildcards.model}, {wildcards.semantics}"
+        script:
+            "../scripts/invariants_attempts.py"
+
+    rule invariants_baselines:
+        input:
+            programs=PROGRAMS,
+            code=code(*PROVING),
+        output:
+            "results/invariants/baselines/{semantics}.json",
+        log:
+            "results/logs/invariants/baselines/{semantics}.log",
+        benchmark:
+            "results/benchmarks/invariants/baselines/{semantics}.tsv"
+        conda:
+            "../../environment.yml"
+        resources:
+            mem_mb=4000,
+            runtime=480,
+        params:
+            experiment="baselines",
+            attempting=get_attempting(),
+        message:
+            "Verifying without a model, {wildcards.semantics}"
         script:
             "../scripts/invariants_attempts.py"
 
     rule invariants_tools:
         input:
-            proposals=f"results/invariants/proposals/{CONFIG.invariants.models[0]}.json",
             programs=PROGRAMS,
             code=code(*PROVING),
         output:
@@ -146,11 +177,12 @@ if CONFIG.invariants is not None:
 
     rule invariants_tables:
         input:
-            variants=sum(get_attempts_by_label("variants").values(), []),
-            sources=sum(get_attempts_by_label("sources").values(), []),
-            tools=get_attempts_of_tools(),
+            variants=sum(get_variants_by_label().values(), []),
+            sources=sum(get_sources_by_label().values(), []),
+            tools=get_attempts("tools"),
+            method=get_attempts_of_method(),
             published=str(BASE / "resources/published/invariants.csv"),
-            code=code("tables.py", "invariants/tables.py"),
+            code=code("tables.py", "invariants/attempts.py", "invariants/tables.py"),
         output:
             variants=[
                 report(
@@ -194,8 +226,8 @@ if CONFIG.invariants is not None:
             "../../environment.yml"
         params:
             # braces in what a function returns are no wildcards
-            variants=lambda _: get_attempts_by_label("variants"),
-            sources=lambda _: get_attempts_by_label("sources"),
+            variants=lambda _: get_variants_by_label(),
+            sources=lambda _: get_sources_by_label(),
             costs=(
                 f"An attempt had {CONFIG.invariants.seconds:g} s, ESBMC without invariants "
                 f"{CONFIG.invariants.tool_seconds:g} s."
@@ -208,7 +240,10 @@ if CONFIG.invariants is not None:
     rule invariants_sets:
         input:
             attempts=lambda wildcards: get_figures_of_sets()[wildcards.figure],
-            code=code("figures.py", "invariants/tables.py", "invariants/figures.py"),
+            method=lambda wildcards: (
+                get_attempts_of_method() if wildcards.figure == "tools" else []
+            ),
+            code=code("figures.py", *DRAWING),
         output:
             csv="results/tables/invariants_figure_{figure}.csv",
             pdf="results/figures/invariants_{figure}.pdf",
@@ -232,8 +267,9 @@ if CONFIG.invariants is not None:
 
     rule invariants_times:
         input:
-            attempts=get_attempts_of_tools(),
-            code=code("figures.py", "invariants/tables.py", "invariants/figures.py"),
+            tools=get_attempts("tools"),
+            method=get_attempts_of_method(),
+            code=code("figures.py", *DRAWING),
         output:
             csv="results/tables/invariants_figure_times.csv",
             pdf="results/figures/invariants_times.pdf",

@@ -1,15 +1,10 @@
 from llmchecker.invariants import experiments
+from llmchecker.invariants.attempts import write_attempts
 from llmchecker.invariants.expressions import Semantics
 from llmchecker.invariants.program_sources import program_files
 from llmchecker.invariants.proposals import read_proposals
 from llmchecker.invariants.verification import Limits
 from llmchecker.logs import job_log
-
-WAYS = {
-    "variants": experiments.variant_ways,
-    "sources": experiments.source_ways,
-    "tools": experiments.tool_ways,
-}
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
@@ -21,7 +16,9 @@ with job_log(snakemake.log[0]) as work:
         seed=params.attempting["seed"],
     )
     files = program_files(snakemake.input.programs)
-    proposals = read_proposals(snakemake.input.proposals)
+    proposed = snakemake.input.get("proposals")
+    proposals = read_proposals(proposed) if proposed else {}
+    ways = experiments.EXPERIMENTS[params.experiment]
     with work():
-        made = list(experiments.attempts(files, WAYS[params.experiment](), setting, proposals))
-    experiments.write_attempts(made, snakemake.output[0])
+        made = list(experiments.attempts(files, ways, setting, proposals))
+    write_attempts(made, snakemake.output[0])

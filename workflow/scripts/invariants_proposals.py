@@ -1,5 +1,6 @@
+from llmchecker.invariants.asking import propose_all
 from llmchecker.invariants.program_sources import program_files
-from llmchecker.invariants.proposals import propose_all, write_proposals
+from llmchecker.invariants.proposals import write_proposals
 from llmchecker.invariants.settings import Asking
 from llmchecker.language_models import load
 from llmchecker.logs import job_log

@@ -1,12 +1,12 @@
 from llmchecker.figures import write
 from llmchecker.invariants import figures, tables
-from llmchecker.invariants.experiments import read_attempts
+from llmchecker.invariants.attempts import beside_tools, read_attempts
 from llmchecker.logs import job_log
 from llmchecker.tables import write_csv
 
 with job_log(snakemake.log[0]) as work, work():
     output = snakemake.output
-    made = [attempt for path in snakemake.input.attempts for attempt in read_attempts(path)]
-    table = tables.solved_sets(made)
+    ours = beside_tools(read_attempts(*snakemake.input.method))
+    table = tables.solved_sets(read_attempts(*snakemake.input.attempts) + ours)
     write_csv(table, output.csv)
     write(figures.solved_sets(table), [output.pdf, output.svg, output.png])

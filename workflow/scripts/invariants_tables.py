@@ -1,20 +1,15 @@
 from llmchecker import provenance
 from llmchecker.invariants import esbmc, tables
-from llmchecker.invariants.experiments import THIS_METHOD, read_attempts
+from llmchecker.invariants.attempts import beside_tools, read_attempts
 from llmchecker.logs import job_log
 from llmchecker.tables import write
 
-
-def read_all(paths):
-    return [attempt for path in paths for attempt in read_attempts(path)]
-
-
 with job_log(snakemake.log[0]) as work, work():
     params, output = snakemake.params, snakemake.output
-    variants = {label: read_all(paths) for label, paths in params.variants.items()}
-    sources = {label: read_all(paths) for label, paths in params.sources.items()}
-    tools = read_all(snakemake.input.tools)
-    ours = [attempt for attempt in tools if attempt.way == THIS_METHOD]
+    variants = {label: read_attempts(*paths) for label, paths in params.variants.items()}
+    sources = {label: read_attempts(*paths) for label, paths in params.sources.items()}
+    ours = beside_tools(read_attempts(*snakemake.input.method))
+    tools = read_attempts(*snakemake.input.tools) + ours
     published = tables.read_published(snakemake.input.published)
     footer = f"{params.costs} ESBMC {esbmc.version()}. {provenance.footer_of_now()}"
     for paths, table, notes in (

@@ -1,27 +1,28 @@
-"""The experiments on programs: prompts, sources and tools compared, one attempt at a time.
-
-An attempt is one way to verify one program. What cannot be treated, or takes too long, is an
-attempt with that outcome, so that every table has every program.
-"""
+"""The experiments on programs: prompts, sources and tools compared, one attempt at a time."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
-from llmchecker.files import read_json, write_json
 from llmchecker.invariants import esbmc
+from llmchecker.invariants.attempts import (
+    TOOLS,
+    VARIANTS,
+    WITH_MODEL,
+    WITHOUT_MODEL,
+    Attempt,
+    Invariant,
+)
 from llmchecker.invariants.baselines import random_atoms, shortest_first
 from llmchecker.invariants.c_programs import annotate, read_program
 from llmchecker.invariants.expressions import Expression, Semantics, text
 from llmchecker.invariants.programs import Loop, Program
 from llmchecker.invariants.prompts import Variant
-from llmchecker.invariants.proposals import ProgramProposals
-from llmchecker.invariants.sampling import Proposed
+from llmchecker.invariants.proposals import ProgramProposals, Proposed
 from llmchecker.invariants.verification import (
     COMPLETION,
     Limits,
@@ -31,25 +32,6 @@ from llmchecker.invariants.verification import (
     Verifier,
 )
 
-THIS_METHOD = "this method"
-
-VARIANTS = {
-    f"{variant}, filter {'on' if filtered else 'off'}": (variant, filtered)
-    for variant, filtered in product(Variant, (False, True))
-}
-"""The paper's six variants: three kinds of prompt, each with and without a syntactic filter."""
-
-PROPOSING = (Source.SAMPLED, Source.ENUMERATED, Source.RANDOM, Source.SHORTEST)
-MODEL = (Source.SAMPLED, Source.ENUMERATED)
-
-COMBINATIONS: dict[str, tuple[Source, ...]] = {
-    **{f"{source} alone": (source,) for source in (*PROPOSING, *COMPLETION[:2])},
-    "program": COMPLETION,
-    **{f"program + {source}": (*COMPLETION, source) for source in PROPOSING},
-    "all": (*COMPLETION, *MODEL),
-}
-"""The sources that are compared: each alone, those of the program together, and with each other."""
-
 _OUTCOMES = {
     esbmc.Answer.SUCCESSFUL: Outcome.VERIFIED,
     esbmc.Answer.FAILED: Outcome.FALSE,
@@ -57,44 +39,6 @@ _OUTCOMES = {
     esbmc.Answer.TIMEOUT: Outcome.ESBMC_TIMEOUT,
     esbmc.Answer.ERROR: Outcome.ESBMC_ERROR,
 }
-
-
-@dataclass(frozen=True)
-class Invariant:
-    """A proven and needed invariant of the loop in a line, and the sources that proposed it."""
-
-    line: int
-    text: str
-    sources: tuple[Source, ...]
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One way to verify one program, and what came of it.
-
-    Attributes:
-        way: a variant of the prompt, a combination of sources, or a tool.
-        seconds: that it took, those of the model included.
-        iterations: of the model that were used; None where none is asked for samples.
-        parse_errors: texts among its answers that are no condition over the loop's variables, or
-            that the syntactic filter rejected.
-        message: what went wrong, for a person.
-    """
-
-    program: str
-    semantics: Semantics
-    way: str
-    outcome: Outcome
-    seconds: float = 0.0
-    invariants: tuple[Invariant, ...] = ()
-    iterations: int | None = None
-    parse_errors: int | None = None
-    message: str = ""
-
-    @property
-    def solved(self) -> bool:
-        """Whether the program is verified."""
-        return self.outcome is Outcome.VERIFIED
 
 
 @dataclass(frozen=True)
@@ -177,44 +121,6 @@ def attempts(
         yield from made
 
 
-def variant_ways() -> dict[str, Way]:
-    """The variants of the prompt; nothing but what the model wrote is a candidate."""
-    return dict.fromkeys(VARIANTS, _sampled)
-
-
-def source_ways() -> dict[str, Way]:
-    """The combinations of sources."""
-    return dict.fromkeys(COMBINATIONS, _combined)
-
-
-def tool_ways() -> dict[str, Way]:
-    """ESBMC by unrolling and by k-induction, and this method with all sources."""
-    modes = (esbmc.Mode.BMC, esbmc.Mode.K_INDUCTION)
-    tools: dict[str, Way] = {f"ESBMC {mode}": partial(_checked, mode=mode) for mode in modes}
-    return {**tools, THIS_METHOD: _all_sources}
-
-
-def write_attempts(made: Sequence[Attempt], path: str | Path) -> None:
-    """Write attempts as JSON."""
-    write_json({"attempts": [asdict(attempt) for attempt in made]}, path)
-
-
-def read_attempts(path: str | Path) -> tuple[Attempt, ...]:
-    """Read attempts as `write_attempts` wrote them."""
-    return tuple(_read(record) for record in read_json(path)["attempts"])
-
-
-def _read(record: Mapping[str, Any]) -> Attempt:
-    invariants = tuple(
-        Invariant(i["line"], i["text"], tuple(Source(source) for source in i["sources"]))
-        for i in record["invariants"]
-    )
-    semantics, outcome = Semantics(record["semantics"]), Outcome(record["outcome"])
-    return Attempt(
-        **{**record, "semantics": semantics, "outcome": outcome, "invariants": invariants}
-    )
-
-
 def _attempted(name: str, way: Way, subject: Subject) -> Attempt:
     """An attempt; that a program is not covered is an outcome."""
     try:
@@ -272,21 +178,17 @@ def _candidates(answered: Sequence[Proposed]) -> tuple[Expression, ...]:
 
 def _combined(name: str, subject: Subject) -> Attempt:
     """A combination of sources."""
-    sources = COMBINATIONS[name]
+    sources = (WITHOUT_MODEL | WITH_MODEL)[name]
     proposals = {
         source: {loop.number: _proposed(source, loop, subject) for loop in subject.program.loops}
-        for source in PROPOSING
-        if source in sources
+        for source in sources
+        if source not in COMPLETION
     }
     completion = tuple(source for source in sources if source in COMPLETION)
     result = subject.verifier.verify(proposals, completion)
     return subject.attempt(
         name, replace(result, seconds=result.seconds + _asking(sources, subject))
     )
-
-
-def _all_sources(name: str, subject: Subject) -> Attempt:
-    return replace(_combined("all", subject), way=name)
 
 
 def _asking(sources: Sequence[Source], subject: Subject) -> float:
@@ -316,13 +218,22 @@ def _proposed(source: Source, loop: Loop, subject: Subject) -> Sequence[Expressi
     return sampled[: setting.candidates]
 
 
-def _checked(name: str, subject: Subject, mode: esbmc.Mode) -> Attempt:
+def _checked(name: str, subject: Subject) -> Attempt:
     """ESBMC alone, on the program without any invariant."""
     source = annotate(subject.program, {})
     setting = subject.setting
-    verdict = esbmc.check(source, mode, setting.semantics, setting.tool_seconds)
+    verdict = esbmc.check(source, TOOLS[name], setting.semantics, setting.tool_seconds)
     outcome = _OUTCOMES[verdict.answer]
     message = "" if outcome is Outcome.VERIFIED else verdict.message
     return Attempt(
         subject.file.stem, setting.semantics, name, outcome, verdict.seconds, message=message
     )
+
+
+EXPERIMENTS: dict[str, dict[str, Way]] = {
+    "variants": dict.fromkeys(VARIANTS, _sampled),
+    "baselines": dict.fromkeys(WITHOUT_MODEL, _combined),
+    "sources": dict.fromkeys(WITH_MODEL, _combined),
+    "tools": dict.fromkeys(TOOLS, _checked),
+}
+"""The ways of every experiment; those of `variants` and `sources` need a model's proposals."""

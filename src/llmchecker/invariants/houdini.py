@@ -84,8 +84,8 @@ class Prover:
     def needed(self, invariants: Sequence[Candidate]) -> tuple[Candidate, ...]:
         """Few of the proven invariants that are inductive by themselves and prove the assertions.
 
-        What the proofs use is read off unsatisfiable cores; then each is tried without. No proper
-        subset does both, unless a question takes too long.
+        What the proofs use is read off unsatisfiable cores; then each is tried without, the last
+        first. No proper subset does both, unless a question takes too long.
 
         Args:
             invariants: an inductive set from which every assertion follows.
@@ -97,7 +97,7 @@ class Prover:
         if used is None:
             return tuple(invariants)
         kept = tuple(candidate for candidate in invariants if candidate in used)
-        for candidate in kept:
+        for candidate in reversed(kept):
             fewer = self.inductive(other for other in kept if other != candidate)
             if len(fewer) < len(kept) and self.follows(fewer):
                 kept = fewer
@@ -113,7 +113,7 @@ class Prover:
             used |= open_
             further: set[Candidate] = set()
             for preservation in self._obligations.preservations:
-                goals = [c for c in open_ if c.loop == preservation.loop]
+                goals = [c for c in invariants if c in open_ and c.loop == preservation.loop]
                 if goals:
                     wanted = z3.And([self._term(c, preservation) for c in goals])
                     core = self._core(invariants, preservation.path, wanted)

@@ -1,28 +1,35 @@
-"""What a language model proposes for a set of programs, made once and kept as JSON."""
+"""What a language model proposed for a set of programs, kept as JSON and read as conditions."""
 
-import logging
-import time
+import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
-from llmchecker.errors import ProgramError
+from llmchecker.errors import UnsupportedProgram
 from llmchecker.files import read_json, write_json
 from llmchecker.invariants.c_expressions import parse_candidate
-from llmchecker.invariants.c_programs import read_program
-from llmchecker.invariants.enumeration import most_probable
-from llmchecker.invariants.expressions import Expression, text
+from llmchecker.invariants.expressions import Expression
 from llmchecker.invariants.programs import Loop, Program
-from llmchecker.invariants.prompts import Variant, prompt, style
-from llmchecker.invariants.sampling import Proposed, answers, proposed
-from llmchecker.invariants.settings import Asking
-from llmchecker.language_models import LanguageModel
+from llmchecker.invariants.prompts import Variant, style
 
-_log = logging.getLogger(__name__)
+_FILTER = re.compile(r"(?:[A-Za-z_]\w*+|\d++|\s|<=?|>=?|==|!=?|&&|\|\||[-+*()])++", flags=re.ASCII)
 
-STYLES = (Variant.FULL, Variant.CONSTRAINED)
+
+@dataclass(frozen=True)
+class Proposed:
+    """What one answer proposes.
+
+    Attributes:
+        iteration: its number, from 0 on.
+        candidates: conditions over at least one variable, distinct, in the order of the text.
+        filtered: texts that the syntactic filter rejects.
+        unparsed: texts that are no such condition, among them what did not end in time.
+    """
+
+    iteration: int
+    candidates: tuple[Expression, ...]
+    filtered: tuple[str, ...]
+    unparsed: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -68,30 +75,21 @@ ProgramProposals = Mapping[int, LoopProposals]
 """By the number of the loop."""
 
 
-def propose(model: LanguageModel, program: Program, asking: Asking) -> ProgramProposals:
-    """Ask a model for invariants of every loop of a program."""
-    return {loop.number: _propose(model, program, loop, asking) for loop in program.loops}
-
-
-def propose_all(
-    model: LanguageModel, files: Sequence[Path], asking: Asking, at_once: int = 1
-) -> dict[str, ProgramProposals]:
-    """Ask a model for invariants of programs, by name.
-
-    What cannot be read or is not supported is told in the log and left out.
-
-    Args:
-        at_once: programs that are asked about at the same time; what is proposed does not depend
-            on it. The few rows of a step keep no more than one thread of a model at work.
-    """
-    made = {}
-    with ThreadPoolExecutor(at_once) as pool:
-        answered = pool.map(partial(_propose_to, model, asking=asking), files)
-        for number, (file, proposals) in enumerate(zip(files, answered, strict=True), start=1):
-            if proposals is not None:
-                made[file.stem] = proposals
-                _log.info("%s: program %d of %d", file.stem, number, len(files))
-    return made
+def proposed(
+    iteration: int, texts: Sequence[str], program: Program, loop: Loop, filtered: bool
+) -> Proposed:
+    """Read the texts of an answer to a question for invariants of a loop."""
+    candidates: dict[Expression, None] = {}
+    rejected, unparsed = [], []
+    for text in texts:
+        if filtered and not _FILTER.fullmatch(text):
+            rejected.append(text)
+            continue
+        try:
+            candidates.setdefault(parse_candidate(text, loop.scope, program.types))
+        except UnsupportedProgram:
+            unparsed.append(text)
+    return Proposed(iteration, tuple(candidates), tuple(rejected), tuple(unparsed))
 
 
 def write_proposals(proposals: Mapping[str, ProgramProposals], path: str | Path) -> None:
@@ -109,28 +107,6 @@ def read_proposals(path: str | Path) -> dict[str, ProgramProposals]:
         name: {int(number): _read(made) for number, made in loops.items()}
         for name, loops in read_json(path).items()
     }
-
-
-def _propose_to(model: LanguageModel, file: Path, asking: Asking) -> ProgramProposals | None:
-    """The proposals for a file; None if it cannot be treated."""
-    try:
-        return propose(model, read_program(file), asking)
-    except ProgramError as error:
-        _log.info("%s is left out: %s", file.stem, error)
-        return None
-
-
-def _propose(model: LanguageModel, program: Program, loop: Loop, asking: Asking) -> LoopProposals:
-    texts, seconds = {}, {}
-    for shown in STYLES:
-        started = time.monotonic()
-        drawn = answers(model, prompt(program, loop, shown), range(asking.iterations), asking.seed)
-        texts[shown], seconds[shown] = drawn, time.monotonic() - started
-    started = time.monotonic()
-    shown = prompt(program, loop, Variant.CONSTRAINED)
-    found = most_probable(model, shown, program, loop, asking.nodes)[: asking.candidates]
-    enumerated = [(text(condition.expression), condition.total) for condition in found]
-    return LoopProposals(texts, seconds, enumerated, time.monotonic() - started)
 
 
 def _read(made: Mapping) -> LoopProposals:

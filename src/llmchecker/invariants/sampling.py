@@ -7,18 +7,12 @@ iteration only, so that answers to `full` and `constrained` prompts are also tho
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from llmchecker.distributions import Distributions
-from llmchecker.errors import UnsupportedProgram
-from llmchecker.invariants.c_expressions import closing, parse_candidate
-from llmchecker.invariants.expressions import (
-    Expression,
-)
-from llmchecker.invariants.programs import Loop, Program
-from llmchecker.invariants.prompts import ITERATIONS, STATEMENT, Variant, asked, prompt, style
+from llmchecker.invariants.c_expressions import closing
+from llmchecker.invariants.prompts import STATEMENT, asked
 from llmchecker.invariants.token_texts import texts_after
 from llmchecker.language_models import LanguageModel
 
@@ -27,48 +21,6 @@ TOKENS = 20
 
 _STRANGE = re.compile(r"""[;{}#@$'"`?:\\\n]""")
 """Characters that no condition has: an answer with one of them is not drawn further."""
-
-_FILTER = re.compile(r"(?:[A-Za-z_]\w*+|\d++|\s|<=?|>=?|==|!=?|&&|\|\||[-+*()])++", flags=re.ASCII)
-
-
-@dataclass(frozen=True)
-class Proposed:
-    """What one answer proposes.
-
-    Attributes:
-        iteration: its number, from 0 on.
-        candidates: conditions over at least one variable, distinct, in the order of the text.
-        filtered: texts that the syntactic filter rejects.
-        unparsed: texts that are no such condition, among them what did not end in time.
-    """
-
-    iteration: int
-    candidates: tuple[Expression, ...]
-    filtered: tuple[str, ...]
-    unparsed: tuple[str, ...]
-
-
-def sample(
-    model: LanguageModel,
-    program: Program,
-    loop: Loop,
-    variant: Variant,
-    filtered: bool,
-    iterations: int = ITERATIONS,
-    seed: int = 0,
-) -> tuple[Proposed, ...]:
-    """What a model proposes as invariants of a loop, one answer for every iteration.
-
-    Args:
-        filtered: whether the syntactic filter rejects texts before they are parsed.
-    """
-    texts: dict[int, tuple[str, ...]] = {}
-    for shown in (Variant.FULL, Variant.CONSTRAINED):
-        chosen = [i for i in range(iterations) if style(variant, i) is shown]
-        if chosen:
-            drawn = answers(model, prompt(program, loop, shown), chosen, seed)
-            texts.update(zip(chosen, drawn, strict=True))
-    return tuple(proposed(i, texts[i], program, loop, filtered) for i in range(iterations))
 
 
 def answers(
@@ -106,23 +58,6 @@ def answers(
                 unfinished.append(row)
         growing = unfinished
     return found
-
-
-def proposed(
-    iteration: int, texts: Sequence[str], program: Program, loop: Loop, filtered: bool
-) -> Proposed:
-    """Read the texts of an answer to a question for invariants of a loop."""
-    candidates: dict[Expression, None] = {}
-    rejected, unparsed = [], []
-    for text in texts:
-        if filtered and not _FILTER.fullmatch(text):
-            rejected.append(text)
-            continue
-        try:
-            candidates.setdefault(parse_candidate(text, loop.scope, program.types))
-        except UnsupportedProgram:
-            unparsed.append(text)
-    return Proposed(iteration, tuple(candidates), tuple(rejected), tuple(unparsed))
 
 
 def _cumulated(distributions: Distributions) -> np.ndarray:

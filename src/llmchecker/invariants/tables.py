@@ -4,13 +4,13 @@ A program is solved if it is verified. Every table counts every program: what is
 treated stands in columns of its own, and the notes name it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from llmchecker.errors import InvalidTable
-from llmchecker.invariants.experiments import COMBINATIONS, MODEL, THIS_METHOD, Attempt
+from llmchecker.invariants.attempts import THIS_METHOD, WITH_MODEL, WITHOUT_MODEL, Attempt
 from llmchecker.invariants.expressions import Semantics
 from llmchecker.invariants.verification import Outcome
 
@@ -288,19 +288,17 @@ def _what_a_model_adds(model: str, semantics: Semantics, group: pd.DataFrame) ->
     With: by any combination that holds a source of the model. Without: by any that holds none,
     random and shortest among them. A program that is out of time without is told as such.
     """
-    with_model = [way for way, of in COMBINATIONS.items() if set(of) & set(MODEL)]
-    without = [way for way in COMBINATIONS if way not in with_model]
-    asked, unasked = _solved_by(group, with_model), _solved_by(group, without)
+    asked, unasked = _solved_by(group, WITH_MODEL), _solved_by(group, WITHOUT_MODEL)
     programs = list(dict.fromkeys(group["program"]))
     added = [program for program in programs if program in asked - unasked]
-    late = group["way"].isin(without) & group["outcome"].isin(TIMEOUTS)
+    late = group["way"].isin(WITHOUT_MODEL) & group["outcome"].isin(TIMEOUTS)
     out_of_time = set(group.loc[late, "program"]).intersection(added)
     adds = f"The model adds {_programs(added) if added else 'nothing'}"
     if out_of_time:
         adds += f"; without it, time ran out in {len(out_of_time)} of these"
     alone = ", ".join(
         f"{way.removesuffix(' alone')} {len(_solved_by(group, [way]))}"
-        for way in COMBINATIONS
+        for way in (*WITH_MODEL, *WITHOUT_MODEL)
         if way.endswith(" alone")
     )
     bare = group.loc[group["bare"], "program"].nunique()
@@ -381,7 +379,7 @@ def _solved(group: pd.DataFrame) -> set[str]:
     return set(group.loc[group["solved"], "program"])
 
 
-def _solved_by(group: pd.DataFrame, ways: Sequence[str]) -> set[str]:
+def _solved_by(group: pd.DataFrame, ways: Iterable[str]) -> set[str]:
     """The programs that any of the ways solves."""
     return _solved(group[group["way"].isin(ways)])
 

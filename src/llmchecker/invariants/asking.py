@@ -1,0 +1,71 @@
+"""A language model is asked for invariants of programs, once for all experiments."""
+
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from llmchecker.errors import ProgramError
+from llmchecker.invariants.c_programs import read_program
+from llmchecker.invariants.enumeration import most_probable
+from llmchecker.invariants.expressions import text
+from llmchecker.invariants.programs import Loop, Program
+from llmchecker.invariants.prompts import Variant, prompt
+from llmchecker.invariants.proposals import LoopProposals, ProgramProposals
+from llmchecker.invariants.sampling import answers
+from llmchecker.invariants.settings import Asking
+from llmchecker.language_models import LanguageModel
+
+_log = logging.getLogger(__name__)
+
+STYLES = (Variant.FULL, Variant.CONSTRAINED)
+
+
+def propose(model: LanguageModel, program: Program, asking: Asking) -> ProgramProposals:
+    """Ask a model for invariants of every loop of a program."""
+    return {loop.number: _propose(model, program, loop, asking) for loop in program.loops}
+
+
+def propose_all(
+    model: LanguageModel, files: Sequence[Path], asking: Asking, at_once: int = 1
+) -> dict[str, ProgramProposals]:
+    """Ask a model for invariants of programs, by name.
+
+    What cannot be read or is not supported is told in the log and left out.
+
+    Args:
+        at_once: programs that are asked about at the same time; what is proposed does not depend
+            on it. The few rows of a step keep no more than one thread of a model at work.
+    """
+    made = {}
+    with ThreadPoolExecutor(at_once) as pool:
+        answered = pool.map(partial(_propose_to, model, asking=asking), files)
+        for number, (file, proposals) in enumerate(zip(files, answered, strict=True), start=1):
+            if proposals is not None:
+                made[file.stem] = proposals
+                _log.info("%s: program %d of %d", file.stem, number, len(files))
+    return made
+
+
+def _propose_to(model: LanguageModel, file: Path, asking: Asking) -> ProgramProposals | None:
+    """The proposals for a file; None if it cannot be treated."""
+    try:
+        return propose(model, read_program(file), asking)
+    except ProgramError as error:
+        _log.info("%s is left out: %s", file.stem, error)
+        return None
+
+
+def _propose(model: LanguageModel, program: Program, loop: Loop, asking: Asking) -> LoopProposals:
+    texts, seconds = {}, {}
+    for shown in STYLES:
+        started = time.monotonic()
+        drawn = answers(model, prompt(program, loop, shown), range(asking.iterations), asking.seed)
+        texts[shown], seconds[shown] = drawn, time.monotonic() - started
+    started = time.monotonic()
+    shown = prompt(program, loop, Variant.CONSTRAINED)
+    found = most_probable(model, shown, program, loop, asking.nodes)[: asking.candidates]
+    enumerated = [(text(condition.expression), condition.total) for condition in found]
+    return LoopProposals(texts, seconds, enumerated, time.monotonic() - started)
