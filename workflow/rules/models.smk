@@ -27,6 +27,8 @@ rule fetch_model:
         directory("resources/models/{model}"),
     log:
         "results/logs/fetch_model/{model}.log",
+    # most of a run waits for the models
+    priority: 3
     conda:
         "../../environment.yml"
     resources:
