@@ -74,7 +74,7 @@ def texts(axes) -> list[str]:
 def test_bars_and_dots_show_the_sets():
     """Bars are as high as the sets of their semantics, and the dots below say whose they are."""
     bars, dots, bars32, dots32 = figures.solved_sets(SETS).axes
-    assert (bars.get_title(), bars32.get_title()) == ("integers", "int32")
+    assert (bars.get_title(loc="left"), bars32.get_title(loc="left")) == ("integers", "int32")
     assert heights(bars) == [7, 2, 9]
     assert texts(bars) == ["7", "2", "9"]
     assert filled(dots) == {(0, 0), (0, 1), (1, 0)}

@@ -18,7 +18,7 @@ from llmchecker.invariants.verification import Outcome
 
 MOST_SETS = 14
 """Bars of a panel that leave room for numbers; what is left over is told below them."""
-FEWEST_COLUMNS = 6
+FEWEST_COLUMNS = 4
 """Room for so many bars is left where there are fewer, so that they do not grow fat."""
 GREY = "0.55"
 MARKERS = "oX^Ds"
@@ -57,7 +57,7 @@ def solved_sets(table: pd.DataFrame) -> Figure:
             drawn = _largest(sets, ways)
             _draw_bars(bars, drawn, ways)
             _draw_dots(dots, drawn, [f"{w}  {sets.loc[sets[w], 'programs'].sum()}" for w in ways])
-            bars.set_title(semantics, fontsize=9)
+            bars.set_title(semantics, fontsize=9, loc="left")
             left = sets.drop(drawn.index)
             if len(left):
                 told = f"smaller sets not drawn: {len(left)}, programs: {left['programs'].sum()}"

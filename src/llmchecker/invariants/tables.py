@@ -20,7 +20,7 @@ COLUMNS_OF_VARIANTS = """
 """.split()
 COLUMNS_OF_SOURCES = """
     model semantics sources programs solved unique beyond_program missed_of_program
-    mean_seconds_of_solved false not_treated
+    mean_seconds_of_solved false timeouts not_treated
 """.split()
 COLUMNS_OF_TOOLS = """
     tool semantics programs solved false timeouts unsupported unreadable other
@@ -44,8 +44,9 @@ programs."""
 LEGEND_OF_SOURCES = """\
 Unique: solved by no other row of that model and semantics. Beyond program: not solved by "program",
 which proposes nothing but what it makes of the program itself; missed of program: solved by it
-only. Seconds, those of the model included, are means over the programs that are solved. Every
-source that proposes may propose equally many candidates for a loop."""
+only, as happens where more candidates take too long: then it is among the timeouts. Seconds, those
+of the model included, are means over the programs that are solved. Every source that proposes may
+propose equally many candidates for a loop."""
 LEGEND_OF_TOOLS = """\
 Solved: verified. False: a violation was found; this method reports one only if a concrete run shows
 it. Other: no answer, for another reason. Seconds are means over the programs that are solved."""
@@ -132,7 +133,6 @@ def tools(attempts: Sequence[Attempt], published: pd.DataFrame) -> pd.DataFrame:
             "tool": way,
             "semantics": semantics,
             **_counts(group),
-            "timeouts": group["outcome"].isin(TIMEOUTS).sum(),
             "unsupported": (group["outcome"] == Outcome.UNSUPPORTED).sum(),
             "unreadable": (group["outcome"] == Outcome.UNREADABLE).sum(),
         }
@@ -371,6 +371,7 @@ def _counts(group: pd.DataFrame) -> dict[str, float]:
         "solved": group["solved"].sum(),
         "mean_seconds_of_solved": group.loc[group["solved"], "seconds"].mean(),
         "false": (group["outcome"] == Outcome.FALSE).sum(),
+        "timeouts": group["outcome"].isin(TIMEOUTS).sum(),
         "not_treated": group["outcome"].isin(NOT_TREATED).sum(),
     }
 
