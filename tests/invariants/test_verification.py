@@ -143,6 +143,23 @@ def test_what_esbmc_answers(source, mode, answer):
     assert verdict.answer == answer
 
 
+def test_a_kept_answer_counts_the_seconds_that_it_took(monkeypatch):
+    """ESBMC is asked once about the same text, and the second time is not the cheaper for it."""
+    asked = []
+
+    def check(*question):
+        asked.append(question)
+        return esbmc.Verdict(esbmc.Answer.SUCCESSFUL, 1000.0, "")
+
+    monkeypatch.setattr(verification.esbmc, "check", check)
+    verifier = Verifier(program(TANK), Semantics.INTEGERS)
+    first, second = (verifier.verify({}) for _ in range(2))
+    assert first.outcome is second.outcome is Outcome.VERIFIED
+    assert first.invariants == second.invariants
+    assert len(asked) == 1
+    assert first.seconds < 1000 <= second.seconds
+
+
 def test_a_missing_esbmc_says_what_to_install(monkeypatch):
     """A path in ESBMC that is no file is named, with what brings the program."""
     monkeypatch.setenv("ESBMC", "/nowhere/esbmc")

@@ -154,8 +154,8 @@ class Pool:
 class Verifier:
     """Verifies one program, any number of times with other candidates.
 
-    Concrete runs and ESBMC's answers are kept between the times; what a time proves and how long
-    that takes does not depend on the others.
+    Concrete runs and ESBMC's answers are kept between the times; a time that is spared one counts
+    the seconds that it took.
 
     Args:
         limits: what each verification may cost.
@@ -196,7 +196,7 @@ class Verifier:
             result = Result(Outcome.PROVER_TIMEOUT, message=message)
         if result.outcome is Outcome.VERIFIED:
             result = self._confirmed(result, deadline)
-        return replace(result, seconds=time.monotonic() - started)
+        return replace(result, seconds=result.seconds + time.monotonic() - started)
 
     def _proven(
         self,
@@ -256,13 +256,15 @@ class Verifier:
         return prover.inductive(candidate for candidate in pool.sources if candidate in left)
 
     def _confirmed(self, result: Result, deadline: float) -> Result:
-        """What ESBMC makes of a proven program."""
+        """What ESBMC makes of a proven program; its seconds are those that a kept answer spared."""
         stated: dict[int, list[Expression]] = {loop.number: [] for loop in self._program.loops}
         for invariant in result.invariants:
             stated[invariant.loop].append(invariant.expression)
         # ESBMC unrolls a loop of which nothing is stated.
         annotated = annotate(self._program, {n: e or [Literal(1)] for n, e in stated.items()})
+        known = annotated in self._answers
         verdict = self._asked(annotated, max(_LEAST_SECONDS, deadline - time.monotonic()))
+        result = replace(result, seconds=verdict.seconds if known else 0.0)
         if verdict.answer is esbmc.Answer.SUCCESSFUL:
             return result
         if verdict.answer is esbmc.Answer.TIMEOUT:
