@@ -11,11 +11,12 @@ from llmchecker.invariants.attempts import (
     read_attempts,
     write_attempts,
 )
+from llmchecker.invariants.command import SOURCES
 from llmchecker.invariants.experiments import EXPERIMENTS, Setting, attempts
 from llmchecker.invariants.expressions import Semantics
 from llmchecker.invariants.prompts import Variant
 from llmchecker.invariants.proposals import LoopProposals, read_proposals, write_proposals
-from llmchecker.invariants.verification import Limits, Outcome, Source
+from llmchecker.invariants.verification import COMPLETION, Limits, Outcome, Source
 
 COUNT = """\
 int main(void) {
@@ -112,6 +113,16 @@ def test_programs_are_verified_from_the_shell(files, semantics, capsys):
         "unreadable",
     ]
     assert counted.startswith(f"4 programs over {semantics}: 1 verified")
+
+
+def test_sources_are_switched_off_from_the_shell(files, capsys):
+    """Every source has its switch; with all of them off nothing is proven."""
+    assert tuple(COMPLETION) == SOURCES
+    without = [word for source in SOURCES for word in ("--without", source)]
+    assert main(["verify", str(files[0]), *without]) == 1
+    assert capsys.readouterr().out.split("\t")[1] == "no candidate"
+    assert main(["verify", str(files[0]), "--without", "atoms"]) == 0
+    assert "(n - x) >= 0 [relations]" in capsys.readouterr().out
 
 
 def test_a_directory_without_programs_is_told(tmp_path, capsys):

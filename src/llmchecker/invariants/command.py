@@ -1,7 +1,7 @@
 """`llmchecker verify`: verify C programs from the shell, without a model and a workflow.
 
     llmchecker verify program.c --semantics int32
-    llmchecker verify directory/of/programs --jobs 2
+    llmchecker verify directory/of/programs --jobs 2 --without relations
 
 One line a program goes to standard output: its name, the outcome, the seconds, and the invariants
 that its proof needs or what went wrong. The exit status is 0 if every program is verified, else 1.
@@ -10,7 +10,7 @@ that its proof needs or what went wrong. The exit status is 0 if every program i
 import argparse
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from llmchecker.invariants.verification import Outcome, Result
 
 EXIT_NOT_VERIFIED = 1
+
+SOURCES = ("atoms", "relations", "disjunctions")
+"""The names of `verification.COMPLETION`."""
 
 
 def add_verify(commands: argparse._SubParsersAction) -> None:
@@ -52,6 +55,13 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
         default=os.cpu_count() or 1,
         help="programs at a time (default: the machine's cores, here %(default)s)",
     )
+    parser.add_argument(
+        "--without",
+        action="append",
+        choices=SOURCES,
+        default=[],
+        help="a source of candidates to switch off; may be given several times",
+    )
     parser.set_defaults(run=run)
 
 
@@ -64,8 +74,14 @@ def run(arguments: argparse.Namespace) -> int:
     """
     path: Path = arguments.path
     files = program_files(path) if path.is_dir() else (path,)
+    verify = partial(
+        _verify,
+        semantics=arguments.semantics,
+        seconds=arguments.seconds,
+        sources=[source for source in SOURCES if source not in arguments.without],
+    )
     outcomes: Counter[Outcome] = Counter()
-    for file, result in _verified(files, arguments.semantics, arguments.seconds, arguments.jobs):
+    for file, result in _in_order(verify, files, arguments.jobs):
         outcomes[result.outcome] += 1
         told = result.message or _invariants(result)
         print(f"{file.stem}\t{result.outcome}\t{result.seconds:.1f} s\t{told}", flush=True)
@@ -81,22 +97,22 @@ def _invariants(result: "Result") -> str:
     return "; ".join(proven)
 
 
-def _verified(
-    files: Sequence[Path], semantics: Semantics, seconds: float, jobs: int
+def _in_order(
+    verify: Callable[[Path], "Result"], files: Sequence[Path], jobs: int
 ) -> Iterator[tuple[Path, "Result"]]:
     """Yield the results in the order of the files, each as soon as those before it are there."""
     with ProcessPoolExecutor(max(1, min(jobs, len(files)))) as pool:
-        results = pool.map(partial(_verify, semantics=semantics, seconds=seconds), files)
-        yield from zip(files, results, strict=True)
+        yield from zip(files, pool.map(verify, files), strict=True)
 
 
-def _verify(file: Path, semantics: Semantics, seconds: float) -> "Result":
+def _verify(file: Path, semantics: Semantics, seconds: float, sources: Sequence[str]) -> "Result":
     from llmchecker.errors import UnreadableProgram, UnsupportedProgram
     from llmchecker.invariants.c_programs import read_program
-    from llmchecker.invariants.verification import Limits, Outcome, Result, Verifier
+    from llmchecker.invariants.verification import Limits, Outcome, Result, Source, Verifier
 
     try:
-        return Verifier(read_program(file), semantics, Limits(seconds=seconds)).verify({})
+        verifier = Verifier(read_program(file), semantics, Limits(seconds=seconds))
+        return verifier.verify({}, completion=[Source(name) for name in sources])
     except UnsupportedProgram as error:
         return Result(Outcome.UNSUPPORTED, message=str(error))
     except UnreadableProgram as error:
