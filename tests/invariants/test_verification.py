@@ -17,6 +17,11 @@ TANK = """
     while (x > 0) { x = x - 1; y = y + 1; }
     __VERIFIER_assert(y == n);
 """
+CHOICE = """
+    int x = 0; int m = 0; int n = __VERIFIER_nondet_int();
+    while (x < n) { if (__VERIFIER_nondet_int()) m = x; x = x + 1; }
+    if (n > 0) __VERIFIER_assert(m < n);
+"""
 
 
 def program(body: str):
@@ -56,16 +61,22 @@ def test_each_source_can_be_switched_off(off, outcome):
 
 def test_disjunctions_are_tried_last():
     """A case distinction is built of two conditions of which neither is proven by itself."""
-    made = program("""
-        int x = 0; int m = 0; int n = __VERIFIER_nondet_int();
-        while (x < n) { if (__VERIFIER_nondet_int()) m = x; x = x + 1; }
-        if (n > 0) __VERIFIER_assert(m < n);
-    """)
+    made = program(CHOICE)
     result = Verifier(made, Semantics.INTEGERS).verify({})
     assert result.outcome is Outcome.VERIFIED
-    assert (Source.DISJUNCTIONS,) in {i.sources for i in result.invariants}
+    assert (Source.DISJUNCTIONS, Source.ATOMS) in {i.sources for i in result.invariants}
     without = (Source.ATOMS, Source.RELATIONS)
     assert Verifier(made, Semantics.INTEGERS).verify({}, without).outcome is Outcome.NOT_PROVEN
+
+
+def test_a_disjunction_remembers_who_proposed_its_parts():
+    """Of two conditions of a model that are joined, the invariant names the model too."""
+    made = program(CHOICE)
+    proposals = proposed(Source.SAMPLED, made, "m < n", "n <= 0")
+    result = Verifier(made, Semantics.INTEGERS).verify(proposals, (Source.DISJUNCTIONS,))
+    assert [(text(i.expression), i.sources) for i in result.invariants] == [
+        ("(m < n) || (n <= 0)", (Source.DISJUNCTIONS, Source.SAMPLED))
+    ]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from llmchecker.invariants import esbmc
 from llmchecker.invariants.c_programs import annotate
 from llmchecker.invariants.completion import atoms, disjunctions
 from llmchecker.invariants.execution import Failure, run, unrefuted
-from llmchecker.invariants.expressions import Expression, Literal, Semantics, variables
+from llmchecker.invariants.expressions import Binary, Expression, Literal, Semantics, variables
 from llmchecker.invariants.houdini import Candidate, Prover, ProverTimeout
 from llmchecker.invariants.programs import Loop, Program
 from llmchecker.invariants.relations import relations
@@ -86,7 +86,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Proven:
-    """A proven invariant and the sources that proposed it, in the order they did."""
+    """A proven invariant and the sources that proposed it, in the order they did.
+
+    After `disjunctions` come the sources of the two candidates that are joined.
+    """
 
     loop: int
     expression: Expression
@@ -147,8 +150,13 @@ class Pool:
         )
 
     def proven(self, candidate: Candidate) -> Proven:
-        """A candidate as an invariant that remembers its sources."""
-        return Proven(candidate.loop, candidate.expression, tuple(self.sources[candidate]))
+        """A candidate as an invariant that remembers its sources, and those of what it joins."""
+        sources = list(self.sources[candidate])
+        match candidate.expression:
+            case Binary("||", left, right) if Source.DISJUNCTIONS in sources:
+                for part in (left, right):
+                    sources += self.sources[Candidate(candidate.loop, part)]
+        return Proven(candidate.loop, candidate.expression, tuple(dict.fromkeys(sources)))
 
 
 class Verifier:
