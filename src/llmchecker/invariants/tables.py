@@ -44,9 +44,9 @@ programs."""
 LEGEND_OF_SOURCES = """\
 Unique: solved by no other row of that model and semantics. Beyond program: not solved by "program",
 which proposes nothing but what it makes of the program itself; missed of program: solved by it
-only, as happens where more candidates take too long: then it is among the timeouts. Seconds, those
-of the model included, are means over the programs that are solved. Every source that proposes may
-propose equally many candidates for a loop."""
+only. Timeouts: more candidates prove no less but take longer. Seconds, those of the model included,
+are means over the programs that are solved. Every source that proposes may propose equally many
+candidates for a loop."""
 LEGEND_OF_TOOLS = """\
 Solved: verified. False: a violation was found; this method reports one only if a concrete run shows
 it. Other: no answer, for another reason. Seconds are means over the programs that are solved."""
