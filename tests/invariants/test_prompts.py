@@ -9,13 +9,15 @@ from llmchecker.invariants.expressions import Semantics
 from llmchecker.invariants.houdini import Candidate, Prover
 from llmchecker.invariants.prompts import (
     EXAMPLES,
-    ITERATIONS,
     STATEMENT,
     Variant,
     asked,
     prompt,
     style,
 )
+
+ITERATIONS = 30
+"""Answers that the paper asks for, at most."""
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))

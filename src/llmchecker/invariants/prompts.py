@@ -14,9 +14,6 @@ from llmchecker.invariants.c_programs import INVARIANT, annotate, parse_program
 from llmchecker.invariants.expressions import Variable
 from llmchecker.invariants.programs import Loop, Program
 
-ITERATIONS = 30
-"""Answers that are asked for, at most."""
-
 STATEMENT = "invariant"
 """What states an invariant in a prompt."""
 
