@@ -27,7 +27,7 @@ from llmchecker.distributions import Distributions
 # Logits come and go by the hundred megabytes; in huge pages that costs a tenth of the page faults.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
-MOST_ROWS = 256
+MOST_ROWS = 384
 """Rows of a batch. More would not be faster."""
 
 FEWEST_ROWS = 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 64
