@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import harmonic_mean
 from threading import Barrier
 from typing import Literal
 
@@ -25,6 +26,7 @@ from reference import Node, expand
 START = "The player won because"
 BATCH_ROWS = 256
 SOFTMAX_ROWS = 16
+ROUNDS = 3
 
 DEFINITIONS = {
     "parameters": "distinct parameters of the network, tied ones once",
@@ -37,8 +39,8 @@ DEFINITIONS = {
     "it; texts are decoded, nothing is stored between trees",
     "matrix_gflops": "10^9 float32 operations a second in products of 128, 256 or 512 rows with "
     "all linear layers of the model, LM head included: one product a core or all cores in one "
-    "product, whichever number of rows and way is fastest, in the mean of once right before and "
-    "once right after the growth",
+    "product, whichever number of rows and way is fastest, in the mean of several measurements "
+    "right before and right after the growth",
     "share_of_peak": "2 * parameters * nodes operations at the rate of the matrix products, as a "
     "share of the time that growing took",
     "speedup_over_reference": "cached over reference nodes a second",
@@ -151,10 +153,14 @@ def matrix_rates(
     layers = [module for module in network.modules() if isinstance(module, torch.nn.Linear)]
     weights = [layer.weight.detach() for layer in layers]
     rates = {}
-    for n in rows:
-        rates["each", n] = _matrix_rate(weights, n, workers=threads, threads=1)
-        rates["all", n] = _matrix_rate(weights, n, workers=1, threads=threads)
-    return rates
+    # taking turns, so that a slow second of the machine is not one way's alone
+    for _ in range(ROUNDS):
+        for n in rows:
+            each = _matrix_rate(weights, n, workers=threads, threads=1)
+            at_once = _matrix_rate(weights, n, workers=1, threads=threads)
+            rates.setdefault(("each", n), []).append(each)
+            rates.setdefault(("all", n), []).append(at_once)
+    return {way: harmonic_mean(of_rounds) for way, of_rounds in rates.items()}
 
 
 def _matrix_rate(weights: list[torch.Tensor], rows: int, workers: int, threads: int) -> float:
