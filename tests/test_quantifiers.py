@@ -1,4 +1,5 @@
 import csv
+import importlib
 import math
 import os
 import re
@@ -91,6 +92,20 @@ def test_create_makes_the_quantifier_of_that_name() -> None:
     """The settings of a config become the fields of the quantifier."""
     assert create("similarity", {"protected": ["a", "b"]}) == Similarity(("a", "b"))
     assert create("polarity", {}) == create("polarity", None) == Polarity()
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("polarity", "textblob"), ("readability", "textstat"), ("readability", "pkg_resources")],
+)
+def test_a_package_that_is_not_there_is_named(
+    name: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quantifier whose package is missing is refused when it is made, not when it scores."""
+    module = importlib.import_module(f"llmchecker.quantifiers.{name}")
+    monkeypatch.setattr(module, "find_spec", lambda asked: None if asked == package else asked)
+    with pytest.raises(ConfigError, match=rf"{name}.*{package}.*pip install"):
+        create(name)
 
 
 def test_an_unknown_name_gets_a_suggestion() -> None:

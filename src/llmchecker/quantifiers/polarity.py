@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,14 +31,15 @@ class Polarity:
       "tournament" are one word to them.
 
     Raises:
-        ConfigError: TextBlob cannot be imported.
+        ConfigError: TextBlob is not installed.
     """
 
     minimum: ClassVar[int | None] = -100
     maximum: ClassVar[int | None] = 100
 
     def __post_init__(self) -> None:
-        _sentiment()
+        if find_spec("textblob") is None:
+            raise ConfigError("polarity needs textblob: pip install textblob")
 
     def __call__(self, start: str, continuation: str) -> int:
         text = start + continuation
@@ -94,8 +96,6 @@ def _sentiment() -> "Sentiment":
 
     Imported on first use: TextBlob imports NLTK, which takes longer than reading a config.
     """
-    try:
-        from textblob.en import sentiment
-    except ImportError as error:
-        raise ConfigError(f"polarity needs textblob: pip install textblob ({error})") from error
+    from textblob.en import sentiment
+
     return sentiment

@@ -4,6 +4,7 @@ import re
 import warnings
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
 from llmchecker.errors import ConfigError
@@ -33,14 +34,20 @@ class Readability:
     whitespace a space, and where nothing ends a sentence, the order of the words does not matter.
 
     Raises:
-        ConfigError: textstat cannot be imported.
+        ConfigError: textstat is not installed, or not all that it needs.
     """
 
     minimum: ClassVar[int | None] = None
     maximum: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
-        _statistics()
+        missing = [name for name in ("textstat", "pkg_resources") if find_spec(name) is None]
+        if missing:
+            raise ConfigError(
+                "readability needs textstat 0.7.4, which needs a setuptools that still has "
+                f"pkg_resources; there is no {' and no '.join(missing)}: "
+                "pip install 'textstat==0.7.4' 'setuptools<82'"
+            )
 
     def __call__(self, start: str, continuation: str) -> int:
         text = start + continuation
@@ -74,15 +81,9 @@ def _statistics() -> "textstatistics":
     textstat's module-level functions share one language and one rounding with everybody who
     imports it. Its caches are keyed by instance and text, so they need no care.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "pkg_resources is deprecated", UserWarning)
-            from textstat.textstat import textstatistics
-    except ImportError as error:
-        raise ConfigError(
-            "readability needs textstat 0.7.4, which needs a setuptools that still has "
-            f"pkg_resources: pip install 'textstat==0.7.4' 'setuptools<82' ({error})"
-        ) from error
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "pkg_resources is deprecated", UserWarning)
+        from textstat.textstat import textstatistics
     statistics = textstatistics()
     statistics.set_lang("en_US")
     return statistics
