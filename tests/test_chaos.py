@@ -16,6 +16,7 @@ from llmchecker.language_models import TableModel
 from llmchecker.properties import parse
 from llmchecker.text_tree import Bounds, Kind, TextTree
 from llmchecker.valuations import valuations
+from llmchecker.verdicts import Interval
 
 NAMES = ("gender", "polarity")
 ANY = dict.fromkeys(NAMES, (None, None))
@@ -26,7 +27,7 @@ def atoms_of(text: str):
     return parse(f"P=? [ F {text} ]").atoms
 
 
-def interval(tree: TextTree, columns, text: str, ranges=ANY) -> storm.Interval:
+def interval(tree: TextTree, columns, text: str, ranges=ANY) -> Interval:
     query = parse(text)
     return bounding.bounds(chaos.complete(tree, columns, query, ranges), query)
 
@@ -131,7 +132,7 @@ def test_bounds_on_a_tree_small_enough_to_draw(query, lower, upper):
 )
 def test_thresholds_are_true_false_or_unknown(query, lower, upper):
     """With the probability between 1/2 and 3/4, a threshold is decided outside of that only."""
-    assert interval(by_hand(DRAWN), GENDER, query) == storm.Interval(lower, upper)
+    assert interval(by_hand(DRAWN), GENDER, query) == Interval(lower, upper)
 
 
 @st.composite

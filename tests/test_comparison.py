@@ -9,8 +9,8 @@ from llmchecker import comparison, published, tables
 from llmchecker.comparison import COLUMNS, Run
 from llmchecker.config import Check, Row, TreeSpec
 from llmchecker.properties import parse
-from llmchecker.storm import Verdict
 from llmchecker.text_tree import Bounds
+from llmchecker.verdicts import Verdict
 
 TABLE2 = Path(__file__).parent.parent / "resources/published/table2.csv"
 POSITIVE = "P=? [ F gender > 0 ]"

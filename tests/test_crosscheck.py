@@ -11,6 +11,7 @@ from llmchecker.crosscheck import crosscheck
 from llmchecker.errors import CheckFailed
 from llmchecker.properties import parse
 from llmchecker.text_tree import Kind
+from llmchecker.verdicts import Verdict
 
 TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END
 # 0 ─ 1/2 → 1 ─ 3/4 → 4, 1 ─ 1/4 → rest; 0 ─ 1/4 → end 2; 0 ─ 1/4 → rest 3
@@ -20,7 +21,7 @@ TREE = trees.by_hand(
 SCORES = {"gender": np.array([0, 1, 2, 99, -1, 99])}
 
 
-def verdict(query: str) -> storm.Verdict:
+def verdict(query: str) -> Verdict:
     return storm.check(markov_chain.build(TREE, SCORES), parse(query))
 
 

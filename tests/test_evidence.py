@@ -14,8 +14,8 @@ from llmchecker import evidence, markov_chain, storm, tables
 from llmchecker.config import Check, Row, TreeSpec
 from llmchecker.evidence import COUNTEREXAMPLE, WITNESS, Witness, witnesses
 from llmchecker.properties import parse
-from llmchecker.storm import Verdict
 from llmchecker.text_tree import Bounds, Kind, TextTree
+from llmchecker.verdicts import Verdict
 
 # w ─┬─ 1/2  wb (gender 1) ─┬─ 3/4 wf (gender 1)
 #    │                      └─ 1/4 rest

@@ -4,6 +4,8 @@ The imports are read from the source, so that one inside a function counts too.
 """
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,7 @@ ORDER = [
     "llmchecker.drawing",
     "llmchecker.prism",
     "llmchecker.jani",
+    "llmchecker.verdicts",
     "llmchecker.storm",
     "llmchecker.bounding",
     "llmchecker.checking",
@@ -151,6 +154,25 @@ def test_a_heavy_package_is_imported_only_where_it_is_wrapped(package):
         if source.partition(".")[0] == package
     }
     assert users == WRAPPED[package]
+
+
+LIGHT = """
+import sys
+from llmchecker import comparison, config, figures, provenance, report, tables
+from llmchecker.quantifiers import QUANTIFIERS, create
+for name in ("gender", "polarity", "readability"):
+    create(name)
+print([name for name in sys.argv[1:] if name in sys.modules])
+"""
+
+
+def test_tables_figures_and_configurations_load_no_heavy_package():
+    """What reads a configuration or results waits for no model, model checker or lexicon."""
+    heavy = ("torch", "transformers", "stormpy", "z3", "textblob", "textstat")
+    run = subprocess.run(
+        [sys.executable, "-c", LIGHT, *heavy], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "[]"
 
 
 def test_only_scripts_and_the_command_line_set_up_logs():

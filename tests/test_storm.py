@@ -13,6 +13,7 @@ from llmchecker import bounding, chaos, jani, markov_chain, prism, storm
 from llmchecker.errors import CheckFailed, InvalidQuery, UnknownName
 from llmchecker.properties import Query, parse
 from llmchecker.text_tree import Kind, TextTree
+from llmchecker.verdicts import Interval, Verdict
 
 TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END
 # 0 ─ 1/2 → 1 ─ 3/4 → 4, 1 ─ 1/4 → rest; 0 ─ 1/4 → end 2; 0 ─ 1/4 → rest 3
@@ -28,7 +29,7 @@ NAMES = ("gender", "polarity")
 GENERATED = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 
-def ask(query: str) -> storm.Verdict:
+def ask(query: str) -> Verdict:
     chain = markov_chain.build(trees.by_hand(DRAWN), {"gender": GENDER})
     return storm.check(chain, parse(query))
 
@@ -210,7 +211,7 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
             assert bound == pytest.approx(float(expected), abs=1e-12)
 
 
-def interval(query: str) -> storm.Interval:
+def interval(query: str) -> Interval:
     tree, scores, question = trees.by_hand(DRAWN), {"gender": GENDER}, parse(query)
     return bounding.bounds(
         chaos.complete(tree, scores, question, {"gender": (None, None)}), question
@@ -237,7 +238,7 @@ def interval(query: str) -> storm.Interval:
 )
 def test_yes_or_no_is_bounded_by_three_truth_values(query, surely, perhaps):
     """What rest can change is unknown; what it cannot is true or false, combinations included."""
-    assert interval(query) == storm.Interval(surely, perhaps)
+    assert interval(query) == Interval(surely, perhaps)
 
 
 def test_bounds_of_a_condition():
@@ -246,7 +247,7 @@ def test_bounds_of_a_condition():
     found = interval("P=? [ X gender = 1 || X gender > 0 ]")
     assert found.lower == pytest.approx(1 / 2)
     assert found.upper == pytest.approx(3 / 4)
-    assert interval("P=? [ X gender = 1 || X step = 2 ]") == storm.Interval(0.0, 1.0)
+    assert interval("P=? [ X gender = 1 || X step = 2 ]") == Interval(0.0, 1.0)
 
 
 def every_route(tree: TextTree, scores: dict, query: Query, directory) -> None:
@@ -382,9 +383,9 @@ def test_a_verdict_is_read_as_it_was_written(tmp_path):
     """Every field of a verdict survives its JSON file, for values and for yes and no."""
     for query in ("P=? [ F gender > 0 ]", "P>=0.5 [ F gender > 0 ]"):
         verdict = ask(query)
-        verdict = verdict.bounded(storm.Interval(None, 0.5))
+        verdict = verdict.bounded(Interval(None, 0.5))
         verdict.write(tmp_path / "verdict.json")
-        assert storm.Verdict.read(tmp_path / "verdict.json") == verdict
+        assert Verdict.read(tmp_path / "verdict.json") == verdict
 
 
 def test_a_verdict_names_its_versions_and_seconds():
@@ -402,7 +403,7 @@ def test_a_file_that_is_no_verdict_is_refused(content, tmp_path):
     """A JSON file without the fields of a verdict is named."""
     (tmp_path / "v.json").write_text(content)
     with pytest.raises(CheckFailed, match=r"v\.json is not a verdict"):
-        storm.Verdict.read(tmp_path / "v.json")
+        Verdict.read(tmp_path / "v.json")
 
 
 def test_a_query_over_an_unscored_quantifier_is_refused(tmp_path):

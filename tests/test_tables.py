@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from llmchecker import tables
 from llmchecker.config import Check, Row, TreeSpec
 from llmchecker.properties import parse
-from llmchecker.storm import Interval, Verdict
 from llmchecker.text_tree import Bounds
+from llmchecker.verdicts import Interval, Verdict
 
 LABELS = {"smollm2-135m": "SmolLM2-135M", "gemma3-270m": "Gemma-3-270M"}
 POSITIVE = "P=? [ F gender > 0 ]"

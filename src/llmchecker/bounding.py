@@ -24,7 +24,7 @@ from llmchecker.formulas import (
     Temporal,
 )
 from llmchecker.properties import Query, in_storm
-from llmchecker.storm import Interval
+from llmchecker.verdicts import Interval
 
 DECISION_MARGIN = 1e-12
 """A probability this close to a threshold decides nothing, since float64 may have rounded it."""

@@ -10,6 +10,7 @@ from llmchecker import bounding, chaos, evidence, markov_chain, storm
 from llmchecker.properties import Query
 from llmchecker.text_tree import TextTree
 from llmchecker.valuations import Range
+from llmchecker.verdicts import Verdict
 
 
 def solve(
@@ -18,7 +19,7 @@ def solve(
     query: Query,
     ranges: Mapping[str, Range],
     seconds_before: float = 0.0,
-) -> storm.Verdict:
+) -> Verdict:
     """Answer a query in all that this package knows of it.
 
     Args:

@@ -46,7 +46,7 @@ from llmchecker.text_tree import Bounds, TextTree
 # `checking` is imported where it is used: with Storm it takes a second, which neither --help nor a
 # mistyped query should wait for.
 if TYPE_CHECKING:
-    from llmchecker.storm import Verdict
+    from llmchecker.verdicts import Verdict
 
 CONFIG = "config.yaml"
 SCHEMA = "workflow/schemas/config.schema.yaml"

@@ -11,7 +11,7 @@ import pandas as pd
 
 from llmchecker.config import Row
 from llmchecker.published import Finding, PublishedRow
-from llmchecker.storm import Verdict
+from llmchecker.verdicts import Verdict
 
 COLUMNS = """
     row label interest model alpha k published_L L query match

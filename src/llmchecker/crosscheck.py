@@ -5,7 +5,8 @@ from typing import Any
 
 from llmchecker.errors import CheckFailed
 from llmchecker.properties import parse
-from llmchecker.storm import Verdict, check_jani, check_prism
+from llmchecker.storm import check_jani, check_prism
+from llmchecker.verdicts import Verdict
 
 TOLERANCE = 1e-12
 """How far the two routes may be apart, relative to a value above 1."""

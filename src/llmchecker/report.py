@@ -27,9 +27,9 @@ from llmchecker.config import Row
 from llmchecker.drawing import MEANINGS, SIGNS, Drawing, printed
 from llmchecker.formulas import Expectation, Probability, in_storm
 from llmchecker.properties import Query
-from llmchecker.storm import Verdict
 from llmchecker.tables import FORMATS, evidence_summary
 from llmchecker.text_tree import Kind, TextTree
+from llmchecker.verdicts import Verdict
 
 MOST_STATES = 1500
 """As many states of a tree as a page opens without delay."""

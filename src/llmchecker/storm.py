@@ -7,9 +7,9 @@ A threshold P>=p is compared with that float64; P>=1 and P>0 are decided on the 
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ import llmchecker
 from llmchecker import jani, prism
 from llmchecker.chaos import DecisionProcess
 from llmchecker.errors import CheckFailed, InvalidQuery
-from llmchecker.files import read_json, write_json
 from llmchecker.formulas import Atom, Conditional, Expectation, Literal
 from llmchecker.markov_chain import MarkovChain
 from llmchecker.properties import Query
+from llmchecker.verdicts import Verdict
 
 # Storm prints its errors besides raising them, into output that is not its own.
 stormpy.developer.set_log_level(stormpy.developer.LogLevel.OFF)
@@ -41,77 +41,6 @@ VERSIONS = {
     "stormpy": stormpy.__version__,
     "llmchecker": llmchecker.__version__,
 }
-
-
-@dataclass(frozen=True)
-class Interval:
-    """What is certain of a query's value for the whole model, all tokens included.
-
-    For a number the least and the greatest that it can be, None where an expected score is not
-    bounded on that side. For yes or no whether it surely holds and whether it may hold:
-    (True, True) is true, (False, False) is false, (False, True) is unknown.
-    """
-
-    lower: float | bool | None
-    upper: float | bool | None
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a check found, and what it took.
-
-    Args:
-        query: the query as it was asked.
-        value: the probability or expected score that =? asks for, or whether the query holds in the
-            start state, in the bounded process.
-        lower, upper: an `Interval` for the whole model; None where it was not asked for, and where
-            an expected score is not bounded on that side.
-        witnesses: the fields of each `evidence.Witness`, most probable first.
-        states, transitions: the size of the chain, as far as it is reachable.
-        states_explored, transitions_explored: what of it Storm's PRISM front end explores for this
-            query; it does not go on where the query is decided.
-        encode_seconds: from tree and scores to the chain.
-        check_seconds: from the chain to the value.
-        versions: of storm, stormpy and llmchecker.
-    """
-
-    query: str
-    value: float | bool
-    states: int
-    transitions: int
-    states_explored: int
-    transitions_explored: int
-    encode_seconds: float
-    check_seconds: float
-    versions: Mapping[str, str]
-    lower: float | bool | None = None
-    upper: float | bool | None = None
-    witnesses: tuple[Mapping[str, object], ...] = ()
-
-    def bounded(self, interval: Interval) -> "Verdict":
-        """The same verdict with bounds for the whole model."""
-        return replace(self, lower=interval.lower, upper=interval.upper)
-
-    def with_witnesses(self, witnesses: Iterable[Mapping[str, object]]) -> "Verdict":
-        """The same verdict with the texts that decide the query."""
-        return replace(self, witnesses=tuple(witnesses))
-
-    def write(self, path: str | Path) -> None:
-        """Write a JSON object with these fields."""
-        write_json(asdict(self), path)
-
-    @classmethod
-    def read(cls, path: str | Path) -> "Verdict":
-        """Read what `write` wrote.
-
-        Raises:
-            CheckFailed: the file is not a verdict.
-        """
-        try:
-            verdict = cls(**read_json(path))
-            return verdict.with_witnesses(verdict.witnesses)  # JSON has lists, not tuples
-        except (ValueError, TypeError) as error:
-            raise CheckFailed(f"{path} is not a verdict: {error}") from error
 
 
 @dataclass(frozen=True)

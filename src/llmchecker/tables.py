@@ -13,7 +13,7 @@ from llmchecker.config import Check, Row
 from llmchecker.evidence import COUNTEREXAMPLE, WITNESS, decisive_mass, has_evidence
 from llmchecker.files import written_whole
 from llmchecker.properties import Query
-from llmchecker.storm import Verdict
+from llmchecker.verdicts import Verdict
 
 FORMATS = {
     "encode_seconds": "{:.2f}",

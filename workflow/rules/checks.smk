@@ -21,6 +21,7 @@ for model in CONFIG.models.values():
                 "evidence.py",
                 "valuations.py",
                 "chaos.py",
+                "verdicts.py",
                 "storm.py",
                 "bounding.py",
                 "checking.py",
@@ -52,7 +53,8 @@ for model in CONFIG.models.values():
             prism=[get_chain(check, "prism") for check in CONFIG.checks_of(model.name)],
             jani=[get_chain(check, "jani") for check in CONFIG.checks_of(model.name)],
             code=code(
-                "formulas.py", "properties.py", "prism.py", "jani.py", "storm.py", "crosscheck.py"
+                *("formulas.py", "properties.py", "prism.py", "jani.py"),
+                *("verdicts.py", "storm.py", "crosscheck.py"),
             ),
         output:
             [f"results/crosschecks/{check}.json" for check in CONFIG.checks_of(model.name)],

@@ -296,7 +296,8 @@ if CONFIG.invariants is not None:
             code=code(
                 *PROVING,
                 *fingerprints.GROWING,
-                *("invariants/judging.py", "invariants/provability.py", "chaos.py", "storm.py"),
+                *("invariants/judging.py", "invariants/provability.py"),
+                *("chaos.py", "verdicts.py", "storm.py"),
             ),
         output:
             "results/invariants/provable/{model}.json",

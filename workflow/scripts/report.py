@@ -4,8 +4,8 @@ from pathlib import Path
 from llmchecker import report, scores
 from llmchecker.files import read_json, written_whole
 from llmchecker.logs import job_log
-from llmchecker.storm import Verdict
 from llmchecker.text_tree import TextTree
+from llmchecker.verdicts import Verdict
 
 with job_log(snakemake.log[0]) as work, work():
     inputs, params = snakemake.input, snakemake.params

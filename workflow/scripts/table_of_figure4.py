@@ -1,6 +1,6 @@
 from llmchecker import tables
 from llmchecker.logs import job_log
-from llmchecker.storm import Verdict
+from llmchecker.verdicts import Verdict
 
 with job_log(snakemake.log[0]) as work:
     verdicts = [Verdict.read(path) for path in snakemake.input.verdicts]

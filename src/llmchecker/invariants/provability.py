@@ -23,8 +23,8 @@ from llmchecker.invariants.prompts import Variant, prompt
 from llmchecker.language_models import LanguageModel
 from llmchecker.properties import parse
 from llmchecker.quantifiers.provable import Provable
-from llmchecker.storm import Verdict
 from llmchecker.text_tree import Bounds
+from llmchecker.verdicts import Verdict
 
 QUERIES = {"invariant": "P=? [ F provable > 0 ]", "proof": "P=? [ F provable = 2 ]"}
 """What is asked: that the text is a proven invariant, and that it proves the program."""
