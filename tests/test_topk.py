@@ -3,11 +3,15 @@
 from fractions import Fraction
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from llmchecker.errors import UnknownName
+from llmchecker import fingerprints
+from llmchecker.distribution_store import DistributionStore
+from llmchecker.errors import InvalidStore, UnknownName
+from llmchecker.growth import Grower
 from llmchecker.language_models import TableModel
-from llmchecker.topk import masses, read_prompts
+from llmchecker.topk import masses, read_prompts, stored_masses
 
 ROOT = Path(__file__).parent.parent
 PAPER = ROOT.parent / "shared/data/awesome-chatgpt-prompts-153.csv"
@@ -77,6 +81,72 @@ def test_a_column_that_is_not_there(content, has, tmp_path):
     path.write_text(content)
     with pytest.raises(UnknownName, match=rf"prompts\.csv has no column 'prompt'; {has}"):
         read_prompts(path, "prompt")
+
+
+def grower(model: Path, directory: Path, **changes) -> Grower:
+    settings = {
+        "kind": "causal",
+        "dtype": "float32",
+        "device": "cpu",
+        "threads": 1,
+        "memory_bytes": 10**8,
+        "end_of_sequence": "terminal",
+        "store": DistributionStore(directory, 10**8),
+    }
+    return Grower(model, **settings | changes)
+
+
+def test_a_model_is_asked_once(tmp_path, random_model):
+    """What one process asked, the next finds without loading the model, to the last bit."""
+    model = random_model("llama")
+    first, second = grower(model, tmp_path), grower(model, tmp_path)
+    asked, seconds = stored_masses(first, ["The player", "She"], 4)
+    found, none = stored_masses(second, ["The player", "She"], 4)
+    assert seconds > 0 == none
+    assert first.is_loaded
+    assert not second.is_loaded
+    pd.testing.assert_frame_equal(asked, found, check_exact=True)
+    pd.testing.assert_frame_equal(found, masses(first.model, ["The player", "She"], 4))
+
+
+def test_other_questions_are_asked(tmp_path, random_model, monkeypatch):
+    """Other prompts, another k, dtype or model, or changed code: the model is asked again."""
+    model = random_model("llama")
+    stored_masses(grower(model, tmp_path), ["The player"], 4)
+
+    def asks(prompts=("The player",), maximum_k=4, model=model, **changes) -> bool:
+        one = grower(model, tmp_path, **changes)
+        stored_masses(one, prompts, maximum_k)
+        return one.is_loaded
+
+    assert not asks()
+    assert not asks(threads=2)
+    assert asks(prompts=["The players"])
+    assert asks(prompts=["The player", "The player"])
+    assert asks(maximum_k=5)
+    assert asks(dtype="bfloat16")
+    assert asks(model=random_model("mistral"))
+    monkeypatch.setattr(fingerprints, "_code", lambda modules: dict.fromkeys(modules, "new"))
+    assert asks()
+
+
+def test_a_damaged_file_of_the_store_is_named(tmp_path, random_model):
+    """A file that holds no masses is named, with what to do about it."""
+    model = random_model("llama")
+    stored_masses(grower(model, tmp_path), ["The player"], 4)
+    (path,) = tmp_path.glob("*/masses.parquet")
+    path.write_bytes(b"no table")
+    with pytest.raises(InvalidStore, match=r"masses\.parquet holds no masses .*delete it"):
+        stored_masses(grower(model, tmp_path), ["The player"], 4)
+
+
+def test_stored_masses_count_against_the_limit_of_the_store(tmp_path, random_model):
+    """A store too small for them keeps none, and the answer is the same."""
+    small = DistributionStore(tmp_path, 10)
+    one = grower(random_model("llama"), tmp_path, store=small)
+    table, _ = stored_masses(one, ["The player"], 4)
+    assert not list(tmp_path.glob("*/*"))
+    pd.testing.assert_frame_equal(table, stored_masses(one, ["The player"], 4)[0])
 
 
 @pytest.mark.skipif(not PAPER.is_file(), reason=f"{PAPER} is absent: the prompts of the paper")

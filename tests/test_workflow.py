@@ -368,6 +368,39 @@ def test_a_changed_source_is_fetched(project):
     assert not {f"trees_{model}" for model in MODELS if model != "bert"} & planned.keys()
 
 
+def test_a_larger_k_of_the_statistics_grows_no_tree(project):
+    """The settings of the top-k statistics are of no concern to trees, though one job asks both."""
+    config = read_config(project)
+    config["topk"]["maximum_k"] += 1
+    with project.configured(config):
+        planned = project.planned()
+    assert planned["topk"] == len(MODELS)
+    assert not planned.keys() & jobs(STAGES).keys()
+
+
+def test_statistics_are_asked_by_the_job_that_has_loaded_the_model(project):
+    """When trees have been grown, the job of the statistics finds its answers in the store."""
+    grown = project.tree("llama", "awkward")
+    statistics = project.directory / "results/topk/llama.parquet"
+    for path in (grown, statistics, project.directory / "results/distributions"):
+        path.rename(path.with_suffix(".kept"))
+    try:
+        target = str(statistics.relative_to(project.directory))
+        for targets in (["trees_llama"], [target]):
+            run = project.snakemake("--cores", "1", *targets)
+            assert run.returncode == 0, run.stdout
+        log = project.directory / "results/logs/topk/llama.log"
+        assert "worked 0.00 s" in log.read_text(encoding="utf-8")
+        assert statistics.read_bytes() == statistics.with_suffix(".kept").read_bytes()
+    finally:
+        for path in (grown, statistics, project.directory / "results/distributions"):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+            path.with_suffix(".kept").rename(path)
+
+
 def test_a_model_without_experiments_has_no_jobs_but_its_statistics(project):
     """Experiments may leave a model out, which then appears in Figure 3 alone."""
     config = read_config(project)

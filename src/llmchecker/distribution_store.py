@@ -57,8 +57,11 @@ class DistributionStore:
         Raises:
             InvalidStore: a file holds something else.
         """
-        key = hashlib.sha256(json.dumps([fingerprint, *prompt]).encode()).hexdigest()[:32]
-        return StoredDistributions(self, self.directory / key)
+        return StoredDistributions(self, self.folder(fingerprint, *prompt))
+
+    def folder(self, *contents: str | int) -> Path:
+        """The folder for what is determined by some contents, whether it is there or not."""
+        return self.directory / hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:32]
 
     def make_room(self) -> None:
         """Delete the least recently used files until the others keep the limit."""

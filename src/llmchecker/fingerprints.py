@@ -56,6 +56,14 @@ def of_tree(
     return _hash(_files(Path(directory), _stamp), asked, _code(GROWING))
 
 
+def of_masses(
+    directory: str | Path, kind: str, dtype: str, device: str, prompts: Sequence[str], k: int
+) -> str:
+    """A fingerprint of all that determines the masses within 1 to k tokens after some prompts."""
+    asked = [of_model(directory, kind, dtype, device), list(prompts), k]
+    return _hash(asked, _code(("topk.py",)))
+
+
 def checksums(directory: str | Path) -> dict[str, str]:
     """The sha256 of every file of a model: as recorded when it was fetched, of a link as it is."""
     return _files(Path(directory), sha256_of)

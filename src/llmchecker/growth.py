@@ -93,7 +93,7 @@ class Grower:
         # with torch and transformers it takes seconds to import, which a tree that is there saves
         from llmchecker.expansion import grow
 
-        model = self._model
+        model = self.model
         began = time.monotonic()
         stored = self.store.after(self._model_fingerprint, model.encode(start))
         tree = grow(model, start, bounds, self.end_of_sequence, progress, stored, shard)
@@ -132,8 +132,13 @@ class Grower:
         write_json(asdict(growth), record_of(path))
         return growth
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model was needed so far."""
+        return "model" in vars(self)
+
     @cached_property
-    def _model(self) -> "CausalModel | MaskedModel":
+    def model(self) -> "CausalModel | MaskedModel":
         from llmchecker.language_models import load
 
         return load(

@@ -1,15 +1,24 @@
 """How much probability the most probable next tokens hold (RQ1, Figure 3 of Gross et al., 2025)."""
 
 import csv
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
-from llmchecker.distributions import Distributions
-from llmchecker.errors import UnknownName
-from llmchecker.language_models import LanguageModel
+from llmchecker import fingerprints
+from llmchecker.errors import InvalidStore, UnknownName
+from llmchecker.files import written_whole
+
+# torch takes seconds to import, which stored masses need not wait for
+if TYPE_CHECKING:
+    from llmchecker.distributions import Distributions
+    from llmchecker.growth import Grower
+    from llmchecker.language_models import LanguageModel
 
 
 def read_prompts(path: str | Path, column: str) -> list[str]:
@@ -26,8 +35,47 @@ def read_prompts(path: str | Path, column: str) -> list[str]:
         return [row[column] for row in rows]
 
 
+def stored_masses(
+    grower: "Grower", prompts: Sequence[str], maximum_k: int
+) -> tuple[pd.DataFrame, float]:
+    """The `masses` after prompts, of which the model is asked only if its answer is not stored.
+
+    Args:
+        grower: of the model's trees, in whose store the masses are kept too: one job that has
+            loaded the model may ask what another needs.
+
+    Returns:
+        The masses, and the seconds for which the model was asked.
+
+    Raises:
+        InvalidStore: a file of the store holds something else.
+        UnusableModel: the model cannot be loaded.
+    """
+    model = (grower.directory, grower.kind, grower.dtype, grower.device)
+    fingerprint = fingerprints.of_masses(*model, prompts, maximum_k)
+    path = grower.store.folder(fingerprint) / "masses.parquet"
+    try:
+        table = pd.read_parquet(path)
+        path.touch()
+        return table, 0.0
+    except FileNotFoundError:  # not stored, or another job made room
+        pass
+    except pa.ArrowInvalid as error:
+        raise InvalidStore(
+            f"{path} holds no masses ({error}); delete it to compute them again"
+        ) from error
+    asked = grower.model
+    began = time.monotonic()
+    table = masses(asked, prompts, maximum_k)
+    seconds = time.monotonic() - began
+    with written_whole(path) as partial:
+        table.to_parquet(partial)
+    grower.store.make_room()
+    return table, seconds
+
+
 def masses(
-    model: LanguageModel,
+    model: "LanguageModel",
     prompts: Sequence[str],
     maximum_k: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -39,7 +87,7 @@ def masses(
         vocabulary holds all mass.
     """
 
-    def most_probable(after: Distributions) -> np.ndarray:
+    def most_probable(after: "Distributions") -> np.ndarray:
         return after.most_probable(min(maximum_k, after.vocabulary_size))[0].cpu().numpy()
 
     nothing_after = np.empty((1, 0), dtype=np.int64)

@@ -58,7 +58,7 @@ if CONFIG.prompts is not None:
         params:
             column=lambda _: CONFIG.prompts.column,
             maximum_k=CONFIG.prompts.maximum_k,
-            loading=lambda wildcards: get_loading(get_model(wildcards)),
+            growing=lambda wildcards: get_growing(get_model(wildcards)),
         message:
             "Top-k statistics of {wildcards.model}"
         script:

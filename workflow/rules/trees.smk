@@ -1,4 +1,5 @@
-# One job grows all trees of a model, which is loaded once and asked no question twice.
+# One job grows all trees of a model, which is loaded once and asked no question twice. It also asks
+# what the top-k statistics need, which must not make it run again: they ask themselves if they must.
 for model in CONFIG.models.values():
     if not CONFIG.trees(model.name):
         continue
@@ -9,6 +10,7 @@ for model in CONFIG.models.values():
         input:
             model=f"resources/models/{model.name}",
             shards=[file for tree in CONFIG.trees(model.name) for file in get_shards(tree)],
+            prompts=ancient("resources/datasets/prompts.csv") if CONFIG.prompts is not None else [],
             code=code(*fingerprints.GROWING, "distribution_store.py", "growth.py"),
         output:
             # a tree that is still what would be grown is kept
@@ -20,6 +22,8 @@ for model in CONFIG.models.values():
             f"results/logs/trees/{model.name}.log",
         benchmark:
             f"results/benchmarks/trees/{model.name}.tsv"
+        # before the top-k statistics
+        priority: 1
         conda:
             "../../environment.yml"
         threads: get_threads()
@@ -33,6 +37,8 @@ for model in CONFIG.models.values():
             shards={tree: get_shards(tree) for tree in CONFIG.trees(model.name)},
             start_strings=get_start_strings(model.name),
             growing=get_growing(model),
+            # snakemake compares parameters of its own types only, so this one makes no job run again
+            topk=CONFIG.prompts,
         message:
             f"Growing the trees of {model.name}"
         script:

@@ -1,12 +1,15 @@
+from pathlib import Path
+
 from llmchecker.files import written_whole
-from llmchecker.language_models import load
+from llmchecker.growth import Grower
 from llmchecker.logs import job_log
-from llmchecker.topk import masses, read_prompts
+from llmchecker.topk import read_prompts, stored_masses
 
 with job_log(snakemake.log[0]) as work:
-    model = load(snakemake.input.model, **snakemake.params.loading)
-    prompts = read_prompts(snakemake.input.prompts, snakemake.params.column)
-    with work():
-        table = masses(model, prompts, snakemake.params.maximum_k)
+    params = snakemake.params
+    grower = Grower(Path(snakemake.input.model), threads=snakemake.threads, **params.growing)
+    prompts = read_prompts(snakemake.input.prompts, params.column)
+    table, seconds = stored_masses(grower, prompts, params.maximum_k)
+    work.seconds += seconds
     with written_whole(snakemake.output[0]) as partial:
         table.to_parquet(partial)

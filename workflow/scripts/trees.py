@@ -3,6 +3,7 @@ from pathlib import Path
 
 from llmchecker.growth import Grower
 from llmchecker.logs import job_log, node_progress
+from llmchecker.topk import read_prompts, stored_masses
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
@@ -19,3 +20,8 @@ with job_log(snakemake.log[0]) as work:
             _, growth = grower.grow(path, start, tree.bounds, node_progress(str(tree)))
             work.seconds += growth.seconds
         logging.info("%s: %s", tree, growth)
+    # while the model is there, so that the job of the top-k statistics need not load it again
+    if grower.is_loaded and params.topk is not None:
+        prompts = read_prompts(snakemake.input.prompts, params.topk.column)
+        _, seconds = stored_masses(grower, prompts, params.topk.maximum_k)
+        work.seconds += seconds
