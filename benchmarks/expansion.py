@@ -26,7 +26,7 @@ from reference import Node, expand
 START = "The player won because"
 BATCH_ROWS = 256
 SOFTMAX_ROWS = 16
-ROUNDS = 3
+ROUNDS = 2
 
 DEFINITIONS = {
     "parameters": "distinct parameters of the network, tied ones once",
