@@ -401,6 +401,23 @@ def test_statistics_are_asked_by_the_job_that_has_loaded_the_model(project):
             path.with_suffix(".kept").rename(path)
 
 
+def test_wrong_settings_of_the_statistics_cost_no_tree(project):
+    """Where the prompts cannot be read trees are grown all the same, and the log says why."""
+    config = read_config(project)
+    config["topk"]["column"] = "text"
+    grown = project.tree("llama", "awkward")
+    grown.rename(grown.with_suffix(".kept"))
+    try:
+        with project.configured(config):
+            run = project.snakemake("--cores", "1", "trees_llama")
+        assert run.returncode == 0, run.stdout
+        assert grown.read_bytes() == grown.with_suffix(".kept").read_bytes()
+        assert "not asked for the top-k statistics" in run.stdout
+        assert "has no column 'text'" in run.stdout
+    finally:
+        grown.with_suffix(".kept").rename(grown)
+
+
 def test_a_model_without_experiments_has_no_jobs_but_its_statistics(project):
     """Experiments may leave a model out, which then appears in Figure 3 alone."""
     config = read_config(project)
