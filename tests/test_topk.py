@@ -140,6 +140,25 @@ def test_a_damaged_file_of_the_store_is_named(tmp_path, random_model):
         stored_masses(grower(model, tmp_path), ["The player"], 4)
 
 
+def test_a_file_that_another_job_deletes_is_computed_again(tmp_path, random_model, monkeypatch):
+    """A file that goes away while it is read leaves nothing behind that is not a table."""
+    model = random_model("llama")
+    expected, _ = stored_masses(grower(model, tmp_path), ["The player"], 4)
+    (path,) = tmp_path.glob("*/masses.parquet")
+    read = pd.read_parquet
+
+    def read_and_lose(asked: Path) -> pd.DataFrame:
+        table = read(asked)
+        asked.unlink()
+        return table
+
+    monkeypatch.setattr(pd, "read_parquet", read_and_lose)
+    again, seconds = stored_masses(grower(model, tmp_path), ["The player"], 4)
+    assert seconds > 0
+    pd.testing.assert_frame_equal(again, expected)
+    pd.testing.assert_frame_equal(read(path), expected)
+
+
 def test_stored_masses_count_against_the_limit_of_the_store(tmp_path, random_model):
     """A store too small for them keeps none, and the answer is the same."""
     small = DistributionStore(tmp_path, 10)

@@ -4,12 +4,14 @@ Trees that share a model and a start string share distributions, whatever their 
 holds those after one prompt of one model, in one file for each run that added some. Files are
 written whole and never changed, so that any number of jobs may read and write at once; what two
 jobs compute at the same time is stored twice. Deleting files costs time, never a result: the least
-recently used go first when all together exceed the limit.
+recently used go first when all together exceed the limit. What else a model was asked may lie
+beside them, in folders of its own that count against the same limit.
 """
 
 import contextlib
 import hashlib
 import json
+import os
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -92,7 +94,7 @@ class StoredDistributions:
         for path in sorted(folder.glob(_FILES)):
             with contextlib.suppress(FileNotFoundError):  # another job made room
                 self._read(path)
-                path.touch()
+                os.utime(path)
 
     def select(
         self, suffixes: np.ndarray, alpha: float, k: int

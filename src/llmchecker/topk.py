@@ -1,6 +1,7 @@
 """How much probability the most probable next tokens hold (RQ1, Figure 3 of Gross et al., 2025)."""
 
 import csv
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,7 +57,7 @@ def stored_masses(
     path = grower.store.folder(fingerprint) / "masses.parquet"
     try:
         table = pd.read_parquet(path)
-        path.touch()
+        os.utime(path)
         return table, 0.0
     except FileNotFoundError:  # not stored, or another job made room
         pass
