@@ -10,7 +10,7 @@ from llmchecker import fingerprints
 from llmchecker.distribution_store import DistributionStore
 from llmchecker.errors import InvalidStore, UnknownName
 from llmchecker.growth import Grower
-from llmchecker.language_models import TableModel
+from llmchecker.language_models import TableModel, load
 from llmchecker.topk import masses, read_prompts, stored_masses
 
 ROOT = Path(__file__).parent.parent
@@ -63,6 +63,17 @@ def test_progress_counts_prompts():
     told = []
     masses(table(), ["a", "b"], 1, lambda done, total: told.append((done, total)))
     assert told == [(1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize(("architecture", "kind"), [("llama", "causal"), ("bert", "masked")])
+def test_threads_change_no_bit_of_a_mass(architecture, kind, random_model):
+    """Prompts that are asked three at once have the masses that they have one after the other."""
+    prompts = [f"The player {'won and ' * n}she" for n in range(12)]
+    one, three = (
+        masses(load(random_model(architecture), kind, threads=n), prompts, 5, threads=n)
+        for n in (1, 3)
+    )
+    pd.testing.assert_frame_equal(one, three, check_exact=True)
 
 
 def test_prompts_of_any_text(tmp_path):

@@ -56,12 +56,13 @@ def of_tree(
     return _hash(_files(Path(directory), _stamp), asked, _code(GROWING))
 
 
-def of_masses(
-    directory: str | Path, kind: str, dtype: str, device: str, prompts: Sequence[str], k: int
-) -> str:
-    """A fingerprint of all that determines the masses within 1 to k tokens after some prompts."""
-    asked = [of_model(directory, kind, dtype, device), list(prompts), k]
-    return _hash(asked, _code(("topk.py",)))
+def of_masses(model: str, prompts: Sequence[str], k: int) -> str:
+    """A fingerprint of all that determines the masses within 1 to k tokens after some prompts.
+
+    Args:
+        model: the fingerprint `of_model`.
+    """
+    return _hash([model, list(prompts), k], _code(("topk.py",)))
 
 
 def checksums(directory: str | Path) -> dict[str, str]:

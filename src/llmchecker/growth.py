@@ -95,7 +95,7 @@ class Grower:
 
         model = self.model
         began = time.monotonic()
-        stored = self.store.after(self._model_fingerprint, model.encode(start))
+        stored = self.store.after(self.model_fingerprint, model.encode(start))
         tree = grow(model, start, bounds, self.end_of_sequence, progress, stored, shard)
         seconds = time.monotonic() - began
         made = [asdict(replace(self._making, date=provenance.now()))]
@@ -150,7 +150,8 @@ class Grower:
         return provenance.making(self.directory, self.kind, self.dtype, self.device, self.threads)
 
     @cached_property
-    def _model_fingerprint(self) -> str:
+    def model_fingerprint(self) -> str:
+        """What the model's answers depend on, to the last bit."""
         return fingerprints.of_model(self.directory, self.kind, self.dtype, self.device)
 
     def fingerprint(self, start: str, bounds: Bounds) -> str:

@@ -4,6 +4,7 @@ import csv
 import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,8 +53,7 @@ def stored_masses(
         InvalidStore: a file of the store holds something else.
         UnusableModel: the model cannot be loaded.
     """
-    model = (grower.directory, grower.kind, grower.dtype, grower.device)
-    fingerprint = fingerprints.of_masses(*model, prompts, maximum_k)
+    fingerprint = fingerprints.of_masses(grower.model_fingerprint, prompts, maximum_k)
     path = grower.store.folder(fingerprint) / "masses.parquet"
     try:
         table = pd.read_parquet(path)
@@ -67,7 +67,7 @@ def stored_masses(
         ) from error
     asked = grower.model
     began = time.monotonic()
-    table = masses(asked, prompts, maximum_k)
+    table = masses(asked, prompts, maximum_k, threads=grower.threads)
     seconds = time.monotonic() - began
     with written_whole(path) as partial:
         table.to_parquet(partial)
@@ -80,8 +80,13 @@ def masses(
     prompts: Sequence[str],
     maximum_k: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    threads: int = 1,
 ) -> pd.DataFrame:
     """The next token's probability mass within the k most probable tokens, for every prompt.
+
+    Args:
+        threads: prompts that are asked at once. A model that was loaded with fewer takes them one
+            after the other.
 
     Returns:
         Columns prompt (its number, from 0), k (1 to `maximum_k`) and mass; a k beyond the
@@ -92,13 +97,18 @@ def masses(
         return after.most_probable(min(maximum_k, after.vocabulary_size))[0].cpu().numpy()
 
     nothing_after = np.empty((1, 0), dtype=np.int64)
+
+    def mass(prompt: Sequence[int]) -> np.ndarray:
+        (best,) = model.continuations(prompt).map(most_probable, nothing_after)
+        within = best[0].cumsum()
+        return np.pad(within, (0, maximum_k - len(within)), mode="edge")
+
+    encoded = [model.encode(prompt) for prompt in prompts]
     rows = []
-    for number, prompt in enumerate(prompts):
-        continuations = model.continuations(model.encode(prompt))
-        (best,) = continuations.map(most_probable, nothing_after)
-        mass = best[0].cumsum()
-        rows.append(np.pad(mass, (0, maximum_k - len(mass)), mode="edge"))
-        progress(number + 1, len(prompts))
+    with ThreadPoolExecutor(threads) as pool:
+        for row in pool.map(mass, encoded):
+            rows.append(row)
+            progress(len(rows), len(prompts))
     return pd.DataFrame(
         {
             "prompt": np.repeat(np.arange(len(prompts)), maximum_k),
