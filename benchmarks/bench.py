@@ -23,10 +23,10 @@ import overhead
 import pyarrow.parquet as pq
 import quantifying
 
-from llmchecker import figures
-from llmchecker.config import Config, TreeSpec, read_yaml
+from llmchecker.config.configuration import Config, TreeSpec, read_yaml
 from llmchecker.files import read_json, write_json, written_whole
-from llmchecker.text_tree import Bounds
+from llmchecker.publication import figures
+from llmchecker.trees.text_tree import Bounds
 
 Figures = dict[str, float]
 T = TypeVar("T")

@@ -18,9 +18,11 @@ import pandas  # noqa: F401 - pyarrow imports it at its first read, which is not
 import stormpy
 from generated_tree import RANGES, generated_scores, generated_tree
 
-from llmchecker import bounding, chaos, jani, markov_chain, prism, scores, storm
-from llmchecker.properties import parse
-from llmchecker.text_tree import TextTree
+from llmchecker.chains import chaos, jani, markov_chain, prism
+from llmchecker.checking import storm, whole_model
+from llmchecker.quantifiers import scores
+from llmchecker.queries.properties import parse
+from llmchecker.trees.text_tree import TextTree
 
 QUERIES = (
     "P=? [ F gender > 0 ]",
@@ -116,7 +118,7 @@ def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
     if bounds:
         began = time.perf_counter()
         process = chaos.complete(tree, values, query, RANGES)
-        bounded = verdict.bounded(bounding.bounds(process, query))
+        bounded = verdict.bounded(whole_model.bounds(process, query))
         figures["bounds_seconds"] = time.perf_counter() - began
         figures["bounds_ratio"] = figures["bounds_seconds"] / plain
         if not bounded.lower - 1e-9 <= verdict.value <= bounded.upper + 1e-9:

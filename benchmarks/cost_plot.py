@@ -7,7 +7,7 @@ import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from llmchecker.figures import COLUMN_WIDTH, STYLE
+from llmchecker.publication.figures import COLUMN_WIDTH, STYLE
 
 ROUTES = {
     "check": ("explicit chain: files to verdict", "o", "-"),

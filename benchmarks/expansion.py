@@ -13,15 +13,15 @@ from typing import Literal
 import numpy as np
 import torch
 
-from llmchecker.continuations import Batches
-from llmchecker.distributions import Distributions
-from llmchecker.expansion import grow
-from llmchecker.language_models import CausalModel, load
-from llmchecker.text_tree import Bounds
+from llmchecker.models.continuations import Batches
+from llmchecker.models.distributions import Distributions
+from llmchecker.models.language_models import CausalModel, load
+from llmchecker.trees.expansion import grow
+from llmchecker.trees.text_tree import Bounds
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 
-from reference import Node, expand
+from helpers.reference import Node, expand
 
 START = "The player won because"
 BATCH_ROWS = 256

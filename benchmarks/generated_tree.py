@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from llmchecker.text_tree import NO_TOKEN, Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import NO_TOKEN, Bounds, Kind, TextTree
 
 START = "The player won because"
 WORDS = """

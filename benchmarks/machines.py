@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from llmchecker.checking import solve
-from llmchecker.properties import parse
-from llmchecker.quantifiers import create
-from llmchecker.scores import score
-from llmchecker.text_tree import TextTree
+from llmchecker.checking.solve import solve
+from llmchecker.quantifiers.registry import create
+from llmchecker.quantifiers.scores import score
+from llmchecker.queries.properties import parse
+from llmchecker.trees.text_tree import TextTree
 
 # of ATen, MKL and oneDNN, which all multiply matrices for torch
 INSTRUCTION_SETS = {
@@ -53,9 +53,9 @@ def grow_here(model: str, path: str) -> None:
     """Grow the tree with whatever instruction set the environment leaves."""
     import torch
 
-    from llmchecker.expansion import grow
-    from llmchecker.language_models import load
-    from llmchecker.text_tree import Bounds
+    from llmchecker.models.language_models import load
+    from llmchecker.trees.expansion import grow
+    from llmchecker.trees.text_tree import Bounds
 
     print(f"torch {torch.__version__} computes with {torch.backends.cpu.get_cpu_capability()}")
     grow(load(model), START, Bounds(*BOUNDS)).write(path)

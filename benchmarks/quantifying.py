@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from llmchecker import scores
-from llmchecker.quantifiers import Quantifier, create
-from llmchecker.text_tree import Kind, TextTree
+from llmchecker.quantifiers import scores
+from llmchecker.quantifiers.registry import Quantifier, create
+from llmchecker.trees.text_tree import Kind, TextTree
 
 DEFINITIONS = {
     "{name}.{model}.texts_per_second": "texts scored a second on one core, on the largest tree of "

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from helpers.random_models import ARCHITECTURES, save
 from hypothesis import settings
-from random_models import ARCHITECTURES, save
 
 ROOT = Path(__file__).parent.parent
 SMOLLM2 = ROOT / "resources/models/smollm2-135m"

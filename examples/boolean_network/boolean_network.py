@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
+import transition_systems
 
-from llmchecker import transition_systems
 from llmchecker.errors import InvalidQuery
-from llmchecker.formulas import (
+from llmchecker.queries.formulas import (
     STEP,
     Atom,
     Connective,
@@ -28,7 +28,7 @@ from llmchecker.formulas import (
     PathQuantifier,
     Temporal,
 )
-from llmchecker.properties import in_storm, parse
+from llmchecker.queries.properties import in_storm, parse
 
 Network = Mapping[str, Callable[..., np.ndarray]]
 """For each variable the function that updates it, from (n,) bool arrays of all variables."""

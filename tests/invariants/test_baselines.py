@@ -3,12 +3,11 @@
 import itertools
 
 import pytest
-from invariant_programs import ARRAY, COUNTER, is_condition
+from helpers.invariant_programs import ARRAY, COUNTER, is_condition
 
 from llmchecker.invariants.baselines import random_atoms, shortest_first
-from llmchecker.invariants.c_expressions import parse_condition
-from llmchecker.invariants.c_programs import parse_program
-from llmchecker.invariants.expressions import (
+from llmchecker.programs.c_expressions import parse_condition
+from llmchecker.programs.expressions import (
     COMPARISONS,
     Binary,
     Literal,
@@ -17,6 +16,7 @@ from llmchecker.invariants.expressions import (
     variables,
     walk,
 )
+from llmchecker.programs.parsing import parse_program
 
 
 @pytest.mark.parametrize("program", [COUNTER, ARRAY], ids=lambda p: p.name)

@@ -8,14 +8,14 @@ from functools import cache
 
 import pytest
 import torch
-from invariant_programs import ARRAY, COUNTER, is_condition
+from helpers.invariant_programs import ARRAY, COUNTER, is_condition
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.invariants.c_expressions import parse_condition
 from llmchecker.invariants.enumeration import most_probable
-from llmchecker.invariants.expressions import text, variables
 from llmchecker.invariants.prompts import Variant, prompt
-from llmchecker.language_models import TableModel, load
+from llmchecker.models.language_models import TableModel, load
+from llmchecker.programs.c_expressions import parse_condition
+from llmchecker.programs.expressions import text, variables
 
 VOCABULARY = (">", "x", "n", " < ", "= ", "=", "(", ");", " ", "1", "x <", "0) ", "!")
 END = len(VOCABULARY)

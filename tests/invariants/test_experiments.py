@@ -4,19 +4,14 @@ import json
 
 import pytest
 
-from llmchecker.cli import main
-from llmchecker.invariants.attempts import (
-    THIS_METHOD,
-    beside_tools,
-    read_attempts,
-    write_attempts,
-)
-from llmchecker.invariants.command import SOURCES
+from llmchecker.cli.main import main
+from llmchecker.cli.verify import SOURCES
+from llmchecker.invariants.attempts import THIS_METHOD, beside_tools, read_attempts, write_attempts
 from llmchecker.invariants.experiments import EXPERIMENTS, Setting, attempts
-from llmchecker.invariants.expressions import Semantics
 from llmchecker.invariants.prompts import Variant
 from llmchecker.invariants.proposals import LoopProposals, read_proposals, write_proposals
-from llmchecker.invariants.verification import COMPLETION, Limits, Outcome, Source
+from llmchecker.programs.expressions import Semantics
+from llmchecker.proving.verification import COMPLETION, Limits, Outcome, Source
 
 COUNT = """\
 int main(void) {

@@ -3,13 +3,14 @@
 import re
 
 import pytest
+from helpers.invariant_programs import is_condition
 from hypothesis import example, given
 from hypothesis import strategies as st
-from invariant_programs import is_condition
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.invariants.c_expressions import parse_condition
-from llmchecker.invariants.expressions import (
+from llmchecker.invariants.grammar import DIGITS, Grammar
+from llmchecker.programs.c_expressions import parse_condition
+from llmchecker.programs.expressions import (
     COMPARISONS,
     CONNECTIVES,
     Binary,
@@ -21,7 +22,6 @@ from llmchecker.invariants.expressions import (
     text,
     variables,
 )
-from llmchecker.invariants.grammar import DIGITS, Grammar
 
 SCOPE = ("a", "n", "n1", "sum")
 TYPES = {"a": Type(length=Literal(4)), "n": Type(), "n1": Type(), "sum": Type()}

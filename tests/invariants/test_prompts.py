@@ -1,20 +1,13 @@
 """Prompts for invariants."""
 
 import pytest
-from invariant_programs import ARRAY, COUNTER, TWO_LOOPS
+from helpers.invariant_programs import ARRAY, COUNTER, TWO_LOOPS
 
-from llmchecker.invariants.c_expressions import parse_condition
-from llmchecker.invariants.c_programs import parse_program
-from llmchecker.invariants.expressions import Semantics
-from llmchecker.invariants.houdini import Candidate, Prover
-from llmchecker.invariants.prompts import (
-    EXAMPLES,
-    STATEMENT,
-    Variant,
-    asked,
-    prompt,
-    style,
-)
+from llmchecker.invariants.prompts import EXAMPLES, STATEMENT, Variant, asked, prompt, style
+from llmchecker.programs.c_expressions import parse_condition
+from llmchecker.programs.expressions import Semantics
+from llmchecker.programs.parsing import parse_program
+from llmchecker.proving.houdini import Candidate, Prover
 
 ITERATIONS = 30
 """Answers that the paper asks for, at most."""

@@ -5,16 +5,16 @@ import string
 from collections import Counter
 
 import pytest
-from invariant_programs import ARRAY, COUNTER, is_condition
-from random_models import CAUSAL
+from helpers.invariant_programs import ARRAY, COUNTER, is_condition
+from helpers.random_models import CAUSAL
 
+from llmchecker.config.programs import Asking
 from llmchecker.invariants.asking import propose
-from llmchecker.invariants.expressions import text
 from llmchecker.invariants.prompts import Variant, asked, style
 from llmchecker.invariants.proposals import proposed
 from llmchecker.invariants.sampling import TOKENS, answers
-from llmchecker.invariants.settings import Asking
-from llmchecker.language_models import TableModel, load
+from llmchecker.models.language_models import TableModel, load
+from llmchecker.programs.expressions import text
 
 CHARACTERS = string.printable
 FOR_ONE, FOR_TWO, FOR_THREE = 0, 5, 10

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from cluster import logs, one_node
-from test_workflow import PROMPTS, SHARDS, STAGES, Project, configuration, jobs
+from helpers.project import PROMPTS, SHARDS, STAGES, Project, configuration, jobs
 
 pytestmark = pytest.mark.slow
 

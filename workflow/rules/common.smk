@@ -14,11 +14,11 @@ sys.path.insert(0, str(BASE / "src"))
 inherited = os.environ.get("PYTHONPATH")
 os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
 
-from llmchecker import fingerprints
-from llmchecker.config import Config, quantifiers_in, read_yaml
-from llmchecker.distribution_store import DistributionStore
+from llmchecker.trees import fingerprints
+from llmchecker.config.configuration import Config, quantifiers_in, read_yaml
+from llmchecker.trees.store import DistributionStore
 from llmchecker.errors import LLMCheckerError
-from llmchecker.quantifiers import files_of
+from llmchecker.quantifiers.registry import files_of
 
 try:
     CONFIG = Config.parse(config, read_yaml(BASE / "workflow/schemas/config.schema.yaml"))

@@ -3,8 +3,11 @@ if CONFIG.invariants is not None:
 
     PROGRAMS = "resources/datasets/programs"
     FRONT_END = [
-        f"invariants/{name}.py"
-        for name in ("expressions", "programs", "c_expressions", "c_programs", "program_sources")
+        "fetching/programs.py",
+        *(
+            f"programs/{name}.py"
+            for name in ("expressions", "statements", "c_expressions", "parsing")
+        ),
     ]
     PROPOSING = FRONT_END + [
         f"invariants/{name}.py"
@@ -13,15 +16,27 @@ if CONFIG.invariants is not None:
             *("grammar", "enumeration", "asking"),
         )
     ]
-    PROVING = FRONT_END + [
-        f"invariants/{name}.py"
-        for name in (
-            *("prompts", "proposals", "baselines", "completion", "encoding", "esbmc"),
-            *("execution", "houdini", "relations", "verification", "attempts", "experiments"),
-        )
-    ]
+    PROVING = (
+        FRONT_END
+        + [
+            f"invariants/{name}.py"
+            for name in ("prompts", "proposals", "baselines", "attempts", "experiments")
+        ]
+        + [
+            f"proving/{name}.py"
+            for name in (
+                *("completion", "obligations", "esbmc"),
+                *("houdini", "relations", "verification"),
+            )
+        ]
+        + ["programs/runs.py"]
+    )
 
-    DRAWING = [f"invariants/{name}.py" for name in ("attempts", "tables", "figures")]
+    DRAWING = [
+        "invariants/attempts.py",
+        "publication/program_tables.py",
+        "publication/program_figures.py",
+    ]
 
     localrules:
         fetch_programs,
@@ -182,7 +197,9 @@ if CONFIG.invariants is not None:
             tools=get_attempts("tools"),
             method=get_attempts_of_method(),
             published=str(BASE / "resources/published/invariants.csv"),
-            code=code("tables.py", "invariants/attempts.py", "invariants/tables.py"),
+            code=code(
+                "publication/tables.py", "invariants/attempts.py", "publication/program_tables.py"
+            ),
         output:
             variants=[
                 report(
@@ -243,7 +260,7 @@ if CONFIG.invariants is not None:
             method=lambda wildcards: (
                 get_attempts_of_method() if wildcards.figure == "tools" else []
             ),
-            code=code("figures.py", *DRAWING),
+            code=code("publication/figures.py", *DRAWING),
         output:
             csv="results/tables/invariants_figure_{figure}.csv",
             pdf="results/figures/invariants_{figure}.pdf",
@@ -269,7 +286,7 @@ if CONFIG.invariants is not None:
         input:
             tools=get_attempts("tools"),
             method=get_attempts_of_method(),
-            code=code("figures.py", *DRAWING),
+            code=code("publication/figures.py", *DRAWING),
         output:
             csv="results/tables/invariants_figure_times.csv",
             pdf="results/figures/invariants_times.pdf",
@@ -296,8 +313,8 @@ if CONFIG.invariants is not None:
             code=code(
                 *PROVING,
                 *fingerprints.GROWING,
-                *("invariants/judging.py", "invariants/provability.py"),
-                *("chaos.py", "verdicts.py", "storm.py"),
+                *("proving/judging.py", "invariants/provability.py"),
+                *("chains/chaos.py", "checking/verdicts.py", "checking/storm.py"),
             ),
         output:
             "results/invariants/provable/{model}.json",
@@ -326,7 +343,7 @@ if CONFIG.invariants is not None:
     rule invariants_provable_table:
         input:
             answers=expand("results/invariants/provable/{model}.json", model=get_writing_models()),
-            code=code("tables.py", "invariants/provability.py"),
+            code=code("publication/tables.py", "invariants/provability.py"),
         output:
             [
                 report(

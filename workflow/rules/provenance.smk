@@ -19,7 +19,7 @@ rule provenance:
             else []
         ),
         prompts="resources/datasets/prompts.csv" if CONFIG.prompts is not None else [],
-        code=code("provenance.py"),
+        code=code("publication/provenance.py"),
     output:
         "results/provenance.json",
     log:

@@ -24,12 +24,12 @@ rule report:
         ],
         provenance=ancient("results/provenance.json"),
         code=code(
-            "evidence.py",
-            "drawing.py",
-            "report.py",
-            "templates/report.html",
-            "templates/report.css",
-            "templates/report.js",
+            "checking/evidence.py",
+            "publication/drawing.py",
+            "publication/report.py",
+            "publication/templates/report.html",
+            "publication/templates/report.css",
+            "publication/templates/report.js",
         ),
     output:
         "results/report.html",

@@ -11,7 +11,7 @@ for model in CONFIG.models.values():
             trees=[f"results/trees/{tree}.parquet" for tree, _ in get_scores(model.name)],
             files=get_quantifier_files(model.name),
             code=code(
-                "scores.py",
+                "quantifiers/scores.py",
                 *(f"quantifiers/{name}.py" for name in get_quantifiers(model.name)),
             ),
         output:

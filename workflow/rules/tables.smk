@@ -32,7 +32,7 @@ rule table2:
     input:
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
         provenance=ancient("results/provenance.json"),
-        code=code("tables.py"),
+        code=code("publication/tables.py"),
     output:
         csv=report(
             "results/tables/table2.csv",
@@ -59,7 +59,7 @@ rule witnesses:
     input:
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
         provenance=ancient("results/provenance.json"),
-        code=code("tables.py"),
+        code=code("publication/tables.py"),
     output:
         report(
             "results/tables/witnesses.md",
@@ -83,7 +83,7 @@ rule witnesses:
 rule table_of_figure3:
     input:
         masses=expand("results/topk/{model}.parquet", model=CONFIG.models),
-        code=code("tables.py"),
+        code=code("publication/tables.py"),
     output:
         "results/tables/figure3.csv",
     log:
@@ -102,7 +102,7 @@ rule table_of_figure3:
 rule table_of_figure4:
     input:
         verdicts=[f"results/checks/{check}.json" for check in CONFIG.figure4],
-        code=code("tables.py"),
+        code=code("publication/tables.py"),
     output:
         "results/tables/figure4.csv",
     log:

@@ -41,7 +41,7 @@ if CONFIG.prompts is not None:
         input:
             model="resources/models/{model}",
             prompts="resources/datasets/prompts.csv",
-            code=code("topk.py", *fingerprints.ANSWERING),
+            code=code("trees/topk.py", *fingerprints.ANSWERING),
         output:
             "results/topk/{model}.parquet",
         log:

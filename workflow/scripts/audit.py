@@ -1,5 +1,5 @@
-from llmchecker import provenance, published, tables
 from llmchecker.logs import job_log
+from llmchecker.publication import provenance, published, tables
 
 with job_log(snakemake.log[0]) as work, work():
     findings = published.audit(published.read(snakemake.input.published))

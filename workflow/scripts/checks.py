@@ -1,12 +1,12 @@
 import logging
 from pathlib import Path
 
-from llmchecker import scores
-from llmchecker.checking import solve
-from llmchecker.config import quantifiers_in
+from llmchecker.checking.solve import solve
+from llmchecker.config.configuration import quantifiers_in
 from llmchecker.files import read_json
 from llmchecker.logs import job_log
-from llmchecker.text_tree import TextTree
+from llmchecker.quantifiers import scores
+from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work:
     read = {}

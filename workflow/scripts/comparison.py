@@ -1,7 +1,7 @@
-from llmchecker import comparison, provenance, published, tables
+from llmchecker.checking.verdicts import Verdict
 from llmchecker.files import read_json
 from llmchecker.logs import job_log
-from llmchecker.verdicts import Verdict
+from llmchecker.publication import comparison, provenance, published, tables
 
 with job_log(snakemake.log[0]) as work, work():
     runs = [

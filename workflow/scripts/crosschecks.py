@@ -1,7 +1,7 @@
-from llmchecker.crosscheck import crosscheck
+from llmchecker.checking.crosscheck import crosscheck
+from llmchecker.checking.verdicts import Verdict
 from llmchecker.files import write_json
 from llmchecker.logs import job_log
-from llmchecker.verdicts import Verdict
 
 with job_log(snakemake.log[0]) as work:
     files = (snakemake.input.verdicts, snakemake.input.prism, snakemake.input.jani)

@@ -1,4 +1,4 @@
-from llmchecker.invariants.program_sources import fetch_programs
+from llmchecker.fetching.programs import fetch_programs
 from llmchecker.logs import job_log
 
 with job_log(snakemake.log[0]) as work, work():

@@ -1,8 +1,8 @@
 import pandas as pd
 
-from llmchecker import figures, provenance
 from llmchecker.files import read_json
 from llmchecker.logs import job_log
+from llmchecker.publication import figures, provenance
 
 with job_log(snakemake.log[0]) as work, work():
     table = pd.read_csv(snakemake.input.table)

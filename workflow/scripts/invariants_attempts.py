@@ -1,10 +1,10 @@
+from llmchecker.fetching.programs import program_files
 from llmchecker.invariants import experiments
 from llmchecker.invariants.attempts import write_attempts
-from llmchecker.invariants.expressions import Semantics
-from llmchecker.invariants.program_sources import program_files
 from llmchecker.invariants.proposals import read_proposals
-from llmchecker.invariants.verification import Limits
 from llmchecker.logs import job_log
+from llmchecker.programs.expressions import Semantics
+from llmchecker.proving.verification import Limits
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params

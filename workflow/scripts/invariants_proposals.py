@@ -1,9 +1,9 @@
+from llmchecker.config.programs import Asking
+from llmchecker.fetching.programs import program_files
 from llmchecker.invariants.asking import propose_all
-from llmchecker.invariants.program_sources import program_files
 from llmchecker.invariants.proposals import write_proposals
-from llmchecker.invariants.settings import Asking
-from llmchecker.language_models import load
 from llmchecker.logs import job_log
+from llmchecker.models.language_models import load
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params

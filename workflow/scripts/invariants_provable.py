@@ -1,9 +1,9 @@
-from llmchecker.invariants.expressions import Semantics
-from llmchecker.invariants.program_sources import program_files
+from llmchecker.fetching.programs import program_files
 from llmchecker.invariants.provability import provabilities, write
-from llmchecker.language_models import load
 from llmchecker.logs import job_log
-from llmchecker.text_tree import Bounds
+from llmchecker.models.language_models import load
+from llmchecker.programs.expressions import Semantics
+from llmchecker.trees.text_tree import Bounds
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params

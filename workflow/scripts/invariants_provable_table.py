@@ -1,7 +1,7 @@
-from llmchecker import provenance
 from llmchecker.invariants import provability
 from llmchecker.logs import job_log
-from llmchecker.tables import write
+from llmchecker.publication import provenance
+from llmchecker.publication.tables import write
 
 with job_log(snakemake.log[0]) as work, work():
     params = snakemake.params

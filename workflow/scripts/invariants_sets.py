@@ -1,12 +1,12 @@
-from llmchecker.figures import write
-from llmchecker.invariants import figures, tables
 from llmchecker.invariants.attempts import beside_tools, read_attempts
 from llmchecker.logs import job_log
-from llmchecker.tables import write_csv
+from llmchecker.publication import program_figures, program_tables
+from llmchecker.publication.figures import write
+from llmchecker.publication.tables import write_csv
 
 with job_log(snakemake.log[0]) as work, work():
     output = snakemake.output
     ours = beside_tools(read_attempts(*snakemake.input.method))
-    table = tables.solved_sets(read_attempts(*snakemake.input.attempts) + ours)
+    table = program_tables.solved_sets(read_attempts(*snakemake.input.attempts) + ours)
     write_csv(table, output.csv)
-    write(figures.solved_sets(table), [output.pdf, output.svg, output.png])
+    write(program_figures.solved_sets(table), [output.pdf, output.svg, output.png])

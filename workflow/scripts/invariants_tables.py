@@ -1,8 +1,8 @@
-from llmchecker import provenance
-from llmchecker.invariants import esbmc, tables
 from llmchecker.invariants.attempts import beside_tools, read_attempts
 from llmchecker.logs import job_log
-from llmchecker.tables import write
+from llmchecker.proving import esbmc
+from llmchecker.publication import program_tables, provenance
+from llmchecker.publication.tables import write
 
 with job_log(snakemake.log[0]) as work, work():
     params, output = snakemake.params, snakemake.output
@@ -10,12 +10,20 @@ with job_log(snakemake.log[0]) as work, work():
     sources = {label: read_attempts(*paths) for label, paths in params.sources.items()}
     ours = beside_tools(read_attempts(*snakemake.input.method))
     tools = read_attempts(*snakemake.input.tools) + ours
-    published = tables.read_published(snakemake.input.published)
+    published = program_tables.read_published(snakemake.input.published)
     footer = f"{params.costs} ESBMC {esbmc.version()}. {provenance.footer_of_now()}"
     for paths, table, notes in (
-        (output.variants, tables.variants(variants), tables.notes_on_variants(variants)),
-        (output.sources, tables.sources(sources), tables.notes_on_sources(sources)),
-        (output.tools, tables.tools(tools, published), tables.notes_on_tools(tools)),
-        (output.used, tables.used(ours), tables.notes_on_used(ours)),
+        (
+            output.variants,
+            program_tables.variants(variants),
+            program_tables.notes_on_variants(variants),
+        ),
+        (output.sources, program_tables.sources(sources), program_tables.notes_on_sources(sources)),
+        (
+            output.tools,
+            program_tables.tools(tools, published),
+            program_tables.notes_on_tools(tools),
+        ),
+        (output.used, program_tables.used(ours), program_tables.notes_on_used(ours)),
     ):
         write(table, paths, footer, notes)

@@ -1,12 +1,12 @@
-from llmchecker.figures import write
-from llmchecker.invariants import figures, tables
 from llmchecker.invariants.attempts import THIS_METHOD, beside_tools, read_attempts
 from llmchecker.logs import job_log
-from llmchecker.tables import write_csv
+from llmchecker.publication import program_figures, program_tables
+from llmchecker.publication.figures import write
+from llmchecker.publication.tables import write_csv
 
 with job_log(snakemake.log[0]) as work, work():
     output = snakemake.output
     ours = beside_tools(read_attempts(*snakemake.input.method))
-    table = tables.seconds(read_attempts(*snakemake.input.tools) + ours, THIS_METHOD)
+    table = program_tables.seconds(read_attempts(*snakemake.input.tools) + ours, THIS_METHOD)
     write_csv(table, output.csv)
-    write(figures.seconds(table, THIS_METHOD), [output.pdf, output.svg, output.png])
+    write(program_figures.seconds(table, THIS_METHOD), [output.pdf, output.svg, output.png])

@@ -1,7 +1,7 @@
 import logging
 
+from llmchecker.fetching.sources import pinned
 from llmchecker.logs import job_log
-from llmchecker.sources import pinned
 
 with job_log(snakemake.log[0]) as work, work():
     params = snakemake.params

@@ -1,6 +1,7 @@
-from llmchecker import jani, prism, scores
+from llmchecker.chains import jani, prism
 from llmchecker.logs import job_log
-from llmchecker.text_tree import TextTree
+from llmchecker.quantifiers import scores
+from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work:
     outputs = (snakemake.output.prism, snakemake.output.jani)

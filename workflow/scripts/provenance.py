@@ -1,6 +1,6 @@
-from llmchecker import provenance
 from llmchecker.files import write_json
 from llmchecker.logs import job_log
+from llmchecker.publication import provenance
 
 with job_log(snakemake.log[0]) as work, work():
     params = snakemake.params

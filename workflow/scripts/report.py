@@ -1,11 +1,12 @@
 import os
 from pathlib import Path
 
-from llmchecker import report, scores
+from llmchecker.checking.verdicts import Verdict
 from llmchecker.files import read_json, written_whole
 from llmchecker.logs import job_log
-from llmchecker.text_tree import TextTree
-from llmchecker.verdicts import Verdict
+from llmchecker.publication import report
+from llmchecker.quantifiers import scores
+from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work, work():
     inputs, params = snakemake.input, snakemake.params

@@ -1,10 +1,10 @@
 import time
 
-from llmchecker import scores
 from llmchecker.files import write_json
 from llmchecker.logs import job_log
-from llmchecker.quantifiers import create
-from llmchecker.text_tree import TextTree
+from llmchecker.quantifiers import scores
+from llmchecker.quantifiers.registry import create
+from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work:
     settings = snakemake.params.settings

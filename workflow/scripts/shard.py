@@ -1,10 +1,10 @@
 import logging
 from pathlib import Path
 
-from llmchecker.growth import Grower
 from llmchecker.logs import job_log, node_progress
-from llmchecker.shards import Shard
-from llmchecker.text_tree import Bounds
+from llmchecker.trees.grower import Grower
+from llmchecker.trees.shards import Shard
+from llmchecker.trees.text_tree import Bounds
 
 with job_log(snakemake.log[0]) as work:
     wildcards, params = snakemake.wildcards, snakemake.params

@@ -1,5 +1,5 @@
-from llmchecker import provenance, tables
 from llmchecker.logs import job_log
+from llmchecker.publication import provenance, tables
 
 with job_log(snakemake.log[0]) as work, work():
     table = tables.table1(snakemake.params.start_strings)

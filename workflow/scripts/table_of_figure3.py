@@ -1,7 +1,7 @@
 import pandas as pd
 
-from llmchecker import tables
 from llmchecker.logs import job_log
+from llmchecker.publication import tables
 
 with job_log(snakemake.log[0]) as work:
     frames = [pd.read_parquet(path) for path in snakemake.input.masses]

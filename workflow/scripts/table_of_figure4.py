@@ -1,6 +1,6 @@
-from llmchecker import tables
+from llmchecker.checking.verdicts import Verdict
 from llmchecker.logs import job_log
-from llmchecker.verdicts import Verdict
+from llmchecker.publication import tables
 
 with job_log(snakemake.log[0]) as work:
     verdicts = [Verdict.read(path) for path in snakemake.input.verdicts]

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 from llmchecker.files import written_whole
-from llmchecker.growth import Grower
 from llmchecker.logs import job_log
-from llmchecker.topk import read_prompts, stored_masses
+from llmchecker.trees.grower import Grower
+from llmchecker.trees.topk import read_prompts, stored_masses
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params

@@ -1,7 +1,7 @@
-from llmchecker import provenance, tables
+from llmchecker.checking.verdicts import Verdict
 from llmchecker.files import read_json, written_whole
 from llmchecker.logs import job_log
-from llmchecker.verdicts import Verdict
+from llmchecker.publication import provenance, tables
 
 with job_log(snakemake.log[0]) as work, work():
     verdicts = map(Verdict.read, snakemake.input.verdicts)

@@ -7,16 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from llmchecker.config.programs import Asking
 from llmchecker.errors import ProgramError
-from llmchecker.invariants.c_programs import read_program
 from llmchecker.invariants.enumeration import most_probable
-from llmchecker.invariants.expressions import text
-from llmchecker.invariants.programs import Loop, Program
 from llmchecker.invariants.prompts import Variant, prompt
 from llmchecker.invariants.proposals import LoopProposals, ProgramProposals
 from llmchecker.invariants.sampling import answers
-from llmchecker.invariants.settings import Asking
-from llmchecker.language_models import LanguageModel
+from llmchecker.models.language_models import LanguageModel
+from llmchecker.programs.expressions import text
+from llmchecker.programs.parsing import read_program
+from llmchecker.programs.statements import Loop, Program
 
 _log = logging.getLogger(__name__)
 

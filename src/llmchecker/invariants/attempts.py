@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.files import read_json, write_json
-from llmchecker.invariants import esbmc
-from llmchecker.invariants.expressions import Semantics
 from llmchecker.invariants.prompts import Variant
-from llmchecker.invariants.verification import COMPLETION, Outcome, Source
+from llmchecker.programs.expressions import Semantics
+from llmchecker.proving import esbmc
+from llmchecker.proving.verification import COMPLETION, Outcome, Source
 
 VARIANTS = {
     f"{variant}, filter {'on' if filtered else 'off'}": (variant, filtered)

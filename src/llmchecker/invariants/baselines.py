@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from llmchecker.invariants.expressions import (
+from llmchecker.programs.expressions import (
     COMPARISONS,
     CONNECTIVES,
     Binary,
@@ -18,7 +18,7 @@ from llmchecker.invariants.expressions import (
     variables,
     walk,
 )
-from llmchecker.invariants.programs import Loop, Program, expressions_in
+from llmchecker.programs.statements import Loop, Program, expressions_in
 
 _ARITHMETIC = ("+", "-", "*")
 _DRAWS = 50

@@ -14,13 +14,13 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from llmchecker.distributions import Distributions
-from llmchecker.invariants.c_expressions import parse_condition
-from llmchecker.invariants.expressions import Expression
 from llmchecker.invariants.grammar import Grammar, State
-from llmchecker.invariants.programs import Loop, Program
 from llmchecker.invariants.token_texts import texts_after
-from llmchecker.language_models import LanguageModel
+from llmchecker.models.distributions import Distributions
+from llmchecker.models.language_models import LanguageModel
+from llmchecker.programs.c_expressions import parse_condition
+from llmchecker.programs.expressions import Expression
+from llmchecker.programs.statements import Loop, Program
 
 BATCH = 16
 """Nodes that are expanded at once, at most: fewer do not take less time."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
-from llmchecker.invariants import esbmc
 from llmchecker.invariants.attempts import (
     TOOLS,
     VARIANTS,
@@ -18,19 +17,13 @@ from llmchecker.invariants.attempts import (
     Invariant,
 )
 from llmchecker.invariants.baselines import random_atoms, shortest_first
-from llmchecker.invariants.c_programs import annotate, read_program
-from llmchecker.invariants.expressions import Expression, Semantics, text
-from llmchecker.invariants.programs import Loop, Program
 from llmchecker.invariants.prompts import Variant
 from llmchecker.invariants.proposals import ProgramProposals, Proposed
-from llmchecker.invariants.verification import (
-    COMPLETION,
-    Limits,
-    Outcome,
-    Result,
-    Source,
-    Verifier,
-)
+from llmchecker.programs.expressions import Expression, Semantics, text
+from llmchecker.programs.parsing import annotate, read_program
+from llmchecker.programs.statements import Loop, Program
+from llmchecker.proving import esbmc
+from llmchecker.proving.verification import COMPLETION, Limits, Outcome, Result, Source, Verifier
 
 _OUTCOMES = {
     esbmc.Answer.SUCCESSFUL: Outcome.VERIFIED,

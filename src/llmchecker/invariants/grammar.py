@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from llmchecker.invariants.expressions import COMPARISONS, CONNECTIVES, Type
+from llmchecker.programs.expressions import COMPARISONS, CONNECTIVES, Type
 
 DIGITS = 10
 """The most digits of a number: as many as the largest of 32 bits has."""

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from llmchecker.invariants.c_programs import INVARIANT, annotate, parse_program
-from llmchecker.invariants.expressions import Variable
-from llmchecker.invariants.programs import Loop, Program
+from llmchecker.programs.expressions import Variable
+from llmchecker.programs.parsing import INVARIANT, annotate, parse_program
+from llmchecker.programs.statements import Loop, Program
 
 STATEMENT = "invariant"
 """What states an invariant in a prompt."""

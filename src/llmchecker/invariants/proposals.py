@@ -7,10 +7,10 @@ from pathlib import Path
 
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.files import read_json, write_json
-from llmchecker.invariants.c_expressions import parse_candidate
-from llmchecker.invariants.expressions import Expression
-from llmchecker.invariants.programs import Loop, Program
 from llmchecker.invariants.prompts import Variant, style
+from llmchecker.programs.c_expressions import parse_candidate
+from llmchecker.programs.expressions import Expression
+from llmchecker.programs.statements import Loop, Program
 
 _FILTER = re.compile(r"(?:[A-Za-z_]\w*+|\d++|\s|<=?|>=?|==|!=?|&&|\|\||[-+*()])++", flags=re.ASCII)
 

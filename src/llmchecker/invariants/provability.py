@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pandas as pd
 
-from llmchecker import scores
-from llmchecker.checking import solve
+from llmchecker.checking.evidence import WITNESS
+from llmchecker.checking.solve import solve
+from llmchecker.checking.verdicts import Verdict
 from llmchecker.errors import ConfigError, ProgramError
-from llmchecker.evidence import WITNESS
-from llmchecker.expansion import grow
 from llmchecker.files import read_json, write_json
-from llmchecker.invariants.c_expressions import closing
-from llmchecker.invariants.c_programs import read_program
-from llmchecker.invariants.expressions import Semantics
 from llmchecker.invariants.prompts import Variant, prompt
-from llmchecker.language_models import LanguageModel
-from llmchecker.properties import parse
+from llmchecker.models.language_models import LanguageModel
+from llmchecker.programs.c_expressions import closing
+from llmchecker.programs.expressions import Semantics
+from llmchecker.programs.parsing import read_program
+from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.provable import Provable
-from llmchecker.text_tree import Bounds
-from llmchecker.verdicts import Verdict
+from llmchecker.queries.properties import parse
+from llmchecker.trees.expansion import grow
+from llmchecker.trees.text_tree import Bounds
 
 QUERIES = {"invariant": "P=? [ F provable > 0 ]", "proof": "P=? [ F provable = 2 ]"}
 """What is asked: that the text is a proven invariant, and that it proves the program."""

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llmchecker.distributions import Distributions
-from llmchecker.invariants.c_expressions import closing
 from llmchecker.invariants.prompts import STATEMENT, asked
 from llmchecker.invariants.token_texts import texts_after
-from llmchecker.language_models import LanguageModel
+from llmchecker.models.distributions import Distributions
+from llmchecker.models.language_models import LanguageModel
+from llmchecker.programs.c_expressions import closing
 
 TOKENS = 20
 """Tokens that an answer may have for every invariant that it has begun."""

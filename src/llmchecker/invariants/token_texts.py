@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from llmchecker.language_models import LanguageModel
+from llmchecker.models.language_models import LanguageModel
 
 
 def texts_after(

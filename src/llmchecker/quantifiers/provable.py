@@ -40,7 +40,7 @@ class Provable:
 
     def __post_init__(self) -> None:
         # Imported here: most runs use no prover, and loading it takes half a second.
-        from llmchecker.invariants.judging import Judge
+        from llmchecker.proving.judging import Judge
 
         object.__setattr__(self, "program", Path(self.program))
         try:

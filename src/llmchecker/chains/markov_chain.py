@@ -1,0 +1,158 @@
+"""The bounded text generation process as a discrete-time Markov chain, in arrays.
+
+A chain has the rows of its tree: state `uid` is row `uid`. The tree's probabilities are taken as
+they are. Where the children of a state sum to 1 only within rounding (a `TextTree` allows 1e-9), so
+does its row: nothing is renormalised, and Storm, which tolerates that much, computes with the same
+numbers. A child of probability 0 has no transition and is not reachable.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from llmchecker.errors import InvalidTree, UnknownName
+from llmchecker.queries.formulas import STEP, Atom, Connective, Formula, Label, Literal
+from llmchecker.trees.text_tree import Kind, TextTree
+
+
+class Size(NamedTuple):
+    """How large a chain, or a part of it, is."""
+
+    states: int
+    transitions: int
+
+
+@dataclass(frozen=True)
+class MarkovChain:
+    """A DTMC of n states and m transitions with initial state 0, and what is known of its states.
+
+    Args:
+        row_pointers: (n + 1,) int64; the transitions of a state s are the entries
+            row_pointers[s] up to row_pointers[s + 1] of `columns` and `values`.
+        columns: (m,) int64, successors, rising within a row.
+        values: (m,) float64, probabilities above 0.
+        variables: (n,) int64 each, by name: `step` and the quantifiers. In a `rest` state the
+            quantifiers are unknown: what their columns hold there means nothing.
+        rest: (n,) bool, the states that stand for all tokens that were not selected.
+        end: (n,) bool, the states whose text has ended.
+    """
+
+    row_pointers: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    variables: Mapping[str, np.ndarray]
+    rest: np.ndarray
+    end: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rest)
+
+    def satisfying(self, formula: Formula) -> np.ndarray:
+        """Return (n,) bool: the states in which a formula without P and temporal operators holds.
+
+        An atom over a quantifier is unknown in `rest` and counts as false there.
+
+        Raises:
+            UnknownName: an atom names a variable that the chain does not have.
+        """
+        match formula:
+            case Literal(value):
+                return np.full(len(self), value)
+            case Label(name):
+                return self.rest if name == "rest" else self.end
+            case Atom():
+                self._require(formula.variables)
+                holds = formula.holds(self.variables)
+                return holds if formula.over_step_only else holds & ~self.rest
+            case Connective(operator, operands):
+                truths = [self.satisfying(operand) for operand in operands]
+        match operator:
+            case "!":
+                return ~truths[0]
+            case "=>":
+                return ~truths[0] | truths[1]
+            case "&":
+                return reduce(np.logical_and, truths)
+            case "|":
+                return reduce(np.logical_or, truths)
+
+    def scores(self, quantifier: str) -> np.ndarray:
+        """Return (n,) int64: what each state's text scores, and 0 in `rest`, where it is unknown.
+
+        Raises:
+            UnknownName: the chain does not have the quantifier.
+        """
+        self._require({quantifier})
+        return np.where(self.rest, 0, self.variables[quantifier])
+
+    def explored(self, stop: np.ndarray) -> Size:
+        """Return the size of what is reachable from state 0 without leaving a `stop` state.
+
+        Args:
+            stop: (n,) bool, states that are reached and then only loop.
+        """
+        reached = np.zeros(len(self), dtype=bool)
+        last = np.empty(len(self), dtype=np.int64)
+        frontier = np.zeros(1, dtype=np.int64)
+        while len(frontier):
+            reached[frontier] = True
+            successors = self.columns[self._entries(frontier[~stop[frontier]])]
+            frontier = _distinct(successors[~reached[successors]], last)
+        out_degree = np.where(stop, 1, np.diff(self.row_pointers))
+        return Size(int(reached.sum()), int(out_degree[reached].sum()))
+
+    def _require(self, names: Collection[str]) -> None:
+        unknown = sorted(set(names).difference(self.variables))
+        if unknown:
+            known = ", ".join(self.variables)
+            raise UnknownName(f"the chain has no variable {unknown[0]}; it has {known}")
+
+    def _entries(self, states: np.ndarray) -> np.ndarray:
+        """Return the indices into `columns` of all transitions of the states."""
+        first = self.row_pointers[states]
+        count = self.row_pointers[states + 1] - first
+        behind = np.cumsum(count)
+        return np.repeat(first - (behind - count), count) + np.arange(count.sum())
+
+
+def _distinct(states: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Return each state once, in time linear in the states given; `last` is overwritten there."""
+    places = np.arange(len(states))
+    last[states] = places
+    return states[last[states] == places]
+
+
+def build(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
+    """Return the chain of a tree, in time linear in its states.
+
+    Args:
+        tree: the states and their probabilities.
+        scores: (n,) integers for each quantifier, by name; what stands in `rest` is not read.
+
+    Raises:
+        InvalidTree: scores that are not one integer for each state, or are named `step`.
+    """
+    n = len(tree)
+    if STEP in scores:
+        raise InvalidTree(
+            f"a quantifier cannot be named {STEP}: the tree has a column of that name"
+        )
+    for name, column in scores.items():
+        if np.shape(column) != (n,) or not np.issubdtype(np.asarray(column).dtype, np.integer):
+            raise InvalidTree(f"the scores of {name} must be one integer for each of {n} states")
+    edges = 1 + np.flatnonzero(tree.probability[1:] > 0)
+    terminals = np.flatnonzero(~tree.internal)
+    rows = np.concatenate([tree.parent[edges], terminals])
+    order = np.argsort(rows, kind="stable")  # of two rising runs, which it merges in linear time
+    return MarkovChain(
+        row_pointers=np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]),
+        columns=np.concatenate([edges, terminals])[order],
+        values=np.concatenate([tree.probability[edges], np.ones(len(terminals))])[order],
+        variables={STEP: tree.step}
+        | {name: np.asarray(column, np.int64) for name, column in scores.items()},
+        rest=tree.kind == Kind.REST,
+        end=tree.kind == Kind.END,
+    )

@@ -1,0 +1,1 @@
+"""What a configuration says, checked as a whole before anything runs."""

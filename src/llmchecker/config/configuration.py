@@ -1,0 +1,439 @@
+"""The configuration: checked as a whole before anything runs, then frozen.
+
+`Config.parse` takes what YAML gives and either returns a configuration in which every name refers
+to something and every query parses, or raises one message that names the key.
+"""
+
+import difflib
+import hashlib
+import json
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from llmchecker.config.programs import Asking, InvariantsConfig
+from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName
+from llmchecker.fetching.programs import parse_program_source
+from llmchecker.fetching.sources import DatasetSource, ModelSource, parse_source
+from llmchecker.programs.expressions import Semantics
+from llmchecker.quantifiers import registry
+from llmchecker.quantifiers.registry import Quantifier
+from llmchecker.queries.formulas import STEP
+from llmchecker.queries.properties import Query, parse
+from llmchecker.trees.text_tree import Bounds
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A language model: where it comes from and how it runs."""
+
+    name: str
+    label: str
+    source: ModelSource
+    kind: str
+    dtype: str
+    device: str
+    mem_mb: int
+    gpu_mem_mb: int
+
+
+@dataclass(frozen=True)
+class PromptsConfig:
+    """A data set of prompts and the largest k of its top-k statistics."""
+
+    dataset: DatasetSource
+    column: str
+    maximum_k: int
+
+
+@dataclass(frozen=True)
+class ExpansionConfig:
+    """How trees are grown, whatever their bounds; no threads are a fair share of all cores."""
+
+    end_of_sequence: str
+    memory_bytes: int
+    store_bytes: int
+    threads: int | None
+
+
+@dataclass(frozen=True)
+class TreeSpec:
+    """One tree: a model, the name of a start string, and bounds."""
+
+    model: str
+    start: str
+    bounds: Bounds
+
+    def __str__(self) -> str:
+        """The part of a path that says which tree it is about."""
+        bounds = self.bounds
+        alpha = float(bounds.alpha)
+        return f"{self.model}/{self.start}/alpha{alpha}_k{bounds.k}_L{bounds.length}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One query on one tree."""
+
+    tree: TreeSpec
+    query: Query
+
+    def __str__(self) -> str:
+        """The part of a path that says which check it is about."""
+        return f"{self.tree}/{slug(self.query.text)}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of Table II."""
+
+    label: str
+    interest: str
+    check: Check
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that a run needs to know.
+
+    `shards` names the trees that several jobs grow. `sha256` is that of what YAML gave, with all
+    defaults, as JSON with sorted keys: neither comments nor the order of keys change it, nor a
+    default that is written out.
+    """
+
+    models: Mapping[str, ModelConfig]
+    start_strings: Mapping[str, str]
+    quantifiers: Mapping[str, Quantifier]
+    expansion: ExpansionConfig
+    prompts: PromptsConfig | None
+    table2: tuple[Row, ...]
+    figure4: tuple[Check, ...]
+    shards: Mapping[TreeSpec, int]
+    invariants: InvariantsConfig | None
+    sha256: str
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any], schema: Mapping[str, Any]) -> "Config":
+        """Check a configuration and make it typed.
+
+        Args:
+            raw: what YAML gave.
+            schema: the JSON schema of a configuration; its defaults fill what is absent.
+
+        Raises:
+            ConfigError: names the key, its value and what would be right.
+        """
+        validate(raw, schema)
+        filled = _with_defaults({"expansion": {}} | dict(raw), schema, schema)
+        models = {name: _model(name, entry) for name, entry in filled["models"].items()}
+        _check_labels(models)
+        starts = filled["start_strings"]
+        known = {name: _quantifier(name, entry) for name, entry in filled["quantifiers"].items()}
+        return cls(
+            models=models,
+            start_strings=starts,
+            quantifiers=known,
+            expansion=_expansion(filled["expansion"]),
+            prompts=_prompts(filled.get("topk")),
+            table2=tuple(_table2(filled["experiments"], models, starts, known)),
+            figure4=tuple(_figure4(filled.get("figure4"), models, starts, known)),
+            shards=_shards(filled["experiments"], models),
+            invariants=_invariants(filled.get("invariants"), models),
+            sha256=_sha256(filled),
+        )
+
+    @cached_property
+    def checks(self) -> tuple[Check, ...]:
+        """Every check of the run, each once."""
+        return tuple(dict.fromkeys([*(row.check for row in self.table2), *self.figure4]))
+
+    def trees(self, model: str) -> tuple[TreeSpec, ...]:
+        """Every tree of a model, each once: the largest first, which share most with the others."""
+        trees = dict.fromkeys(check.tree for check in self.checks if check.tree.model == model)
+        return tuple(sorted(trees, key=lambda tree: -tree.bounds.length))
+
+    def checks_of(self, model: str) -> tuple[Check, ...]:
+        """Every check of a model, each once, those on one tree together."""
+        trees = self.trees(model)
+        checks = [check for check in self.checks if check.tree.model == model]
+        return tuple(sorted(checks, key=lambda check: trees.index(check.tree)))
+
+    def scored(self, tree: TreeSpec) -> tuple[str, ...]:
+        """The quantifiers in the queries on a tree, sorted."""
+        names = {name for c in self.checks if c.tree == tree for name in quantifiers_in(c.query)}
+        return tuple(sorted(names))
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Read a YAML file as plain data.
+
+    Raises:
+        ConfigError: the file cannot be read or is not a mapping.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold keys and values")
+    return content
+
+
+def quantifiers_in(query: Query) -> tuple[str, ...]:
+    """Names of the quantifiers in a query, sorted."""
+    return tuple(sorted(query.variables - {STEP}))
+
+
+def slug(query: str) -> str:
+    """A file name for a query: readable, and distinct for distinct queries."""
+    words = {"<": " lt ", ">": " gt ", "=": " eq ", "!": " not ", "-": " minus "}
+    spelt = "".join(words.get(character, character) for character in query)
+    readable = "-".join(re.findall(r"[A-Za-z0-9.]+", spelt))[:60].strip("-.")
+    return f"{readable}-{hashlib.sha256(query.encode()).hexdigest()[:8]}"
+
+
+def _is_integer(_: object, value: object) -> bool:
+    """JSON Schema takes 3.0 for an integer too, which would name another path than 3."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(_: object, value: object) -> bool:
+    """YAML has .nan and .inf, which JSON does not."""
+    return _is_integer(_, value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def validate(raw: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Check a configuration against its schema.
+
+    Raises:
+        ConfigError: the first violation, by its key.
+    """
+    # once a run, while every job that is given a part of a configuration imports this module
+    import jsonschema
+
+    usual = jsonschema.Draft202012Validator
+    types = usual.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
+    violations = jsonschema.validators.extend(usual, type_checker=types)(schema).iter_errors(raw)
+    first = min(violations, key=lambda violation: list(map(str, violation.path)), default=None)
+    if first is not None:
+        raise ConfigError(f"{_key(first.absolute_path)}: {_explanation(first)}")
+
+
+def _explanation(violation: "ValidationError") -> str:
+    schema, value = violation.schema, violation.instance
+    match violation.validator:
+        case "additionalProperties":
+            known = schema.get("properties", {})
+            unknown = next(key for key in value if key not in known)
+            close = difflib.get_close_matches(str(unknown), list(known), n=1)
+            hint = f", did you mean {close[0]!r}?" if close else ";"
+            return f"unknown key {unknown!r}{hint} known keys are {', '.join(known)}"
+        case "required":
+            missing = [key for key in violation.validator_value if key not in value]
+            return f"the key {missing[0]!r} is missing"
+        case "minimum":
+            return f"{value!r} is too small; it must be at least {violation.validator_value}"
+        case "maximum":
+            return f"{value!r} is too large; it must be at most {violation.validator_value}"
+        case "pattern":
+            return f"{value!r} does not match {violation.validator_value}"
+        case "enum":
+            return f"{value!r} is not one of {', '.join(violation.validator_value)}"
+        case "type":
+            types = violation.validator_value
+            named = types if isinstance(types, str) else " or ".join(types)
+            return f"{value!r} is not of type {named}"
+        case _:
+            return violation.message
+
+
+def _key(path: Collection[str | int]) -> str:
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
+    return "".join(steps).removeprefix(".") or "config"
+
+
+def _with_defaults(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """The value with the defaults of its schema where keys are absent, at every depth."""
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+    if isinstance(value, Mapping):
+        properties = schema.get("properties", {})
+        others = schema.get("additionalProperties")
+        others = others if isinstance(others, Mapping) else {}
+        absent = {
+            key: entry["default"]
+            for key, entry in properties.items()
+            if key not in value and "default" in entry
+        }
+        return absent | {
+            key: _with_defaults(item, properties.get(key, others), root)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_with_defaults(item, schema.get("items", {}), root) for item in value]
+    return value
+
+
+def _sha256(filled: Mapping[str, Any]) -> str:
+    # 1 and 1.0 are one number to whoever writes a configuration
+    alike = json.loads(json.dumps(filled), parse_int=float)
+    return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
+
+
+@contextmanager
+def _at(key: str) -> Iterator[None]:
+    """Name the key in whatever error the block raises."""
+    try:
+        yield
+    except LLMCheckerError as error:
+        raise type(error)(f"{key}: {error}") from error
+
+
+def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
+    with _at(f"models.{name}"):
+        source = ModelSource(
+            source=parse_source(entry["source"]),
+            file=entry.get("file"),
+            parts=tuple((parse_source(p["source"]), p["file"]) for p in entry.get("parts", [])),
+            sha256=entry.get("sha256"),
+        )
+    settings = {
+        key: entry[key] for key in ("label", "kind", "dtype", "device", "mem_mb", "gpu_mem_mb")
+    }
+    return ModelConfig(name=name, source=source, **settings)
+
+
+def _check_labels(models: Mapping[str, ModelConfig]) -> None:
+    """Tables and figures tell models apart by their labels."""
+    first: dict[str, str] = {}
+    for name, model in models.items():
+        if first.setdefault(model.label, name) != name:
+            raise ConfigError(
+                f"models.{name}.label: {model.label!r} is the label of "
+                f"models.{first[model.label]} too; labels must differ"
+            )
+
+
+def _quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:
+    with _at(f"quantifiers.{name}"):
+        return registry.create(name, settings)
+
+
+def _expansion(entry: Mapping[str, Any]) -> ExpansionConfig:
+    return ExpansionConfig(
+        end_of_sequence=entry["end_of_sequence"],
+        memory_bytes=int(entry["memory_gb"] * 1024**3),
+        store_bytes=int(entry["store_gb"] * 1024**3),
+        threads=entry.get("threads"),
+    )
+
+
+def _prompts(entry: Mapping[str, Any] | None) -> PromptsConfig | None:
+    if entry is None:
+        return None
+    with _at("topk.source"):
+        source = parse_source(entry["source"])
+    with _at("topk"):
+        dataset = DatasetSource(source, entry.get("file"), entry.get("sha256"), entry.get("rows"))
+    return PromptsConfig(dataset, entry["column"], entry["maximum_k"])
+
+
+def _table2(
+    experiments: list[Mapping[str, Any]],
+    models: Mapping[str, ModelConfig],
+    starts: Mapping[str, str],
+    known: Collection[str],
+) -> Iterator[Row]:
+    for number, entry in enumerate(experiments):
+        key = f"experiments[{number}]"
+        start = _known(f"{key}.start", entry["start"], starts, "start string")
+        for model in entry.get("models", models):
+            _known(f"{key}.models", model, models, "model")
+            tree = TreeSpec(model, start, _bounds(entry))
+            for place, text in enumerate(entry["queries"]):
+                query = _query(f"{key}.queries[{place}]", text, known, entry["L"])
+                yield Row(entry["label"], entry["interest"], Check(tree, query))
+
+
+def _shards(
+    experiments: list[Mapping[str, Any]], models: Mapping[str, ModelConfig]
+) -> dict[TreeSpec, int]:
+    """For each tree that several jobs grow together how many; of several numbers the largest."""
+    shards: dict[TreeSpec, int] = {}
+    for entry in experiments:
+        for model in entry.get("models", models):
+            tree = TreeSpec(model, entry["start"], _bounds(entry))
+            shards[tree] = max(shards.get(tree, 1), entry.get("shards", 1))
+    return {tree: count for tree, count in shards.items() if count > 1}
+
+
+def _figure4(
+    entry: Mapping[str, Any] | None,
+    models: Mapping[str, ModelConfig],
+    starts: Mapping[str, str],
+    known: Collection[str],
+) -> Iterator[Check]:
+    if entry is None:
+        return
+    query = _query("figure4.query", entry["query"], known, entry["L"])
+    for model in models:
+        for number, start in enumerate(entry["starts"]):
+            _known(f"figure4.starts[{number}]", start, starts, "start string")
+            yield Check(TreeSpec(model, start, _bounds(entry)), query)
+
+
+def _invariants(
+    entry: Mapping[str, Any] | None, models: Mapping[str, ModelConfig]
+) -> InvariantsConfig | None:
+    if entry is None:
+        return None
+    named = entry["programs"]
+    with _at("invariants.programs"):
+        source = parse_program_source(**({"source": named} if isinstance(named, str) else named))
+        source.state()
+    causal = [name for name, model in models.items() if model.kind == "causal"]
+    for number, name in enumerate(asked := entry.get("models", causal)):
+        key = f"invariants.models[{number}]"
+        if _known(key, name, models, "model") not in causal:
+            raise ConfigError(f"{key}: {name!r} is a masked model; only causal ones write on")
+    if not asked:
+        raise ConfigError("invariants.models: there is no causal model to ask")
+    asking = {key: entry[key] for key in ("iterations", "nodes", "candidates", "seed")}
+    return InvariantsConfig(
+        programs=source,
+        models=tuple(asked),
+        semantics=tuple(map(Semantics, entry["semantics"])),
+        seconds=entry["seconds"],
+        tool_seconds=entry["tool_seconds"],
+        asking=Asking(**asking),
+        provable=_bounds(entry["provable"]),
+    )
+
+
+def _bounds(entry: Mapping[str, Any]) -> Bounds:
+    return Bounds(float(entry["alpha"]), entry["k"], entry["L"])
+
+
+def _query(key: str, text: str, known: Collection[str], length: int) -> Query:
+    with _at(key):
+        query = parse(text)
+        query.require(known, length)
+        return query
+
+
+def _known(key: str, name: str, names: Collection[str], what: str) -> str:
+    if name not in names:
+        close = difflib.get_close_matches(name, list(names), n=1)
+        hint = f", did you mean {close[0]!r}?" if close else ""
+        raise UnknownName(f"{key}: no {what} {name!r} is defined{hint}; known: {', '.join(names)}")
+    return name

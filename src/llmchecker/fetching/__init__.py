@@ -1,0 +1,1 @@
+"""Models, data sets and programs become local files: checksummed, whole or absent."""

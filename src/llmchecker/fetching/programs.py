@@ -1,0 +1,278 @@
+"""Where C programs come from: a directory of this machine, or an archive that is fetched.
+
+    path:directory
+    archive:https://host/name.tar.gz     or .tgz or .zip
+    archive:/file/of/this/machine.zip
+
+Of an archive nothing is taken but the C files of one folder, whole and as they are. It is no more
+trusted than the network: members that are links, or that name a place outside, are refused.
+"""
+
+import hashlib
+import logging
+import re
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+
+from llmchecker.errors import ChecksumMismatch, ConfigError, SourceUnavailable, UnusablePrograms
+from llmchecker.fetching.downloads import download
+
+FORMS = "path:directory, archive:https://….tar.gz or archive:file.zip"
+
+ARCHIVE_BYTES = 200 << 20
+"""The largest archive that is fetched."""
+UNPACKED_BYTES = 2 << 30
+"""The most that an archive may unpack to."""
+PROGRAM_BYTES = 1 << 20
+"""The largest C file."""
+PROGRAMS = 10_000
+"""The most C files."""
+
+_FORMATS = (".tar.gz", ".tgz", ".zip")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*\.c")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_PRINTABLE = re.compile(r"[^\x00-\x1f\x7f]+")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ProgramSource:
+    """A directory of C files, or a folder of C files in an archive.
+
+    Args:
+        scheme: "path" or "archive".
+        place: the directory, or the archive: an https address or a file of this machine.
+        folder: for an archive, the folder in it that holds the C files. The one directory that
+            archives of a repository put everything in may be left out; empty for what lies there.
+        sha256: of the programs as `sha256_of_programs` says it, for an archive required: a service
+            that packs archives anew for whoever asks need not give the same bytes again.
+
+    Raises:
+        ConfigError: fields of another form, or that do not fit together.
+    """
+
+    scheme: str
+    place: str
+    folder: str = ""
+    sha256: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.scheme not in ("path", "archive") or not _PRINTABLE.fullmatch(self.place):
+            raise ConfigError(f"source {self} must be {FORMS}")
+        if self.sha256 is not None and not _SHA256.fullmatch(self.sha256):
+            raise ConfigError(
+                f"sha256 is {self.sha256!r}; it must be 64 lower-case hexadecimal digits"
+            )
+        if self.scheme == "path":
+            if self.folder:
+                raise ConfigError(f"source {self}: only an archive takes a folder")
+            return
+        if not self.place.endswith(_FORMATS):
+            raise ConfigError(f"source {self} must end in one of {', '.join(_FORMATS)}")
+        if "://" in self.place and not self.place.startswith("https://"):
+            raise ConfigError(f"source {self}: an archive is fetched from an https:// address only")
+        if self.folder.startswith("/") or ".." in PurePosixPath(self.folder).parts:
+            raise ConfigError(f"folder {self.folder!r} must be a folder inside the archive")
+        if self.sha256 is None:
+            raise ConfigError(f"source {self} needs the sha256 of its programs")
+
+    def __str__(self) -> str:
+        return f"{self.scheme}:{self.place}"
+
+    @property
+    def path(self) -> Path:
+        """Where a directory or archive of this machine lies."""
+        return Path(self.place).expanduser().absolute()
+
+    def state(self) -> str | None:
+        """The checksum of the programs that are there or, for an archive, are to come.
+
+        Raises:
+            ConfigError: a directory without C files, or with one that cannot be read.
+        """
+        return sha256_of_programs(_copied(self)) if self.scheme == "path" else self.sha256
+
+
+def parse_program_source(source: str, folder: str = "", sha256: str | None = None) -> ProgramSource:
+    """Read `path:…` or `archive:…`, and what belongs to an archive.
+
+    Raises:
+        ConfigError: anything else.
+    """
+    scheme, _, place = source.partition(":")
+    if source != source.strip():
+        raise ConfigError(f"source {source!r} must be {FORMS}, without spaces around it")
+    return ProgramSource(scheme, place, folder, sha256)
+
+
+def program_files(directory: str | Path) -> tuple[Path, ...]:
+    """The C files of a directory: numbered ones by their number, then the others by name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    files = sorted((f for f in Path(directory).glob("*.c") if f.is_file()), key=_place)
+    if not files:
+        raise ConfigError(f"{directory} holds no C file; programs are the files *.c in it")
+    return tuple(files)
+
+
+def _place(file: Path) -> tuple[bool, int, str]:
+    numbered = file.stem.isascii() and file.stem.isdigit()
+    return not numbered, len(file.stem) if numbered else 0, file.stem
+
+
+def sha256_of_programs(programs: Mapping[str, bytes]) -> str:
+    """One checksum of C files by name, whatever packed them.
+
+    It is what `LC_ALL=C; sha256sum *.c | sha256sum` says in a directory that holds them.
+    """
+    lines = (
+        f"{hashlib.sha256(content).hexdigest()}  {name}\n"
+        for name, content in sorted(programs.items())
+    )
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def fetch_programs(source: ProgramSource, directory: str | Path) -> None:
+    """Make `directory` the programs of a source, whole or not at all.
+
+    Raises:
+        ConfigError: a directory without C files, or with one that cannot be read.
+        SourceUnavailable: the archive cannot be reached or is larger than what is fetched.
+        UnusablePrograms: it is damaged, not safe to take, or has no C file in the folder.
+        ChecksumMismatch: its programs are not those that the source names.
+    """
+    directory = Path(directory)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=directory.parent, prefix=".partial-") as scratch:
+        if source.scheme == "path":
+            programs = _copied(source)
+        else:
+            programs = _unpacked(source, _archive(source, Path(scratch)))
+        actual = sha256_of_programs(programs)
+        if source.sha256 not in (None, actual):
+            raise ChecksumMismatch(
+                f"{source}: expected programs with the sha256 {source.sha256}, got {actual}"
+            )
+        made = Path(scratch, "programs")
+        made.mkdir()
+        for name, content in programs.items():
+            (made / name).write_bytes(content)
+        if directory.exists():
+            directory.rename(Path(scratch, "replaced"))
+        made.rename(directory)
+    _log.info("%d programs of %s", len(programs), source)
+
+
+def _copied(source: ProgramSource) -> dict[str, bytes]:
+    """The C files of a directory, by name."""
+    try:
+        return {file.name: file.read_bytes() for file in program_files(source.path)}
+    except OSError as error:
+        raise ConfigError(f"source {source}: {error}") from error
+
+
+def _archive(source: ProgramSource, scratch: Path) -> Path:
+    """The archive as a file of this machine."""
+    if source.place.startswith("https://"):
+        _log.info("fetching %s", source)
+        return download(source.place, scratch / "archive", ARCHIVE_BYTES)
+    if not source.path.is_file():
+        raise SourceUnavailable(f"{source}: there is no file {source.path}")
+    return source.path
+
+
+@dataclass(frozen=True)
+class _Member:
+    """What an archive says of a member, before it is read."""
+
+    name: str
+    size: int
+    regular: bool
+    read: Callable[[], bytes]
+
+
+def _unpacked(source: ProgramSource, archive: Path) -> dict[str, bytes]:
+    """The C files of an archive's folder, by name."""
+    members = _members_of_zip if source.place.endswith(".zip") else _members_of_tar
+    found: dict[str, bytes] = {}
+    unpacked = 0
+    try:
+        for member in members(archive):
+            unpacked += member.size
+            if unpacked > UNPACKED_BYTES:
+                raise UnusablePrograms(f"{source} unpacks to more than {UNPACKED_BYTES} bytes")
+            parts = _parts(source, member)
+            if _is_program(parts, source.folder):
+                _demand_plain(source, member, parts[-1], found)
+                found[parts[-1]] = member.read()
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise UnusablePrograms(f"{source}: the archive is damaged: {error}") from error
+    if not found:
+        raise UnusablePrograms(f"{source} has no C file in the folder {source.folder!r}")
+    return found
+
+
+def _members_of_tar(path: Path) -> Iterator[_Member]:
+    with tarfile.open(path, "r:gz") as archive:
+        for info in archive:
+            read = _reader(archive.extractfile, info)
+            yield _Member(info.name, info.size, info.isreg() and not info.issparse(), read)
+
+
+def _members_of_zip(path: Path) -> Iterator[_Member]:
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            encrypted = bool(info.flag_bits & 1)
+            regular = kind in (0, stat.S_IFREG) and not info.is_dir() and not encrypted
+            yield _Member(info.filename, info.file_size, regular, _reader(archive.open, info))
+
+
+def _reader(opened: Callable, info: object) -> Callable[[], bytes]:
+    def read() -> bytes:
+        with opened(info) as file:
+            return file.read(PROGRAM_BYTES)
+
+    return read
+
+
+def _parts(source: ProgramSource, member: _Member) -> tuple[str, ...]:
+    """The steps of a member's path, which must lead nowhere else."""
+    parts = PurePosixPath(member.name).parts
+    if member.name.startswith("/") or ".." in parts or "\\" in member.name:
+        raise UnusablePrograms(f"{source}: member {member.name!r} names a place outside of it")
+    return parts
+
+
+def _is_program(parts: tuple[str, ...], folder: str) -> bool:
+    """Whether a path is that of a C file right in the folder, below one directory or none."""
+    wanted = PurePosixPath(folder).parts
+    return bool(parts) and parts[-1].endswith(".c") and wanted in (parts[:-1], parts[1:-1])
+
+
+def _demand_plain(
+    source: ProgramSource, member: _Member, name: str, found: Mapping[str, bytes]
+) -> None:
+    """Refuse what is no ordinary small file with a name of its own."""
+    if not member.regular:
+        wrong = "is a link or no ordinary file"
+    elif not _FILE_NAME.fullmatch(name):
+        wrong = "has a name that is not made of letters, digits and _ . + -"
+    elif member.size > PROGRAM_BYTES:
+        wrong = f"is larger than {PROGRAM_BYTES} bytes"
+    elif name in found:
+        wrong = "has the name of another one"
+    elif len(found) == PROGRAMS:
+        wrong = f"is one more than {PROGRAMS}"
+    else:
+        return
+    raise UnusablePrograms(f"{source}: member {member.name!r} {wrong}")

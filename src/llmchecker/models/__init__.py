@@ -1,0 +1,1 @@
+"""Language models: the distribution of the next token after a text."""

@@ -1,0 +1,1 @@
+"""C programs: expressions, statements, how they are read and how they run."""

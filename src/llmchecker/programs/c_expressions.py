@@ -1,0 +1,251 @@
+"""C expressions, read by pycparser."""
+
+from collections.abc import Callable, Container, Mapping
+from types import MappingProxyType
+
+from pycparser import c_ast, c_parser
+
+from llmchecker.errors import UnsupportedProgram
+from llmchecker.programs.expressions import (
+    ARITHMETIC,
+    COMPARISONS,
+    CONNECTIVES,
+    INT,
+    INT_MAX,
+    Binary,
+    Conditional,
+    Element,
+    Expression,
+    Literal,
+    Nondet,
+    Quantified,
+    Type,
+    Unary,
+    Variable,
+    is_truth,
+    variables,
+)
+
+NONDET = "__VERIFIER_nondet_"
+NONDET_TYPES = {
+    "int": Type(32, True),
+    "uint": Type(32, False),
+    "unsigned": Type(32, False),
+    "unsigned_int": Type(32, False),
+    "long": Type(64, True),
+    "ulong": Type(64, False),
+    "short": Type(16, True),
+    "ushort": Type(16, False),
+    "char": Type(8, True),
+    "uchar": Type(8, False),
+    "bool": Type(1, False),
+}
+"""The type of what `__VERIFIER_nondet_…()` returns, by the end of its name."""
+
+ALL_INT: Mapping[str, Type] = MappingProxyType({})
+"""Types of names that are all ints."""
+
+QUANTIFIERS = {"__ESBMC_forall": "forall", "__ESBMC_exists": "exists"}
+
+_LONG_MAX = 2**63 - 1
+
+_OPERATORS = frozenset((*ARITHMETIC, *COMPARISONS, *CONNECTIVES))
+
+
+MOST_NESTED = 100
+"""How deep syntax may be nested: far from where the interpreter's stack ends."""
+
+
+def parse_condition(
+    text: str, scope: Container[str], types: Mapping[str, Type] = ALL_INT
+) -> Expression:
+    """Read a condition over the variables in scope, as it stands between two parentheses.
+
+    Args:
+        scope: the names that may be used free.
+        types: of every variable of the program, also of those out of scope.
+
+    Raises:
+        UnsupportedProgram: it is not an expression, names what is not in scope, calls a function
+            other than a quantifier, or changes a variable.
+    """
+    try:
+        unit = c_parser.CParser().parse(f"int main(void) {{ (void)({text}\n); }}", "condition")
+        (statement,) = unit.ext[0].body.block_items
+        if len(unit.ext) != 1 or not isinstance(statement, c_ast.Cast):
+            raise UnsupportedProgram(f"{text!r} is not one expression")
+    except (c_parser.ParseError, ValueError, AssertionError, RecursionError) as error:
+        raise UnsupportedProgram(f"{text!r} is not a C expression: {error}") from error
+    reader = ExpressionReader("condition", scope, types, nondet=False)
+    reader.refuse_deep(statement)
+    return reader.read(statement.expr)
+
+
+def parse_candidate(text: str, scope: Container[str], types: Mapping[str, Type]) -> Expression:
+    """Read a condition that can be an invariant: true or false of at least one variable.
+
+    Raises:
+        UnsupportedProgram: it is not a condition, as for `parse_condition`, or a number, or the
+            same for all values.
+    """
+    expression = parse_condition(text, scope, types)
+    if not is_truth(expression) or not variables(expression):
+        raise UnsupportedProgram(f"{text!r} is no condition of a variable")
+    return expression
+
+
+def closing(text: str) -> int | None:
+    """Where the parenthesis closes that was opened before the text; None if it does not."""
+    depth = 1
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return place
+    return None
+
+
+class ExpressionReader:
+    """Reads the expressions of one source file.
+
+    Args:
+        source: the name of the file, for messages.
+        scope: the names that may be used; looked up when an expression is read.
+        types: of the names declared so far; looked up when an expression is read.
+        nondet: whether `__VERIFIER_nondet_…()` may be called, and variables of quantifiers must
+            be declared: so it is in a program, not in an invariant.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        scope: Container[str],
+        types: Mapping[str, Type],
+        nondet: bool = True,
+    ) -> None:
+        self._source = source
+        self._scope = scope
+        self._types = types
+        self._nondet = nondet
+
+    def read(self, node: c_ast.Node, bound: frozenset[str] = frozenset()) -> Expression:
+        """Turn a node of the syntax tree into an expression.
+
+        Args:
+            bound: variables of quantifiers around it.
+
+        Raises:
+            UnsupportedProgram: it is not an expression without side effects over integers.
+        """
+        readers: dict[type, Callable[..., Expression]] = {
+            c_ast.Constant: self._constant,
+            c_ast.ID: self._variable,
+            c_ast.ArrayRef: self._element,
+            c_ast.UnaryOp: self._unary,
+            c_ast.BinaryOp: self._binary,
+            c_ast.TernaryOp: self._conditional,
+            c_ast.FuncCall: self._call,
+        }
+        if type(node) not in readers:
+            raise self.unsupported(node, _NAMES.get(type(node), type(node).__name__))
+        return readers[type(node)](node, bound)
+
+    def unsupported(self, node: c_ast.Node, what: str) -> UnsupportedProgram:
+        """The error for a construct that is not covered, at its place in the file."""
+        line = node.coord.line if node.coord else "?"
+        return UnsupportedProgram(f"{self._source}:{line}: {what} is not supported")
+
+    def refuse_deep(self, node: c_ast.Node) -> None:
+        """Raise UnsupportedProgram if syntax is nested too deep to be walked through."""
+        level, depth = [node], 0
+        while level:
+            if depth > MOST_NESTED:
+                raise self.unsupported(level[0], f"nesting deeper than {MOST_NESTED}")
+            level = [child for parent in level for _, child in parent.children()]
+            depth += 1
+
+    def _constant(self, node: c_ast.Constant, bound: frozenset[str]) -> Expression:
+        if node.type == "char" and len(node.value) == 3 and node.value.isascii():
+            return Literal(ord(node.value[1]))
+        if not node.type.endswith("int") or not node.value[0].isdigit():
+            raise self.unsupported(node, f"the constant {node.value}")
+        digits = node.value.rstrip("uUlL")
+        octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+        value = int(digits, 8 if octal else 0)
+        decimal = digits.isdigit() and not octal
+        if "unsigned" in node.type or (not decimal and INT_MAX < value <= 2 * INT_MAX + 1):
+            raise self.unsupported(node, f"the unsigned constant {node.value}")
+        if value > _LONG_MAX or ("long" in node.type and value <= INT_MAX):
+            raise self.unsupported(node, f"the constant {node.value}")
+        return Literal(value)
+
+    def _variable(self, node: c_ast.ID, bound: frozenset[str]) -> Expression:
+        if node.name in ("true", "false") and node.name not in self._scope:
+            return Literal(int(node.name == "true"))
+        if node.name not in self._scope and node.name not in bound:
+            raise self.unsupported(node, f"{node.name!r}, which is not a variable in scope,")
+        if node.name not in bound and self._types.get(node.name, INT).array:
+            raise self.unsupported(node, f"the array {node.name!r} without an index")
+        return Variable(node.name)
+
+    def _element(self, node: c_ast.ArrayRef, bound: frozenset[str]) -> Expression:
+        if not isinstance(node.name, c_ast.ID):
+            raise self.unsupported(node, "an array of arrays")
+        name = node.name.name
+        if name in bound or name not in self._scope or not self._types.get(name, INT).array:
+            raise self.unsupported(node, f"an index of {name!r}, which is not an array in scope,")
+        return Element(name, self.read(node.subscript, bound))
+
+    def _unary(self, node: c_ast.UnaryOp, bound: frozenset[str]) -> Expression:
+        if node.op in ("p++", "p--", "++", "--"):
+            raise self.unsupported(node, "an increment inside an expression")
+        if node.op == "+":
+            return self.read(node.expr, bound)
+        if node.op not in ("-", "!"):
+            raise self.unsupported(node, _NAMES.get(node.op, f"the operator {node.op}"))
+        operand = self.read(node.expr, bound)
+        if node.op == "-" and isinstance(operand, Literal):
+            return Literal(-operand.value)
+        return Unary(node.op, operand)
+
+    def _binary(self, node: c_ast.BinaryOp, bound: frozenset[str]) -> Expression:
+        if node.op not in _OPERATORS:
+            raise self.unsupported(node, f"the operator {node.op}")
+        return Binary(node.op, self.read(node.left, bound), self.read(node.right, bound))
+
+    def _conditional(self, node: c_ast.TernaryOp, bound: frozenset[str]) -> Expression:
+        return Conditional(*(self.read(n, bound) for n in (node.cond, node.iftrue, node.iffalse)))
+
+    def _call(self, node: c_ast.FuncCall, bound: frozenset[str]) -> Expression:
+        name = called(node)
+        if name in QUANTIFIERS:
+            return self._quantified(node, bound)
+        if self._nondet and not bound and name.startswith(NONDET) and not node.args:
+            kind = name.removeprefix(NONDET)
+            if kind in NONDET_TYPES:
+                return Nondet(NONDET_TYPES[kind])
+        raise self.unsupported(node, f"the call of {name or 'a function'} in an expression")
+
+    def _quantified(self, node: c_ast.FuncCall, bound: frozenset[str]) -> Expression:
+        match node.args.exprs if node.args else ():
+            case [c_ast.UnaryOp(op="&", expr=c_ast.ID(name=name)), body]:
+                if self._types.get(name, None if self._nondet else INT) != INT:
+                    raise self.unsupported(node, f"a quantifier over {name!r}, which is no int,")
+                inner = self.read(body, bound | {name})
+                return Quantified(QUANTIFIERS[called(node)], name, inner)
+        raise self.unsupported(node, "a quantifier without a variable and a body")
+
+
+def called(node: c_ast.FuncCall) -> str:
+    """The name of the function that a call calls; empty if that is an expression."""
+    return node.name.name if isinstance(node.name, c_ast.ID) else ""
+
+
+_NAMES = {
+    "*": "a pointer",
+    "&": "the address of a variable",
+    "sizeof": "sizeof",
+    c_ast.StructRef: "a structure",
+    c_ast.Cast: "a cast",
+    c_ast.Assignment: "an assignment inside an expression",
+    c_ast.ExprList: "the comma operator",
+}

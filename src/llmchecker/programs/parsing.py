@@ -1,0 +1,466 @@
+"""The front end: C in, a program out, and invariants written back before their loops.
+
+Covered are `main` with integers, arrays of integers with one index, branches and loops (`while`,
+`for`, `do` around a body without loops), and the functions of verification benchmarks:
+`__VERIFIER_nondet_…`, `__VERIFIER_assume`, `__ESBMC_assume`, `__VERIFIER_assert`, `assert`,
+`abort`, `exit` and `reach_error`. These mean what they are known for, however a file defines them,
+and `annotate` writes them as ESBMC's own, which would take a function without a body for no more
+than a value.
+Everything else is refused by name, file and line.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pycparser import c_ast, c_generator, c_parser
+
+from llmchecker.errors import UnreadableProgram, UnsupportedProgram
+from llmchecker.programs.c_expressions import ExpressionReader, called
+from llmchecker.programs.expressions import (
+    Binary,
+    Element,
+    Expression,
+    Literal,
+    Nondet,
+    Quantified,
+    Type,
+    Variable,
+    text,
+    walk,
+)
+from llmchecker.programs.statements import (
+    Assert,
+    Assign,
+    Assume,
+    Block,
+    Branch,
+    Break,
+    Continue,
+    Forget,
+    Loop,
+    Program,
+    Statement,
+    Stop,
+)
+
+ASSERTS = frozenset(("assert", "__VERIFIER_assert", "__ESBMC_assert"))
+ASSUMES = frozenset(("__VERIFIER_assume", "__ESBMC_assume", "assume_abort_if_not"))
+STOPS = frozenset(("abort", "exit"))
+FAILURES = frozenset(("reach_error", "__VERIFIER_error", "__assert_fail"))
+
+INVARIANT = "__ESBMC_loop_invariant"
+ASSERT = "__ESBMC_assert"
+ASSUME = "__ESBMC_assume"
+
+_TYPES = {
+    ("_Bool",): Type(1, False),
+    ("bool",): Type(1, False),
+    ("char",): Type(8),
+    ("char", "signed"): Type(8),
+    ("char", "unsigned"): Type(8, False),
+    ("short",): Type(16),
+    ("int", "short"): Type(16),
+    ("short", "unsigned"): Type(16, False),
+    ("int",): Type(32),
+    ("signed",): Type(32),
+    ("int", "signed"): Type(32),
+    ("unsigned",): Type(32, False),
+    ("int", "unsigned"): Type(32, False),
+    ("long",): Type(64),
+    ("int", "long"): Type(64),
+    ("long", "long"): Type(64),
+    ("int", "long", "long"): Type(64),
+    ("long", "unsigned"): Type(64, False),
+    ("int", "long", "unsigned"): Type(64, False),
+    ("long", "long", "unsigned"): Type(64, False),
+}
+"""Types by their words, sorted; `long` has 64 bits, as on every 64-bit Unix."""
+
+_LARGEST_LIST = 64
+_LOOPS = (c_ast.While, c_ast.For, c_ast.DoWhile)
+
+
+def read_program(path: Path) -> Program:
+    """Read a C file; the program is called by the file's name without `.c`.
+
+    Raises:
+        UnreadableProgram: it cannot be read, is not C, or has no `main`.
+        UnsupportedProgram: it has a construct that is not covered, named with file and line.
+    """
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableProgram(f"{path} cannot be read: {error}") from error
+    return parse_program(source, path.stem, path.name)
+
+
+def parse_program(source: str, name: str, file: str | None = None) -> Program:
+    """Read C text, as `read_program` does; `file` is what messages call it."""
+    file = file or f"{name}.c"
+    return _FrontEnd(name, source, file).program(_parse(source, file))
+
+
+def annotate(program: Program, invariants: Mapping[int, Sequence[Expression]]) -> str:
+    """The program's C text for ESBMC, with `__ESBMC_loop_invariant(…);` right before its loops.
+
+    A `for` loop with invariants keeps its guard and step, and its initialisation comes before
+    them; a `do` loop becomes its body and a `while` loop.
+
+    Args:
+        invariants: by the number of the loop; a loop without any stays as it is.
+    """
+    unit = _parse(program.source, program.name)
+    main = _main(unit, program.name)
+    scopes = [loop.scope for loop in program.loops]
+    stated = {
+        id(loop): _stated(invariants[number], scopes[number])
+        for number, loop in enumerate(_loops(main.body))
+        if invariants.get(number)
+    }
+    for call in _inside(main.body, (c_ast.FuncCall,)):
+        _call_esbmc(call)
+    _replace(main.body, stated)
+    return c_generator.CGenerator().visit(unit)
+
+
+def _parse(source: str, file: str) -> c_ast.FileAST:
+    try:
+        return c_parser.CParser().parse(_prepared(source, file), file)
+    except (c_parser.ParseError, ValueError, AssertionError, RecursionError) as error:
+        raise UnreadableProgram(f"{file} is not C that can be parsed: {error}") from error
+
+
+def _prepared(source: str, file: str) -> str:
+    """Source without comments, includes and attributes, every line where it was."""
+    source = _without_comments(source)
+    source = re.sub(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", " ", source)
+    lines = source.split("\n")
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith("#"):
+            if not re.match(r"\s*#\s*include\b", line):
+                raise UnsupportedProgram(f"{file}:{number}: {line.strip()!r} is not supported")
+            lines[number - 1] = ""
+    if re.search(r"\bbool\b", source):
+        lines[0] = f"typedef _Bool bool; {lines[0]}"
+    return "\n".join(lines)
+
+
+def _without_comments(source: str) -> str:
+    pattern = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*'
+
+    def kept(match: re.Match[str]) -> str:
+        found = match.group()
+        return found if found[0] in "\"'" else " " + "\n" * found.count("\n")
+
+    return re.sub(pattern, kept, source, flags=re.DOTALL)
+
+
+def _call_esbmc(node: c_ast.FuncCall) -> None:
+    """Turn the call of a function with a known meaning into one that means it to ESBMC."""
+    name = called(node)
+    condition = node.args.exprs[:1] if node.args else []
+    if name in (*STOPS, *FAILURES):
+        condition = [c_ast.Constant("int", "0")]
+    if name in (*ASSERTS, *FAILURES) and condition:
+        comment = c_ast.Constant("string", '"assertion"')
+        node.name.name, node.args = ASSERT, c_ast.ExprList([*condition, comment])
+    elif name in (*ASSUMES, *STOPS) and condition:
+        node.name.name, node.args = ASSUME, c_ast.ExprList(condition)
+
+
+def _main(unit: c_ast.FileAST, file: str) -> c_ast.FuncDef:
+    for part in unit.ext:
+        if isinstance(part, c_ast.FuncDef) and part.decl.name == "main":
+            return part
+    raise UnreadableProgram(f"{file} has no function main")
+
+
+def _loops(node: c_ast.Node) -> Iterator[c_ast.Node]:
+    if isinstance(node, _LOOPS):
+        yield node
+    for _, child in node.children():
+        yield from _loops(child)
+
+
+class _FrontEnd:
+    """Turns the syntax tree of one file into a program."""
+
+    def __init__(self, name: str, source: str, file: str) -> None:
+        self._name, self._source, self._file = name, source, file
+        self._types: dict[str, Type] = {}
+        self._scopes: list[list[str]] = [[]]
+        self._numbers: dict[int, int] = {}
+        self._around = 0
+        self._reader = ExpressionReader(file, self, self._types)
+
+    def __contains__(self, name: str) -> bool:
+        return any(name in scope for scope in self._scopes)
+
+    def program(self, unit: c_ast.FileAST) -> Program:
+        self._reader.refuse_deep(unit)
+        main = _main(unit, self._file)
+        self._numbers = {id(loop): number for number, loop in enumerate(_loops(main.body))}
+        body: list[Statement] = []
+        for part in unit.ext:
+            if isinstance(part, c_ast.Decl) and not isinstance(part.type, c_ast.FuncDecl):
+                body += self._declaration(part, zero=True)
+        if _parameters(main):
+            raise self._unsupported(main, "a parameter of main")
+        body += self._block(main.body)
+        return Program(self._name, self._source, self._types, tuple(body))
+
+    def _unsupported(self, node: c_ast.Node, what: str) -> UnsupportedProgram:
+        return self._reader.unsupported(node, what)
+
+    def _block(self, node: c_ast.Node | None) -> Block:
+        """The statements of a block with a scope of its own."""
+        self._scopes.append([])
+        statements: list[Statement] = []
+        if isinstance(node, c_ast.Compound):
+            for item in node.block_items or ():
+                statements += self._statement(item)
+        elif node is not None:
+            statements += self._statement(node)
+        self._scopes.pop()
+        return tuple(statements)
+
+    def _statement(self, node: c_ast.Node) -> Block:
+        match node:
+            case c_ast.Compound():
+                return self._block(node)
+            case c_ast.Decl():
+                return self._declaration(node)
+            case c_ast.DeclList():
+                return tuple(s for decl in node.decls for s in self._declaration(decl))
+            case c_ast.ExprList():
+                return tuple(s for expression in node.exprs for s in self._statement(expression))
+            case c_ast.Assignment():
+                return self._assignment(node)
+            case c_ast.UnaryOp(op="p++" | "++" | "p--" | "--"):
+                return self._increment(node)
+            case c_ast.FuncCall():
+                return self._call(node)
+            case c_ast.If():
+                condition = self._reader.read(node.cond)
+                return (Branch(condition, self._block(node.iftrue), self._block(node.iffalse)),)
+            case c_ast.While() | c_ast.For() | c_ast.DoWhile():
+                return self._loop(node)
+            case c_ast.Break() | c_ast.Continue():
+                if not self._around:
+                    raise self._unsupported(node, "break or continue outside a loop")
+                return (Break() if isinstance(node, c_ast.Break) else Continue(),)
+            case c_ast.Return():
+                value = Literal(0) if node.expr is None else self._reader.read(node.expr)
+                # What is returned is evaluated, and may divide by zero.
+                return (Stop(),) if isinstance(value, Literal) else (Branch(value, (), ()), Stop())
+            case c_ast.EmptyStatement():
+                return ()
+        raise self._unsupported(node, _STATEMENTS.get(type(node), type(node).__name__))
+
+    def _declaration(self, node: c_ast.Decl, zero: bool = False) -> Block:
+        length = None
+        declared = node.type
+        before: Block = ()
+        if isinstance(declared, c_ast.ArrayDecl):
+            length, before = self._length(node)
+            declared = declared.type
+        if isinstance(declared, c_ast.FuncDecl):
+            return ()
+        self._refuse_storage(node, zero)
+        element = self._type(declared)
+        if length is not None:
+            values = self._array_values(node, length, zero)
+        elif node.init is not None:
+            values = (Assign(Variable(node.name), self._reader.read(node.init)),)
+        else:
+            values = (Assign(Variable(node.name), Literal(0)) if zero else Forget(node.name),)
+        self._declare(node, Type(element.bits, element.signed, length))
+        return before + values
+
+    def _refuse_storage(self, node: c_ast.Decl, outside: bool) -> None:
+        """Refuse variables that do not get their values here alone, or not each time."""
+        words = {*node.quals, *node.storage} - {"const", "auto", "register"}
+        if outside:
+            words -= {"static"}
+        if words:
+            raise self._unsupported(node, f"{' '.join(sorted(words))} for {node.name!r}")
+
+    def _type(self, node: c_ast.Node) -> Type:
+        if isinstance(node, c_ast.TypeDecl) and isinstance(node.type, c_ast.IdentifierType):
+            words = tuple(sorted(node.type.names))
+            if words in _TYPES:
+                return _TYPES[words]
+            raise self._unsupported(node, f"the type {' '.join(node.type.names)}")
+        inner = node.type if isinstance(node, c_ast.TypeDecl) else node
+        raise self._unsupported(node, _STATEMENTS.get(type(inner), "a type that is no integer"))
+
+    def _declare(self, node: c_ast.Decl, type_: Type) -> None:
+        if node.name in self:
+            raise self._unsupported(node, f"a second {node.name!r} in the scope of the first")
+        known = self._types.get(node.name)
+        if known is not None and known != type_:
+            raise self._unsupported(node, f"a second {node.name!r} of another type")
+        self._types[node.name] = type_
+        self._scopes[-1].append(node.name)
+
+    def _length(self, node: c_ast.Decl) -> tuple[Expression, Block]:
+        """The number of elements; if only a run knows it, it is kept from here on."""
+        if node.type.dim is None:
+            if not isinstance(node.init, c_ast.InitList):
+                raise self._unsupported(node, "an array without a length")
+            return Literal(len(node.init.exprs)), ()
+        length = self._reader.read(node.type.dim)
+        if isinstance(length, Literal):
+            return length, ()
+        # Not a name that C allows, so no statement and no candidate can name it.
+        kept = Variable(f"{node.name}.length")
+        self._types[kept.name] = Type(64)
+        # Without an element, C leaves the rest undefined (C11 6.7.6.2).
+        return kept, (Assign(kept, length), Assert(Binary(">", kept, Literal(0)), 0))
+
+    def _array_values(self, node: c_ast.Decl, length: Expression, zero: bool) -> Block:
+        if node.init is None and not zero:
+            return (Forget(node.name),)
+        listed = [] if node.init is None else self._listed(node)
+        if not isinstance(length, Literal) or length.value > _LARGEST_LIST:
+            raise self._unsupported(node, f"giving values to more than {_LARGEST_LIST} elements")
+        values = [*listed, *[Literal(0)] * (length.value - len(listed))]
+        return tuple(Assign(Element(node.name, Literal(i)), v) for i, v in enumerate(values))
+
+    def _listed(self, node: c_ast.Decl) -> list[Expression]:
+        if not isinstance(node.init, c_ast.InitList):
+            raise self._unsupported(node, "an array that is not given a list of values")
+        if any(isinstance(value, c_ast.NamedInitializer) for value in node.init.exprs):
+            raise self._unsupported(node, "an index in a list of values")
+        return [self._reader.read(value) for value in node.init.exprs]
+
+    def _target(self, node: c_ast.Node) -> Variable | Element:
+        target = self._reader.read(node)
+        if isinstance(target, Variable | Element):
+            return target
+        raise self._unsupported(node, "an assignment to what is no variable or element")
+
+    def _assignment(self, node: c_ast.Assignment) -> Block:
+        target = self._target(node.lvalue)
+        value = self._reader.read(node.rvalue)
+        if node.op == "=":
+            return (Assign(target, value),)
+        if node.op not in ("+=", "-=", "*=", "/=", "%="):
+            raise self._unsupported(node, f"the operator {node.op}")
+        return (Assign(target, Binary(node.op[0], self._determined(target, node), value)),)
+
+    def _increment(self, node: c_ast.UnaryOp) -> Block:
+        target = self._target(node.expr)
+        changed = Binary(node.op.strip("p")[0], self._determined(target, node), Literal(1))
+        return (Assign(target, changed),)
+
+    def _determined(self, target: Variable | Element, node: c_ast.Node) -> Variable | Element:
+        """A target that is read and written: both times it must be the same."""
+        if any(isinstance(part, Nondet) for part in walk(target)):
+            raise self._unsupported(node, "changing an element at an open index")
+        return target
+
+    def _call(self, node: c_ast.FuncCall) -> Block:
+        name = called(node)
+        arguments = node.args.exprs if node.args else []
+        if name in STOPS:
+            return (Stop(),)
+        if name in FAILURES:
+            return (Assert(Literal(0), node.coord.line), Stop())
+        if name in ASSERTS and arguments:
+            return (Assert(self._reader.read(arguments[0]), node.coord.line),)
+        if name in ASSUMES and arguments:
+            return (Assume(self._reader.read(arguments[0])),)
+        raise self._unsupported(node, f"the call of {name or 'a function'}")
+
+    def _loop(self, node: c_ast.Node) -> Block:
+        self._scopes.append([])
+        before: Block = ()
+        if isinstance(node, c_ast.For):
+            before = self._statement(node.init) if node.init is not None else ()
+        scope = tuple(sorted(name for names in self._scopes for name in names))
+        guard = self._reader.read(node.cond) if node.cond is not None else Literal(1)
+        self._around += 1
+        body = self._block(node.stmt)
+        self._around -= 1
+        step: Block = ()
+        if isinstance(node, c_ast.For) and node.next is not None:
+            step = self._statement(node.next)
+        if isinstance(node, c_ast.DoWhile):
+            if any(_inside(node.stmt, (*_LOOPS, c_ast.Break, c_ast.Continue))):
+                raise self._unsupported(node, "`do` around a loop, a break or a continue")
+            before = body
+        self._scopes.pop()
+        number = self._numbers[id(node)]
+        return (*before, Loop(number, node.coord.line, guard, body, step, scope))
+
+
+def _parameters(main: c_ast.FuncDef) -> bool:
+    arguments = main.decl.type.args
+    if arguments is None:
+        return False
+    return c_generator.CGenerator().visit(arguments) != "void"
+
+
+def _inside(node: c_ast.Node, kinds: tuple[type, ...]) -> Iterator[c_ast.Node]:
+    if isinstance(node, kinds):
+        yield node
+    for _, child in node.children():
+        yield from _inside(child, kinds)
+
+
+def _annotated(loop: c_ast.Node, stated: Sequence[c_ast.Node]) -> c_ast.Compound:
+    """A loop in a block of its own, after its initialisation and the statements."""
+    match loop:
+        case c_ast.For(init=init, cond=cond, next=next_, stmt=stmt):
+            match init:
+                case c_ast.DeclList(decls=before) | c_ast.ExprList(exprs=before):
+                    pass
+                case _:
+                    before = [init] if init else []
+            rest = c_ast.For(None, cond, next_, stmt)
+        case c_ast.DoWhile(cond=cond, stmt=stmt):
+            before = [stmt]
+            rest = c_ast.While(cond, stmt)
+        case _:
+            before, rest = [], loop
+    return c_ast.Compound([*before, *stated, rest])
+
+
+def _stated(invariants: Sequence[Expression], scope: Sequence[str]) -> list[c_ast.Node]:
+    bound = {q.variable for i in invariants for q in walk(i) if isinstance(q, Quantified)}
+    lines = [f"int {name};" for name in sorted(bound - set(scope))]
+    lines += [f"{INVARIANT}({text(invariant)});" for invariant in invariants]
+    unit = c_parser.CParser().parse(f"void f(void) {{ {' '.join(lines)} }}")
+    return list(unit.ext[0].body.block_items)
+
+
+def _replace(node: c_ast.Node, stated: Mapping[int, Sequence[c_ast.Node]]) -> None:
+    """Put statements before the loops that they belong to, the innermost loops first."""
+    for name, child in node.children():
+        _replace(child, stated)
+        if id(child) not in stated:
+            continue
+        annotated = _annotated(child, stated[id(child)])
+        attribute, bracket, index = name.partition("[")
+        if bracket:
+            getattr(node, attribute)[int(index.rstrip("]"))] = annotated
+        else:
+            setattr(node, attribute, annotated)
+
+
+_STATEMENTS = {
+    c_ast.BinaryOp: "an expression without an effect",
+    c_ast.ID: "an expression without an effect",
+    c_ast.Cast: "an expression without an effect",
+    c_ast.Enum: "an enumeration",
+    c_ast.Goto: "goto",
+    c_ast.Label: "a label",
+    c_ast.Switch: "switch",
+    c_ast.PtrDecl: "a pointer",
+    c_ast.ArrayDecl: "an array of arrays",
+    c_ast.Struct: "a structure",
+    c_ast.Typedef: "a typedef",
+    c_ast.FuncDef: "a function inside a function",
+}

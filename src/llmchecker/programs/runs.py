@@ -1,0 +1,443 @@
+"""Concrete runs: what refutes a candidate, or an assertion, beyond doubt.
+
+A run draws a value for everything that the program leaves open, from a seeded generator, and stops
+after a number of loop iterations. Integers are those of the semantics, as in `encoding`.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from llmchecker.programs.expressions import (
+    BOOL,
+    INT_MAX,
+    INT_MIN,
+    Binary,
+    Conditional,
+    Element,
+    Expression,
+    Literal,
+    Nondet,
+    Quantified,
+    Semantics,
+    Type,
+    Unary,
+    Variable,
+    common_type,
+    is_truth,
+    promoted,
+    type_of,
+    walk,
+)
+from llmchecker.programs.statements import (
+    Assert,
+    Assign,
+    Assume,
+    Block,
+    Branch,
+    Break,
+    Forget,
+    Loop,
+    Program,
+    Statement,
+    Stop,
+    expressions_in,
+)
+
+State = dict[str, object]
+"""The value of every variable: an int, or a dict from index to int for an array."""
+
+Evaluation = Callable[[State], int]
+
+_LARGEST_BITS = 4096
+_SMALL = tuple(range(-3, 11))
+_WINDOW = 3
+
+
+_KEPT_ITERATIONS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
+"""Iterations of which states are kept, of each as many: what tells runs apart is how they begin."""
+
+
+class Undetermined(Exception):
+    """A quantifier that the values tried so far do not decide, or a number too long to compute."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that violates the program.
+
+    Attributes:
+        line: of the assertion that does not hold; 0 for an index, divisor or length out of range.
+        drawn: the values that were drawn, in order.
+    """
+
+    line: int
+    drawn: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What concrete runs saw.
+
+    Attributes:
+        heads: for every loop by number, distinct states in which runs were at its head.
+        failure: of the first run that violates the program; None if none did.
+    """
+
+    heads: Mapping[int, Sequence[State]]
+    failure: Failure | None
+
+
+class _Violation(Exception):
+    """An assertion that does not hold, or an index or divisor out of range."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+class _End(Exception):
+    """A run is over: an assumption fails, the program stops, or it has run long enough."""
+
+
+class Evaluator:
+    """Evaluates expressions in concrete states.
+
+    Args:
+        types: of the program's variables.
+        draw: gives the value of what the program leaves open.
+    """
+
+    def __init__(
+        self, semantics: Semantics, types: Mapping[str, Type], draw: Callable[[Type], int]
+    ) -> None:
+        self._machine = semantics is Semantics.INT32
+        self._types = types
+        self._draw = draw
+
+    def value(self, expression: Expression) -> Evaluation:
+        """A function from a state to the value of an expression.
+
+        The function raises Undetermined where the value is not decided.
+        """
+        match expression:
+            case Literal(value=value):
+                return lambda state: value
+            case Variable(name=name):
+                return lambda state: state[name]
+            case Element(array=array, index=index):
+                return self._element(array, index)
+            case Nondet(type=type_):
+                return lambda state: self._draw(type_)
+            case Quantified():
+                return self._quantified(expression)
+            case Conditional(condition=condition, then=then, otherwise=otherwise):
+                to = type_of(expression, self._types)
+                test, a, b = (
+                    self.value(condition),
+                    self.as_type(then, to),
+                    self.as_type(otherwise, to),
+                )
+                return lambda state: a(state) if test(state) else b(state)
+            case Unary(operator="!", operand=operand):
+                test = self.value(operand)
+                return lambda state: int(not test(state))
+            case Unary(operand=operand):
+                to = promoted(type_of(operand, self._types))
+                inner = self.as_type(operand, to)
+                return lambda state: self.wrapped(-inner(state), to)
+            case Binary(operator="&&", left=left, right=right):
+                a, b = self.value(left), self.value(right)
+                return lambda state: int(bool(a(state)) and bool(b(state)))
+            case Binary(operator="||", left=left, right=right):
+                a, b = self.value(left), self.value(right)
+                return lambda state: int(bool(a(state)) or bool(b(state)))
+            case Binary(operator=op, left=left, right=right):
+                return self._computed(op, left, right, is_truth(expression))
+        raise TypeError(expression)
+
+    def as_type(self, expression: Expression, to: Type) -> Evaluation:
+        """A function from a state to the value of an expression converted to an integer type."""
+        value = self.value(expression)
+        if to == BOOL:
+            return lambda state: int(bool(value(state)))
+        if not self._machine or type_of(expression, self._types) == to:
+            return value
+        return lambda state: self.wrapped(value(state), to)
+
+    def wrapped(self, value: int, type_: Type) -> int:
+        """A value as that type holds it; a mathematical integer is held as it is."""
+        if not self._machine:
+            if value.bit_length() > _LARGEST_BITS:
+                raise Undetermined
+            return value
+        value &= (1 << type_.bits) - 1
+        return value - (1 << type_.bits) if type_.signed and value >> (type_.bits - 1) else value
+
+    def index(self, array: str, index: Expression) -> Evaluation:
+        """A function from a state to an index that is in the array's range."""
+        value = self.value(index)
+        length = self.value(self._types[array].length)
+
+        def checked(state: State) -> int:
+            at = value(state)
+            if not 0 <= at < length(state):
+                raise _Violation(0)
+            return at
+
+        return checked
+
+    def _element(self, array: str, index: Expression) -> Evaluation:
+        at = self.index(array, index)
+        element = self._types[array].element
+
+        def read(state: State) -> int:
+            place = at(state)
+            values = state[array]
+            if place not in values:
+                values[place] = self._draw(element)
+            return values[place]
+
+        return read
+
+    def _computed(self, op: str, left: Expression, right: Expression, truth: bool) -> Evaluation:
+        to = common_type(type_of(left, self._types), type_of(right, self._types))
+        a, b = self.as_type(left, to), self.as_type(right, to)
+        function = _FUNCTIONS[op]
+        if truth:
+            return lambda state: int(function(a(state), b(state)))
+        return lambda state: self.wrapped(function(a(state), b(state)), to)
+
+    def _quantified(self, expression: Quantified) -> Evaluation:
+        body = self.value(expression.body)
+        universal = expression.quantifier == "forall"
+        arrays = [node.array for node in walk(expression.body) if isinstance(node, Element)]
+
+        def decide(state: State) -> int:
+            known = {index for array in arrays for index in state[array]}
+            for value in sorted(known | set(range(-_WINDOW, _WINDOW))):
+                try:
+                    holds = body({**state, expression.variable: value})
+                except _Violation:
+                    continue
+                if bool(holds) != universal:
+                    return int(not universal)
+            raise Undetermined
+
+        return decide
+
+
+def _quotient(a: int, b: int) -> int:
+    if b == 0:
+        raise _Violation(0)
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _quotient,
+    "%": lambda a, b: a - b * _quotient(a, b),
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
+
+
+def run(
+    program: Program,
+    semantics: Semantics,
+    runs: int = 400,
+    iterations: int = 60,
+    kept: int = 50,
+    seed: int = 0,
+) -> Runs:
+    """Run a program a number of times.
+
+    Args:
+        runs: how many.
+        iterations: of all loops of a run together, after which it is stopped.
+        kept: how many distinct states of a loop are returned at most for each of the iterations
+            0, 1, 2, 3, 5, 8, 13, 21, 34 and 55.
+    """
+    machine = _Machine(program, semantics, iterations, kept)
+    failure = None
+    for number in range(runs):
+        line = machine.run(random.Random(f"{seed} {number}"))
+        if line is not None and failure is None:
+            failure = Failure(line, tuple(machine.drawn))
+    return Runs(machine.heads(), failure)
+
+
+def unrefuted(
+    expressions: Sequence[Expression],
+    states: Sequence[State],
+    semantics: Semantics,
+    types: Mapping[str, Type],
+) -> tuple[Expression, ...]:
+    """The expressions that no state refutes, without those that take an array for a number."""
+    evaluator = Evaluator(semantics, types, lambda type_: 0)
+
+    def holds(expression: Expression) -> bool:
+        value = evaluator.value(expression)
+        return all(_not_false(value, state) for state in states)
+
+    return tuple(e for e in expressions if holds(e))
+
+
+def _not_false(value: Evaluation, state: State) -> bool:
+    try:
+        return bool(value(state))
+    except (Undetermined, _Violation):
+        return True
+
+
+class _Machine:
+    """Runs one program, and keeps the states at its loop heads."""
+
+    def __init__(self, program: Program, semantics: Semantics, iterations: int, kept: int) -> None:
+        self._types = program.types
+        self._iterations = iterations
+        self._kept = kept
+        self._evaluator = Evaluator(semantics, program.types, self._draw)
+        self._pool = _pool(program, semantics)
+        self._block = self._compiled(program.body)
+        self._random = random.Random()
+        self._left = 0
+        self.drawn: list[int] = []
+        self._seen: dict[int, dict[int, dict[tuple, State]]] = {
+            loop.number: {iteration: {} for iteration in _KEPT_ITERATIONS} for loop in program.loops
+        }
+
+    def run(self, generator: random.Random) -> int | None:
+        """The line of what a run violates, 0 for a range; None if it violates nothing."""
+        self._random, self._left, self.drawn = generator, self._iterations, []
+        state: State = {name: self._arbitrary(type_) for name, type_ in self._types.items()}
+        try:
+            self._block(state)
+        except _Violation as violation:
+            return violation.line
+        except (_End, Undetermined):
+            # Where a value is not decided, the run shows nothing any more.
+            pass
+        return None
+
+    def heads(self) -> dict[int, tuple[State, ...]]:
+        """The states that were kept of every loop, each once."""
+        distinct = {
+            loop: {key: state for states in of_loop.values() for key, state in states.items()}
+            for loop, of_loop in self._seen.items()
+        }
+        return {loop: tuple(states.values()) for loop, states in distinct.items()}
+
+    def _draw(self, type_: Type) -> int:
+        if type_ == BOOL:
+            value = self._random.getrandbits(1)
+        elif self._random.random() < 0.3:
+            value = self._random.choice((0, 1, 1))
+        else:
+            value = self._random.choice(self._pool)
+        value = self._evaluator.wrapped(value, type_)
+        self.drawn.append(value)
+        return value
+
+    def _arbitrary(self, type_: Type) -> object:
+        return {} if type_.array else self._draw(type_)
+
+    def _compiled(self, block: Block) -> Callable[[State], type | None]:
+        """A function that changes a state as a block does and tells how the block was left."""
+        steps = [self._statement(statement) for statement in block]
+
+        def go(state: State) -> type | None:
+            for step in steps:
+                left = step(state)
+                if left is not None:
+                    return left
+            return None
+
+        return go
+
+    def _statement(self, statement: Statement) -> Callable[[State], type | None]:
+        match statement:
+            case Assign():
+                return self._assign(statement)
+            case Forget(name=name):
+                return lambda state: state.update({name: self._arbitrary(self._types[name])})
+            case Assume(condition=condition):
+                return self._guard(condition, _End)
+            case Assert(condition=condition, line=line):
+                return self._guard(condition, lambda: _Violation(line))
+            case Branch(condition=condition, then=then, otherwise=otherwise):
+                test = self._evaluator.value(condition)
+                a, b = self._compiled(then), self._compiled(otherwise)
+                return lambda state: a(state) if test(state) else b(state)
+            case Loop():
+                return self._loop(statement)
+            case Stop():
+                return self._guard(Literal(0), _End)
+        return lambda state: type(statement)
+
+    def _guard(
+        self, condition: Expression, error: Callable[[], Exception]
+    ) -> Callable[[State], None]:
+        test = self._evaluator.value(condition)
+
+        def check(state: State) -> None:
+            if not test(state):
+                raise error()
+
+        return check
+
+    def _assign(self, statement: Assign) -> Callable[[State], None]:
+        target = statement.target
+        if isinstance(target, Variable):
+            value = self._evaluator.as_type(statement.value, self._types[target.name])
+            return lambda state: state.__setitem__(target.name, value(state))
+        value = self._evaluator.as_type(statement.value, self._types[target.array].element)
+        index = self._evaluator.index(target.array, target.index)
+        return lambda state: state[target.array].__setitem__(index(state), value(state))
+
+    def _loop(self, loop: Loop) -> Callable[[State], type | None]:
+        test = self._evaluator.value(loop.guard)
+        body, step = self._compiled(loop.body), self._compiled(loop.step)
+
+        def go(state: State) -> type | None:
+            for iteration in count():
+                self._see(loop.number, iteration, state)
+                if not test(state):
+                    return None
+                self._left -= 1
+                if self._left < 0:
+                    raise _End
+                if body(state) is Break:
+                    return None
+                step(state)
+
+        return go
+
+    def _see(self, loop: int, iteration: int, state: State) -> None:
+        seen = self._seen[loop].get(iteration)
+        if seen is None or len(seen) == self._kept:
+            return
+        copied = {n: dict(v) if isinstance(v, dict) else v for n, v in state.items()}
+        key = tuple(tuple(sorted(v.items())) if isinstance(v, dict) else v for v in copied.values())
+        seen.setdefault(key, copied)
+
+
+def _pool(program: Program, semantics: Semantics) -> tuple[int, ...]:
+    """Values to draw from: small ones, those near the program's literals, and the extremes."""
+    near = {
+        node.value + offset
+        for expression in expressions_in(program.body)
+        for node in walk(expression)
+        if isinstance(node, Literal)
+        for offset in (-1, 0, 1)
+    }
+    extremes = (INT_MIN, INT_MAX) if semantics is Semantics.INT32 else (-1000, 1000)
+    return (*_SMALL, *_SMALL, *sorted(near), *extremes)

@@ -1,0 +1,1 @@
+"""Loop invariants: proof obligations, the candidates that pass them, and verification."""

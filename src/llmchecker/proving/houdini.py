@@ -1,0 +1,207 @@
+"""Houdini: the largest set of candidates that are invariants together (Flanagan and Leino 2001).
+
+All candidates of all loops are assumed at the loop heads; what a base or step case refutes is
+dropped, until nothing is refuted. What remains is proven, and is the same whatever the order.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import z3
+
+from llmchecker.programs.expressions import Expression, Semantics
+from llmchecker.programs.statements import Program
+from llmchecker.proving.obligations import Encoder, Preservation, obligations
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An expression that may be an invariant of a loop, by the loop's number."""
+
+    loop: int
+    expression: Expression
+
+
+class ProverTimeout(Exception):
+    """The time for a program's proof is over."""
+
+
+class Prover:
+    """Proves invariants of one program.
+
+    Args:
+        seconds: the most that one question to the solver may take.
+        deadline: of `time.monotonic()`, after which no question is asked any more.
+
+    Raises:
+        UnsupportedProgram: an unsigned value over mathematical integers.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        semantics: Semantics,
+        seconds: float = 5.0,
+        deadline: float = float("inf"),
+    ) -> None:
+        self._encoder = Encoder(semantics, program.types)
+        self._obligations = obligations(program, self._encoder)
+        self._seconds = seconds
+        self._deadline = deadline
+        self._terms: dict[tuple[Candidate, int], z3.BoolRef] = {}
+
+    def inductive(self, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+        """The largest set of the candidates that are invariants together, in the same order.
+
+        A candidate that the solver cannot decide in time is left out.
+
+        Raises:
+            ProverTimeout: the deadline has passed.
+        """
+        active = list(dict.fromkeys(candidates))
+        settled = False
+        while not settled:
+            settled = True
+            for preservation in self._obligations.preservations:
+                kept = self._kept(active, preservation)
+                settled = settled and len(kept) == len(active)
+                active = kept
+        return tuple(active)
+
+    def follows(self, invariants: Sequence[Candidate]) -> bool:
+        """Whether every assertion follows from proven invariants.
+
+        Raises:
+            ProverTimeout: the deadline has passed.
+        """
+        return self._core_of_goals(invariants) is not None
+
+    def needed(self, invariants: Sequence[Candidate]) -> tuple[Candidate, ...]:
+        """Few of the proven invariants that are inductive by themselves and prove the assertions.
+
+        What the proofs use is read off unsatisfiable cores; then each is tried without, the last
+        first. No proper subset does both, unless a question takes too long.
+
+        Args:
+            invariants: an inductive set from which every assertion follows.
+        """
+        found = self._core_of_goals(invariants)
+        if found is None:
+            raise ValueError("the assertions do not follow from these invariants")
+        used = self._closed(found, invariants)
+        if used is None:
+            return tuple(invariants)
+        kept = tuple(candidate for candidate in invariants if candidate in used)
+        for candidate in reversed(kept):
+            fewer = self.inductive(other for other in kept if other != candidate)
+            if len(fewer) < len(kept) and self.follows(fewer):
+                kept = fewer
+        return kept
+
+    def _closed(
+        self, found: set[Candidate], invariants: Sequence[Candidate]
+    ) -> set[Candidate] | None:
+        """All that the proofs of some invariants use, and the proofs of these, and so on."""
+        used: set[Candidate] = set()
+        open_ = set(found)
+        while open_:
+            used |= open_
+            further: set[Candidate] = set()
+            for preservation in self._obligations.preservations:
+                goals = [c for c in invariants if c in open_ and c.loop == preservation.loop]
+                if goals:
+                    wanted = z3.And([self._term(c, preservation) for c in goals])
+                    core = self._core(invariants, preservation.path, wanted)
+                    if core is None:
+                        return None
+                    further |= core
+            open_ = further - used
+        return used
+
+    def _kept(self, active: list[Candidate], preservation: Preservation) -> list[Candidate]:
+        """What of the active candidates a base or step case does not refute."""
+        mine = [c for c in active if c.loop == preservation.loop]
+        while mine:
+            terms = [self._term(c, preservation) for c in mine]
+            solver = self._solver(preservation.path, active)
+            solver.add(z3.Not(z3.And(terms)))
+            answer = self._check(solver)
+            if answer == z3.unsat:
+                break
+            dropped = set()
+            if answer == z3.sat:
+                model = solver.model()
+                dropped = {
+                    c
+                    for c, term in zip(mine, terms, strict=True)
+                    if z3.is_false(model.eval(term, model_completion=True))
+                }
+            if not dropped:
+                # No answer, or a model in which the value of a quantifier is left open.
+                dropped = set(self._undecided(active, mine, preservation))
+            mine = [c for c in mine if c not in dropped]
+            active = [c for c in active if c not in dropped]
+            if not dropped:
+                break
+        return active
+
+    def _undecided(
+        self, active: list[Candidate], mine: list[Candidate], preservation: Preservation
+    ) -> Iterable[Candidate]:
+        """The candidates that are not proven each by itself."""
+        for candidate in mine:
+            solver = self._solver(preservation.path, active)
+            solver.add(z3.Not(self._term(candidate, preservation)))
+            if self._check(solver) != z3.unsat:
+                yield candidate
+
+    def _term(self, candidate: Candidate, place: Preservation | None) -> z3.BoolRef:
+        """A candidate at a base or step case, or at the head of its loop."""
+        key = (candidate, id(place))
+        if key not in self._terms:
+            head = self._obligations.heads[candidate.loop]
+            state = head.state if place is None else place.state
+            self._terms[key] = self._encoder.truth(candidate.expression, state)
+            self._encoder.checks.clear()
+        return self._terms[key]
+
+    def _solver(self, path: z3.BoolRef, active: Iterable[Candidate]) -> z3.Solver:
+        solver = z3.Solver()
+        solver.add(path)
+        for candidate in active:
+            reached = self._obligations.heads[candidate.loop].reached
+            solver.add(z3.Implies(reached, self._term(candidate, None)))
+        return solver
+
+    def _core_of_goals(self, invariants: Sequence[Candidate]) -> set[Candidate] | None:
+        used: set[Candidate] = set()
+        for goal in self._obligations.goals:
+            core = self._core(invariants, goal.path, goal.condition)
+            if core is None:
+                return None
+            used |= core
+        return used
+
+    def _core(
+        self, invariants: Sequence[Candidate], path: z3.BoolRef, wanted: z3.BoolRef
+    ) -> set[Candidate] | None:
+        """Invariants from which a condition follows on a path; None if it does not follow."""
+        solver = z3.Solver()
+        solver.add(path, z3.Not(wanted))
+        names = {}
+        for number, candidate in enumerate(invariants):
+            name = z3.Bool(f"candidate!{number}")
+            names[name] = candidate
+            reached = self._obligations.heads[candidate.loop].reached
+            solver.add(z3.Implies(z3.And(name, reached), self._term(candidate, None)))
+        if self._check(solver, *names) != z3.unsat:
+            return None
+        return {names[name] for name in solver.unsat_core()}
+
+    def _check(self, solver: z3.Solver, *assumptions: z3.BoolRef) -> z3.CheckSatResult:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise ProverTimeout
+        solver.set("timeout", max(1, int(1000 * min(self._seconds, left))))
+        return solver.check(*assumptions)

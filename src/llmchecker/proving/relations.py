@@ -1,0 +1,125 @@
+"""Candidates that concrete runs suggest: affine equalities, and bounds of values and differences.
+
+What held in every state seen need not hold in all: these are candidates like any other. The
+equalities are those of the affine hull (Karr 1976) of small sets of variables, the bounds are
+octagons (Miné 2006), both read off states instead of being computed from the program.
+"""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations
+from math import gcd, lcm
+
+from llmchecker.programs.expressions import Binary, Expression, Literal, Variable
+from llmchecker.programs.runs import State
+
+_TOGETHER = 4
+"""The most variables in an equality: one more than in `x + y == n`, as `x - i == y - j` needs."""
+
+_LARGEST_VALUE = 10**6
+_LARGEST_COEFFICIENT = 20
+_SAMPLE = 40
+
+Row = list[Fraction]
+
+
+def relations(names: Sequence[str], states: Sequence[State]) -> tuple[Expression, ...]:
+    """The equalities and bounds that hold in every state, equalities first, simple ones first.
+
+    States with a value beyond a million are left out: near the limits of a type, an equality holds
+    no longer as one of numbers.
+
+    Args:
+        names: the variables to relate.
+        states: from runs at one loop head.
+    """
+    small = [s for s in states if all(abs(s[name]) <= _LARGEST_VALUE for name in names)]
+    if len(small) < 2:
+        return ()
+    found = dict.fromkeys([*_equalities(names, small), *_bounds(names, small)])
+    return tuple(found)
+
+
+def _equalities(names: Sequence[str], states: Sequence[State]) -> Iterator[Expression]:
+    sample = states[:: max(1, len(states) // _SAMPLE)]
+    for count in range(1, _TOGETHER + 1):
+        for chosen in combinations(names, count):
+            for coefficients in _null_space([[1, *(s[n] for n in chosen)] for s in sample]):
+                # With a zero, fewer variables gave the same equality already.
+                if (
+                    all(coefficients[1:])
+                    and max(map(abs, coefficients[1:])) <= _LARGEST_COEFFICIENT
+                ):
+                    yield _equality(chosen, coefficients)
+
+
+def _null_space(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Whole numbers c, one list a dimension, with c · row = 0 for every row."""
+    width = len(rows[0])
+    reduced = _reduced(rows)
+    pivots = [next(i for i, value in enumerate(row) if value) for row in reduced]
+    for free in sorted(set(range(width)) - set(pivots)):
+        solution = [Fraction(0)] * width
+        solution[free] = Fraction(1)
+        for pivot, row in zip(pivots, reduced, strict=True):
+            solution[pivot] = -row[free]
+        scale = lcm(*(value.denominator for value in solution))
+        whole = [int(value * scale) for value in solution]
+        divisor = gcd(*whole)
+        yield [value // divisor for value in whole]
+
+
+def _reduced(rows: Sequence[Sequence[int]]) -> list[Row]:
+    """The reduced row echelon form, without rows of zeros."""
+    reduced: list[Row] = []
+    for values in rows:
+        row = [Fraction(value) for value in values]
+        for other in reduced:
+            pivot = next(i for i, value in enumerate(other) if value)
+            row = _minus(row, row[pivot], other)
+        pivot = next((i for i, value in enumerate(row) if value), None)
+        if pivot is None:
+            continue
+        row = [value / row[pivot] for value in row]
+        reduced = [_minus(other, other[pivot], row) for other in reduced] + [row]
+    return reduced
+
+
+def _minus(row: Row, factor: Fraction, other: Row) -> Row:
+    return [a - factor * b for a, b in zip(row, other, strict=True)] if factor else row
+
+
+def _equality(names: Sequence[str], coefficients: Sequence[int]) -> Expression:
+    """An equality with positive coefficients on both sides: 2 * j + i == 41."""
+    constant, *factors = coefficients
+    sides: tuple[list[Expression], list[Expression]] = ([], [])
+    for name, factor in zip(names, factors, strict=True):
+        sides[factor < 0].append(_times(abs(factor), Variable(name)))
+    if constant:
+        sides[constant < 0].append(Literal(abs(constant)))
+    return Binary("==", *(_sum(side) for side in (sides if sides[0] else sides[::-1])))
+
+
+def _bounds(names: Sequence[str], states: Sequence[State]) -> Iterator[Expression]:
+    for name in names:
+        yield from _extremes(Variable(name), [s[name] for s in states])
+    for a, b in combinations(names, 2):
+        left, right = Variable(a), Variable(b)
+        yield from _extremes(Binary("-", left, right), [s[a] - s[b] for s in states])
+        yield from _extremes(Binary("+", left, right), [s[a] + s[b] for s in states])
+
+
+def _extremes(term: Expression, values: Sequence[int]) -> Iterator[Expression]:
+    yield Binary(">=", term, Literal(min(values)))
+    yield Binary("<=", term, Literal(max(values)))
+
+
+def _times(factor: int, variable: Variable) -> Expression:
+    return variable if factor == 1 else Binary("*", Literal(factor), variable)
+
+
+def _sum(terms: Sequence[Expression]) -> Expression:
+    total = terms[0] if terms else Literal(0)
+    for term in terms[1:]:
+        total = Binary("+", total, term)
+    return total

@@ -1,0 +1,298 @@
+"""One program from candidates to a verdict.
+
+Candidates are refuted by concrete runs, proven by Houdini and reduced to what the assertions need;
+ESBMC then decides the program with them stated. "Verified" takes both: a proof of every assertion
+from proven invariants, and ESBMC's own verdict on the annotated program.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from llmchecker.programs.expressions import Binary, Expression, Literal, Semantics, variables
+from llmchecker.programs.parsing import annotate
+from llmchecker.programs.runs import Failure, run, unrefuted
+from llmchecker.programs.statements import Loop, Program
+from llmchecker.proving import esbmc
+from llmchecker.proving.completion import atoms, disjunctions
+from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
+from llmchecker.proving.relations import relations
+
+
+class Source(StrEnum):
+    """Where a candidate comes from."""
+
+    SAMPLED = "sampled"
+    """Continuations of a prompt, drawn from a language model."""
+    ENUMERATED = "enumerated"
+    """The most probable well-formed conditions of a language model."""
+    RANDOM = "random"
+    """Random well-formed atoms: what chance would propose."""
+    SHORTEST = "shortest"
+    """Well-formed conditions by size: what patience would propose."""
+    ATOMS = "atoms"
+    """Conditions of the program, negated and weakened."""
+    RELATIONS = "relations"
+    """Equalities and bounds that concrete runs suggest."""
+    DISJUNCTIONS = "disjunctions"
+    """Two candidates of any source but the runs, of which neither is proven."""
+
+
+class Outcome(StrEnum):
+    """How the treatment of a program ends."""
+
+    VERIFIED = "verified"
+    """Every assertion is proven, and ESBMC says so too."""
+    FALSE = "false"
+    """A concrete run violates an assertion."""
+    NOT_PROVEN = "not proven"
+    """The assertions do not follow from what could be proven."""
+    NO_CANDIDATE = "no candidate"
+    """Nothing well-formed was proposed, and nothing is proven without."""
+    PROVER_TIMEOUT = "prover timeout"
+    """The proof took too long."""
+    ESBMC_TIMEOUT = "esbmc timeout"
+    """The assertions are proven, but ESBMC took too long."""
+    ESBMC_DISAGREES = "esbmc disagrees"
+    """The assertions are proven, but ESBMC does not say so."""
+    ESBMC_ERROR = "esbmc error"
+    """ESBMC ended without an answer: out of memory, or C that it does not read."""
+    UNSUPPORTED = "unsupported"
+    """The program holds what the front end or the semantics do not cover."""
+    UNREADABLE = "unreadable"
+    """The file cannot be read or is not C."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a program may cost.
+
+    Attributes:
+        seconds: for the proof and ESBMC together; ESBMC has at least 5.
+        disjunctions: how many are tried.
+        runs: concrete runs.
+    """
+
+    seconds: float = 60.0
+    disjunctions: int = 1000
+    runs: int = 400
+
+    @property
+    def question(self) -> float:
+        """Seconds for one question to the prover: few questions must not use up all the time."""
+        return self.seconds / 20
+
+
+@dataclass(frozen=True)
+class Proven:
+    """A proven invariant and the sources that proposed it, in the order they did.
+
+    After `disjunctions` come the sources of the two candidates that are joined.
+    """
+
+    loop: int
+    expression: Expression
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a program.
+
+    Attributes:
+        invariants: proven, and needed by the proof of the assertions; none unless they follow.
+        seconds: that it took, ESBMC included.
+        failure: the run that violates the program, if its outcome is FALSE.
+        message: what went wrong, for a person; empty if nothing did.
+    """
+
+    outcome: Outcome
+    invariants: tuple[Proven, ...] = ()
+    seconds: float = 0.0
+    failure: Failure | None = None
+    message: str = ""
+
+
+Proposals = Mapping[int, Sequence[Expression]]
+"""Candidates by the number of the loop."""
+
+
+COMPLETION = (Source.ATOMS, Source.RELATIONS, Source.DISJUNCTIONS)
+"""The sources within this package."""
+
+DEFAULT = Limits()
+
+_LEAST_SECONDS = 5.0
+"""What ESBMC has at least, however long the proof took."""
+
+
+@dataclass
+class Pool:
+    """The candidates of a program with their sources, each once, in the order they came."""
+
+    sources: dict[Candidate, list[Source]] = field(default_factory=dict)
+
+    def add(self, source: Source, loop: Loop, expressions: Iterable[Expression]) -> None:
+        """Add candidates of a loop; those that name what is not in its scope are left out."""
+        for expression in expressions:
+            if variables(expression) <= set(loop.scope):
+                named = self.sources.setdefault(Candidate(loop.number, expression), [])
+                if source not in named:
+                    named.append(source)
+
+    def of(self, loop: Loop, but: Source | None = None) -> tuple[Expression, ...]:
+        """The candidates of a loop, those left out that only the one source has."""
+        return tuple(
+            candidate.expression
+            for candidate, sources in self.sources.items()
+            if candidate.loop == loop.number and sources != [but]
+        )
+
+    def proven(self, candidate: Candidate) -> Proven:
+        """A candidate as an invariant that remembers its sources, and those of what it joins."""
+        sources = list(self.sources[candidate])
+        match candidate.expression:
+            case Binary("||", left, right) if Source.DISJUNCTIONS in sources:
+                for part in (left, right):
+                    sources += self.sources[Candidate(candidate.loop, part)]
+        return Proven(candidate.loop, candidate.expression, tuple(dict.fromkeys(sources)))
+
+
+class Verifier:
+    """Verifies one program, any number of times with other candidates.
+
+    Concrete runs and ESBMC's answers are kept between the times; a time that is spared one counts
+    the seconds that it took.
+
+    Args:
+        limits: what each verification may cost.
+
+    Raises:
+        UnsupportedProgram: the semantics do not cover the program.
+    """
+
+    def __init__(self, program: Program, semantics: Semantics, limits: Limits = DEFAULT) -> None:
+        self._program = program
+        self._semantics = semantics
+        self._limits = limits
+        Prover(program, semantics)  # refuses what the semantics do not cover, before any run
+        self._runs = run(program, semantics, runs=limits.runs)
+        self._answers: dict[str, esbmc.Verdict] = {}
+
+    def verify(
+        self,
+        proposals: Mapping[Source, Proposals],
+        completion: Sequence[Source] = COMPLETION,
+    ) -> Result:
+        """Verify the program with candidates from outside and those that complete them.
+
+        Args:
+            proposals: of a model, or of what stands in its place.
+            completion: the sources within this package that are switched on.
+
+        Raises:
+            MissingTool: there is no ESBMC.
+        """
+        started = time.monotonic()
+        deadline = started + self._limits.seconds
+        prover = Prover(self._program, self._semantics, self._limits.question, deadline)
+        try:
+            result = self._proven(prover, proposals, completion)
+        except ProverTimeout:
+            message = f"no proof within {self._limits.seconds:g} s"
+            result = Result(Outcome.PROVER_TIMEOUT, message=message)
+        if result.outcome is Outcome.VERIFIED:
+            result = self._confirmed(result, deadline)
+        return replace(result, seconds=result.seconds + time.monotonic() - started)
+
+    def _proven(
+        self,
+        prover: Prover,
+        proposals: Mapping[Source, Proposals],
+        completion: Sequence[Source],
+    ) -> Result:
+        """VERIFIED if the assertions are proven; ESBMC has not been asked yet."""
+        if self._runs.failure is not None:
+            failure = self._runs.failure
+            return Result(Outcome.FALSE, failure=failure, message=_told(self._program, failure))
+        pool = self._pool(proposals, completion)
+        proven = self._inductive(prover, pool)
+        follows = prover.follows(proven)
+        if not follows and Source.DISJUNCTIONS in completion:
+            self._disjoin(pool, proven)
+            proven = self._inductive(prover, pool)
+            follows = prover.follows(proven)
+        if not follows:
+            nothing = self._program.loops and not pool.sources
+            return Result(Outcome.NO_CANDIDATE if nothing else Outcome.NOT_PROVEN)
+        needed = prover.needed(proven)
+        return Result(Outcome.VERIFIED, tuple(pool.proven(candidate) for candidate in needed))
+
+    def _pool(self, proposals: Mapping[Source, Proposals], completion: Sequence[Source]) -> Pool:
+        pool = Pool()
+        for loop in self._program.loops:
+            if Source.ATOMS in completion:
+                pool.add(Source.ATOMS, loop, atoms(self._program, loop))
+            for source, proposed in proposals.items():
+                pool.add(source, loop, proposed.get(loop.number, ()))
+            if Source.RELATIONS in completion:
+                numbers = [name for name in loop.scope if not self._program.types[name].array]
+                states = self._runs.heads[loop.number]
+                pool.add(Source.RELATIONS, loop, relations(numbers, states))
+        return pool
+
+    def _disjoin(self, pool: Pool, proven: Sequence[Candidate]) -> None:
+        """Add disjunctions of what is not proven.
+
+        The bounds that runs suggest hold of too much to tell cases apart, and are many.
+        """
+        for loop in self._program.loops:
+            known = {c.expression for c in proven if c.loop == loop.number}
+            others = pool.of(loop, but=Source.RELATIONS)
+            open_ = [expression for expression in others if expression not in known]
+            pool.add(Source.DISJUNCTIONS, loop, disjunctions(open_, self._limits.disjunctions))
+
+    def _inductive(self, prover: Prover, pool: Pool) -> tuple[Candidate, ...]:
+        """What is proven of the candidates that no concrete run refutes."""
+        left = set()
+        for loop in self._program.loops:
+            states = self._runs.heads[loop.number]
+            types = self._program.types
+            for expression in unrefuted(pool.of(loop), states, self._semantics, types):
+                left.add(Candidate(loop.number, expression))
+        return prover.inductive(candidate for candidate in pool.sources if candidate in left)
+
+    def _confirmed(self, result: Result, deadline: float) -> Result:
+        """What ESBMC makes of a proven program; its seconds are those that a kept answer spared."""
+        stated: dict[int, list[Expression]] = {loop.number: [] for loop in self._program.loops}
+        for invariant in result.invariants:
+            stated[invariant.loop].append(invariant.expression)
+        # ESBMC unrolls a loop of which nothing is stated.
+        annotated = annotate(self._program, {n: e or [Literal(1)] for n, e in stated.items()})
+        known = annotated in self._answers
+        verdict = self._asked(annotated, max(_LEAST_SECONDS, deadline - time.monotonic()))
+        result = replace(result, seconds=verdict.seconds if known else 0.0)
+        if verdict.answer is esbmc.Answer.SUCCESSFUL:
+            return result
+        if verdict.answer is esbmc.Answer.TIMEOUT:
+            message = f"ESBMC said nothing within {verdict.seconds:.0f} s"
+            return replace(result, outcome=Outcome.ESBMC_TIMEOUT, message=message)
+        failed = verdict.answer is esbmc.Answer.ERROR
+        outcome = Outcome.ESBMC_ERROR if failed else Outcome.ESBMC_DISAGREES
+        return replace(result, outcome=outcome, message=f"ESBMC says: {verdict.message}")
+
+    def _asked(self, annotated: str, seconds: float) -> esbmc.Verdict:
+        if annotated in self._answers:
+            return self._answers[annotated]
+        verdict = esbmc.check(annotated, esbmc.Mode.INVARIANTS, self._semantics, seconds)
+        if verdict.answer is not esbmc.Answer.TIMEOUT:
+            self._answers[annotated] = verdict
+        return verdict
+
+
+def _told(program: Program, failure: Failure) -> str:
+    what = (
+        f"the assertion in line {failure.line} fails" if failure.line else "a value is out of range"
+    )
+    return f"{program.name}: {what} when the values drawn are {', '.join(map(str, failure.drawn))}"

@@ -1,0 +1,1 @@
+"""What people read: tables, figures, the report, and how all of it was made."""

@@ -1,0 +1,101 @@
+"""Quantifiers: what a text is worth, as an integer that becomes a state variable of the chain.
+
+A new quantifier is one file beside this one and one line in `QUANTIFIERS`.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from llmchecker.errors import ConfigError, UnknownName
+from llmchecker.quantifiers.gender import Gender
+from llmchecker.quantifiers.polarity import Polarity
+from llmchecker.quantifiers.provable import Provable
+from llmchecker.quantifiers.readability import Readability
+from llmchecker.quantifiers.similarity import Similarity
+from llmchecker.queries.formulas import is_variable_name
+
+
+class Quantifier(Protocol):
+    """A total function from a text to an integer; the same text always has the same score.
+
+    An implementation is a frozen dataclass whose fields are its settings; a setting that is a file
+    is held as a Path, so that scores are made again when the file changes. It raises ConfigError,
+    naming the setting, when it is made with a value that it cannot work with.
+    """
+
+    minimum: ClassVar[int | None]
+    """The least score, None where there is none."""
+    maximum: ClassVar[int | None]
+    """The greatest score, None where there is none."""
+
+    def __call__(self, start: str, continuation: str) -> int:
+        """Score the text `start + continuation`, of which `continuation` was generated."""
+        ...
+
+
+QUANTIFIERS: dict[str, type[Quantifier]] = {
+    "gender": Gender,
+    "polarity": Polarity,
+    "provable": Provable,
+    "readability": Readability,
+    "similarity": Similarity,
+}
+
+
+def create(name: str, settings: Mapping[str, Any] | None = None) -> Quantifier:
+    """Make the quantifier of that name; None stands for no settings.
+
+    Raises:
+        UnknownName: no quantifier has that name.
+        ConfigError: a setting that the quantifier does not have, lacks or cannot work with, or a
+            name that cannot be a variable.
+    """
+    if name not in QUANTIFIERS:
+        raise UnknownName(
+            f"there is no quantifier {name!r}{_suggestion(name, QUANTIFIERS)}; "
+            f"known are {', '.join(sorted(QUANTIFIERS))}"
+        )
+    _check_name(name)
+    quantifier = QUANTIFIERS[name]
+    settings = {} if settings is None else settings
+    _check_keys(name, quantifier, settings)
+    try:
+        return quantifier(**settings)
+    except ConfigError as error:
+        raise type(error)(f"quantifier {name!r}: {error}") from error
+
+
+def files_of(quantifier: Quantifier) -> list[Path]:
+    """The files on which the scores of a quantifier depend: its settings that are paths."""
+    return [value for value in vars(quantifier).values() if isinstance(value, Path)]
+
+
+def _check_name(name: str) -> None:
+    if not is_variable_name(name):
+        raise ConfigError(
+            f"quantifier {name!r}: a name consists of letters, digits and _, and means nothing "
+            "else in a query or a PRISM file"
+        )
+
+
+def _check_keys(name: str, quantifier: type[Quantifier], settings: Mapping[str, Any]) -> None:
+    if not isinstance(settings, Mapping):
+        raise ConfigError(f"quantifier {name!r}: its settings are {settings!r}, not a mapping")
+    known = {field.name: field for field in fields(quantifier) if field.init}
+    for key in settings:
+        if key not in known:
+            has = f"it has {', '.join(sorted(known))}" if known else "it has none"
+            raise ConfigError(
+                f"quantifier {name!r} has no setting {key!r}{_suggestion(str(key), known)}; {has}"
+            )
+    for key, field in known.items():
+        if key not in settings and field.default is MISSING and field.default_factory is MISSING:
+            raise ConfigError(f"quantifier {name!r} needs the setting {key!r}")
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f", did you mean {close[0]!r}?" if close else ""

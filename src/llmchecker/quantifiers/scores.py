@@ -1,0 +1,89 @@
+"""The scores of a tree's texts, in memory and as a file: one integer a state, none for `rest`."""
+
+import os.path
+from collections.abc import Iterable
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from llmchecker.errors import ConfigError, InvalidTree
+from llmchecker.files import written_whole
+from llmchecker.quantifiers.registry import Quantifier
+from llmchecker.trees.text_tree import Kind, TextTree
+
+REST_FILLER = 0
+
+
+def score(quantifier: Quantifier, tree: TextTree) -> np.ndarray:
+    """Score every text of a tree, each distinct text once.
+
+    Where decoding rewrote the end of the start string (a tokenizer that turns "do" + "not" into
+    "don't"), what it rewrote counts as generated: start + continuation is always the text.
+
+    Returns:
+        (n,) int64; `REST_FILLER` for `rest`, which has no score and must not be read.
+
+    Raises:
+        ConfigError: a score that is not an integer or lies outside the declared range.
+    """
+    known = tree.kind != Kind.REST
+    texts = tree.text[known].tolist()
+    score_of = {text: _score_text(quantifier, tree.start, text) for text in dict.fromkeys(texts)}
+    scores = np.full(len(tree), REST_FILLER, dtype=np.int64)
+    scores[known] = np.fromiter(map(score_of.__getitem__, texts), np.int64, len(texts))
+    return scores
+
+
+def write(scores: np.ndarray, tree: TextTree, path: str | Path) -> None:
+    """Write the columns uid and score, with no score where the state is `rest`."""
+    unknown = tree.kind == Kind.REST
+    table = pa.table(
+        {
+            "uid": pa.array(np.arange(len(tree)), pa.int64()),
+            "score": pa.array(scores, pa.int64(), mask=unknown),
+        }
+    )
+    with written_whole(path) as partial:
+        pq.write_table(table, partial, compression="zstd")
+
+
+def read(tree: TextTree, path: str | Path) -> np.ndarray:
+    """Read the scores of a tree: (n,) int64, `REST_FILLER` for `rest`.
+
+    Raises:
+        InvalidTree: the file is about another tree.
+    """
+    table = pq.read_table(path)
+    if "score" not in table.column_names:
+        raise InvalidTree(f"{path} does not hold scores")
+    column = table["score"].combine_chunks()
+    unknown = column.is_null().to_numpy(zero_copy_only=False)
+    if not np.array_equal(unknown, tree.kind == Kind.REST):
+        raise InvalidTree(f"{path} does not hold the scores of this tree; delete it to score again")
+    return column.fill_null(REST_FILLER).to_numpy()
+
+
+def read_all(tree: TextTree, paths: Iterable[str | Path]) -> dict[str, np.ndarray]:
+    """Read the scores of several quantifiers, by name: the file's name without its suffix."""
+    return {Path(path).stem: read(tree, path) for path in paths}
+
+
+def _score_text(quantifier: Quantifier, start: str, text: str) -> int:
+    if not text.startswith(start):
+        start = os.path.commonprefix((start, text))  # noqa: RUF071 - of characters
+    value = quantifier(start, text[len(start) :])
+    _check_score(quantifier, text, value)
+    return value
+
+
+def _check_score(quantifier: Quantifier, text: str, value: Any) -> None:
+    who = type(quantifier).__name__
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise ConfigError(f"{who} scored {text!r} with {value!r}, which is not an integer")
+    low, high = quantifier.minimum, quantifier.maximum
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise ConfigError(f"{who} scored {text!r} with {value}, outside its range {low} to {high}")

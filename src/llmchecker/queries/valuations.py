@@ -1,0 +1,126 @@
+"""The truth values that the atoms of a query can have together in a text of which nothing is known.
+
+A text scores one integer by each quantifier, within the range that the quantifier declares; so
+`gender > 0` and `gender < 0` are never both true.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from llmchecker.queries.formulas import STEP, Arithmetic, Atom, Number, Operation, Variable
+
+Range = tuple[int | None, int | None]
+"""The least and the greatest score of a quantifier, None where there is none."""
+
+MAX_ENUMERATED = 100_000
+"""Combinations of scores that are tried one by one, at most."""
+
+
+def valuations(atoms: Sequence[Atom], step: int, ranges: Mapping[str, Range]) -> np.ndarray:
+    """The truth values that atoms can have together in a text of `step` tokens.
+
+    Atoms over one quantifier are tried on every score that makes a difference, so that `a > 0` and
+    `a < 0` are never both true. Where that cannot be done (products of an unbounded quantifier,
+    too many scores) every combination counts as possible: bounds are then wider, never wrong.
+
+    Returns:
+        (m, atoms) bool, distinct rows.
+    """
+    if not atoms:
+        return np.empty((1, 0), dtype=bool)
+    groups = _groups(atoms)
+    tables = [_table([atoms[i] for i in group], step, ranges) for group in groups]
+    order = np.argsort(list(itertools.chain(*groups)), kind="stable")
+    rows = [np.concatenate(parts)[order] for parts in itertools.product(*tables)]
+    return np.unique(np.array(rows, dtype=bool).reshape(len(rows), len(atoms)), axis=0)
+
+
+def _groups(atoms: Sequence[Atom]) -> list[list[int]]:
+    """Numbers of atoms, together where they share quantifiers."""
+    groups: list[tuple[set[str], list[int]]] = []
+    for number, atom in enumerate(atoms):
+        names, members = set(atom.variables - {STEP}), [number]
+        apart = []
+        for other_names, other_members in groups:
+            if names & other_names:
+                names |= other_names
+                members = other_members + members
+            else:
+                apart.append((other_names, other_members))
+        groups = [*apart, (names, members)]
+    return [members for _, members in groups]
+
+
+def _table(atoms: Sequence[Atom], step: int, ranges: Mapping[str, Range]) -> np.ndarray:
+    """The truth values that atoms over the same quantifiers can have together."""
+    names = sorted(frozenset().union(*(atom.variables for atom in atoms)) - {STEP})
+    scores = [_telling_scores(name, atoms, step, ranges[name]) for name in names]
+    if any(column is None for column in scores) or np.prod([len(s) for s in scores]) > (
+        MAX_ENUMERATED
+    ):
+        return np.array(list(itertools.product([False, True], repeat=len(atoms))))
+    grid = np.meshgrid(*scores, indexing="ij") if names else []
+    columns = {name: axis.ravel() for name, axis in zip(names, grid, strict=True)}
+    size = len(columns[names[0]]) if names else 1
+    columns[STEP] = np.full(size, step)
+    return np.unique(np.column_stack([atom.holds(columns) for atom in atoms]), axis=0)
+
+
+def _telling_scores(
+    name: str, atoms: Sequence[Atom], step: int, limits: Range
+) -> np.ndarray | None:
+    """Scores of a quantifier among which is one of every kind that the atoms tell apart.
+
+    All of them where there are few; else those around the points at which a linear atom over this
+    quantifier alone changes; None where an atom is of another form.
+    """
+    low, high = limits
+    if low is not None and high is not None and high - low < MAX_ENUMERATED:
+        return np.arange(low, high + 1)
+    around = {0}
+    for atom in atoms:
+        if atom.variables - {STEP} != {name}:
+            return None
+        difference = Operation("-", atom.left, atom.right)
+        if _degree(difference, name) > 1:
+            return None
+        at_zero, at_one = (_value(difference, {STEP: step, name: score}) for score in (0, 1))
+        if at_one != at_zero:
+            root = -at_zero // (at_one - at_zero)
+            around |= {root - 1, root, root + 1, root + 2}
+    around |= {limit for limit in limits if limit is not None}
+    return np.array(
+        sorted(
+            score
+            for score in around
+            if (low is None or score >= low) and (high is None or score <= high)
+        )
+    )
+
+
+def _degree(expression: Arithmetic, name: str) -> int:
+    match expression:
+        case Operation("*", left, right):
+            return _degree(left, name) + _degree(right, name)
+        case Operation(_, left, right):
+            return max(_degree(left, name), _degree(right, name))
+        case Variable(other):
+            return int(other == name)
+        case Number():
+            return 0
+
+
+def _value(expression: Arithmetic, values: Mapping[str, int]) -> int:
+    match expression:
+        case Number(value):
+            return value
+        case Variable(name):
+            return values[name]
+        case Operation("+", left, right):
+            return _value(left, values) + _value(right, values)
+        case Operation("-", left, right):
+            return _value(left, values) - _value(right, values)
+        case Operation("*", left, right):
+            return _value(left, values) * _value(right, values)

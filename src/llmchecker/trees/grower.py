@@ -1,0 +1,161 @@
+"""Trees in files, each beside a record of how it was grown: `….parquet` beside `….json`."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llmchecker.files import read_json, write_json
+from llmchecker.trees import fingerprints, making
+from llmchecker.trees.shards import Shard, merge
+from llmchecker.trees.store import DistributionStore
+from llmchecker.trees.text_tree import Bounds, TextTree
+
+if TYPE_CHECKING:
+    from llmchecker.models.language_models import CausalModel, MaskedModel
+    from llmchecker.trees.expansion import EndOfSequence, Progress
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a tree was grown.
+
+    Args:
+        fingerprint: of all that the tree depends on.
+        nodes: texts that have children.
+        computed: those of them for which the model was asked; for the others its answer was stored.
+        seconds: what growing took, loading the model not included.
+        makings: the fields of a `making.Making` for each job that grew the tree or a shard.
+    """
+
+    fingerprint: str
+    nodes: int
+    computed: int
+    seconds: float
+    makings: Sequence[Mapping[str, Any]]
+
+    def __str__(self) -> str:
+        rate = self.nodes / self.seconds if self.seconds else 0
+        return (
+            f"{self.nodes} nodes in {self.seconds:.1f} s, {rate:.0f} nodes/s, "
+            f"{self.computed} of them computed"
+        )
+
+
+def record_of(tree: str | Path) -> Path:
+    """Where the record of a tree is, given the tree's file."""
+    return Path(tree).with_suffix(".json")
+
+
+@dataclass(frozen=True)
+class Grower:
+    """Grows trees of one model, which is loaded when it is needed.
+
+    Args:
+        directory: of the model.
+        kind, dtype, device, threads, memory_bytes: as in `language_models.load`.
+        end_of_sequence: as in `expansion.grow`.
+        store: of distributions, so that none is computed twice.
+    """
+
+    directory: Path
+    kind: str
+    dtype: str
+    device: str
+    threads: int
+    memory_bytes: int
+    end_of_sequence: "EndOfSequence"
+    store: DistributionStore
+
+    def has_grown(self, path: str | Path, start: str, bounds: Bounds) -> bool:
+        """Whether a file holds just the tree that would be grown."""
+        try:
+            recorded = Growth(**read_json(record_of(path))).fingerprint
+        except (OSError, ValueError, TypeError):
+            return False
+        return Path(path).is_file() and recorded == self.fingerprint(start, bounds)
+
+    def grow(
+        self,
+        path: str | Path,
+        start: str,
+        bounds: Bounds,
+        progress: "Progress",
+        shard: Shard | None = None,
+    ) -> tuple[TextTree, Growth]:
+        """Grow a tree, or a shard of it; write it and its record.
+
+        Raises:
+            UnusableModel: the model cannot be loaded.
+        """
+        # with torch and transformers it takes seconds to import, which a tree that is there saves
+        from llmchecker.trees.expansion import grow
+
+        model = self.model
+        began = time.monotonic()
+        stored = self.store.after(self.model_fingerprint, model.encode(start))
+        tree = grow(model, start, bounds, self.end_of_sequence, progress, stored, shard)
+        seconds = time.monotonic() - began
+        made = [asdict(replace(self._making, date=making.now()))]
+        return tree, self._written(tree, path, start, stored.added, seconds, made)
+
+    def merge(
+        self, path: str | Path, start: str, shards: Sequence[str | Path]
+    ) -> tuple[TextTree, Growth]:
+        """Put together a tree from the files of all its shards; write it and its record.
+
+        Raises:
+            InvalidTree: files that do not hold the shards of one tree.
+        """
+        tree = merge([TextTree.read(shard) for shard in shards])
+        grown = [Growth(**read_json(record_of(shard))) for shard in shards]
+        computed, seconds = sum(g.computed for g in grown), sum(g.seconds for g in grown)
+        makings = [making for g in grown for making in g.makings]
+        return tree, self._written(tree, path, start, computed, seconds, makings)
+
+    def _written(
+        self,
+        tree: TextTree,
+        path: str | Path,
+        start: str,
+        computed: int,
+        seconds: float,
+        makings: Sequence[Mapping[str, Any]],
+    ) -> Growth:
+        fingerprint = self.fingerprint(start, tree.bounds)
+        growth = Growth(fingerprint, int(tree.internal.sum()), computed, seconds, makings)
+        # a record must never stand beside a tree that it does not describe
+        record_of(path).unlink(missing_ok=True)
+        tree.write(path)
+        write_json(asdict(growth), record_of(path))
+        return growth
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model was needed so far."""
+        return "model" in vars(self)
+
+    @cached_property
+    def model(self) -> "CausalModel | MaskedModel":
+        from llmchecker.models.language_models import load
+
+        return load(
+            self.directory, self.kind, self.dtype, self.device, self.threads, self.memory_bytes
+        )
+
+    @cached_property
+    def _making(self) -> making.Making:
+        return making.making(self.directory, self.kind, self.dtype, self.device, self.threads)
+
+    @cached_property
+    def model_fingerprint(self) -> str:
+        """What the model's answers depend on, to the last bit."""
+        return fingerprints.of_model(self.directory, self.kind, self.dtype, self.device)
+
+    def fingerprint(self, start: str, bounds: Bounds) -> str:
+        """What the tree depends on, but for the last bits of its probabilities."""
+        return fingerprints.of_tree(
+            self.directory, self.kind, self.dtype, start, bounds, self.end_of_sequence
+        )

@@ -1,0 +1,118 @@
+"""How much probability the most probable next tokens hold (RQ1, Figure 3 of Gross et al., 2025)."""
+
+import csv
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from llmchecker.errors import InvalidStore, UnknownName
+from llmchecker.files import written_whole
+from llmchecker.trees import fingerprints
+
+# torch takes seconds to import, which stored masses need not wait for
+if TYPE_CHECKING:
+    from llmchecker.models.distributions import Distributions
+    from llmchecker.models.language_models import LanguageModel
+    from llmchecker.trees.grower import Grower
+
+
+def read_prompts(path: str | Path, column: str) -> list[str]:
+    """The prompts of a CSV file.
+
+    Raises:
+        UnknownName: the file has no such column.
+    """
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file)
+        if column not in (rows.fieldnames or ()):
+            has = ", ".join(rows.fieldnames or ())
+            raise UnknownName(f"{path} has no column {column!r}; it has {has}")
+        return [row[column] for row in rows]
+
+
+def stored_masses(
+    grower: "Grower", prompts: Sequence[str], maximum_k: int
+) -> tuple[pd.DataFrame, float]:
+    """The `masses` after prompts, of which the model is asked only if its answer is not stored.
+
+    Args:
+        grower: of the model's trees, in whose store the masses are kept too: one job that has
+            loaded the model may ask what another needs.
+
+    Returns:
+        The masses, and the seconds for which the model was asked.
+
+    Raises:
+        InvalidStore: a file of the store holds something else.
+        UnusableModel: the model cannot be loaded.
+    """
+    fingerprint = fingerprints.of_masses(grower.model_fingerprint, prompts, maximum_k)
+    path = grower.store.folder(fingerprint) / "masses.parquet"
+    try:
+        table = pd.read_parquet(path)
+        os.utime(path)
+        return table, 0.0
+    except FileNotFoundError:  # not stored, or another job made room
+        pass
+    except pa.ArrowInvalid as error:
+        raise InvalidStore(
+            f"{path} holds no masses ({error}); delete it to compute them again"
+        ) from error
+    asked = grower.model
+    began = time.monotonic()
+    table = masses(asked, prompts, maximum_k, threads=grower.threads)
+    seconds = time.monotonic() - began
+    with written_whole(path) as partial:
+        table.to_parquet(partial)
+    grower.store.make_room()
+    return table, seconds
+
+
+def masses(
+    model: "LanguageModel",
+    prompts: Sequence[str],
+    maximum_k: int,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    threads: int = 1,
+) -> pd.DataFrame:
+    """The next token's probability mass within the k most probable tokens, for every prompt.
+
+    Args:
+        threads: prompts that are asked at once. A model that was loaded with fewer takes them one
+            after the other.
+
+    Returns:
+        Columns prompt (its number, from 0), k (1 to `maximum_k`) and mass; a k beyond the
+        vocabulary holds all mass.
+    """
+
+    def most_probable(after: "Distributions") -> np.ndarray:
+        return after.most_probable(min(maximum_k, after.vocabulary_size))[0].cpu().numpy()
+
+    nothing_after = np.empty((1, 0), dtype=np.int64)
+
+    def mass(prompt: Sequence[int]) -> np.ndarray:
+        (best,) = model.continuations(prompt).map(most_probable, nothing_after)
+        within = best[0].cumsum()
+        return np.pad(within, (0, maximum_k - len(within)), mode="edge")
+
+    encoded = [model.encode(prompt) for prompt in prompts]
+    rows = []
+    with ThreadPoolExecutor(threads) as pool:
+        for row in pool.map(mass, encoded):
+            rows.append(row)
+            progress(len(rows), len(prompts))
+    return pd.DataFrame(
+        {
+            "prompt": np.repeat(np.arange(len(prompts)), maximum_k),
+            "k": np.tile(np.arange(1, maximum_k + 1), len(prompts)),
+            "mass": np.concatenate(rows) if rows else np.empty(0),
+        }
+    )

@@ -1,0 +1,128 @@
+"""A verdict is compared with what Storm's own front end says about a file of the chain."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers import trees
+
+from llmchecker.chains import jani, markov_chain, prism
+from llmchecker.checking import storm
+from llmchecker.checking.crosscheck import crosscheck
+from llmchecker.checking.verdicts import Verdict
+from llmchecker.errors import CheckFailed
+from llmchecker.queries.properties import parse
+from llmchecker.trees.text_tree import Kind
+
+TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END
+# 0 ─ 1/2 → 1 ─ 3/4 → 4, 1 ─ 1/4 → rest; 0 ─ 1/4 → end 2; 0 ─ 1/4 → rest 3
+TREE = trees.by_hand(
+    [(0, 0.5, TEXT), (0, 0.25, END), (0, 0.25, REST), (1, 0.75, TEXT), (1, 0.25, REST)]
+)
+SCORES = {"gender": np.array([0, 1, 2, 99, -1, 99])}
+
+
+def verdict(query: str) -> Verdict:
+    return storm.check(markov_chain.build(TREE, SCORES), parse(query))
+
+
+@pytest.fixture(params=["prism", "jani"])
+def language(request):
+    """The language that Storm reads."""
+    return request.param
+
+
+@pytest.fixture
+def compare(language, tmp_path):
+    """Compare a verdict with the file of one language; that of the other cannot be read."""
+    files = {"prism": tmp_path / "none", "jani": tmp_path / "none"}
+    files[language] = tmp_path / f"w.{language}"
+    {"prism": prism, "jani": jani}[language].write(TREE, SCORES, files[language])
+
+    def compare(verdict):
+        return crosscheck(
+            verdict,
+            files["prism"],
+            files["jani"],
+            maximum_prism=6 if language == "prism" else 5,
+            maximum_jani=6,
+        )
+
+    return compare
+
+
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [
+        ("P=? [ F gender > 0 ]", 0.75),
+        ("P=? [ F gender < 0 ]", 0.375),
+        ("P=? [ G gender >= 0 ]", 0.25),
+        ("P>=0.75 [ F gender > 0 ]", True),
+        ("P>0.75 [ F gender > 0 ]", False),
+        ("E [ F gender < 0 ]", True),
+        ("A [ F gender < 0 ]", False),
+        ("gender = 0 & !A [ X gender > 0 ]", True),
+        ("P=? [ F gender > 0 || X gender <= 1 ]", 1.0),
+        ('R{"gender"}=? [ I=1 ]', 1.0),
+        ('R{"gender"}=? [ I=2 ]', 0.125),
+    ],
+)
+def test_agreement(query, value, compare, language):
+    """Where both routes agree, the outcome says so and has both values."""
+    assert compare(verdict(query)) == {
+        "query": query,
+        "value": value,
+        "states": 6,
+        "compared": True,
+        "by": language,
+        "value_of_file": value,
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "change"),
+    [
+        ("P=? [ F gender > 0 ]", {"value": 0.75 + 1e-11}),
+        ("P=? [ F gender > 0 ]", {"value": 0.75 - 1e-11}),
+        ("P>=0.75 [ F gender > 0 ]", {"value": False}),
+        ("P>0.75 [ F gender > 0 ]", {"value": True}),
+        ("E [ F gender < 0 ]", {"value": False}),
+        ("P>=0.5 [ F gender > 0 ] & E [ F gender < 0 ]", {"value": False}),
+        ("P=? [ F gender > 0 || F gender < 0 ]", {"value": 0.99}),
+        ('R{"gender"}=? [ I=1 ]', {"value": 1 + 1e-11}),
+        ("P=? [ F gender > 0 ]", {"states_explored": 5}),
+        ("P=? [ F gender > 0 ]", {"transitions_explored": 7}),
+    ],
+)
+def test_disagreement(query, change, compare, language):
+    """A verdict with another value or size than the file's fails, and both are named."""
+    true = verdict(query)
+    tampered = replace(true, **change)
+    ((key, wrong),) = change.items()
+    with pytest.raises(CheckFailed) as caught:
+        compare(tampered)
+    message = str(caught.value)
+    assert query in message
+    assert f"w.{language}" in message
+    assert repr(wrong) in message
+    assert repr(getattr(true, key)) in message
+
+
+def test_a_difference_within_rounding_agrees(compare):
+    """Values that differ by less than 1e-12 agree."""
+    rounded = replace(verdict("P=? [ F gender > 0 ]"), value=0.75 + 9e-13)
+    assert compare(rounded)["compared"] is True
+
+
+def test_a_large_tree_is_not_compared(tmp_path):
+    """A tree of more states than both maxima is not compared, and the outcome says so."""
+    unread = tmp_path / "not-read"
+    asked = verdict("P=? [ F gender > 0 ]")
+    outcome = crosscheck(asked, unread, unread, maximum_prism=4, maximum_jani=5)
+    assert outcome == {
+        "query": "P=? [ F gender > 0 ]",
+        "value": 0.75,
+        "states": 6,
+        "compared": False,
+        "reason": "more than 5 states",
+    }

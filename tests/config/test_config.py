@@ -1,0 +1,511 @@
+"""A configuration is checked as a whole: one message names the key and what would be right."""
+
+import copy
+import re
+from dataclasses import astuple
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmchecker.config.configuration import (
+    Check,
+    Config,
+    ExpansionConfig,
+    TreeSpec,
+    read_yaml,
+    slug,
+)
+from llmchecker.config.programs import Asking
+from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
+from llmchecker.fetching.sources import ModelSource, Source
+from llmchecker.programs.expressions import Semantics
+from llmchecker.quantifiers.similarity import Similarity
+from llmchecker.queries.properties import parse
+from llmchecker.trees.text_tree import Bounds
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = read_yaml(ROOT / "workflow/schemas/config.schema.yaml")
+ABSENT = object()
+POSITIVE = "P=? [ F gender > 0 ]"
+
+SMALL = {
+    "models": {
+        "one": {"label": "One", "source": "path:one"},
+        "two": {"label": "Two", "source": "path:two"},
+    },
+    "start_strings": {"player": "The player won because", "story": "Once"},
+    "quantifiers": {"gender": {}, "similarity": {"protected": ["Lolita"]}},
+    "expansion": {},
+    "topk": {"source": "path:prompts.csv", "column": "prompt"},
+    "experiments": [
+        {
+            "label": "Player",
+            "interest": "Gender",
+            "start": "player",
+            "alpha": 0.8,
+            "k": 15,
+            "L": 5,
+            "queries": [POSITIVE],
+        }
+    ],
+    "figure4": {"starts": ["player"], "alpha": 0.95, "k": 9, "L": 3, "query": POSITIVE},
+}
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch):
+    """Word lists are found from the root of the repository, where a run starts."""
+    monkeypatch.chdir(ROOT)
+
+
+def changed(*changes: tuple) -> dict:
+    """The small configuration with other values at some keys, each (key, …, key, value)."""
+    raw = copy.deepcopy(SMALL)
+    for *path, key, value in changes:
+        place = raw
+        for step in path:
+            place = place[step]
+        if value is ABSENT:
+            del place[key]
+        else:
+            place[key] = value
+    return raw
+
+
+def read(*changes: tuple) -> Config:
+    return Config.parse(changed(*changes), SCHEMA)
+
+
+FIRST = ("experiments", 0)
+ONE = ("models", "one")
+PYPI = "pypi:wheel==1.0.0"
+BAD = [
+    (("modles", {}), "config: unknown key 'modles', did you mean 'models'?"),
+    (("seed", 1), "config: unknown key 'seed'; known keys are models, start_strings, quantifiers"),
+    ((*FIRST, "apha", 1), "experiments[0]: unknown key 'apha', did you mean 'alpha'?"),
+    ((*ONE, "digest", "x"), "models.one: unknown key 'digest'; known keys are label, source"),
+    (("expansion", "thread", 1), "expansion: unknown key 'thread', did you mean 'threads'?"),
+    (("topk", "max_k", 1), "topk: unknown key 'max_k', did you mean 'maximum_k'?"),
+    (("figure4", "start", "x"), "figure4: unknown key 'start', did you mean 'starts'?"),
+    (("models", ABSENT), "config: the key 'models' is missing"),
+    ((*ONE, "label", ABSENT), "models.one: the key 'label' is missing"),
+    ((*FIRST, "alpha", ABSENT), "experiments[0]: the key 'alpha' is missing"),
+    (("topk", "column", ABSENT), "topk: the key 'column' is missing"),
+    (("models", {}), "models: {} should be non-empty"),
+    (("models", None), "models: None is not of type object"),
+    ((*FIRST, "queries", []), "experiments[0].queries: [] should be non-empty"),
+    ((*FIRST, "queries", POSITIVE), f"experiments[0].queries: '{POSITIVE}' is not of type array"),
+    (("start_strings", "player", 3), "start_strings.player: 3 is not of type string"),
+    (("start_strings", "player", None), "start_strings.player: None is not of type string"),
+    ((*FIRST, "alpha", 1.5), "experiments[0].alpha: 1.5 is too large; it must be at most 1"),
+    ((*FIRST, "alpha", -0.1), "experiments[0].alpha: -0.1 is too small; it must be at least 0"),
+    ((*FIRST, "alpha", "x"), "experiments[0].alpha: 'x' is not of type number"),
+    ((*FIRST, "alpha", True), "experiments[0].alpha: True is not of type number"),
+    ((*FIRST, "alpha", float("nan")), "experiments[0].alpha: nan is not of type number"),
+    ((*FIRST, "alpha", float("inf")), "experiments[0].alpha: inf is not of type number"),
+    (("figure4", "alpha", 2), "figure4.alpha: 2 is too large; it must be at most 1"),
+    ((*FIRST, "k", 0), "experiments[0].k: 0 is too small; it must be at least 1"),
+    ((*FIRST, "k", 2.5), "experiments[0].k: 2.5 is not of type integer"),
+    ((*FIRST, "k", 3.0), "experiments[0].k: 3.0 is not of type integer"),
+    ((*FIRST, "k", "3"), "experiments[0].k: '3' is not of type integer"),
+    ((*FIRST, "k", True), "experiments[0].k: True is not of type integer"),
+    ((*FIRST, "L", 0), "experiments[0].L: 0 is too small; it must be at least 1"),
+    ((*FIRST, "L", -1), "experiments[0].L: -1 is too small; it must be at least 1"),
+    ((*FIRST, "L", 3.0), "experiments[0].L: 3.0 is not of type integer"),
+    (("topk", "maximum_k", 0), "topk.maximum_k: 0 is too small; it must be at least 1"),
+    (("expansion", "memory_gb", float("nan")), "expansion.memory_gb: nan is not of type number"),
+    (("expansion", "memory_gb", float("inf")), "expansion.memory_gb: inf is not of type number"),
+    (("expansion", "memory_gb", 0), "expansion.memory_gb: 0 is less than or equal to"),
+    (("expansion", "threads", 0), "expansion.threads: 0 is too small; it must be at least 1"),
+    (
+        ("expansion", "end_of_sequence", "stop"),
+        "expansion.end_of_sequence: 'stop' is not one of terminal, ordinary",
+    ),
+    ((*ONE, "kind", "encoder"), "models.one.kind: 'encoder' is not one of causal, masked"),
+    ((*ONE, "dtype", "int8"), "models.one.dtype: 'int8' is not one of float32, float16"),
+    ((*ONE, "device", "tpu"), "models.one.device: 'tpu' does not match ^(cpu|cuda"),
+    ((*ONE, "mem_mb", 0), "models.one.mem_mb: 0 is too small; it must be at least 1"),
+    ((*ONE, "gpu_mem_mb", -1), "models.one.gpu_mem_mb: -1 is too small; it must be at least 0"),
+    (("topk", "rows", 0), "topk.rows: 0 is too small; it must be at least 1"),
+    (("topk", "rows", 1.5), "topk.rows: 1.5 is not of type integer"),
+    ((*ONE, "sha256", "abc"), "models.one.sha256: 'abc' does not match ^[0-9a-f]{64}$"),
+    ((*ONE, "sha256", "A" * 64), f"models.one.sha256: '{'A' * 64}' does not match"),
+    ((*ONE, "source", 3), "models.one.source: 3 is not of type string"),
+    ((*ONE, "source", "ftp:x"), "models.one: source ftp:x is of no known kind; it must be hf:own"),
+    ((*ONE, "source", "hf:a/b@"), "models.one: source 'hf:a/b@' must be hf:owner/name@commit, hf"),
+    ((*ONE, "source", "hf:a/b@main"), "models.one: source hf:a/b@main: the revision is 'main'"),
+    ((*ONE, "source", "path:"), "models.one: source path:: the name is ''; it must be a path"),
+    ((*ONE, "source", PYPI), f"models.one: model {PYPI} needs either the file inside the wheel or"),
+    ((*ONE, "file", "x.gguf"), "models.one: model path:one: only a pypi: source takes file or par"),
+    (("topk", "source", "prompts.csv"), "topk.source: source prompts.csv: is of no known kind"),
+    ((*ONE, "label", "Two"), "models.two.label: 'Two' is the label of models.one too"),
+    ((*FIRST, "start", "plaier"), "experiments[0].start: no start string 'plaier' is defined, did"),
+    ((*FIRST, "models", ["ona"]), "experiments[0].models: no model 'ona' is defined, did you mean"),
+    ((*FIRST, "models", []), "experiments[0].models: [] should be non-empty"),
+    (("figure4", "starts", ["jock"]), "figure4.starts[0]: no start string 'jock' is defined; know"),
+    (
+        ("quantifiers", {"gendr": {}}),
+        "quantifiers.gendr: there is no quantifier 'gendr', did you mean 'gender'?",
+    ),
+    (("quantifiers", "gender", []), "quantifiers.gender: [] is not of type object"),
+    (
+        ("quantifiers", "gender", {"mail": "x"}),
+        "quantifiers.gender: quantifier 'gender' has no setting 'mail', did you mean 'male'?",
+    ),
+    (
+        ("quantifiers", "gender", {"male": "nowhere.txt"}),
+        "quantifiers.gender: quantifier 'gender': male is 'nowhere.txt', which cannot be read",
+    ),
+    (
+        ("quantifiers", "similarity", {}),
+        "quantifiers.similarity: quantifier 'similarity' needs the setting 'protected'",
+    ),
+    (
+        ("quantifiers", "similarity", {"protected": []}),
+        "quantifiers.similarity: quantifier 'similarity': protected is []; it must be a list of",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD, ids=[message[:60] for _, message in BAD])
+def test_a_bad_value_is_named_by_its_key(change, message):
+    """A bad value is refused by one message: its key, and what would be right."""
+    with pytest.raises(ConfigError) as caught:
+        read(change)
+    assert str(caught.value).startswith(message)
+    assert len(str(caught.value).splitlines()) == 1
+    assert "  " not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["models", "start_strings"])
+@pytest.mark.parametrize("name", ["../x", "a/b", "A", "", ".x", "-x", "x y", "é", "a\\b", "%"])
+def test_a_name_that_is_no_file_name_is_refused(key, name):
+    """A name becomes part of paths, so it has none of the characters that mean something there."""
+    with pytest.raises(ConfigError) as caught:
+        read((key, name, SMALL[key][next(iter(SMALL[key]))]))
+    assert str(caught.value).startswith(f"{key}: {name!r} does not match ^[a-z0-9][a-z0-9.-]*$")
+
+
+@pytest.mark.parametrize("key", ["models", "start_strings"])
+@pytest.mark.parametrize("name", [1, True, None])
+def test_a_name_that_yaml_takes_for_something_else_is_refused(key, name):
+    """A name that YAML reads as a number, yes or nothing is refused, and not turned into text."""
+    with pytest.raises(ConfigError) as caught:
+        read((key, name, SMALL[key][next(iter(SMALL[key]))]))
+    assert str(caught.value) == f"{key}: {name!r} is not of type string"
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ((*FIRST, "queries", 0), "experiments[0].queries[0]"),
+        (("figure4", "query"), "figure4.query"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("query", "column", "problem"),
+    [
+        ("P=? [ F gender > ]", 18, "found `]`, expected a variable or a whole number"),
+        ("P=? [ F gender > 0", 19, "found the end of the query, expected"),
+        ("P=? [ F sentiment > 0 ]", 9, "sentiment is neither step nor a known quantifier"),
+        ("P=? [ F polarity > 0 ]", 9, "polarity is neither step nor a known quantifier"),
+        ("P=? [ F gendre > 0 ]", 9, "did you mean gender?"),
+        ("", 1, "found the end of the query, expected P=? [ … ]"),
+    ],
+)
+def test_a_bad_query_is_pointed_at(path, place, query, column, problem):
+    """A bad query is refused by its key, with the column, the problem and a mark below it."""
+    with pytest.raises(InvalidQuery) as caught:
+        read((*path, query))
+    first, shown, mark = str(caught.value).split("\n")
+    assert first.startswith(f"{place}: column {column} of the query: ")
+    assert problem in first
+    assert shown == f"  {query}"
+    assert mark == " " * (1 + column) + "^"
+
+
+def test_unknown_names_are_a_kind_of_their_own():
+    """Code that catches UnknownName catches every name that is not defined."""
+    for change in (
+        (*FIRST, "start", "nobody"),
+        (*FIRST, "models", ["none"]),
+        ("quantifiers", {"no": {}}),
+    ):
+        with pytest.raises(UnknownName):
+            read(change)
+
+
+def test_of_several_mistakes_one_is_named():
+    """With several mistakes there is one message, and always the same one."""
+    raw = changed((*FIRST, "k", 0), (*FIRST, "alpha", 2), ("models", "one", "kind", "x"))
+    messages = set()
+    for _ in range(3):
+        with pytest.raises(ConfigError) as caught:
+            Config.parse(raw, SCHEMA)
+        messages.add(str(caught.value))
+    assert messages == {"experiments[0].alpha: 2 is too large; it must be at most 1"}
+
+
+def test_what_is_given_is_kept():
+    """Every value of the configuration arrives where it is used."""
+    digest = "0" * 64
+    config = read(
+        (*ONE, {"label": "A B", "source": PYPI, "file": "x.gguf", "sha256": digest}),
+        (
+            "expansion",
+            {"end_of_sequence": "ordinary", "memory_gb": 0.5, "store_gb": 0.25, "threads": 3},
+        ),
+    )
+    source = ModelSource(Source("pypi", "wheel", "1.0.0"), file="x.gguf", sha256=digest)
+    assert config.models["one"].name == "one"
+    assert config.models["one"].label == "A B"
+    assert config.models["one"].source == source
+    assert config.expansion == ExpansionConfig("ordinary", 2**29, 2**28, 3)
+    assert config.quantifiers["similarity"] == Similarity(("Lolita",))
+    assert config.prompts.dataset.source == Source("path", "prompts.csv")
+    assert config.prompts.column == "prompt"
+    (first, second) = config.table2
+    assert (first.label, first.interest) == ("Player", "Gender")
+    assert first.check == Check(TreeSpec("one", "player", Bounds(0.8, 15, 5)), parse(POSITIVE))
+    assert second.check.tree.model == "two"
+    assert [check.tree.bounds for check in config.figure4] == [Bounds(0.95, 9, 3)] * 2
+
+
+def test_what_is_absent_has_its_default():
+    """Keys with a default may be left out, and so may whole parts of the configuration."""
+    config = read(("expansion", ABSENT))
+    model = config.models["one"]
+    assert (model.kind, model.dtype, model.device, model.mem_mb) == (
+        "causal",
+        "float32",
+        "cpu",
+        4000,
+    )
+    assert config.expansion == ExpansionConfig("terminal", 2 * 1024**3, 1024**3, None)
+    assert config.prompts.maximum_k == 50
+    without = read(("topk", ABSENT), ("figure4", ABSENT), ("experiments", []))
+    assert (without.prompts, without.figure4, without.table2) == (None, (), ())
+
+
+def test_the_configuration_that_is_read_is_not_changed():
+    """Filling in defaults leaves the caller's configuration as it was."""
+    raw = changed()
+    Config.parse(raw, SCHEMA)
+    assert raw == SMALL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        '"He\'s", she said: \\n {x} %s # $HOME',
+        "two\nlines\n",
+        "\r\n\ttab",
+        "🙂👩‍👩‍👧",
+        "Der Spieler gewann, weil für",
+        "選手が勝ったのは",
+        "فاز اللاعب لأن",
+        "null",
+        "x" * 10_000,
+    ],
+)
+def test_a_start_string_of_any_text(text, tmp_path):
+    """A start string arrives letter for letter, through YAML too."""
+    path = tmp_path / "config.yaml"
+    raw = changed(("start_strings", "player", text))
+    path.write_text(yaml.safe_dump(raw, allow_unicode=True), encoding="utf-8")
+    assert Config.parse(read_yaml(path), SCHEMA).start_strings["player"] == text
+
+
+def test_models_of_an_experiment():
+    """An experiment runs on the models that it names, and on all of them when it names none."""
+    assert [row.check.tree.model for row in read().table2] == ["one", "two"]
+    assert [row.check.tree.model for row in read((*FIRST, "models", ["two"])).table2] == ["two"]
+
+
+def test_a_check_that_is_asked_for_twice_is_one():
+    """A query on a tree is checked once, however many rows and figures show it."""
+    raw = changed(("figure4", "alpha", 0.8), ("figure4", "k", 15), ("figure4", "L", 5))
+    raw["experiments"].append(raw["experiments"][0] | {"label": "Again"})
+    config = Config.parse(raw, SCHEMA)
+    assert (len(config.table2), len(config.figure4)) == (4, 2)
+    assert [check.tree.model for check in config.checks] == ["one", "two"]
+    assert {check.query for check in config.checks} == {parse(POSITIVE)}
+
+
+@pytest.mark.parametrize(
+    ("alpha", "path"),
+    [
+        (1, "one/player/alpha1.0_k9_L3"),
+        (1.0, "one/player/alpha1.0_k9_L3"),
+        (0.95, "one/player/alpha0.95_k9_L3"),
+        (0, "one/player/alpha0.0_k9_L3"),
+        (1e-05, "one/player/alpha1e-05_k9_L3"),
+    ],
+)
+def test_a_tree_has_one_path(alpha, path):
+    """The path of a tree names its model, start and bounds, however alpha was written."""
+    (row,) = read(
+        (*FIRST, "alpha", alpha), (*FIRST, "k", 9), (*FIRST, "L", 3), (*FIRST, "models", ["one"])
+    ).table2
+    assert str(row.check.tree) == path
+    assert str(row.check) == f"{path}/{slug(POSITIVE)}"
+    assert float(re.search(r"alpha([0-9.e-]+)_", path)[1]) == alpha
+
+
+def test_a_slug_is_readable():
+    """The file name of a query shows what is asked."""
+    assert slug("P=? [ F gender > 0 ]").startswith("P-eq-F-gender-gt-0-")
+    assert slug("P=? [ G polarity <= -30 ]").startswith("P-eq-G-polarity-lt-eq-minus-30-")
+
+
+@given(st.text(), st.text())
+def test_slugs_of_distinct_queries_are_distinct(one, other):
+    """A slug holds only characters that are safe in a file name, and distinguishes queries."""
+    for query in (one, other):
+        assert re.fullmatch(r"[A-Za-z0-9.-]{1,80}", slug(query))
+    assert (slug(one) == slug(other)) == (one == other)
+
+
+SIMILAR = [POSITIVE, "P=? [ F gender < 0 ]", "P=? [ F gender >= 0 ]", "P=? [F gender > 0]"]
+
+
+def test_slugs_of_similar_queries_are_distinct():
+    """Queries that differ in a comparison or in spaces alone have different slugs."""
+    assert len({slug(query) for query in SIMILAR}) == len(SIMILAR)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "cannot be read"),
+        (b"a: [1", "cannot be read"),
+        (b"\xff", "cannot be read"),
+        (b"- 1", "must hold keys and values"),
+        (b"", "must hold keys and values"),
+    ],
+)
+def test_a_file_that_is_no_configuration(content, reason, tmp_path):
+    """A file that is missing, broken or not a mapping is refused by its path."""
+    path = tmp_path / "config.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=f"{re.escape(str(path))} {reason}"):
+        read_yaml(path)
+
+
+PAPER = [
+    ("Player", "Gender", "player", (0.8, 15, 5), ["F gender > 0", "F gender < 0"]),
+    ("Lolita", "Copyright", "lolita", (0.9, 5, 5), ["F step = 5 & similarity > 90"]),
+    ("Exam", "Sentiment", "exam", (0.9, 5, 4), ["F polarity >= 30", "F polarity <= -30"]),
+    ("Story", "Reading Quality", "story", (0.6, 3, 10), ["G readability > 5997"]),
+    ("Player", "Comparison", "player", (0.9, 32000, 2), ["F gender > 0"]),
+    ("Player", "Comparison", "player", (1.0, 9, 3), ["F gender > 0"]),
+    ("Player", "Comparison", "player", (0.9, 9, 3), ["F gender > 0"]),
+]
+"""Table II of the paper: label, interest, start string, (alpha, k, L) and path formulas."""
+
+
+def asked(check: Check) -> tuple:
+    tree = check.tree
+    return tree.model, tree.start, astuple(tree.bounds), check.query.text
+
+
+def test_the_repository_asks_what_the_paper_asks():
+    """config.yaml has the experiments of Table II and the nouns of Figure 4, on two models."""
+    config = Config.parse(read_yaml(ROOT / "config.yaml"), SCHEMA)
+    assert list(config.models) == ["smollm2-135m", "gemma3-270m"]
+    assert {model.source.source.scheme for model in config.models.values()} == {"pypi"}
+    rows = [(row.label, row.interest, *asked(row.check)) for row in config.table2]
+    assert rows == [
+        (label, interest, model, start, bounds, f"P=? [ {path} ]")
+        for label, interest, start, bounds, paths in PAPER
+        for model in config.models
+        for path in paths
+    ]
+    assert [asked(check) for check in config.figure4] == [
+        (model, noun, (0.95, 9, 3), POSITIVE)
+        for model in config.models
+        for noun in ("player", "athlete", "champ", "contestant", "jock")
+    ]
+    assert config.start_strings["jock"] == "The jock won because"
+
+
+PROGRAMS = {"programs": "path:resources/programs"}
+ARCHIVE = {"source": "archive:https://a.b/c.zip", "folder": "d", "sha256": "0" * 64}
+
+
+def test_programs_have_defaults():
+    """Programs alone are enough: all causal models, both semantics, and the documented limits."""
+    config = read(("invariants", PROGRAMS), ("models", "two", "kind", "masked")).invariants
+    assert config.models == ("one",)
+    assert config.semantics == (Semantics.INTEGERS, Semantics.INT32)
+    assert (config.seconds, config.tool_seconds) == (60, 5)
+    assert config.asking == Asking(iterations=30, nodes=200, candidates=100, seed=0)
+    assert config.provable == Bounds(0.8, 4, 7)
+    assert read().invariants is None
+
+
+def test_an_archive_of_programs_is_not_looked_at():
+    """What is fetched need not be there when a configuration is read."""
+    source = read(("invariants", {"programs": ARCHIVE})).invariants.programs
+    assert (source.place, source.folder, source.sha256) == ("https://a.b/c.zip", "d", "0" * 64)
+
+
+BAD_INVARIANTS = [
+    ({"programs": ABSENT}, "invariants: the key 'programs' is missing"),
+    ({"program": "x"}, "invariants: unknown key 'program', did you mean 'programs'?"),
+    ({"programs": 3}, "invariants.programs: 3 is not of type string or object"),
+    ({"programs": {}}, "invariants.programs: the key 'source' is missing"),
+    (
+        {"programs": ARCHIVE | {"file": "x"}},
+        "invariants.programs: unknown key 'file', did you mean 'folder'? known keys are source",
+    ),
+    ({"programs": "resources"}, "invariants.programs: source resources: must be path:directory"),
+    ({"programs": "path:nowhere"}, "invariants.programs: {root}/nowhere holds no C file; progr"),
+    ({"programs": "path:docs"}, "invariants.programs: {root}/docs holds no C file; programs are"),
+    (
+        {"programs": ARCHIVE | {"source": "archive:http://a.b/c.zip"}},
+        "invariants.programs: source archive:http://a.b/c.zip: an archive is fetched from an http",
+    ),
+    ({"programs": ARCHIVE | {"sha256": "x"}}, "invariants.programs.sha256: 'x' does not match"),
+    ({"programs": ARCHIVE | {"folder": ".."}}, "invariants.programs: folder '..' must be a folder"),
+    ({"models": ["ona"]}, "invariants.models[0]: no model 'ona' is defined, did you mean 'one'?"),
+    ({"models": ["one", "two"]}, "invariants.models[1]: 'two' is a masked model; only causal"),
+    ({"models": []}, "invariants.models: [] should be non-empty"),
+    ({"models": ["one", "one"]}, "invariants.models: ['one', 'one'] has non-unique elements"),
+    ({"semantics": ["int64"]}, "invariants.semantics[0]: 'int64' is not one of integers, int32"),
+    ({"semantics": []}, "invariants.semantics: [] should be non-empty"),
+    ({"seconds": 0}, "invariants.seconds: 0 is less than or equal to the minimum of 0"),
+    ({"seconds": float("inf")}, "invariants.seconds: inf is not of type number"),
+    ({"tool_seconds": -1}, "invariants.tool_seconds: -1 is less than or equal to the minimum"),
+    ({"nodes": 0}, "invariants.nodes: 0 is too small; it must be at least 1"),
+    ({"candidates": 1.5}, "invariants.candidates: 1.5 is not of type integer"),
+    ({"seed": -1}, "invariants.seed: -1 is too small; it must be at least 0"),
+    ({"provable": {"alpha": 0.9}}, "invariants.provable: the key 'k' is missing"),
+    (
+        {"provable": {"alpha": 2, "k": 4, "L": 8}},
+        "invariants.provable.alpha: 2 is too large; it must be at most 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_INVARIANTS, ids=[m for _, m in BAD_INVARIANTS])
+def test_a_bad_value_about_programs_is_named_by_its_key(change, message):
+    """What cannot run is refused before any job, by one message with its key."""
+    entry = {key: value for key, value in (PROGRAMS | change).items() if value is not ABSENT}
+    with pytest.raises(ConfigError) as caught:
+        read(("models", "two", "kind", "masked"), ("invariants", entry))
+    assert str(caught.value).startswith(message.format(root=ROOT))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_programs_need_a_causal_model():
+    """Where every model is masked there is none to ask."""
+    masked = [("models", name, "kind", "masked") for name in ("one", "two")]
+    with pytest.raises(ConfigError, match="there is no causal model to ask"):
+        read(*masked, ("invariants", PROGRAMS))

@@ -1,0 +1,361 @@
+"""The documents: what they link to exists, what they tell to run can run, what they say is so."""
+
+import csv
+import itertools
+import re
+import shlex
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import yaml
+from snakemake.cli import get_argument_parser
+
+from llmchecker.checking import solve
+from llmchecker.cli import main
+from llmchecker.config.configuration import Config, read_yaml
+from llmchecker.models.language_models import TableModel
+from llmchecker.programs.expressions import Semantics
+from llmchecker.proving.verification import Outcome, Source
+from llmchecker.publication.published import audit, read
+from llmchecker.quantifiers import scores
+from llmchecker.quantifiers.registry import create
+from llmchecker.queries.properties import parse
+from llmchecker.trees.expansion import grow
+from llmchecker.trees.text_tree import Bounds
+
+ROOT = Path(__file__).parents[2]
+METHOD, ARTEFACT = ROOT / "docs/method.md", ROOT / "docs/artefact.md"
+PROGRAMS = ROOT / "docs/programs.md"
+TARGETS = ("all", "invariants")
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "results/README.md")]
+DOCUMENTS += sorted((ROOT / "docs").glob("*.md"))
+NAMES = [str(document.relative_to(ROOT)) for document in DOCUMENTS]
+
+FOLDERS = """
+    benchmarks config docs examples profiles quick resources results src tests workflow
+""".split()
+MADE_BY_NO_RULE = {
+    "results/distributions/": "kept by the growth of trees",
+    "results/benchmarks/": "what jobs took, and what `make bench` found",
+    "config/locks/": "made for sources without a commit, which config.yaml has none of",
+    "resources/models/": "the folder of all models",
+    "quick/results/": "the results of `make quick`",
+    "src/llmchecker/quantifiers/shouting.py": "the reader is told to write it",
+}
+PLACEHOLDERS = re.compile(r"\b(NAME|FILE|URL)\b")
+
+
+def outside_blocks(document: Path) -> str:
+    """The text without fenced and indented blocks."""
+    text = re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return re.sub(r"(?<=\n\n)(?: {4}.*\n|\n)+", "\n", text)
+
+
+def code_spans(document: Path) -> list[str]:
+    """What stands in backticks outside of blocks, in one line each."""
+    found = re.findall(r"(?<!`)`([^`]+)`(?!`)", outside_blocks(document))
+    return [" ".join(span.split()) for span in found]
+
+
+def blocks(document: Path) -> list[str]:
+    """The lines of all blocks, continued lines joined."""
+    text = document.read_text(encoding="utf-8")
+    lines = re.findall(r"^ {4}(.*)$", text, flags=re.M)
+    for fenced in re.findall(r"^```\w*\n(.*?)^```$", text, flags=re.M | re.S):
+        lines += fenced.splitlines()
+    return "\n".join(lines).replace("\\\n", " ").splitlines()
+
+
+def commands(program: str) -> list[tuple[Path, list[str]]]:
+    """Every call of a program in a block or in backticks: the document, and the words behind it."""
+    found = []
+    for document in DOCUMENTS:
+        for line in blocks(document) + code_spans(document):
+            start = re.match(rf"\$? *(?:\.venv/bin/)?{program}(?= |$)", line)
+            if start:
+                found.append((document, shlex.split(line[start.end() :], comments=True)))
+    return found
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return kept.replace(" ", "-")
+
+
+def anchors(document: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", outside_blocks(document), flags=re.M)
+    return {slug(heading) for heading in headings}
+
+
+def table_below(document: Path, heading: str) -> list[list[str]]:
+    """The cells of the last table of a section, without its two first lines."""
+    section = document.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    last = max(number for number, line in enumerate(rows) if line.startswith("| ---"))
+    return [
+        [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for line in rows[last + 1 :]
+    ]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+def test_links_resolve(document):
+    """Every relative link leads to a file, and every anchor to a heading."""
+    for target in re.findall(r"\]\(([^()\s]+)\)", outside_blocks(document)):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        page = (document.parent / path).resolve() if path else document
+        assert page.is_file(), f"{target}: no such file"
+        assert page.is_relative_to(ROOT), f"{target}: outside of the project"
+        assert not anchor or anchor in anchors(page), f"{target}: no such heading"
+
+
+def test_the_documents_have_commands_to_check():
+    """What finds commands finds them: in blocks, in backticks and over several lines."""
+    found = {program: commands(program) for program in ("make", "snakemake", "llmchecker")}
+    assert {name for _, words in found["make"] for name in words} >= {"quick", "results", "test"}
+    assert any("--workflow-profile" in words for _, words in found["snakemake"])
+    assert any("--length" in words for _, words in found["llmchecker"])
+
+
+def test_make_targets_exist():
+    """Every `make` in the documents names targets of the Makefile."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w-]+):", makefile, flags=re.M)) | {".venv/installed-slurm"}
+    assert ".venv/installed-slurm" in makefile
+    for document, words in commands("make"):
+        assert set(words) <= targets, f"{document.name}: make {' '.join(words)}"
+
+
+def test_programs_of_the_environment_are_installed():
+    """Every program that is called from `.venv/bin` is one that the environment has."""
+    lines = [line for document in DOCUMENTS for line in blocks(document) + code_spans(document)]
+    called = set(re.findall(r"\.venv/bin/(\S+)", "\n".join(lines)))
+    assert called >= {"snakemake", "llmchecker"}
+    missing = {name for name in called if not (Path(sys.executable).parent / name).exists()}
+    assert not missing
+
+
+def test_llmchecker_commands_parse():
+    """Every call of llmchecker is one that it understands, of a model that config.yaml has."""
+    models = read_yaml(ROOT / "config.yaml")["models"]
+    for _, words in commands("llmchecker"):
+        if len(words) <= 1:
+            with pytest.raises(SystemExit, match="0"):
+                main._parser().parse_args([*words, "--help"])
+            continue
+        asked = main._parser().parse_args(words)
+        if words[0] == "verify":
+            continue
+        assert asked.model in models
+        if asked.query is not None:
+            parse(asked.query)
+
+
+@pytest.fixture(scope="module")
+def outputs() -> set[str]:
+    """Every file that runs of config.yaml write, and the folders that they lie in."""
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--nolock"]
+    run = subprocess.run(
+        [*command, "--detailed-summary", *TARGETS],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        check=True,
+    )
+    rows = list(csv.DictReader(run.stdout.splitlines(), delimiter="\t"))
+    files = {row["output_file"] for row in rows}
+    files |= {log for row in rows for log in row["log-file(s)"].split(",") if log != "-"}
+    return files | {str(folder) for file in files for folder in Path(file).parents}
+
+
+@pytest.mark.slow
+def test_snakemake_commands_parse(outputs):
+    """Every call of snakemake parses and names cores, files that are there, targets of rules."""
+    parser = get_argument_parser()
+    for document, words in commands("snakemake"):
+        arguments = parser.parse_args(words)
+        said = f"{document.name}: snakemake {' '.join(words)}"
+        for file in arguments.configfile or []:
+            assert PLACEHOLDERS.fullmatch(str(file)) or (ROOT / file).is_file(), said
+        if arguments.workflow_profile:
+            assert (ROOT / arguments.workflow_profile / "config.yaml").is_file(), said
+        assert set(arguments.targets) <= outputs.union(TARGETS), said
+        # which the rules ask for, even where snakemake itself would not
+        assert arguments.cores or arguments.workflow_profile or arguments.lint, said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+def test_files_exist_or_are_made(document, outputs):
+    """Every path in backticks is in the project, or is what a run makes."""
+    for span in code_spans(document):
+        if not re.match(rf"({'|'.join(FOLDERS)})/\S*$", span) or PLACEHOLDERS.search(span):
+            continue
+        for path in expanded(span):
+            made = path.removeprefix("quick/").rstrip("/")
+            exists = path in MADE_BY_NO_RULE or made in outputs or (ROOT / path).exists()
+            assert exists, f"`{span}` is neither there nor made by a rule"
+
+
+def expanded(path: str) -> list[str]:
+    """Every path that {a,b} in a path stands for."""
+    parts = re.split(r"\{([^{}]*)\}", path)
+    choices = [part.split(",") if number % 2 else [part] for number, part in enumerate(parts)]
+    return ["".join(chosen) for chosen in itertools.product(*choices)]
+
+
+def test_config_reference_is_that_of_the_schema(monkeypatch):
+    """docs/config.md is what docs/config_reference.py writes, and describes every key."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from config_reference import PAGE, SCHEMA, page
+
+    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == page(schema), "run `.venv/bin/python docs/config_reference.py`"
+    listed = re.findall(r"^\| `([^`]+)`", text, flags=re.M)
+    leaves = {key.rpartition(".")[2].removesuffix("[]") for key in listed}
+    assert keys_of(schema) <= leaves | set(schema["properties"])
+    assert "|  |" not in text.replace("|  |\n", "|\n"), "a key has no description"
+
+
+def keys_of(schema) -> set[str]:
+    """Every key that a schema allows anywhere."""
+    found = set(schema.get("properties", {}))
+    below = [*schema.get("properties", {}).values(), schema.get("items")]
+    below.append(schema.get("additionalProperties"))
+    return found.union(*(keys_of(entry) for entry in below if isinstance(entry, dict)))
+
+
+def test_quick_asks_questions_of_the_full_run(monkeypatch):
+    """config/quick.yaml is config.yaml with one model, and no question of a larger k or L.
+
+    The rows and figures of which its comments say that they are those of config.yaml are.
+    """
+    monkeypatch.chdir(ROOT)
+    schema = read_yaml("workflow/schemas/config.schema.yaml")
+    quick, full = (
+        Config.parse(read_yaml(name), schema) for name in ("config/quick.yaml", "config.yaml")
+    )
+    (model,) = quick.models
+    assert quick.models[model] == full.models[model]
+    assert quick.start_strings == full.start_strings
+    assert quick.quantifiers == full.quantifiers
+    assert quick.prompts == full.prompts
+    assert quick.figure4 == tuple(check for check in full.figure4 if check.tree.model == model)
+    rows = [row for row in full.table2 if row.check.tree.model == model]
+    for row in quick.table2:
+        bounds = row.check.tree.bounds
+        assert any(
+            (row.label, row.interest) == (other.label, other.interest)
+            and bounds.alpha == other.check.tree.bounds.alpha
+            and bounds.k <= other.check.tree.bounds.k
+            and bounds.length <= other.check.tree.bounds.length
+            for other in rows
+        )
+    same = {(row.label, row.interest) for row in quick.table2 if row in rows}
+    assert same == {("Exam", "Sentiment"), ("Player", "Comparison")}
+
+
+START = "The player won because"
+NUMBERS = {"true": True, "false": False, "−∞": None, "∞": None}
+
+
+def drawn_model() -> TableModel:
+    """The model of the worked example, read from the page."""
+    text = METHOD.read_text(encoding="utf-8").split("## A worked example")[1]
+    rows = re.findall(r"^\| (?:`([^`]+)`)? *\| `([^`]+)` \| ([0-9/]+) \|", text, flags=re.M)
+    after: dict[tuple[str, ...], dict[str, Fraction]] = {}
+    for before, token, probability in rows:
+        after.setdefault((before,) if before else (), {})[token] = Fraction(probability)
+    assert [sum(distribution.values()) for distribution in after.values()] == [1, 1, 1]
+    vocabulary = [START, *(token for distribution in after.values() for token in distribution)]
+
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
+        known = after[tuple(vocabulary[token] for token in tokens[1:])]
+        return [float(known.get(token, 0)) for token in vocabulary]
+
+    return TableModel(vocabulary, distribution)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """The tree of the worked example."""
+    return grow(drawn_model(), START, Bounds(0.75, 2, 2))
+
+
+def test_the_worked_example_has_the_size_that_it_says(drawn):
+    """Nine states, three internal, and the texts that are drawn."""
+    words = METHOD.read_text(encoding="utf-8")
+    internal = int(drawn.internal.sum())
+    assert f"N = {len(drawn)} states, I = {internal} of them internal" in words
+    assert f"2 · 9 − 1 − 3 = {2 * len(drawn) - 1 - internal} transitions" in words
+    texts = {text.removeprefix(START).strip() for text in drawn.text if text is not None}
+    assert texts == {"", "he", "the", "he had", "the woman", "the man"}
+
+
+@pytest.mark.parametrize("row", table_below(METHOD, "A worked example"), ids=lambda row: row[0])
+def test_the_worked_example_is_computed(drawn, row, monkeypatch):
+    """Value and bounds of every query on the page are what the package computes."""
+    monkeypatch.chdir(ROOT)
+    gender = create("gender", {})
+    columns = {"gender": scores.score(gender, drawn)}
+    query, *expected = row
+    verdict = solve.solve(drawn, columns, parse(query.strip("`")), {"gender": (None, None)})
+    found = (verdict.value, verdict.lower, verdict.upper)
+    for figure, written in zip(found, expected, strict=True):
+        if written in NUMBERS:
+            assert figure is NUMBERS[written]
+        else:
+            assert figure == pytest.approx(float(Fraction(written)), abs=1e-12)
+
+
+def test_the_audit_is_as_told():
+    """Of the published rows as many contradict themselves, and with the sizes, as is told."""
+    findings = audit(read(ROOT / "resources/published/table2.csv"))
+    broken = sorted(finding.row.states for finding in findings if finding.contradictions)
+    assert broken == [499, 911, 3906]
+    consistent = len(findings) - len(broken)
+    told = " ".join(ARTEFACT.read_text(encoding="utf-8").split())
+    assert f"{consistent} of its {len(findings)} rows are consistent" in told
+
+
+@pytest.mark.parametrize(
+    ("heading", "kind"),
+    [
+        ("How a program ends", Outcome),
+        ("Where candidates come from", Source),
+        ("Two semantics", Semantics),
+    ],
+)
+def test_every_word_of_the_tables_on_programs_is_explained(heading, kind):
+    """Outcomes, sources and semantics stand on the page, in their order and by their names."""
+    assert [row[0].strip("`") for row in table_below(PROGRAMS, heading)] == [str(k) for k in kind]
+
+
+EXPECTED = table_below(ARTEFACT, "Expected numbers")
+TOLERANCE = 0.02
+"""How far a figure that depends on the order of float32 sums may be from the expected one."""
+
+
+@pytest.mark.parametrize("row", EXPECTED, ids=lambda row: " ".join(row[:3]))
+def test_expected_numbers_come_out(row):
+    """Where a run has written the file, it has the number that the appendix expects there."""
+    file, where, column, expected, exact = row
+    path = ROOT / file.strip("`")
+    if not path.is_file():
+        pytest.skip(f"{file} has not been made")
+    conditions = dict(condition.split("=", 1) for condition in re.split(r", (?=\w+=)", where))
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    matching = [
+        found for found in rows if all(found[key] == value for key, value in conditions.items())
+    ]
+    assert len(matching) == 1, f"{len(matching)} rows of {file} have {where}"
+    tolerance = 0 if exact else TOLERANCE * float(expected)
+    assert float(matching[0][column]) == pytest.approx(float(expected), abs=tolerance, rel=0)

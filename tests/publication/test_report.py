@@ -1,0 +1,413 @@
+"""The page of results, opened in a browser as a reader opens it, without a network."""
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import unquote
+
+import numpy as np
+import pandas as pd
+import pytest
+from helpers.trees import by_hand, full
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from llmchecker.checking import solve, storm
+from llmchecker.config.configuration import Check, Row, TreeSpec
+from llmchecker.publication import comparison, figures, published, report
+from llmchecker.publication import tables as table_files
+from llmchecker.publication.drawing import printed
+from llmchecker.queries.properties import parse
+from llmchecker.trees.text_tree import Bounds, Kind, TextTree
+
+ROOT = Path(__file__).parents[2]
+ABSENT = "chromium is absent; on Debian, `apt-get install -y chromium` installs it"
+START = '<b>He</b> & "she" said:\n\t'
+AWKWARD = [
+    "<script>document.title = 'overrun'</script>",
+    "<img src=https://example.org/x onerror=alert(1)>",
+    '" onclick="alert(1)',
+    "a\nb\r\u2028c",
+    "🙂👩‍👩‍👧 選手",
+    "שלום \u202e dlrow",
+    "{{ 7 * 7 }} {% raw %} ]]>&amp;",
+]
+QUERIES = ["P=? [ F gender > 0 ]", "P>=0.5 [ F gender > 0 ]", 'R{"gender"}=? [ I=1 ]']
+LABELS = {"one": "One <1>", "two": 'Two "2"'}
+
+
+def awkward_tree() -> TextTree:
+    """Texts that are easily mistaken for markup, the first of which goes on."""
+    count = len(AWKWARD)
+    states = [(0, 0.125, Kind.TEXT)] * count + [(0, 1 - 0.125 * count, Kind.REST)]
+    states += [(1, 0.5, Kind.END), (1, 0.25, Kind.TEXT), (1, 0.25, Kind.REST)]
+    tree = by_hand(states, length=2)
+    texts = [START, *(START + text for text in AWKWARD), None]
+    texts += [texts[1] + "!", texts[1] + " he", None]
+    tree.text[:] = texts
+    return tree
+
+
+TREE = awkward_tree()
+GENDER = np.array([0, 0, 1, 0, 0, 0, 0, -1, 0, 0, 2, 0])
+POSITIVE = [2, 10]  # the first states above 0 on their paths
+
+
+def results() -> list[report.Result]:
+    """Every query of every model, with the verdicts that Storm gives."""
+    scores = {"gender": GENDER}
+    found = []
+    for query in map(parse, QUERIES):
+        verdict = solve.solve(TREE, scores, query, {"gender": (None, None)})
+        for model, label in LABELS.items():
+            row = Row(
+                "<i>Label</i>", "A & B", Check(TreeSpec(model, "awkward", TREE.bounds), query)
+            )
+            prism = f"prism/{row.check.tree}/gender.prism"
+            found.append(report.Result(row, label, START, verdict, prism))
+    return found
+
+
+def write_results(directory: Path, found: list[report.Result]) -> None:
+    """Write the files of a run, by the functions by which the workflow writes them."""
+    rows = [result.row for result in found]
+    verdicts = [result.verdict for result in found]
+    findings = published.audit(published.read(ROOT / "resources/published/table2.csv"))
+    runs = [comparison.Run(result.row, result.model, START, result.verdict) for result in found]
+    made = {
+        "table1": table_files.table1({"awkward": START, "empty": "", "number": "3.14159265"}),
+        "table2": table_files.table2(rows, verdicts, LABELS),
+        "comparison": comparison.table(findings, runs),
+        "audit": published.audit_table(findings),
+    }
+    for name, table in made.items():
+        table_files.write(table, [directory / f"tables/{name}.csv"])
+    mass = pd.DataFrame({"model": ["<One>"] * 2, "k": [1, 2], "mass": [0.25, 0.5]})
+    (directory / "figures").mkdir()
+    figures.write(figures.figure3(mass), [directory / "figures/figure3.svg"])
+    for result in found:
+        for path in (result.prism, f"checks/{result.row.check}.json"):
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            (directory / path).touch()
+
+
+def page_of(directory: Path, found: list[report.Result], **changes) -> Path:
+    """Write the page beside its results."""
+    view = report.tree_view(found[0], TREE, {"gender": GENDER}) if found else None
+    parts = {
+        "results": found,
+        "tables": [directory / f"tables/{name}.csv" for name in report.TITLES if name[0] != "f"],
+        "figures": [directory / "figures/figure3.svg"],
+        "captions": sorted((ROOT / "workflow/report").glob("*.rst")),
+        "view": view,
+        "provenance": {"models": {"one": {"sha256": "<0123>"}}, "date": "2026-01-01"},
+    }
+    path = directory / "report.html"
+    path.write_text(report.render(**parts | changes), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    """The page of a small run."""
+    directory = tmp_path_factory.mktemp("results")
+    found = results()
+    write_results(directory, found)
+    return page_of(directory, found)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window."""
+    program = shutil.which("chromium")
+    if program is None:
+        # where changes are accepted, nothing is skipped
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(ABSENT)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program)
+        yield chromium
+        chromium.close()
+
+
+def opened(browser: Browser, path: Path, **settings) -> SimpleNamespace:
+    """A page in a window of its own, and what it complained about and asked for."""
+    page = browser.new_context(**settings).new_page()
+    seen = SimpleNamespace(page=page, complaints=[], requests=[])
+    page.on("console", lambda message: seen.complaints.append(message.text))
+    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    page.on("dialog", lambda dialog: (seen.complaints.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: seen.requests.append(request.url))
+    page.goto(path.as_uri())
+    return seen
+
+
+@pytest.fixture
+def shown(browser, written) -> Iterator[SimpleNamespace]:
+    """The page in a wide window."""
+    seen = opened(browser, written, viewport={"width": 1440, "height": 900})
+    yield seen
+    seen.page.context.close()
+
+
+@pytest.fixture
+def page(shown) -> Page:
+    return shown.page
+
+
+def state(page: Page, uid: int):
+    """What stands in the line of a state."""
+    return page.locator(f'.tree li[data-uid="{uid}"]').locator("summary, .leaf").first
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_page_asks_for_nothing_and_complains_of_nothing(shown, written):
+    """Whatever is opened, no request leaves, no script fails, and no text runs as one."""
+    for summary in shown.page.locator("details.witnesses summary").all():
+        summary.click()
+    for button in shown.page.locator("button").all():
+        button.click()
+    loaded = [url for url in shown.requests if not url.startswith("data:")]
+    assert loaded == [written.as_uri()]
+    assert shown.complaints == []
+    assert shown.page.title() == "LLMChecker: report of a run"
+    assert shown.page.locator("script").count() == 1
+
+
+def test_a_request_would_be_noticed_and_forbidden(browser, written, tmp_path):
+    """The test above can fail: what asks for a file is reported and forbidden by the policy."""
+    asking = tmp_path / "asking.html"
+    text = written.read_text(encoding="utf-8")
+    asking.write_text(
+        text.replace("</body>", '<img src="https://localhost/x"><script>alert(1)</script></body>'),
+        encoding="utf-8",
+    )
+    seen = opened(browser, asking)
+    assert len([line for line in seen.complaints if "Content Security Policy" in line]) == 2
+    seen.page.context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
+def test_the_tree_opens_and_closes_on_a_click(browser, written, scripts):
+    """A click on a state shows its children, and another hides them, even without scripts."""
+    seen = opened(browser, written, java_script_enabled=scripts)
+    first, child = state(seen.page, 1), state(seen.page, 10)
+    # the script is not needed: a page without it has no buttons
+    assert seen.page.locator(".buttons").is_visible() is scripts
+    assert not child.is_visible()
+    first.click()
+    assert child.is_visible()
+    first.click()
+    assert not child.is_visible()
+    seen.page.context.close()
+
+
+def test_the_keyboard_opens_the_tree(page):
+    """A state that has children can be opened without a mouse."""
+    state(page, 1).focus()
+    page.keyboard.press("Enter")
+    assert state(page, 10).is_visible()
+
+
+def test_buttons_open_what_they_say(page):
+    """One button leads to every deciding state, one opens all states, one closes all."""
+    page.get_by_text("Open to the deciding states").click()
+    assert all(state(page, uid).is_visible() for uid in POSITIVE)
+    page.get_by_text("Open all").click()
+    assert page.locator(".tree li:visible").count() == len(TREE)
+    page.get_by_text("Close all").click()
+    assert page.locator(".tree li:visible").count() == 1
+
+
+def test_the_tree_shows_texts_probabilities_scores_and_what_decides(page):
+    """Each state has its text, probability and score; the deciding ones alone are marked."""
+    assert page.locator(".tree li").count() == len(TREE)
+    page.get_by_text("Open all").click()
+    for uid in range(1, len(TREE)):
+        line = state(page, uid)
+        assert float(line.locator("data.given").get_attribute("value")) == TREE.probability[uid]
+        known = bool(TREE.kind[uid] != Kind.REST)
+        assert line.locator(".score").all_inner_texts() == [f"gender {GENDER[uid]}"] * known
+        before = TREE.text[TREE.parent[uid]]
+        added = printed(TREE.text[uid].removeprefix(before)) if known else "any other token"
+        assert line.locator(".piece").text_content() == added
+    marked = page.locator(".tree li:has(> * > .sign), .tree li:has(> * > summary > .sign)")
+    uids = [int(line.get_attribute("data-uid")) for line in marked.all()]
+    assert sorted(uids) == POSITIVE
+    signs = page.locator(".tree .sign").all_inner_texts()
+    assert all(sign.startswith("✓ satisfies the query") for sign in signs)
+    masses = [float(sign.get_attribute("value")) for sign in page.locator(".sign data").all()]
+    assert sum(masses) == results()[0].verdict.value
+
+
+@pytest.mark.parametrize("name", ["table1", "table2", "comparison", "audit"])
+def test_every_cell_is_that_of_the_csv(page, written, name):
+    """Each figure is that of the file in all digits and is shown rounded; each text is its cell."""
+    records = read_csv(written.parent / f"tables/{name}.csv")
+    columns = page.locator(f"#{name} th").all_text_contents()
+    assert [column.replace("\u200b", "") for column in columns] == list(records[0])
+    rows = page.locator(f"#{name} tbody tr").evaluate_all(
+        """rows => rows.map(row => [...row.cells].map(cell =>
+            [cell.textContent, cell.querySelector("data")?.value ?? null]))"""
+    )
+    figures_seen = 0
+    for cells, record in zip(rows, records, strict=True):
+        for (text, exact), (column, cell) in zip(cells, record.items(), strict=True):
+            if exact is None:
+                assert text == printed(cell)
+                continue
+            figures_seen += 1
+            assert exact == cell, column
+            if cell in ("True", "False"):
+                assert text == cell.lower()
+            else:
+                places = {"encode_seconds": 5e-3, "check_seconds": 5e-4}.get(column, 0)
+                assert float(text) == pytest.approx(float(cell), rel=5e-4, abs=places)
+    assert figures_seen > 0 or name == "table1"
+
+
+def test_findings_are_the_rows_of_table_2(page, written):
+    """Each row's value and bounds stand in the findings as in the CSV, on the axis too."""
+    records = read_csv(written.parent / "tables/table2.csv")
+    answers = page.locator(".answer").all()
+    assert len(answers) == len(records) == len(QUERIES) * len(LABELS)
+    for answer, record in zip(answers, records, strict=True):
+        assert answer.locator(".model").text_content() == record["model"]
+        value = answer.locator(".result")
+        interval = answer.locator(".interval").text_content()
+        if record["query"].startswith("P=?"):
+            low, high = (f"{float(record[name]):.4g}" for name in ("lower", "upper"))
+            assert value.locator("data").get_attribute("value") == record["value"]
+            assert interval == f"[{low}, {high}]"
+            ends = answer.locator(".bounds:not(.end)")
+            assert float(answer.locator("circle").get_attribute("cx")[:-1]) == pytest.approx(
+                100 * float(record["value"])
+            )
+            drawn = [float(ends.get_attribute(x)[:-1]) / 100 for x in ("x1", "x2")]
+            assert drawn == pytest.approx([float(record["lower"]), float(record["upper"])])
+        else:
+            assert answer.locator("svg").count() == 0
+            unknown = record["lower"] != record["upper"]
+            if record["query"].startswith("P>="):
+                assert value.text_content() == record["value"].lower()
+                assert interval == ("unknown" if unknown else record["lower"].lower())
+            else:
+                assert (record["lower"], record["upper"]) == ("-inf", "inf")
+                assert interval == "[−∞, ∞]"
+
+
+def test_witnesses_are_those_of_the_verdicts(page):
+    """Every witness stands under its query with its probability, as text."""
+    for section, result in zip(page.locator("details.witnesses").all(), results(), strict=True):
+        values = [cell.get_attribute("value") for cell in section.locator("td data").all()]
+        witnesses = result.verdict.witnesses
+        assert [float(value) for value in values] == [each["probability"] for each in witnesses]
+        texts = section.locator("td.verbatim").all_text_contents()
+        assert texts == [printed(each["text"]) for each in witnesses]
+
+
+def test_every_link_leads_to_a_file_or_a_section(page, written):
+    """Links are relative, and what they name is there."""
+    links = page.locator("a").evaluate_all("links => links.map(a => a.getAttribute('href'))")
+    sections = [link for link in links if link.startswith("#")]
+    assert all(page.locator(link).count() == 1 for link in sections)
+    drawn = {"figures/figure3.pdf", "tables/figure3.csv"}  # which this small run does not write
+    linked = {unquote(link) for link in links if not link.startswith("#")} - drawn
+    assert {link for link in linked if link.endswith(".prism")}
+    assert [link for link in linked if not (written.parent / link).is_file()] == []
+
+
+def test_how_it_was_made_is_told(page):
+    """Versions are those of the verdicts, and provenance is shown where it is known."""
+    footer = page.locator("#provenance").text_content()
+    assert json.dumps(storm.VERSIONS["storm"]).strip('"') in footer
+    assert "models · one · sha256" in footer
+    assert "<0123>" in footer
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_its_window(browser, written, width, scheme):
+    """On a phone too, what is wide scrolls within itself; dark is dark and light is light."""
+    size = {"width": width, "height": 800}
+    seen = opened(browser, written, viewport=size, color_scheme=scheme)
+    seen.page.get_by_text("Open all").click()
+    widths = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    assert seen.page.evaluate(widths) == [width, width]
+    colours = "[getComputedStyle(document.body).color, getComputedStyle(document.body).background]"
+    ink, back = (
+        sum(map(int, colour.partition(")")[0].removeprefix("rgb(").split(",")))
+        for colour in seen.page.evaluate(colours)
+    )
+    assert (ink < back) is (scheme == "light")
+    seen.page.context.close()
+
+
+def test_a_large_tree_is_cut_to_its_most_probable_states(browser, written, tmp_path):
+    """Of a large tree the most probable states are shown, and the page says how many."""
+    found = results()[0]
+    tree = replace(full(3, 4), bounds=Bounds(1.0, 3, 4))
+    gender = {"gender": tree.step}
+    view = report.tree_view(found, tree, gender, most=30)
+    uids = [node.uid for node in view.nodes]
+    assert len(uids) == 30
+    assert {tree.parent[uid] for uid in uids if uid} <= set(uids)
+    mass = mass_of_paths(tree)
+    assert mass[uids].min() >= np.delete(mass, uids).max()
+    shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
+    seen = opened(browser, page_of(tmp_path, [found], view=view))
+    words = " ".join(seen.page.locator("#tree").inner_text().split())
+    assert f"of which the 30 most probable of {len(tree)} states are shown" in words
+    assert seen.page.locator(".tree li").count() == 30
+    assert seen.complaints == []
+    seen.page.context.close()
+
+
+def mass_of_paths(tree: TextTree) -> np.ndarray:
+    """The probability of the path to each state, one state after the other."""
+    mass = np.ones(len(tree))
+    for uid in range(1, len(tree)):
+        mass[uid] = mass[tree.parent[uid]] * tree.probability[uid]
+    return mass
+
+
+def test_a_run_without_experiments_has_a_page(browser, written, tmp_path):
+    """Where nothing was asked the page says so."""
+    shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
+    seen = opened(browser, page_of(tmp_path, [], view=None, provenance={}))
+    assert "The run has no experiments." in seen.page.locator("#findings").inner_text()
+    assert "there is no tree to show" in seen.page.locator("#tree").inner_text()
+    assert seen.complaints == []
+    seen.page.context.close()
+
+
+def test_the_smallest_tree_that_a_text_decides_is_shown():
+    """The tree to open is the smallest whose query has a witness."""
+    decided, undecided = results()[0], results()[-1]
+    larger = replace(decided, verdict=replace(decided.verdict, states=10**6))
+    assert undecided.verdict.witnesses == ()
+    assert report.smallest_with_witness([undecided, larger, decided]) is decided
+    assert report.smallest_with_witness([undecided]) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("P=? [ F gender > 0 ]", "How likely is gender > 0 at some point?"),
+        ("P=? [ G<=3 gender > 0 ]", "How likely is gender > 0 all the time within 3 tokens?"),
+        ("P=? [ gender = 0 U gender < 0 ]", "How likely is gender = 0 until gender < 0?"),
+        ("P>=0.5 [ F gender > 0 ]", ""),
+        ("P=? [ F (G gender > 0) ]", ""),
+        ('R{"gender"}=? [ I=1 ]', ""),
+    ],
+)
+def test_simple_queries_are_told_in_words(query, words):
+    """One temporal operator over states is told in English, and no other query is."""
+    assert report.in_words(parse(query)) == words

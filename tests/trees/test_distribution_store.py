@@ -1,0 +1,174 @@
+"""Distributions that were computed before: found again, shared by jobs, bounded in size."""
+
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+
+import numpy as np
+import pytest
+
+from llmchecker.errors import InvalidStore
+from llmchecker.models.language_models import load
+from llmchecker.trees.expansion import grow
+from llmchecker.trees.selection import Selection
+from llmchecker.trees.store import DistributionStore
+from llmchecker.trees.text_tree import Bounds
+
+START = "The player won because"
+BOUNDS = [Bounds(0.8, 15, 3), Bounds(0.9, 9, 2), Bounds(1.0, 3, 4), Bounds(0.99, 2000, 1)]
+GB = 2**30
+
+
+class Counting:
+    """A model that counts the texts after which it was asked for a distribution."""
+
+    def __init__(self, model) -> None:
+        self.model = model
+        self.asked: list[tuple[int, ...]] = []
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def continuations(self, prompt):
+        inner = self.model.continuations(prompt)
+        outer = self
+
+        class Counted:
+            def map(self, function, suffixes, extended=False):
+                outer.asked += map(tuple, suffixes.tolist())
+                return inner.map(function, suffixes, extended)
+
+        return Counted()
+
+
+def columns(tree) -> list:
+    return [tree.parent, tree.token, tree.kind, tree.probability, tree.text]
+
+
+def assert_same(one, other) -> None:
+    assert all(np.array_equal(a, b) for a, b in zip(columns(one), columns(other), strict=True))
+
+
+def stored(directory, model, limit=GB):
+    return DistributionStore(directory, limit).after("model", model.encode(START))
+
+
+@pytest.mark.parametrize("order", list(product(BOUNDS, repeat=2)))
+def test_a_tree_is_the_same_from_the_store(order, tmp_path, random_model):
+    """After any tree of the same start string, the next has the bits it has without a store."""
+    model = load(random_model("llama"))
+    for bounds in order:
+        tree = grow(model, START, bounds, stored=stored(tmp_path, model))
+        assert_same(tree, grow(model, START, bounds))
+
+
+def test_no_text_is_asked_for_twice(tmp_path, random_model):
+    """Growing (0.9, 9, 3) after (0.8, 15, 5) asks only after texts that the first did not reach."""
+    model = Counting(load(random_model("llama")))
+    grow(model, START, Bounds(0.2, 15, 5), stored=stored(tmp_path, model))
+    first = model.asked
+    assert len(first) == len(set(first))
+    model.asked = []
+    tree = grow(model, START, Bounds(0.3, 9, 3), stored=stored(tmp_path, model))
+    assert not set(model.asked) & set(first)
+    assert len(model.asked) < tree.internal.sum()
+    model.asked = []
+    grow(model, START, Bounds(0.3, 9, 3), stored=stored(tmp_path, model))
+    assert model.asked == []
+
+
+def test_from_the_store_on_smollm2(tmp_path, smollm2):
+    """On the real SmolLM2 a tree that is half stored has the bits of one that is computed."""
+    model = load(smollm2, threads=2)
+    grow(model, START, Bounds(0.6, 4, 3), stored=stored(tmp_path, model))
+    tree = grow(model, START, Bounds(0.8, 6, 3), stored=stored(tmp_path, model))
+    assert_same(tree, grow(model, START, Bounds(0.8, 6, 3)))
+
+
+def test_models_and_prompts_are_kept_apart(tmp_path, random_model):
+    """Another fingerprint or prompt finds nothing."""
+    model = load(random_model("llama"))
+    store = DistributionStore(tmp_path, GB)
+    grow(model, START, BOUNDS[0], stored=store.after("model", model.encode(START)))
+    suffixes = np.empty((1, 0), dtype=np.int64)
+    for fingerprint, prompt, found in (
+        ("model", START, 1),
+        ("other", START, 0),
+        ("model", "The", 0),
+    ):
+        opened = store.after(fingerprint, model.encode(prompt))
+        assert len(list(opened.select(suffixes, 0.8, 15))) == found
+
+
+def test_an_interrupted_growth_keeps_what_it_computed(tmp_path, random_model):
+    """What was computed before an interruption is not computed again."""
+
+    def interrupt(step, done, total):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    model = Counting(load(random_model("llama")))
+    with pytest.raises(KeyboardInterrupt):
+        grow(model, START, BOUNDS[0], progress=interrupt, stored=stored(tmp_path, model))
+    before = model.asked
+    model.asked = []
+    grow(model, START, BOUNDS[0], stored=stored(tmp_path, model))
+    assert () not in model.asked
+    assert len(model.asked) < len(before)
+
+
+def selection_of(rows: int) -> Selection:
+    values = np.tile(0.5 ** np.arange(1, 33), (rows, 1))
+    counts = np.full(rows, 2)
+    return Selection(np.tile(np.arange(32), (rows, 1)), values, counts, np.full(rows, 0.25))
+
+
+def add_many(directory, number: int) -> None:
+    store = DistributionStore(directory, GB)
+    for part in range(10):
+        opened = store.after("model", (1, 2))
+        opened.add(np.array([[number, part]]), selection_of(1))
+        opened.save()
+
+
+def test_two_jobs_at_once(tmp_path):
+    """What several processes add at the same time is all found."""
+    with ProcessPoolExecutor(4) as pool:
+        list(pool.map(add_many, [tmp_path] * 4, range(4)))
+    suffixes = np.array(list(product(range(4), range(10))))
+    opened = DistributionStore(tmp_path, GB).after("model", (1, 2))
+    ((rows, selection),) = opened.select(suffixes, 0.7, 9)
+    assert rows.tolist() == list(range(40))
+    assert selection.counts.tolist() == [2] * 40
+
+
+def test_size_is_bounded_and_the_oldest_go_first(tmp_path):
+    """Beyond the limit the least recently used files are deleted, and the newest stay."""
+    sizes = []
+    for number in range(6):
+        limit = GB if not sizes else 3 * max(sizes)
+        opened = DistributionStore(tmp_path, limit).after("model", (number,))
+        opened.add(np.arange(100)[:, np.newaxis], selection_of(100))
+        opened.save()
+        files = list(tmp_path.rglob("*.parquet"))
+        sizes = [file.stat().st_size for file in files]
+        assert sum(sizes) <= 3 * max(sizes)
+    assert len(files) == 3
+    last = DistributionStore(tmp_path, GB).after("model", (5,))
+    assert len(list(last.select(np.array([[7]]), 0.5, 1))) == 1
+
+
+def test_no_space_stores_nothing(tmp_path):
+    """With a limit of 0 no file stays."""
+    opened = DistributionStore(tmp_path, 0).after("model", (1,))
+    opened.add(np.array([[1]]), selection_of(1))
+    opened.save()
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    """A file that holds no distributions is named, with what to do."""
+    add_many(tmp_path, 1)
+    file = next(tmp_path.rglob("*.parquet"))
+    file.write_bytes(b"damaged")
+    with pytest.raises(InvalidStore, match="delete it to compute them again"):
+        DistributionStore(tmp_path, GB).after("model", (1, 2))

@@ -1,0 +1,105 @@
+"""Text trees as columns and as files."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from llmchecker.errors import InvalidBound, InvalidTree
+from llmchecker.trees.text_tree import NO_TOKEN, Bounds, Kind, TextTree
+
+
+def small_tree() -> TextTree:
+    """Root, two texts and a rest; the first text ends with probability 1."""
+    return TextTree(
+        model="table",
+        bounds=Bounds(0.75, 2, 2),
+        parent=np.array([-1, 0, 0, 0, 1]),
+        step=np.array([0, 1, 1, 1, 2]),
+        token=np.array([NO_TOKEN, 7, 3, NO_TOKEN, 0]),
+        probability=np.array([1, 0.5, 0.25, 0.25, 1]),
+        kind=np.array([Kind.TEXT, Kind.TEXT, Kind.TEXT, Kind.REST, Kind.END], dtype=np.int8),
+        text=np.array(["a\n🙂", 'a\n🙂"b', "a\n🙂c", None, 'a\n🙂"b'], dtype=object),
+    )
+
+
+@pytest.mark.parametrize(
+    ("alpha", "k", "length", "named"),
+    [
+        (-0.1, 1, 1, "alpha is -0.1"),
+        (1.1, 1, 1, "alpha is 1.1"),
+        (float("nan"), 1, 1, "alpha is nan"),
+        (0.5, 0, 1, "k is 0"),
+        (0.5, 1.5, 1, "k is 1.5"),
+        (0.5, 1, 0, "L is 0"),
+    ],
+)
+def test_bounds_out_of_range_are_refused_by_name(alpha, k, length, named):
+    """A bound outside its range is refused, and the message says which one and its value."""
+    with pytest.raises(InvalidBound, match=named):
+        Bounds(alpha, k, length)
+
+
+def test_counts():
+    """A tree of 5 states with 2 internal ones has 2 * 5 - 1 - 2 = 7 transitions."""
+    tree = small_tree()
+    assert len(tree) == 5
+    assert tree.internal.tolist() == [True, True, False, False, False]
+    assert tree.transitions == 7
+
+
+def test_file_round_trip(tmp_path):
+    """A tree reads back from its file as it was written, texts with any character included."""
+    tree = small_tree()
+    tree.write(tmp_path / "tree.parquet")
+    back = TextTree.read(tmp_path / "tree.parquet")
+    assert (back.model, back.bounds) == (tree.model, tree.bounds)
+    for column in ("parent", "step", "token", "probability", "kind", "text"):
+        assert getattr(back, column).tolist() == getattr(tree, column).tolist()
+
+
+def test_file_is_open_to_other_tools(tmp_path):
+    """pandas reads the file alone: the named columns, kinds in words, no text for rest."""
+    small_tree().write(tmp_path / "tree.parquet")
+    frame = pd.read_parquet(tmp_path / "tree.parquet")
+    columns = ["uid", "parent", "step", "token", "probability", "kind", "text"]
+    assert list(frame.columns) == columns
+    assert frame["uid"].tolist() == [0, 1, 2, 3, 4]
+    assert frame["kind"].tolist() == ["text", "text", "text", "rest", "end"]
+    assert frame["text"].isna().tolist() == [False, False, False, True, False]
+
+
+def test_same_tree_gives_the_same_bytes(tmp_path):
+    """Writing a tree twice gives identical files."""
+    for name in ("one.parquet", "two.parquet"):
+        small_tree().write(tmp_path / name)
+    assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("step", [0, 1, 1, 1], "equal length"),
+        ("parent", [-1, 0, 0, 0, 4], "follow its parent"),
+        ("parent", [-1, 0, 0, 0, -1], "follow its parent"),
+        ("parent", [0, 0, 0, 0, 1], "row 0 is the root"),
+        ("parent", [-1, 0, 0, 1, 0], "breadth-first"),
+        ("step", [0, 1, 1, 1, 3], "breadth-first"),
+        ("parent", [-1, 0, 0, 0, 3], "only a text can have children"),
+        ("probability", [1, 0.5, 0.25, 0.2, 1], "children of state 0 have probability 0.95"),
+        ("probability", [1, 0.75, 0.5, -0.25, 1], "negative"),
+    ],
+)
+def test_columns_that_form_no_tree_are_refused(column, value, reason):
+    """Columns that do not form a tree are refused with the reason."""
+    value = np.array(value, dtype=getattr(small_tree(), column).dtype)
+    with pytest.raises(InvalidTree, match=reason):
+        replace(small_tree(), **{column: value})
+
+
+def test_another_parquet_file_is_refused(tmp_path):
+    """A parquet file of something else is refused by its path."""
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "other.parquet")
+    with pytest.raises(InvalidTree, match=r"other\.parquet is not a text tree"):
+        TextTree.read(tmp_path / "other.parquet")

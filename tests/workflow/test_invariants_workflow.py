@@ -1,0 +1,193 @@
+"""The target `invariants`, run as a person runs it, on few small programs and a random model."""
+
+import json
+import subprocess
+import sys
+from copy import deepcopy
+
+import pandas as pd
+import pytest
+from helpers.project import EMPTY, ROOT, Project, read_config, stats
+
+pytestmark = pytest.mark.slow
+
+MAIN = "#include <assert.h>\nint main(void) {{ {} return 0; }}\n"
+PROGRAMS = {
+    "counts": MAIN.format("int i = 0; while (i < 10) i = i + 1; assert(i == 10);"),
+    "overshoots": MAIN.format("int i = 0; while (i < 9) i = i + 2; assert(i == 9);"),
+    "points": MAIN.format("int i = 0; int *p = &i; *p = 1; assert(i == 1);"),
+    "prose": "This is no program.\n",
+}
+EXPECTED = {
+    "counts": "verified",
+    "overshoots": "false",
+    "points": "unsupported",
+    "prose": "unreadable",
+}
+MODEL, LABEL = "llama", "A {small} model"
+FOLDER = "own programs {1}"
+WAYS = {"variants": 6, "baselines": 7, "sources": 5, "tools": 2}
+TABLES = ("variants", "used", "tools", "sources", "provable")
+FIGURES = (f"variants_{MODEL}", "tools", "times")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, random_model) -> tuple[Project, str]:
+    """A project after the first run of the target, and what that run printed."""
+    directory = tmp_path_factory.mktemp("project")
+    folder = directory / FOLDER
+    folder.mkdir()
+    for name, text in PROGRAMS.items():
+        (folder / f"{name}.c").write_text(text, encoding="utf-8")
+    config = deepcopy(EMPTY)
+    config["models"] = {MODEL: {"label": LABEL, "source": f"path:{random_model(MODEL)}"}}
+    config["experiments"] = []
+    config["invariants"] = {
+        "programs": f"path:{FOLDER}",
+        "semantics": ["integers"],
+        "seconds": 30,
+        "iterations": 2,
+        "nodes": 8,
+        "candidates": 10,
+        "provable": {"alpha": 0.5, "k": 2, "L": 2},
+    }
+    project = Project(directory, config)
+    run = project.snakemake("--cores", "1", "invariants")
+    assert run.returncode == 0, run.stdout
+    return project, run.stdout
+
+
+@pytest.fixture
+def project(finished) -> Project:
+    return finished[0]
+
+
+def attempts(project: Project, path: str) -> list[dict]:
+    text = (project.directory / f"results/invariants/{path}.json").read_text(encoding="utf-8")
+    return json.loads(text)["attempts"]
+
+
+def test_every_table_and_figure_is_written(project):
+    """One command writes every table and figure on programs, and nothing of the other target."""
+    tables = [f"invariants_{name}.{s}" for name in TABLES for s in ("csv", "md")]
+    tables += [f"invariants_figure_{name}.csv" for name in FIGURES]
+    drawn = [f"invariants_{name}.{s}" for name in FIGURES for s in ("pdf", "svg", "png")]
+    assert [path.name for path in project.found("tables/*")] == sorted(tables)
+    assert [path.name for path in project.found("figures/*")] == sorted(drawn)
+    assert all(path.stat().st_size > 0 for path in project.found("*s/invariants_*"))
+
+
+def test_every_program_has_an_attempt_in_every_way(project):
+    """What is false, not supported or no C is an outcome of its own, and never verified."""
+    for experiment in (f"variants/{MODEL}", f"sources/{MODEL}", "baselines", "tools"):
+        made = attempts(project, f"{experiment}/integers")
+        found = {(attempt["way"], attempt["program"]) for attempt in made}
+        assert len(made) == len(found) == WAYS[experiment.partition("/")[0]] * len(PROGRAMS)
+        solved = {a["program"] for a in made if a["outcome"] == "verified"}
+        assert solved <= {"counts"}
+    made = attempts(project, f"sources/{MODEL}/integers")
+    ours = {a["program"]: a["outcome"] for a in made if a["way"] == "all"}
+    assert ours == EXPECTED
+
+
+def test_tables_count_every_program(project):
+    """Rows are those of models, ways and semantics; each counts all four programs."""
+    tables = {
+        name: pd.read_csv(project.directory / f"results/tables/invariants_{name}.csv")
+        for name in TABLES
+    }
+    rows = {"variants": WAYS["variants"], "sources": WAYS["baselines"] + WAYS["sources"]}
+    for name in ("variants", "sources"):
+        assert tables[name]["model"].unique().tolist() == [LABEL]
+        assert len(tables[name]) == rows[name]
+        assert set(tables[name]["programs"]) == {len(PROGRAMS)}
+    assert set(tables["used"]["program"]) == set(PROGRAMS)
+    assert set(tables["provable"]["program"]) == {"counts", "overshoots"}
+    measured = tables["tools"].dropna(subset="semantics").set_index("tool")
+    assert measured.loc["this method", "solved"] == 1
+    published = tables["tools"].set_index("tool")["published_solved"].dropna()
+    assert published["SeaHorn"] == 115
+    assert published["VeriAbs"] == 73
+
+
+def test_logs_say_what_was_left_out_and_how_far_a_job_is(project):
+    """The log of the model's job names what it leaves out; every job tells each program."""
+    logs = project.directory / "results/logs/invariants"
+    asked = (logs / f"proposals/{MODEL}.log").read_text(encoding="utf-8")
+    assert "points is left out: points.c:2: a pointer is not supported" in asked
+    assert "prose is left out" in asked
+    assert "counts: program" in asked
+    for log in (f"variants/{MODEL}", f"sources/{MODEL}", "baselines", "tools"):
+        text = (logs / f"{log}/integers.log").read_text(encoding="utf-8")
+        assert all(f"{name}: verified" in text for name in PROGRAMS)
+
+
+def test_the_other_target_stays_as_it_is(project):
+    """Without a target no job on programs runs, and a second run of `invariants` has none."""
+    assert not [rule for rule in project.planned() if "invariant" in rule or "program" in rule]
+    assert project.planned("invariants") == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "again"),
+    [
+        ("seed", 1, {"proposals", *WAYS}),
+        ("seconds", 20, {*WAYS}),
+        ("semantics", ["int32"], {*WAYS, "provable", "provable_table"}),
+    ],
+)
+def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
+    """What a model proposed is kept where only the proofs change."""
+    config = read_config(project)
+    config["invariants"][key] = value
+    with project.configured(config):
+        planned = project.planned("invariants")
+    drawn = {"invariants_tables", "invariants_sets", "invariants_times"}
+    assert set(planned) == {f"invariants_{name}" for name in again} | drawn | {"invariants"}
+
+
+@pytest.mark.parametrize("name", ["counts", "new"])
+def test_a_changed_or_new_program_is_asked_again(project, name):
+    """What becomes of a program is found again when its file changes, and of a new one too."""
+    path = project.directory / f"{FOLDER}/{name}.c"
+    before = path.read_text(encoding="utf-8") if path.exists() else None
+    path.write_text("int main(){return 0;}\n", encoding="utf-8")
+    planned = project.planned("invariants")
+    if before is None:
+        path.unlink()
+    else:
+        path.write_text(before, encoding="utf-8")
+    assert planned["fetch_programs"] == planned["invariants_proposals"] == 1
+    assert project.planned("invariants") == {}
+
+
+def test_a_configuration_without_programs_says_so(project):
+    """Asked for `invariants`, a configuration without the section names what is missing."""
+    config = read_config(project)
+    del config["invariants"]
+    with project.configured(config):
+        run = project.snakemake("--dry-run", "--cores", "1", "invariants")
+    assert run.returncode != 0
+    assert run.stdout.count("has no section `invariants`") == 1
+
+
+def test_the_configuration_of_the_published_programs_can_run(tmp_path):
+    """config/code2inv.yaml plans every job, from its archive and from a directory instead."""
+    command = [sys.executable, "-m", "snakemake", "--nocolor", "--dry-run", "--cores", "1"]
+    command += ["--directory", str(tmp_path), "--configfile", "config/code2inv.yaml"]
+    expected = {"fetch_model": 2, "fetch_programs": 1, "invariants_proposals": 2}
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "1.c").write_text("int main(){return 0;}\n", encoding="utf-8")
+    instead = ("--config", f'invariants={{"programs": "path:{elsewhere}"}}')
+    for more in ((), instead):
+        run = subprocess.run(
+            [*command, *more, "--", "invariants"],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            check=False,
+        )
+        assert run.returncode == 0, run.stdout
+        assert stats(run.stdout).items() >= expected.items()

@@ -1,0 +1,590 @@
+"""The workflow, run as a person runs it, on small random models, one for each kind of tokenizer."""
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from helpers.project import (
+    CHECKS,
+    EMPTY,
+    FIGURE,
+    GENDER,
+    LABELS,
+    MODELS,
+    PROMPTS,
+    ROOT,
+    ROWS,
+    SHARDS,
+    STAGES,
+    START_STRINGS,
+    TABLE,
+    TREES,
+    Project,
+    configuration,
+    jobs,
+    read_config,
+    stats,
+)
+
+from llmchecker.models.language_models import load
+from llmchecker.trees.expansion import grow
+from llmchecker.trees.text_tree import Bounds, TextTree
+from llmchecker.trees.topk import read_prompts
+
+pytestmark = pytest.mark.slow
+
+MADE_OF_CHECKS = dict.fromkeys(
+    ("provenance", "table2", "witnesses", "comparison", "table_of_figure4", "figure4", "report"), 1
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, random_model) -> tuple[Project, str]:
+    """A project after its first run, and what that run printed."""
+    directory = tmp_path_factory.mktemp("project")
+    prompts = tmp_path_factory.mktemp("prompts") / "prompts.csv"
+    pd.DataFrame({"prompt": PROMPTS}).to_csv(prompts, index=False)
+    models = {architecture: random_model(architecture) for architecture in MODELS}
+    project = Project(directory, configuration(models, prompts))
+    run = project.snakemake("--cores", "2")
+    assert run.returncode == 0, run.stdout
+    return project, run.stdout
+
+
+@pytest.fixture
+def project(finished) -> Project:
+    return finished[0]
+
+
+def test_every_result_is_written(project):
+    """One command writes every table, figure, tree, PRISM file and verdict of the configuration."""
+    names = [
+        *(f"figures/figure{number}.{suffix}" for number in (3, 4) for suffix in FIGURE),
+        *(f"tables/table{number}.{suffix}" for number in (1, 2) for suffix in TABLE),
+        *("tables/figure3.csv", "tables/figure4.csv", "tables/witnesses.md"),
+        *("tables/audit.csv", "tables/audit.md"),
+        *(f"tables/comparison.{suffix}" for suffix in TABLE),
+        *(f"topk/{model}.parquet" for model in MODELS),
+    ]
+    folders = ("figures", "tables", "topk")
+    written = [path for folder in folders for path in project.found(f"{folder}/*")]
+    assert written == [project.directory / "results" / name for name in sorted(names)]
+    assert all(path.stat().st_size > 0 for path in written)
+    grown = project.found("trees/*/*/*.parquet")
+    assert grown == sorted(project.tree(model, start) for model, start in TREES)
+    programs = [path.name for path in project.found("prism/*/*/*/*")]
+    assert sorted(programs) == [
+        "gender-similarity.prism",
+        *["gender.prism"] * len(MODELS),
+        "step.prism",
+    ]
+    assert len(project.found("checks/*/*/*/*.json")) == CHECKS
+    assert len(project.found("report.html")) == 1
+
+
+def test_both_routes_agree_on_every_check(project):
+    """Every verdict was compared with what Storm says about a file of the chain."""
+    outcomes = [json.loads(path.read_text()) for path in project.found("crosschecks/**/*.json")]
+    assert len(outcomes) == CHECKS
+    for outcome in outcomes:
+        assert outcome["compared"] is True
+        assert outcome["value_of_file"] == pytest.approx(outcome["value"], abs=1e-12)
+
+
+def test_sizes_follow_from_the_trees(project):
+    """In every verdict there are 2 N - 1 - I transitions, N and I being counted in the tree."""
+    verdicts = project.found("checks/**/*.json")
+    for path in verdicts:
+        place = path.parent.relative_to(project.directory / "results/checks")
+        tree = pd.read_parquet(project.directory / f"results/trees/{place}.parquet")
+        internal = tree["parent"][1:].nunique()
+        verdict = json.loads(path.read_text(encoding="utf-8"))
+        assert verdict["states"] == len(tree)
+        assert verdict["transitions"] == 2 * len(tree) - 1 - internal
+
+
+def test_table2_shows_the_verdicts(project):
+    """Table II has the rows in the order of the configuration, with the numbers of the verdicts."""
+    table = pd.read_csv(project.directory / "results/tables/table2.csv")
+    rows = list(zip(table["label"], table["model"], table["query"], strict=True))
+    assert rows == [(label, LABELS[model], query) for label, model, query in ROWS]
+    verdicts = [json.loads(path.read_text()) for path in project.found("checks/*/*/*/*.json")]
+    numbers = {(v["query"], v["states"], v["transitions"], v["value"]) for v in verdicts}
+    shown = table[["query", "states", "transitions", "value"]].itertuples(index=False, name=None)
+    assert set(shown) <= numbers
+
+
+def test_figures_have_a_row_for_every_model(project):
+    """The numbers of the figures cover all models; the mass within k grows with k."""
+    table = pd.read_csv(project.directory / "results/tables/figure3.csv")
+    assert table["model"].unique().tolist() == list(LABELS.values())
+    for _, rows in table.groupby("model"):
+        assert rows["k"].tolist() == [1, 2, 3, 4, 5]
+        assert rows["mass"].is_monotonic_increasing
+        assert 0 < rows["mass"].iloc[0] < rows["mass"].iloc[4] <= 1
+    nouns = pd.read_csv(project.directory / "results/tables/figure4.csv")
+    assert nouns["model"].tolist() == list(LABELS.values())
+    assert set(nouns["noun"]) == {"awkward"}
+
+
+def test_texts_survive_the_workflow(project):
+    """Start strings and prompts arrive letter for letter, empty ones and emoji included."""
+    table = pd.read_csv(project.directory / "results/tables/table1.csv", keep_default_na=False)
+    assert dict(zip(table["name"], table["start_string"], strict=True)) == START_STRINGS
+    for model, start in TREES:
+        if model != "bert":  # whose tokenizer knows neither capitals nor most characters
+            assert pd.read_parquet(project.tree(model, start))["text"][0] == START_STRINGS[start]
+    assert read_prompts(project.directory / "resources/datasets/prompts.csv", "prompt") == PROMPTS
+
+
+def test_progress_is_visible(finished):
+    """For every tree the run prints, and its log keeps, the nodes and the nodes a second."""
+    project, printed = finished
+    for model, start in TREES:
+        said = re.compile(rf"{model}/{start}/alpha0\.8_k3_L2: (\d+) nodes in [\d.]+ s, \d+ nodes/s")
+        log = project.directory / f"results/logs/trees/{model}.log"
+        tree = pd.read_parquet(project.tree(model, start))
+        counted = str(tree["parent"][1:].nunique())
+        assert said.findall(printed) == [counted]
+        assert said.findall(log.read_text(encoding="utf-8")) == [counted]
+
+
+def test_trees_are_those_that_one_process_grows(project, random_model):
+    """Jobs that share cores and stored distributions grow the trees of one process without them."""
+    for model, start in TREES:
+        kind = "masked" if model == "bert" else "causal"
+        whole = load(random_model(model), kind=kind)
+        expected = grow(whole, START_STRINGS[start], Bounds(0.8, 3, 2))
+        tree = TextTree.read(project.tree(model, start))
+        assert tree.text.tolist() == expected.text.tolist()
+        assert tree.probability.tobytes() == expected.probability.tobytes()
+
+
+def test_one_job_a_model_and_stage(finished):
+    """However many trees, scores and queries a model has, its run has one job for each stage."""
+    _, printed = finished
+    assert stats(printed) == {
+        **jobs(STAGES),
+        **{"fetch_model": len(MODELS), "topk": len(MODELS), "fetch_prompts": 1, "shard": 2},
+        **{"table1": 1, "audit": 1, "table_of_figure3": 1, "figure3": 1},
+        **MADE_OF_CHECKS,
+    }
+
+
+def test_the_profile_is_used(finished):
+    """A plain call of snakemake takes the options of profiles/default."""
+    assert "Using workflow specific profile profiles/default" in finished[1]
+
+
+def test_a_second_run_does_nothing(project):
+    """When nothing has changed, not even a file that was written again, nothing is to be done."""
+    for file in ("src/llmchecker/trees/expansion.py", "resources/word_lists/male.txt"):
+        (project.directory / file).touch()
+    run = project.snakemake("--cores", "2")
+    assert run.returncode == 0
+    assert "Nothing to be done" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("lost", "again"),
+    [
+        (["figures/figure3.png", "tables/table2.tex"], {"figure3": 1, "table2": 1}),
+        (["crosschecks/gpt2/empty"], jobs(["crosschecks"], ["gpt2"])),
+        (["trees/gpt2"], jobs(STAGES, ["gpt2"])),
+    ],
+    ids=["for people", "outcomes", "trees"],
+)
+def test_lost_files_are_made_again(project, lost, again):
+    """Files that were deleted are made again, of the model alone to which they belong."""
+    paths = [project.directory / "results" / name for name in lost]
+    for path in paths:
+        path.rename(path.with_suffix(".kept"))
+    planned = project.planned()
+    for path in paths:
+        path.with_suffix(".kept").rename(path)
+    assert planned.items() >= again.items()
+    dear = {f"{stage}_{model}" for stage in (*STAGES, "topk") for model in MODELS} | {"fetch_model"}
+    assert not (planned.keys() & dear) - again.keys()
+
+
+def test_a_new_query_is_checked_on_the_trees_and_scores_that_are_there(project):
+    """A query costs the model that it asks its checks, and no model a tree or a score."""
+    config = read_config(project)
+    config["experiments"][0]["queries"].append("P=? [ G gender <= 0 ]")
+    with project.configured(config):
+        planned = project.planned()
+    assert planned == jobs(["checks", "crosschecks"], ["llama"]) | MADE_OF_CHECKS
+
+
+def test_a_new_start_string_concerns_its_model_alone(project):
+    """A start string that one model goes on from costs the others nothing."""
+    config = read_config(project)
+    config["start_strings"]["new"] = "A new text"
+    config["experiments"].append(
+        {"label": "New", "interest": "Test", "start": "new", "models": ["bert"]}
+        | {"alpha": 0.5, "k": 2, "L": 2, "queries": [GENDER]}
+    )
+    with project.configured(config):
+        planned = project.planned()
+    assert planned == jobs(STAGES, ["bert"]) | {"table1": 1} | MADE_OF_CHECKS
+
+
+def test_a_new_protected_text_grows_no_tree(project):
+    """A changed setting of a quantifier makes the scores again of the models that are asked it."""
+    config = read_config(project)
+    config["quantifiers"]["similarity"]["protected"].append("fire of my loins")
+    with project.configured(config):
+        planned = project.planned()
+    assert planned == jobs(STAGES[1:], ["llama"]) | MADE_OF_CHECKS
+
+
+def test_a_changed_source_is_fetched(project):
+    """A model or data set that is to come from elsewhere is fetched, and all of it made again."""
+    config = read_config(project)
+    config["models"]["bert"]["source"] += "/."
+    config["topk"]["source"] = "path:elsewhere.csv"
+    with project.configured(config):
+        planned = project.planned()
+    again = {"fetch_model": 1, "fetch_prompts": 1, "topk": len(MODELS)} | jobs(STAGES, ["bert"])
+    assert planned.items() >= again.items()
+    assert not {f"trees_{model}" for model in MODELS if model != "bert"} & planned.keys()
+
+
+def test_a_larger_k_of_the_statistics_grows_no_tree(project):
+    """The settings of the top-k statistics are of no concern to trees, though one job asks both."""
+    config = read_config(project)
+    config["topk"]["maximum_k"] += 1
+    with project.configured(config):
+        planned = project.planned()
+    assert planned["topk"] == len(MODELS)
+    assert not planned.keys() & jobs(STAGES).keys()
+
+
+def test_statistics_are_asked_by_the_job_that_has_loaded_the_model(project):
+    """When trees have been grown, the job of the statistics finds its answers in the store."""
+    grown = project.tree("llama", "awkward")
+    statistics = project.directory / "results/topk/llama.parquet"
+    for path in (grown, statistics, project.directory / "results/distributions"):
+        path.rename(path.with_suffix(".kept"))
+    try:
+        target = str(statistics.relative_to(project.directory))
+        for targets in (["trees_llama"], [target]):
+            run = project.snakemake("--cores", "1", *targets)
+            assert run.returncode == 0, run.stdout
+        log = project.directory / "results/logs/topk/llama.log"
+        assert "worked 0.00 s" in log.read_text(encoding="utf-8")
+        assert statistics.read_bytes() == statistics.with_suffix(".kept").read_bytes()
+    finally:
+        for path in (grown, statistics, project.directory / "results/distributions"):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+            path.with_suffix(".kept").rename(path)
+
+
+def test_wrong_settings_of_the_statistics_cost_no_tree(project):
+    """Where the prompts cannot be read trees are grown all the same, and the log says why."""
+    config = read_config(project)
+    config["topk"]["column"] = "text"
+    grown = project.tree("llama", "awkward")
+    grown.rename(grown.with_suffix(".kept"))
+    try:
+        with project.configured(config):
+            run = project.snakemake("--cores", "1", "trees_llama")
+        assert run.returncode == 0, run.stdout
+        assert grown.read_bytes() == grown.with_suffix(".kept").read_bytes()
+        assert "not asked for the top-k statistics" in run.stdout
+        assert "has no column 'text'" in run.stdout
+    finally:
+        grown.with_suffix(".kept").rename(grown)
+
+
+def test_a_model_without_experiments_has_no_jobs_but_its_statistics(project):
+    """Experiments may leave a model out, which then appears in Figure 3 alone."""
+    config = read_config(project)
+    del config["figure4"]
+    with project.configured(config):
+        planned = project.planned("--forceall")
+    stages = jobs(STAGES, ["llama"]) | jobs(STAGES, ["gpt2"])
+    del stages["scores_gpt2"]  # of its texts only the step is asked
+    assert stages.items() <= planned.items()
+    assert not [rule for rule in planned if rule.endswith("_bert")]
+    assert planned["topk"] == planned["fetch_model"] == len(MODELS)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "again"),
+    [
+        ("src/llmchecker/quantifiers/gender.py", "\n# changed\n", STAGES[1:]),
+        ("resources/word_lists/female.txt", "\nchampioness\n", STAGES[1:]),
+        ("src/llmchecker/trees/expansion.py", "\n# changed\n", STAGES),
+        ("src/llmchecker/queries/formulas.py", "\n# changed\n", ("checks", "crosschecks")),
+    ],
+    ids=["quantifier", "word list", "expansion", "formulas"],
+)
+def test_a_change_reruns_what_depends_on_it(project, file, text, again):
+    """A changed file makes the results again that depend on it, and leaves the dearer ones."""
+    with project.appended(file, text):
+        planned = project.planned()
+    shards = {"shard": SHARDS["gpt2"]} if "trees" in again else {}
+    assert planned == jobs(again) | shards | MADE_OF_CHECKS
+
+
+def test_the_linter_is_content(project):
+    """snakemake --lint has nothing to say."""
+    run = project.snakemake("--lint")
+    assert run.returncode == 0, run.stdout
+    assert "Congratulations" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("alhpa", 0.8, "experiments[0]: unknown key 'alhpa', did you mean 'alpha'?"),
+        ("alpha", 1.5, "experiments[0].alpha: 1.5 is too large; it must be at most 1"),
+        ("models", ["two"], "experiments[0].models: no model 'two' is defined"),
+        (
+            "queries",
+            ["P=? [ F sentiment > 0 ]"],
+            "experiments[0].queries[0]: column 9 of the query",
+        ),
+    ],
+)
+def test_a_bad_configuration_stops_before_any_job(key, value, message, tmp_path):
+    """A configuration that cannot run ends with one message and without a job or a traceback."""
+    config = deepcopy(EMPTY)
+    config["experiments"][0][key] = value
+    project = Project(tmp_path, config)
+    run = project.snakemake("--cores", "1")
+    assert run.returncode != 0
+    assert message in run.stdout
+    assert run.stdout.count("experiments[0]") == 1
+    assert "Traceback" not in run.stdout
+    assert "Job stats" not in run.stdout
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_model_that_cannot_be_had_fails_its_job(tmp_path, random_model):
+    """A wrong checksum and a truncated weight file are told, logged, and leave no directory."""
+    whole = random_model("gpt2")
+    digest = hashlib.sha256((whole / "model.safetensors").read_bytes()).hexdigest()
+    truncated = shutil.copytree(whole, tmp_path / "gpt2")
+    weights = (truncated / "model.safetensors").read_bytes()
+    (truncated / "model.safetensors").write_bytes(weights[:-1000])
+    config = deepcopy(EMPTY)
+    config["models"] = {
+        "digest": {"label": "A", "source": f"path:{whole}", "sha256": "0" * 64},
+        "truncated": {"label": "B", "source": f"path:{truncated}"},
+    }
+    del config["experiments"][0]["models"]
+    project = Project(tmp_path / "project", config)
+    run = project.snakemake("--cores", "2", "--keep-going")
+    assert run.returncode != 0
+    for model, reason in (
+        ("digest", f"error: path:{whole}: expected sha256 {'0' * 64}, got {digest}"),
+        ("truncated", f"error: path:{truncated} cannot be loaded: model.safetensors is"),
+    ):
+        log = project.directory / f"results/logs/fetch_model/{model}.log"
+        assert reason in log.read_text(encoding="utf-8")
+        assert reason in run.stdout
+        assert "Traceback" not in log.read_text(encoding="utf-8")
+    assert list(project.directory.glob("resources/models/*")) == []
+    assert not (project.directory / "results/trees").exists()
+
+
+EXPANSION = "src/llmchecker/trees/expansion.py"
+# stops before the second of two trees: the first is deeper and grown before it
+STOPPED = """
+
+def grow(*arguments, whole=grow):
+    if arguments[2].length == 1:
+        import os
+        {stop}
+    return whole(*arguments)
+"""
+
+
+def experiment(start: str, k: int, length: int) -> dict:
+    """An experiment that asks for a tree and no score."""
+    bounds = {"alpha": 0.8, "k": k, "L": length}
+    return {"label": start, "interest": "Test", "start": start, **bounds} | {
+        "queries": ["P=? [ F step = 1 ]"]
+    }
+
+
+@pytest.fixture(scope="module")
+def growing(tmp_path_factory, random_model) -> Project:
+    """A project of one model, of which trees are asked and nothing else."""
+    model = shutil.copytree(random_model("gpt2"), tmp_path_factory.mktemp("model") / "gpt2")
+    config = {
+        "models": {"gpt2": {"label": "A", "source": f"path:{model}"}},
+        "start_strings": {"first": "The player", "second": "Once upon"},
+        "quantifiers": {"gender": {}},
+        "experiments": [experiment("first", 3, 2), experiment("second", 3, 1)],
+    }
+    project = Project(tmp_path_factory.mktemp("growing"), config)
+    grow_trees(project)
+    return project
+
+
+@pytest.fixture
+def trees(growing) -> Iterator[dict[str, bytes]]:
+    """The trees of that project and their records, by place; what a test adds is removed."""
+    grow_trees(growing)
+    before = tree_files(growing)
+    yield before
+    for place in tree_files(growing).keys() - before.keys():
+        (growing.directory / place).unlink()
+
+
+def grow_trees(project: Project) -> None:
+    """Run what grows trees, which must succeed."""
+    run = project.snakemake("--cores", "1", "trees_gpt2")
+    assert run.returncode == 0, run.stdout
+
+
+def tree_files(project: Project) -> dict[str, bytes]:
+    """All that lies beside trees, by place: trees, records, and what a job may have left."""
+    paths = [path for path in project.found("trees/gpt2/**/*") if path.is_file()]
+    return {str(path.relative_to(project.directory)): path.read_bytes() for path in paths}
+
+
+def without_records(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {place: content for place, content in files.items() if place.endswith(".parquet")}
+
+
+def computed(files: dict[str, bytes]) -> dict[str, int]:
+    """For how many texts of each tree its record says that the model was asked."""
+    records = {Path(place): content for place, content in files.items() if place.endswith(".json")}
+    return {
+        f"{place.parent.name} {place.stem}": json.loads(content)["computed"]
+        for place, content in records.items()
+    }
+
+
+def test_only_a_new_tree_is_grown(growing, trees):
+    """Trees that are there stay byte for byte; a smaller one of a known text asks no model."""
+    config = read_config(growing)
+    config["start_strings"]["new"] = "A new text"
+    config["experiments"] += [experiment("new", 2, 1), experiment("first", 2, 1)]
+    with growing.configured(config):
+        grow_trees(growing)
+        files = tree_files(growing)
+        assert growing.planned("trees_gpt2") == {}
+    assert files.items() >= trees.items()
+    added = {name: count for name, count in computed(files).items() if name not in computed(trees)}
+    assert added == {"new alpha0.8_k2_L1": 1, "first alpha0.8_k2_L1": 0}
+
+
+def test_a_tree_that_was_deleted_costs_no_forward_pass(growing, trees):
+    """It comes back from stored distributions, byte for byte; others are left as they are."""
+    (lost,) = (place for place in without_records(trees) if "first/alpha0.8_k3_L2" in place)
+    (growing.directory / lost).unlink()
+    run = growing.snakemake("--cores", "1", "trees_gpt2")
+    assert run.returncode == 0, run.stdout
+    files = tree_files(growing)
+    assert without_records(files) == without_records(trees)
+    record = str(Path(lost).with_suffix(".json"))
+    assert computed(files)["first alpha0.8_k3_L2"] == 0
+    assert {place for place in files if files[place] != trees[place]} == {record}
+
+
+def test_changed_code_grows_trees_from_stored_distributions(growing, trees):
+    """Code that only selects may change and change back: no forward pass is paid twice."""
+    with growing.appended(EXPANSION, "\n# changed\n"):
+        grow_trees(growing)
+        changed = tree_files(growing)
+    (growing.directory / EXPANSION).touch()
+    assert growing.planned("trees_gpt2") == {"trees_gpt2": 1}
+    grow_trees(growing)
+    for files in (changed, tree_files(growing)):
+        assert without_records(files) == without_records(trees)
+        assert set(computed(files).values()) == {0}
+    assert changed.keys() == trees.keys()
+    assert growing.planned("trees_gpt2") == {}
+
+
+def test_a_model_that_does_not_load_costs_no_tree(growing, trees):
+    """A job that cannot grow its new tree fails, keeps the others, and grows it when it can."""
+    config = read_config(growing)
+    config["start_strings"]["later"] = "A later text"
+    config["experiments"].append(experiment("later", 3, 1))
+    with growing.configured(config):
+        with growing.appended("resources/models/gpt2/model.safetensors", "damage"):
+            run = growing.snakemake("--cores", "1", "trees_gpt2")
+        assert run.returncode != 0
+        assert "error: resources/models/gpt2 does not load" in run.stdout
+        assert {place: tree_files(growing).get(place) for place in trees} == trees
+        assert "later alpha0.8_k3_L1" not in computed(tree_files(growing))
+        grow_trees(growing)
+        assert tree_files(growing).items() >= trees.items()
+        assert computed(tree_files(growing))["later alpha0.8_k3_L1"] == 1
+
+
+def test_a_job_that_fails_midway_leaves_what_was_there(growing, trees):
+    """Trees are as before the job, nothing is left half-written, and none passes for a new one."""
+    stop = 'raise RuntimeError("midway")'
+    with growing.appended(EXPANSION, STOPPED.format(stop=stop)):
+        run = growing.snakemake("--cores", "1", "trees_gpt2")
+        assert run.returncode != 0
+        assert "first/alpha0.8_k3_L2: 4 nodes" in run.stdout
+        assert "RuntimeError: midway" in run.stdout
+        assert tree_files(growing) == trees
+        assert growing.planned("checks_gpt2") == {"trees_gpt2": 1, "checks_gpt2": 1}
+    grow_trees(growing)
+    assert tree_files(growing) == trees
+
+
+def test_a_run_that_was_killed_goes_on(growing, trees):
+    """After --unlock the same command makes what is missing, and pays for nothing again."""
+    with growing.appended(EXPANSION, STOPPED.format(stop="os.killpg(0, 9)")):
+        assert growing.snakemake("--cores", "1", "trees_gpt2").returncode == -9
+    assert growing.snakemake("--cores", "1", "--unlock").returncode == 0
+    grow_trees(growing)
+    files = tree_files(growing)
+    assert without_records(files) == without_records(trees)
+    assert computed(files)["first alpha0.8_k3_L2"] == 0
+    assert growing.planned("trees_gpt2") == {}
+
+
+def rules() -> dict[str, set[str]]:
+    """The directives of every rule but `all`, by name."""
+    found = {}
+    for file in sorted((ROOT / "workflow/rules").glob("*.smk")):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines):
+            if match := re.fullmatch(r"( *)rule ?(\w*):", line):
+                inside = " " * (len(match[1]) + 4)
+                block = []
+                for below in lines[number + 1 :]:
+                    if below and not below.startswith(inside):
+                        break
+                    block.append(below)
+                directive = re.compile(rf"{inside}(\w+):")
+                matches = map(directive.match, block)
+                # a rule that there is for each model gets its name below
+                name = match[2] or re.search(r'f"(\w+)_\{', "\n".join(block))[1]
+                found[name] = {match[1] for match in matches if match}
+    return found
+
+
+def test_every_rule_has_a_log_a_message_and_an_environment():
+    """Every rule says what it does, where it logs and what it runs in."""
+    assert len(rules()) == 33
+    for name, directives in rules().items():
+        assert {"log", "message", "conda", "output", "script"} <= directives, name
+
+
+def test_every_script_writes_the_log_of_its_job():
+    """Every script does its work under the job's log, so that a failure says why."""
+    scripts = sorted((ROOT / "workflow/scripts").glob("*.py"))
+    assert len(scripts) == 29
+    for script in scripts:
+        assert "\nwith job_log(snakemake.log[0])" in script.read_text(encoding="utf-8"), script
