@@ -21,7 +21,7 @@ from generated_tree import RANGES, generated_scores, generated_tree
 from llmchecker.chains import chaos, jani, markov_chain, prism
 from llmchecker.checking import storm, whole_model
 from llmchecker.quantifiers import scores
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import TextTree
 
 QUERIES = (

@@ -18,7 +18,7 @@ import numpy as np
 from llmchecker.checking.solve import solve
 from llmchecker.quantifiers.registry import create
 from llmchecker.quantifiers.scores import score
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import TextTree
 
 # of ATen, MKL and oneDNN, which all multiply matrices for torch

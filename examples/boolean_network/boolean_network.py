@@ -28,7 +28,7 @@ from llmchecker.queries.formulas import (
     PathQuantifier,
     Temporal,
 )
-from llmchecker.queries.properties import in_storm, parse
+from llmchecker.queries.parser import in_storm, parse
 
 Network = Mapping[str, Callable[..., np.ndarray]]
 """For each variable the function that updates it, from (n,) bool arrays of all variables."""

@@ -14,7 +14,7 @@ from llmchecker.checking import storm, whole_model
 from llmchecker.checking.verdicts import Interval
 from llmchecker.errors import InvalidTree
 from llmchecker.models.language_models import TableModel
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.queries.valuations import valuations
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import Bounds, Kind, TextTree

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from llmchecker.chains import markov_chain
 from llmchecker.errors import InvalidTree, UnknownName
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Bounds, Kind, TextTree
 
 TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END

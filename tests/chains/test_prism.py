@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from llmchecker.chains import prism
 from llmchecker.errors import UnknownName
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Kind
 
 TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END

@@ -11,7 +11,7 @@ from llmchecker.checking import storm
 from llmchecker.checking.crosscheck import crosscheck
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.errors import CheckFailed
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Kind
 
 TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END

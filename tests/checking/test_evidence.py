@@ -16,7 +16,7 @@ from llmchecker.checking.evidence import COUNTEREXAMPLE, WITNESS, Witness, witne
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.config.configuration import Check, Row, TreeSpec
 from llmchecker.publication import tables
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Bounds, Kind, TextTree
 
 # w ─┬─ 1/2  wb (gender 1) ─┬─ 3/4 wf (gender 1)

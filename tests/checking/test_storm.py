@@ -12,7 +12,7 @@ from llmchecker.chains import chaos, jani, markov_chain, prism
 from llmchecker.checking import storm, whole_model
 from llmchecker.checking.verdicts import Interval, Verdict
 from llmchecker.errors import CheckFailed, InvalidQuery, UnknownName
-from llmchecker.queries.properties import Query, parse
+from llmchecker.queries.parser import Query, parse
 from llmchecker.trees.text_tree import Kind, TextTree
 
 TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END

@@ -23,7 +23,7 @@ from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
 from llmchecker.fetching.sources import ModelSource, Source
 from llmchecker.programs.expressions import Semantics
 from llmchecker.quantifiers.similarity import Similarity
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Bounds
 
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,7 @@ from llmchecker.proving.verification import Outcome, Source
 from llmchecker.publication.published import audit, read
 from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.registry import create
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import Bounds
 

@@ -9,7 +9,7 @@ from llmchecker.checking.verdicts import Verdict
 from llmchecker.config.configuration import Check, Row, TreeSpec
 from llmchecker.publication import comparison, published, tables
 from llmchecker.publication.comparison import COLUMNS, Run
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Bounds
 
 TABLE2 = Path(__file__).parents[2] / "resources/published/table2.csv"

@@ -22,7 +22,7 @@ from llmchecker.publication.published import (
     contradictions,
     same_size_as,
 )
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Bounds, Kind, TextTree
 
 TABLE2 = Path(__file__).parents[2] / "resources/published/table2.csv"

@@ -21,7 +21,7 @@ from llmchecker.config.configuration import Check, Row, TreeSpec
 from llmchecker.publication import comparison, figures, published, report
 from llmchecker.publication import tables as table_files
 from llmchecker.publication.drawing import printed
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Bounds, Kind, TextTree
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from llmchecker.checking.verdicts import Interval, Verdict
 from llmchecker.config.configuration import Check, Row, TreeSpec
 from llmchecker.publication import tables
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Bounds
 
 LABELS = {"smollm2-135m": "SmolLM2-135M", "gemma3-270m": "Gemma-3-270M"}

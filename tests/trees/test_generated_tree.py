@@ -7,7 +7,7 @@ from generated_tree import generated_scores, generated_tree
 
 from llmchecker.chains import jani, markov_chain, prism
 from llmchecker.checking import storm
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Kind
 
 

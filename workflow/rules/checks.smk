@@ -16,7 +16,7 @@ for model in CONFIG.models.values():
             seconds=[f"results/scores/{tree}/{name}.json" for tree, name in get_scores(model.name)],
             code=code(
                 "queries/formulas.py",
-                "queries/properties.py",
+                "queries/parser.py",
                 "chains/markov_chain.py",
                 "checking/evidence.py",
                 "queries/valuations.py",
@@ -55,7 +55,7 @@ for model in CONFIG.models.values():
             code=code(
                 *(
                     "queries/formulas.py",
-                    "queries/properties.py",
+                    "queries/parser.py",
                     "chains/prism.py",
                     "chains/jani.py",
                 ),

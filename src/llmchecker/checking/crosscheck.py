@@ -6,7 +6,7 @@ from typing import Any
 from llmchecker.checking.storm import check_jani, check_prism
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.errors import CheckFailed
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 
 TOLERANCE = 1e-12
 """How far the two routes may be apart, relative to a value above 1."""

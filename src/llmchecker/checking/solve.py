@@ -9,7 +9,7 @@ import numpy as np
 from llmchecker.chains import chaos, markov_chain
 from llmchecker.checking import evidence, storm, whole_model
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.queries.properties import Query
+from llmchecker.queries.parser import Query
 from llmchecker.queries.valuations import Range
 from llmchecker.trees.text_tree import TextTree
 

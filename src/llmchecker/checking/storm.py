@@ -24,7 +24,7 @@ from llmchecker.chains.markov_chain import MarkovChain
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.queries.formulas import Atom, Conditional, Expectation, Literal
-from llmchecker.queries.properties import Query
+from llmchecker.queries.parser import Query
 
 # Storm prints its errors besides raising them, into output that is not its own.
 stormpy.developer.set_log_level(stormpy.developer.LogLevel.OFF)

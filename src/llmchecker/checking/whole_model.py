@@ -24,7 +24,7 @@ from llmchecker.queries.formulas import (
     Probability,
     Temporal,
 )
-from llmchecker.queries.properties import Query, in_storm
+from llmchecker.queries.parser import Query, in_storm
 
 DECISION_MARGIN = 1e-12
 """A probability this close to a threshold decides nothing, since float64 may have rounded it."""

@@ -26,7 +26,7 @@ from llmchecker.programs.expressions import Semantics
 from llmchecker.quantifiers import registry
 from llmchecker.quantifiers.registry import Quantifier
 from llmchecker.queries.formulas import STEP
-from llmchecker.queries.properties import Query, parse
+from llmchecker.queries.parser import Query, parse
 from llmchecker.trees.text_tree import Bounds
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from llmchecker.programs.expressions import Semantics
 from llmchecker.programs.parsing import read_program
 from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.provable import Provable
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import Bounds
 

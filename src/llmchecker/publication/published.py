@@ -37,7 +37,7 @@ from pathlib import Path
 import pandas as pd
 
 from llmchecker.errors import InvalidTable, LLMCheckerError
-from llmchecker.queries.properties import Query, parse
+from llmchecker.queries.parser import Query, parse
 from llmchecker.trees.text_tree import Bounds
 
 COLUMNS_OF_FILE = """

@@ -5,7 +5,7 @@ import pytest
 
 from llmchecker.errors import InvalidQuery
 from llmchecker.queries.formulas import Atom, Connective, Literal, Number, Temporal, Variable
-from llmchecker.queries.properties import parse
+from llmchecker.queries.parser import parse
 
 COLUMNS = {"step": np.array([0, 1, 2]), "gender": np.array([-3, 0, 4])}
 
