@@ -18,7 +18,9 @@ import pandas  # noqa: F401 - pyarrow imports it at its first read, which is not
 import stormpy
 from generated_tree import RANGES, generated_scores, generated_tree
 
-from llmchecker.chains import chaos, jani, markov_chain, prism
+from llmchecker.chains import chaos, markov_chain
+from llmchecker.chains.jani import write_jani
+from llmchecker.chains.prism import write_prism
 from llmchecker.checking import storm, whole_model
 from llmchecker.quantifiers import scores
 from llmchecker.queries.parser import parse
@@ -30,7 +32,7 @@ QUERIES = (
     "P=? [ (F gender > 0) & (G polarity > -30) ]",
     "P=? [ F<=5 gender > 0 ]",
 )
-LANGUAGES = {"prism": prism, "jani": jani}
+WRITERS = {"prism": write_prism, "jani": write_jani}
 
 DEFINITIONS = {
     "check.seconds.{states}": "wall time from the parquet files of a generated tree and its scores "
@@ -82,7 +84,7 @@ def measured_front_end(directory: Path, states: int, language: str) -> dict[str,
     tree = generated_tree(states, seed=1)
     gender = {"gender": generated_scores(tree, seed=1)["gender"]}
     path = directory / f"{states}.{language}"
-    LANGUAGES[language].write(tree, gender, path)
+    WRITERS[language](tree, gender, path)
     began = time.process_time()
     if language == "prism":
         program = stormpy.parse_prism_program(str(path))
@@ -106,7 +108,7 @@ def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
     values = scores.read_all(tree, [directory / f"{name}.parquet" for name in names])
     times.append(time.perf_counter())
     chain = markov_chain.build(tree, values)
-    verdict = storm.check(chain, query)
+    verdict = storm.check_chain(chain, query)
     times.append(time.perf_counter())
     read, plain = np.diff(times).tolist()
     figures = {

@@ -27,8 +27,9 @@ from llmchecker.queries.formulas import (
     Literal,
     PathQuantifier,
     Temporal,
+    in_storm,
 )
-from llmchecker.queries.parser import in_storm, parse
+from llmchecker.queries.parser import parse
 
 Network = Mapping[str, Callable[..., np.ndarray]]
 """For each variable the function that updates it, from (n,) bool arrays of all variables."""

@@ -31,7 +31,7 @@ def value(name: str, number: int | bool) -> dict:
 
 def test_a_drawn_tree_is_this_model():
     """A location with its values and an edge for each state, every variable with its range."""
-    source = json.loads(jani.text(trees.by_hand(DRAWN), {"gender": GENDER}))
+    source = json.loads(jani.jani_text(trees.by_hand(DRAWN), {"gender": GENDER}))
     assert [
         (v["name"], v["type"]["lower-bound"], v["type"]["upper-bound"])
         for v in source["variables"][:2]
@@ -64,7 +64,7 @@ def test_a_drawn_tree_is_this_model():
 
 def test_storm_builds_the_full_shape(tmp_path):
     """Storm reads the full tree of nine tokens and three steps as 911 states."""
-    built = model(jani.text(trees.full(9, 3), {}), tmp_path / "w.jani")
+    built = model(jani.jani_text(trees.full(9, 3), {}), tmp_path / "w.jani")
     assert (built.nr_states, built.nr_transitions) == (911, 1730)
 
 
@@ -74,8 +74,8 @@ def test_storm_builds_the_full_shape(tmp_path):
 )
 def test_any_start_string_stays_in_the_description(start, tmp_path):
     """Whatever the start string holds, all but the description is the same and Storm reads it."""
-    source = jani.text(trees.by_hand(DRAWN, start=start), {"gender": GENDER})
-    plain = jani.text(trees.by_hand(DRAWN), {"gender": GENDER})
+    source = jani.jani_text(trees.by_hand(DRAWN, start=start), {"gender": GENDER})
+    plain = jani.jani_text(trees.by_hand(DRAWN), {"gender": GENDER})
     assert model(source, tmp_path / "w.jani").nr_states == 5
     described, other = json.loads(source), json.loads(plain)
     assert repr(start) in described.pop("metadata")["description"]
@@ -88,7 +88,7 @@ def test_any_start_string_stays_in_the_description(start, tmp_path):
 def test_probabilities_read_back_exactly(tmp_path_factory, probability):
     """A printed probability reads back as the same float64, and Storm misses 2 ulp at most."""
     tree = trees.by_hand([(0, probability, TEXT), (0, 1 - probability, REST)])
-    source = jani.text(tree, {})
+    source = jani.jani_text(tree, {})
     edge = json.loads(source)["automata"][0]["edges"][0]
     assert edge["destinations"][0]["probability"]["exp"] == probability
     built = model(source, tmp_path_factory.getbasetemp() / "one.jani")
@@ -99,14 +99,14 @@ def test_probabilities_read_back_exactly(tmp_path_factory, probability):
 def test_an_impossible_child_is_dropped_by_storm(tmp_path):
     """A child of probability 0 is written, and Storm does not reach it."""
     tree = trees.by_hand([(0, 1.0, TEXT), (0, 0.0, TEXT)])
-    built = model(jani.text(tree, {}), tmp_path / "w.jani")
+    built = model(jani.jani_text(tree, {}), tmp_path / "w.jani")
     assert (built.nr_states, built.nr_transitions) == (2, 2)
 
 
 def test_quantifier_atoms_are_guarded_against_rest():
     """An atom over a quantifier is asked outside rest only; one over step is asked as it is."""
     query = parse("P=? [ step > 1 U gender + step > -3 ]")
-    assert [jani.naming(atom) for atom in query.atoms] == [
+    assert [jani.in_jani(atom) for atom in query.atoms] == [
         "(step > 1)",
         "(!rest & (gender + step) > -3)",
     ]
@@ -116,4 +116,4 @@ def test_quantifier_atoms_are_guarded_against_rest():
 def test_a_quantifier_that_cannot_be_a_variable_is_refused(name):
     """Keywords and the model's own variables are no names for quantifiers."""
     with pytest.raises(UnknownName, match="cannot be a variable in JANI"):
-        jani.text(trees.by_hand(DRAWN), {name: GENDER})
+        jani.jani_text(trees.by_hand(DRAWN), {name: GENDER})

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from helpers import trees
 
-from llmchecker.chains import jani, markov_chain, prism
+from llmchecker.chains import markov_chain
+from llmchecker.chains.jani import write_jani
+from llmchecker.chains.prism import write_prism
 from llmchecker.checking import storm
 from llmchecker.checking.crosscheck import crosscheck
 from llmchecker.checking.verdicts import Verdict
@@ -23,7 +25,7 @@ SCORES = {"gender": np.array([0, 1, 2, 99, -1, 99])}
 
 
 def verdict(query: str) -> Verdict:
-    return storm.check(markov_chain.build(TREE, SCORES), parse(query))
+    return storm.check_chain(markov_chain.build(TREE, SCORES), parse(query))
 
 
 @pytest.fixture(params=["prism", "jani"])
@@ -37,7 +39,7 @@ def compare(language, tmp_path):
     """Compare a verdict with the file of one language; that of the other cannot be read."""
     files = {"prism": tmp_path / "none", "jani": tmp_path / "none"}
     files[language] = tmp_path / f"w.{language}"
-    {"prism": prism, "jani": jani}[language].write(TREE, SCORES, files[language])
+    {"prism": write_prism, "jani": write_jani}[language](TREE, SCORES, files[language])
 
     def compare(verdict):
         return crosscheck(

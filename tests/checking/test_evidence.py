@@ -299,7 +299,7 @@ def test_a_verdict_keeps_its_witnesses(tmp_path):
     query = parse("P=? [ F gender > 0 ]")
     chain = markov_chain.build(TREE, GENDER)
     found = witnesses(TREE, chain, query)
-    kept = storm.check(chain, query).with_witnesses(map(asdict, found))
+    kept = storm.check_chain(chain, query).with_witnesses(map(asdict, found))
     kept.write(tmp_path / "verdict.json")
     assert Verdict.read(tmp_path / "verdict.json") == kept
     assert tuple(Witness(**fields) for fields in kept.witnesses) == found

@@ -8,11 +8,14 @@ from helpers import oracle, trees
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmchecker.chains import chaos, jani, markov_chain, prism
+from llmchecker.chains import chaos, markov_chain
+from llmchecker.chains.jani import write_jani
+from llmchecker.chains.prism import write_prism
 from llmchecker.checking import storm, whole_model
 from llmchecker.checking.verdicts import Interval, Verdict
 from llmchecker.errors import CheckFailed, InvalidQuery, UnknownName
-from llmchecker.queries.parser import Query, parse
+from llmchecker.queries.parser import parse
+from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Kind, TextTree
 
 TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END
@@ -31,7 +34,7 @@ GENERATED = settings(deadline=None, max_examples=150, suppress_health_check=[Hea
 
 def ask(query: str) -> Verdict:
     chain = markov_chain.build(trees.by_hand(DRAWN), {"gender": GENDER})
-    return storm.check(chain, parse(query))
+    return storm.check_chain(chain, parse(query))
 
 
 def as_oracle(tree: TextTree, scores: dict[str, np.ndarray]) -> oracle.Tree:
@@ -153,8 +156,8 @@ def test_storm_agrees_with_the_enumeration_of_paths(data):
     chain = markov_chain.build(tree, scores)
     exact = as_oracle(tree, scores).probability_of(formula)
     query = parse(f"P=? [ {oracle.written(formula)} ]")
-    assert storm.check(chain, query).value == pytest.approx(float(exact), abs=1e-12)
-    holds = storm.check(chain, parse(f"P>=0.39 [ {oracle.written(formula)} ]")).value
+    assert storm.check_chain(chain, query).value == pytest.approx(float(exact), abs=1e-12)
+    holds = storm.check_chain(chain, parse(f"P>=0.39 [ {oracle.written(formula)} ]")).value
     assert holds is (exact >= Fraction(39, 100))
 
 
@@ -168,7 +171,9 @@ def test_path_quantifiers_agree_with_the_enumeration_of_paths(data):
     path = data.draw(oracle.formulas(NAMES))
     chain, exact = markov_chain.build(tree, scores), as_oracle(tree, scores)
     for asked in (formula, ("E", path), ("A", path)):
-        assert storm.check(chain, parse(oracle.written(asked))).value is exact.holds(asked, (0,))
+        assert storm.check_chain(chain, parse(oracle.written(asked))).value is exact.holds(
+            asked, (0,)
+        )
 
 
 @given(st.data())
@@ -182,9 +187,9 @@ def test_conditions_agree_with_the_enumeration_of_paths(data):
     exact = as_oracle(tree, scores).conditional(path, given_path)
     if exact is None:
         with pytest.raises(CheckFailed, match="has no answer"):
-            storm.check(markov_chain.build(tree, scores), query)
+            storm.check_chain(markov_chain.build(tree, scores), query)
     else:
-        value = storm.check(markov_chain.build(tree, scores), query).value
+        value = storm.check_chain(markov_chain.build(tree, scores), query).value
         assert value == pytest.approx(float(exact), abs=1e-9)
 
 
@@ -198,7 +203,7 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
     low, high = data.draw(st.sampled_from([(-2, 2), (-7, 9), (None, 5), (-5, None)]))
     query = parse(f'R{{"gender"}}=? [ I={step} ]')
     exact = as_oracle(tree, scores)
-    value = storm.check(markov_chain.build(tree, scores), query).value
+    value = storm.check_chain(markov_chain.build(tree, scores), query).value
     assert value == pytest.approx(float(exact.expectation("gender", step)), abs=1e-12)
     process = chaos.complete(tree, scores, query, {"gender": (low, high)})
     found = whole_model.bounds(process, query)
@@ -252,9 +257,9 @@ def test_bounds_of_a_condition():
 
 def every_route(tree: TextTree, scores: dict, query: Query, directory) -> None:
     """Assert that the chain, the PRISM program and the JANI model give one answer of one size."""
-    prism.write(tree, scores, directory / "w.prism")
-    jani.write(tree, scores, directory / "w.jani")
-    verdict = storm.check(markov_chain.build(tree, scores), query)
+    write_prism(tree, scores, directory / "w.prism")
+    write_jani(tree, scores, directory / "w.jani")
+    verdict = storm.check_chain(markov_chain.build(tree, scores), query)
     explored = verdict.states_explored, verdict.transitions_explored
     for answer in (
         storm.check_prism(directory / "w.prism", query),
@@ -361,7 +366,7 @@ def test_a_deep_sum_is_exact():
         before = 0 if step == 0 else 2 * step - 1
         states += [(before, 63 / 64, TEXT), (before, 1 / 64, REST)]
     tree = trees.by_hand(states)
-    verdict = storm.check(markov_chain.build(tree, {}), parse('P=? [ F "rest" ]'))
+    verdict = storm.check_chain(markov_chain.build(tree, {}), parse('P=? [ F "rest" ]'))
     assert verdict.value == pytest.approx(float(1 - Fraction(63, 64) ** 200), abs=1e-12)
 
 
@@ -369,7 +374,7 @@ def test_a_row_short_of_one_is_computed_as_it_is():
     """Storm takes a row that sums to 1 - 2^-40 and computes with the tree's own numbers."""
     short = 0.5 - 2**-40
     tree = trees.by_hand([(0, 0.5, TEXT), (0, short, REST)])
-    verdict = storm.check(markov_chain.build(tree, {}), parse('P=? [ F "rest" ]'))
+    verdict = storm.check_chain(markov_chain.build(tree, {}), parse('P=? [ F "rest" ]'))
     assert verdict.value == short
 
 
@@ -391,7 +396,7 @@ def test_a_verdict_is_read_as_it_was_written(tmp_path):
 def test_a_verdict_names_its_versions_and_seconds():
     """A verdict says which Storm gave it and how long it took."""
     chain = markov_chain.build(trees.by_hand(DRAWN), {"gender": GENDER})
-    verdict = storm.check(chain, parse("P=? [ F gender > 0 ]"), encode_seconds=2.5)
+    verdict = storm.check_chain(chain, parse("P=? [ F gender > 0 ]"), encode_seconds=2.5)
     assert verdict.encode_seconds == 2.5
     assert verdict.check_seconds > 0
     assert verdict.versions.keys() == {"storm", "stormpy", "llmchecker"}
@@ -410,7 +415,7 @@ def test_a_query_over_an_unscored_quantifier_is_refused(tmp_path):
     """By either route a query over a variable that is not there fails with its name."""
     with pytest.raises(UnknownName, match="polarity"):
         ask("P=? [ F polarity > 0 ]")
-    prism.write(trees.by_hand(DRAWN), {}, tmp_path / "w.prism")
+    write_prism(trees.by_hand(DRAWN), {}, tmp_path / "w.prism")
     with pytest.raises(InvalidQuery, match="Storm does not read"):
         storm.check_prism(tmp_path / "w.prism", parse("P=? [ F polarity > 0 ]"))
 

@@ -353,13 +353,13 @@ import ctypes, os, sys
 from llmchecker.cli import main
 from llmchecker.checking import storm
 
-def loud(*arguments, check=storm.check):
+def loud(*arguments, check=storm.check_chain):
     print("noise of Python")
     os.write(1, b"noise of a system call")
     ctypes.CDLL(None).printf(b"noise of C")
     return check(*arguments)
 
-storm.check = loud
+storm.check_chain = loud
 sys.exit(main.main(sys.argv[1:]))
 """
 

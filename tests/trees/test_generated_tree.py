@@ -5,7 +5,9 @@ import pytest
 from checking import QUERIES, fitted_exponent, measured_check, write_tree
 from generated_tree import generated_scores, generated_tree
 
-from llmchecker.chains import jani, markov_chain, prism
+from llmchecker.chains import markov_chain
+from llmchecker.chains.jani import write_jani
+from llmchecker.chains.prism import write_prism
 from llmchecker.checking import storm
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Kind
@@ -36,11 +38,11 @@ def test_every_route_agrees_on_a_generated_tree(seed, tmp_path):
     """Chain, PRISM program and JANI model give the same values, and explore the same states."""
     tree = generated_tree(700, seed)
     scores = generated_scores(tree, seed)
-    prism.write(tree, scores, tmp_path / "w.prism")
-    jani.write(tree, scores, tmp_path / "w.jani")
+    write_prism(tree, scores, tmp_path / "w.prism")
+    write_jani(tree, scores, tmp_path / "w.jani")
     chain = markov_chain.build(tree, scores)
     for query in map(parse, QUERIES):
-        verdict = storm.check(chain, query)
+        verdict = storm.check_chain(chain, query)
         for answer in (
             storm.check_prism(tmp_path / "w.prism", query),
             storm.check_jani(tmp_path / "w.jani", query),

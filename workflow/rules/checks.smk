@@ -17,6 +17,7 @@ for model in CONFIG.models.values():
             code=code(
                 "queries/formulas.py",
                 "queries/parser.py",
+                "queries/query.py",
                 "chains/markov_chain.py",
                 "checking/evidence.py",
                 "queries/valuations.py",
@@ -56,6 +57,7 @@ for model in CONFIG.models.values():
                 *(
                     "queries/formulas.py",
                     "queries/parser.py",
+                    "queries/query.py",
                     "chains/prism.py",
                     "chains/jani.py",
                 ),

@@ -1,4 +1,5 @@
-from llmchecker.chains import jani, prism
+from llmchecker.chains.jani import write_jani
+from llmchecker.chains.prism import write_prism
 from llmchecker.logs import job_log
 from llmchecker.quantifiers import scores
 from llmchecker.trees.text_tree import TextTree
@@ -10,5 +11,5 @@ with job_log(snakemake.log[0]) as work:
         tree = TextTree.read(tree_path)
         values = scores.read_all(tree, score_paths)
         with work():
-            prism.write(tree, values, prism_path)
-            jani.write(tree, values, jani_path)
+            write_prism(tree, values, prism_path)
+            write_jani(tree, values, jani_path)

@@ -35,7 +35,7 @@ from llmchecker.queries.formulas import (
     Temporal,
     subformulas,
 )
-from llmchecker.queries.parser import Query
+from llmchecker.queries.query import Query
 from llmchecker.queries.valuations import Range, valuations
 from llmchecker.trees.text_tree import Kind, TextTree
 

@@ -27,7 +27,7 @@ UNKNOWN = 0
 """What a quantifier's variable holds in `rest`, so that it adds nothing to an expected score."""
 
 
-def text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
+def jani_text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     """Return the model: a location and an edge on a line each for every state.
 
     The locations are named `s` and the state's uid. The Boolean variables `rest` and `end` serve as
@@ -74,13 +74,13 @@ def text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     )
 
 
-def write(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Write `text` to a file, as UTF-8."""
+def write_jani(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Path) -> None:
+    """Write `jani_text` to a file, as UTF-8."""
     with written_whole(path) as partial:
-        partial.write_text(text(tree, scores), encoding="utf-8", newline="\n")
+        partial.write_text(jani_text(tree, scores), encoding="utf-8", newline="\n")
 
 
-def naming(proposition: Atom | Literal) -> str:
+def in_jani(proposition: Atom | Literal) -> str:
     """Return the expression for an atom that is false in `rest` if it is unknown there."""
     if isinstance(proposition, Literal):
         return str(proposition)

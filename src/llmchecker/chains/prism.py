@@ -40,7 +40,7 @@ dtmc
 """
 
 
-def text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
+def prism_text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     """Return the program: a guarded command for each state that goes on, labels and rewards.
 
     The labels are "rest" and "end". The rewards of each quantifier are its scores, 0 in `rest`:
@@ -80,13 +80,13 @@ def text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Write `text` to a file, as UTF-8."""
+def write_prism(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Path) -> None:
+    """Write `prism_text` to a file, as UTF-8."""
     with written_whole(path) as partial:
-        partial.write_text(text(tree, scores), encoding="utf-8", newline="\n")
+        partial.write_text(prism_text(tree, scores), encoding="utf-8", newline="\n")
 
 
-def naming(proposition: Atom | Literal) -> str:
+def in_prism(proposition: Atom | Literal) -> str:
     """Return the expression for an atom that is false in `rest` if it is unknown there."""
     if isinstance(proposition, Literal):
         return str(proposition)

@@ -31,7 +31,7 @@ from llmchecker.queries.formulas import (
     Temporal,
     subformulas,
 )
-from llmchecker.queries.parser import Query
+from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Kind, TextTree
 
 WITNESS = "witness"

@@ -9,7 +9,7 @@ import numpy as np
 from llmchecker.chains import chaos, markov_chain
 from llmchecker.checking import evidence, storm, whole_model
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.queries.parser import Query
+from llmchecker.queries.query import Query
 from llmchecker.queries.valuations import Range
 from llmchecker.trees.text_tree import TextTree
 
@@ -34,7 +34,7 @@ def solve(
     """
     began = time.monotonic()
     chain = markov_chain.build(tree, scores)
-    verdict = storm.check(chain, query, seconds_before + time.monotonic() - began)
+    verdict = storm.check_chain(chain, query, seconds_before + time.monotonic() - began)
     process = chaos.complete(tree, scores, query, ranges)
     verdict = verdict.bounded(whole_model.bounds(process, query))
     return verdict.with_witnesses(map(asdict, evidence.witnesses(tree, chain, query)))

@@ -18,13 +18,14 @@ import stormpy
 from stormpy.developer.info import StormVersion
 
 import llmchecker
-from llmchecker.chains import jani, prism
 from llmchecker.chains.chaos import DecisionProcess
+from llmchecker.chains.jani import in_jani
 from llmchecker.chains.markov_chain import MarkovChain
+from llmchecker.chains.prism import in_prism
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.queries.formulas import Atom, Conditional, Expectation, Literal
-from llmchecker.queries.parser import Query
+from llmchecker.queries.query import Query
 
 # Storm prints its errors besides raising them, into output that is not its own.
 stormpy.developer.set_log_level(stormpy.developer.LogLevel.OFF)
@@ -44,7 +45,7 @@ VERSIONS = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class FileAnswer:
     """What Storm says to a query on a program of its own: the value, and the size that it built."""
 
     value: float | bool
@@ -52,7 +53,7 @@ class Answer:
     transitions: int
 
 
-def check(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -> Verdict:
+def check_chain(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -> Verdict:
     """Ask Storm a query on a chain, and measure.
 
     Raises:
@@ -88,8 +89,8 @@ def check(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -> Verd
     )
 
 
-def check_prism(path: str | Path, query: Query) -> Answer:
-    """Ask Storm a query on a program that `prism.write` wrote, through Storm's own front end.
+def check_prism(path: str | Path, query: Query) -> FileAnswer:
+    """Ask Storm a query on a program that `write_prism` wrote, through Storm's own front end.
 
     The time grows with the square of the states.
 
@@ -99,29 +100,29 @@ def check_prism(path: str | Path, query: Query) -> Answer:
     """
     with reported(CheckFailed, f"does not read {path} to answer the query {query.text}"):
         program = stormpy.parse_prism_program(str(path))
-    return _check_program(program, query, prism.naming)
+    return _check_program(program, query, in_prism)
 
 
-def check_jani(path: str | Path, query: Query) -> Answer:
-    """Ask Storm a query on a model that `jani.write` wrote, through Storm's own front end.
+def check_jani(path: str | Path, query: Query) -> FileAnswer:
+    """Ask Storm a query on a model that `write_jani` wrote, through Storm's own front end.
 
     Errors are those of `check_prism`.
     """
     with reported(CheckFailed, f"does not read {path} to answer the query {query.text}"):
         model, _ = stormpy.parse_jani_model(str(path))
-    return _check_program(model, query, jani.naming)
+    return _check_program(model, query, in_jani)
 
 
 def _check_program(
     program: stormpy.io.PrismProgram | stormpy.io.JaniModel,
     query: Query,
     naming: Callable[[Atom | Literal], str],
-) -> Answer:
+) -> FileAnswer:
     with reported(InvalidQuery, f"does not read the query {query.text}"):
         questions = stormpy.parse_properties(query.formula(naming), program)
     with reported(CheckFailed, f"cannot answer the query {query.text}"):
         model = stormpy.build_model(program, questions)
-        return Answer(_value(model, questions, query), model.nr_states, model.nr_transitions)
+        return FileAnswer(_value(model, questions, query), model.nr_states, model.nr_transitions)
 
 
 def values(model: Model, formula: str) -> np.ndarray:

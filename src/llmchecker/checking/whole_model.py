@@ -23,8 +23,9 @@ from llmchecker.queries.formulas import (
     PathQuantifier,
     Probability,
     Temporal,
+    in_storm,
 )
-from llmchecker.queries.parser import Query, in_storm
+from llmchecker.queries.query import Query
 
 DECISION_MARGIN = 1e-12
 """A probability this close to a threshold decides nothing, since float64 may have rounded it."""

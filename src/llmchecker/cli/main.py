@@ -42,7 +42,8 @@ from llmchecker.fetching.sources import PROVENANCE, fetch_model, pinned
 from llmchecker.files import read_json, written_whole
 from llmchecker.publication import drawing
 from llmchecker.quantifiers import scores
-from llmchecker.queries.parser import Query, parse
+from llmchecker.queries.parser import parse
+from llmchecker.queries.query import Query
 from llmchecker.trees.grower import Grower
 from llmchecker.trees.store import DistributionStore
 from llmchecker.trees.text_tree import Bounds, TextTree

@@ -26,7 +26,8 @@ from llmchecker.programs.expressions import Semantics
 from llmchecker.quantifiers import registry
 from llmchecker.quantifiers.registry import Quantifier
 from llmchecker.queries.formulas import STEP
-from llmchecker.queries.parser import Query, parse
+from llmchecker.queries.parser import parse
+from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Bounds
 
 if TYPE_CHECKING:

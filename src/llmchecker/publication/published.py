@@ -37,7 +37,8 @@ from pathlib import Path
 import pandas as pd
 
 from llmchecker.errors import InvalidTable, LLMCheckerError
-from llmchecker.queries.parser import Query, parse
+from llmchecker.queries.parser import parse
+from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Bounds
 
 COLUMNS_OF_FILE = """

@@ -29,7 +29,7 @@ from llmchecker.config.configuration import Row
 from llmchecker.publication.drawing import MEANINGS, SIGNS, Drawing, printed
 from llmchecker.publication.tables import FORMATS, evidence_summary
 from llmchecker.queries.formulas import Expectation, Probability, in_storm
-from llmchecker.queries.parser import Query
+from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Kind, TextTree
 
 MOST_STATES = 1500

@@ -13,7 +13,7 @@ from llmchecker.checking.evidence import COUNTEREXAMPLE, WITNESS, decisive_mass,
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.config.configuration import Check, Row
 from llmchecker.files import written_whole
-from llmchecker.queries.parser import Query
+from llmchecker.queries.query import Query
 
 FORMATS = {
     "encode_seconds": "{:.2f}",

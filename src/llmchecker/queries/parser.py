@@ -1,4 +1,4 @@
-"""Queries: probabilistic temporal formulas over `step` and quantifiers.
+"""The parser of queries: probabilistic temporal formulas over `step` and quantifiers.
 
 A query asks for a number: a probability `P=? [ path ]`, one under a condition
 `P=? [ path || given ]`, an expected score `R{"polarity"}=? [ I=5 ]`. Or it is true or false in the
@@ -11,24 +11,19 @@ temporal operator below =>, |, & or ! stands in parentheses:
 `(F gender > 0) & (G polarity > -30)`.
 """
 
-import difflib
 import re
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache, cached_property, reduce
+from functools import cache
 
 import lark
 
 from llmchecker.errors import InvalidQuery
 from llmchecker.queries.formulas import (
     LABELS,
-    STEP,
     Atom,
     Conditional,
     Connective,
     Expectation,
-    Formula,
     Label,
     Literal,
     Number,
@@ -38,10 +33,9 @@ from llmchecker.queries.formulas import (
     Root,
     Temporal,
     Variable,
-    in_storm,
     is_variable_name,
-    subformulas,
 )
+from llmchecker.queries.query import Query, invalid_at
 
 MAX_NUMBER = 2**31 - 1
 MAX_DEPTH = 100  # the recursions over a formula stay far from Python's limit
@@ -135,124 +129,6 @@ _HINTS = {
 }
 
 
-@dataclass(frozen=True)
-class Query:
-    """One question to a chain; `parse` makes it.
-
-    Args:
-        text: the query as it was asked.
-        root: its syntax tree.
-    """
-
-    text: str
-    root: Root
-
-    def __str__(self) -> str:
-        return self.text
-
-    @cached_property
-    def atoms(self) -> tuple[Atom, ...]:
-        """The distinct atoms, in the order in which they are written."""
-        return tuple(dict.fromkeys(f for f in subformulas(self.root) if isinstance(f, Atom)))
-
-    @cached_property
-    def literals(self) -> tuple[Literal, ...]:
-        """The distinct ones of `true` and `false`, in the order in which they are written."""
-        return tuple(dict.fromkeys(f for f in subformulas(self.root) if isinstance(f, Literal)))
-
-    @cached_property
-    def variables(self) -> frozenset[str]:
-        """`step` and the quantifiers that the query names."""
-        if isinstance(self.root, Expectation):
-            return frozenset([self.root.quantifier])
-        return frozenset(name for atom in self.atoms for name in atom.variables)
-
-    @property
-    def numeric(self) -> bool:
-        """Whether the answer is a number, and not yes or no."""
-        match self.root:
-            case Conditional() | Expectation():
-                return True
-            case Probability(_, threshold):
-                return threshold is None
-        return False
-
-    @property
-    def decided(self) -> Formula:
-        """The state formula past whose states Storm's PRISM front end does not explore.
-
-        Storm stops where F or U is decided: for `F phi` at phi, for `phi U psi` at psi or not phi,
-        with a bound too. It does so for one question with P, E or A outermost, for the outermost
-        path operator alone, and only where each operand is an expression, a single label or a bare
-        literal, the last of which stops nothing.
-        """
-        path = self.root.path if isinstance(self.root, Probability | PathQuantifier) else None
-        if not isinstance(path, Temporal) or path.operator not in ("F", "U"):
-            return Literal(False)
-        if not all(_is_expression(f) or isinstance(f, Label) for f in path.operands):
-            return Literal(False)
-        *left, right = path.operands
-        stops = [] if isinstance(right, Literal) else [right]
-        stops += [Connective("!", (f,)) for f in left if not isinstance(f, Literal)]
-        return reduce(lambda one, other: Connective("|", (one, other)), stops, Literal(False))
-
-    def require(self, known: Collection[str], length: int | None = None) -> None:
-        """Check that the query can be asked of texts of up to `length` tokens, if that is given.
-
-        Every variable must be `step` or one of the `known` quantifiers, and no step that the query
-        waits for may lie beyond the horizon: `step = n`, `step >= n` and `I=n` with n > length, and
-        `step > n` with n >= length. A bound on F, G or U may, since texts stay as they are.
-
-        Raises:
-            InvalidQuery: what is not so.
-        """
-        names = [STEP, *sorted(known)]
-        for name in sorted(self.variables.difference(names)):
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else "."
-            problem = f"{name} is neither step nor a known quantifier{hint}"
-            problem += f" Known are: {', '.join(names)}"
-            raise _invalid(self.text, _place(self.text, name), problem)
-        if length is not None:
-            self._require_within(length)
-
-    def _require_within(self, length: int) -> None:
-        horizon = f"beyond the horizon: texts grow by at most {length} tokens"
-        if isinstance(self.root, Expectation) and self.root.step > length:
-            step = self.root.step
-            problem = f"I={step} is {horizon}; expected I={length} or less"
-            raise _invalid(self.text, _place(self.text, "I", "=", step), problem)
-        for atom in self.atoms:
-            match atom:
-                case Atom(Variable("step"), comparison, Number(step)):
-                    awaited = comparison
-                case Atom(Number(step), comparison, Variable("step")):
-                    awaited = {"<": ">", "<=": ">="}.get(comparison, comparison)
-                case _:
-                    continue
-            if (awaited in ("=", ">=") and step > length) or (awaited == ">" and step >= length):
-                place = _place(self.text, *str(atom).split())
-                raise _invalid(self.text, place, f"{atom} never holds, {horizon}")
-
-    def formula(self, naming: Callable[[Atom | Literal], str]) -> str:
-        """Return the query as Storm reads it, fully parenthesised.
-
-        A `Conditional` is two questions, for P(path & given) and for P(given), with ; between them.
-
-        Args:
-            naming: what stands for an atom or literal: a word, a quoted label or an expression in
-                parentheses.
-        """
-        match self.root:
-            case Expectation(quantifier, step):
-                return f'R{{"{quantifier}"}}=? [ I={step} ]'
-            case Conditional(path, given):
-                both = Connective("&", (path, given))
-                questions = (Probability("=", None, asked) for asked in (both, given))
-                return "; ".join(in_storm(question, naming) for question in questions)
-        return in_storm(self.root, naming)
-
-
 def parse(text: str) -> Query:
     """Read a query.
 
@@ -268,14 +144,14 @@ def parse(text: str) -> Query:
         return Query(text, _Builder(text).transform(tree))
     except lark.UnexpectedCharacters as error:
         found = f"`{text[error.pos_in_stream]}`"
-        raise _invalid(text, error.pos_in_stream, f"found {found}, which no query has") from error
+        raise invalid_at(text, error.pos_in_stream, f"found {found}, which no query has") from error
     except lark.UnexpectedToken as error:
         at_end = error.token.type == "$END"
         place = len(text.rstrip()) if at_end else error.token.start_pos
         found = "the end of the query" if at_end else f"`{error.token}`"
         expected = _expected(error.accepts) if text[:place].strip() else _WHOLE_QUERY
         hint = _hint(error.token.type, expected, text[:place])
-        raise _invalid(text, place, f"found {found}, expected {expected}{hint}") from error
+        raise invalid_at(text, place, f"found {found}, expected {expected}{hint}") from error
     except lark.exceptions.VisitError as error:
         if isinstance(error.orig_exc, InvalidQuery):
             raise error.orig_exc from None
@@ -301,14 +177,14 @@ def _check_root(text: str, tree: lark.Tree) -> None:
     if not any(node.data in operators for node in tree.iter_subtrees()):
         start = len(text) - len(text.lstrip())
         first = re.match(r"\w+|\S", text[start:])[0]
-        raise _invalid(text, start, f"found `{first}`, expected {_WHOLE_QUERY}")
+        raise invalid_at(text, start, f"found `{first}`, expected {_WHOLE_QUERY}")
     outside = [tree]
     while outside:
         node = outside.pop()
         if node.data in ("unary_temporal", "binary_temporal"):
             (name,) = (c for c in node.children if isinstance(c, lark.Token))
             problem = f"found `{name}` outside of P, E and A, which hold path formulas: P=? [ … ]"
-            raise _invalid(text, name.start_pos, problem)
+            raise invalid_at(text, name.start_pos, problem)
         if node.data not in operators:
             outside += [c for c in node.children if isinstance(c, lark.Tree)]
 
@@ -417,23 +293,7 @@ class _Builder(lark.Transformer):
         return int(token)
 
     def _invalid(self, token: lark.Token, problem: str) -> InvalidQuery:
-        return _invalid(self.text, token.start_pos, problem)
-
-
-def _invalid(text: str, place: int, problem: str) -> InvalidQuery:
-    """Return the error that says `problem` and points at text[place]."""
-    number = text.count("\n", 0, place)
-    column = place - (text.rfind("\n", 0, place) + 1)
-    where = f"column {column + 1}" + (f" of line {number + 1}" if "\n" in text else "")
-    line = text.split("\n")[number]
-    return InvalidQuery(f"{where} of the query: {problem}\n  {line}\n  {' ' * column}^")
-
-
-def _place(text: str, *words: object) -> int:
-    """Where in the text the words stand one after the other, or 0."""
-    pattern = r"\s*".join(re.escape(str(word)) for word in words)
-    found = re.search(rf"(?<!\w){pattern}(?!\w)", text)
-    return found.start() if found else 0
+        return invalid_at(self.text, token.start_pos, problem)
 
 
 def _expected(accepts: set[str]) -> str:
@@ -453,8 +313,3 @@ def _hint(found: str, expected: str, before: str) -> str:
     if found == "MINUS" and expected in ("a number", "a number or ?"):
         return "; a probability is from 0 to 1"
     return "" if expected in (_WHOLE_QUERY, "[", "I=n") else _HINTS.get(found, "")
-
-
-def _is_expression(formula: Formula) -> bool:
-    """Whether Storm reads the formula as one expression over variables."""
-    return all(isinstance(f, Atom | Literal | Connective) for f in subformulas(formula))
