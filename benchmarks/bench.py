@@ -26,7 +26,7 @@ import quantifying
 from llmchecker.config.configuration import Config, TreeSpec, read_yaml
 from llmchecker.files import read_json, write_json, written_whole
 from llmchecker.publication import figures
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 Figures = dict[str, float]
 T = TypeVar("T")
@@ -67,13 +67,15 @@ class Sizes:
 
 
 FULL = Sizes(
-    trees=expansion.Trees(Bounds(0.8, 4, 3), Bounds(0.8, 12, 4), Bounds(0.8, 12, 5)),
+    trees=expansion.Trees(Truncation(0.8, 4, 3), Truncation(0.8, 12, 4), Truncation(0.8, 12, 5)),
     states=(10**4, 10**5, 10**6, 10**7),
     all_queries=10**6,
     front_ends={"prism": (1_000, 3_000, 10_000), "jani": (1_000, 3_000, 10_000, 100_000)},
 )
 QUICK = Sizes(
-    trees=expansion.Trees(Bounds(0.8, 2, 2), Bounds(0.8, 2, 2), Bounds(0.8, 2, 3), rows=(16,)),
+    trees=expansion.Trees(
+        Truncation(0.8, 2, 2), Truncation(0.8, 2, 2), Truncation(0.8, 2, 3), rows=(16,)
+    ),
     states=(200, 400, 800),
     all_queries=400,
     front_ends={"prism": (200, 400), "jani": (200, 400)},

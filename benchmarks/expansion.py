@@ -17,7 +17,7 @@ from llmchecker.models.continuations import Batches
 from llmchecker.models.distributions import Distributions
 from llmchecker.models.language_models import CausalModel, load
 from llmchecker.trees.expansion import grow
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 
@@ -51,11 +51,11 @@ DEFINITIONS = {
 
 @dataclass(frozen=True)
 class Trees:
-    """The bounds of the trees on which the ways of expansion are measured."""
+    """The truncations of the trees on which the ways of expansion are measured."""
 
-    reference: Bounds
-    batched: Bounds
-    cached: Bounds
+    reference: Truncation
+    batched: Truncation
+    cached: Truncation
     rows: tuple[int, ...] = (128, 256, 512)
     """Rows of the matrix products."""
 
@@ -188,10 +188,12 @@ def _matrix_rate(weights: list[torch.Tensor], rows: int, workers: int, threads: 
     return 2 * rows * sum(map(torch.numel, products)) / (max(ended) - min(began))
 
 
-def _reference_rate(model: CausalModel, bounds: Bounds) -> float:
+def _reference_rate(model: CausalModel, truncation: Truncation) -> float:
     prompt = model.encode(START)
     began = time.perf_counter()
-    root = expand(model.network, prompt, bounds.alpha, bounds.k, bounds.length, model.end_tokens)
+    root = expand(
+        model.network, prompt, truncation.alpha, truncation.k, truncation.length, model.end_tokens
+    )
     return _internal(root) / (time.perf_counter() - began)
 
 
@@ -200,9 +202,9 @@ def _internal(node: Node) -> int:
     return bool(node.children) + sum(map(_internal, node.children))
 
 
-def _rate(model: CausalModel, bounds: Bounds) -> tuple[float, int]:
+def _rate(model: CausalModel, truncation: Truncation) -> tuple[float, int]:
     """Internal nodes a second, and how many there are, of a tree from its start string."""
     began = time.perf_counter()
-    tree = grow(model, START, bounds)
+    tree = grow(model, START, truncation)
     nodes = int(tree.internal.sum())
     return nodes / (time.perf_counter() - began), nodes

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from llmchecker.trees.text_tree import NO_TOKEN, Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 
 START = "The player won because"
 WORDS = """
@@ -51,7 +51,7 @@ def generated_tree(states: int, seed: int, *, length: int = 8) -> TextTree:
         behind += size
     return TextTree(
         model="generated",
-        bounds=Bounds(1.0, states, length),
+        truncation=Truncation(1.0, states, length),
         parent=np.concatenate(parents),
         step=np.repeat(np.arange(length + 1), [1, *sizes]),
         token=np.concatenate(tokens),
@@ -64,7 +64,7 @@ def generated_tree(states: int, seed: int, *, length: int = 8) -> TextTree:
 def generated_scores(tree: TextTree, seed: int) -> dict[str, np.ndarray]:
     """Return random scores within `RANGES`, which on a path differ from most about once."""
     random = np.random.default_rng(seed)
-    share = 1 / tree.bounds.length
+    share = 1 / tree.truncation.length
     return {
         name: usual
         + random.integers(-spread, spread, size=len(tree), endpoint=True)

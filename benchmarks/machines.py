@@ -29,7 +29,7 @@ INSTRUCTION_SETS = {
 }
 VARIABLES = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
 START = "The player won because"
-BOUNDS = (0.8, 15, 4)
+TRUNCATION = (0.8, 15, 4)
 QUERIES = ("P=? [ F gender > 0 ]", "P=? [ F gender < 0 ]", "P=? [ G polarity > -30 ]")
 
 
@@ -55,10 +55,10 @@ def grow_here(model: str, path: str) -> None:
 
     from llmchecker.models.language_models import load
     from llmchecker.trees.expansion import grow
-    from llmchecker.trees.text_tree import Bounds
+    from llmchecker.trees.text_tree import Truncation
 
     print(f"torch {torch.__version__} computes with {torch.backends.cpu.get_cpu_capability()}")
-    grow(load(model), START, Bounds(*BOUNDS)).write(path)
+    grow(load(model), START, Truncation(*TRUNCATION)).write(path)
 
 
 def compare(tree: TextTree, other: TextTree) -> None:

@@ -17,7 +17,7 @@ from llmchecker.models.language_models import TableModel
 from llmchecker.queries.parser import parse
 from llmchecker.queries.valuations import valuations
 from llmchecker.trees.expansion import grow
-from llmchecker.trees.text_tree import Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
 NAMES = ("gender", "polarity")
 ANY = dict.fromkeys(NAMES, (None, None))
@@ -171,7 +171,7 @@ def whole_and_cut(draw):
         if dropped:
             states.append((place[uid], whole.probability[dropped].sum(), Kind.REST))
             origin.append(-1)
-    cut = by_hand(states, length=whole.bounds.length)
+    cut = by_hand(states, length=whole.truncation.length)
     origin = np.array(origin)
     cut_columns = {
         name: np.where(origin < 0, 99, column[origin]) for name, column in columns.items()
@@ -371,8 +371,8 @@ def test_the_truth_about_a_random_model_lies_within_the_bounds(seed, alpha, k, f
     """The value on the tree of all texts lies within the bounds on a bounded one; without rest
     the interval is that value."""
     query = f"P=? [ {oracle.written(formula)} ]"
-    whole = grow(random_model(seed), "a", Bounds(1.0, 3, 3))
-    bounded = grow(random_model(seed), "a", Bounds(alpha, k, 3))
+    whole = grow(random_model(seed), "a", Truncation(1.0, 3, 3))
+    bounded = grow(random_model(seed), "a", Truncation(alpha, k, 3))
     true = float(truth(whole, letters(whole), formula))
     found = interval(bounded, letters(bounded), query)
     assert found.lower - 1e-9 <= true <= found.upper + 1e-9

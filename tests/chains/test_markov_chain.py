@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from llmchecker.chains import markov_chain
 from llmchecker.errors import InvalidTree, UnknownName
 from llmchecker.queries.parser import parse
-from llmchecker.trees.text_tree import Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
 TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END
 DRAWN = [
@@ -163,7 +163,7 @@ def test_a_large_tree_takes_linear_time():
     n = 1_000_001
     tree = TextTree(
         model="wide",
-        bounds=Bounds(1.0, n, 2),
+        truncation=Truncation(1.0, n, 2),
         parent=np.concatenate([[-1], np.zeros(1000, int), np.repeat(np.arange(1, 1001), 999)]),
         step=np.concatenate([[0], np.ones(1000, int), np.full(999_000, 2)]),
         token=np.zeros(n, int),

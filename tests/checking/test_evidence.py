@@ -17,7 +17,7 @@ from llmchecker.checking.verdicts import Verdict
 from llmchecker.config.configuration import Check, Row, TreeSpec
 from llmchecker.publication import tables
 from llmchecker.queries.parser import parse
-from llmchecker.trees.text_tree import Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
 # w ─┬─ 1/2  wb (gender 1) ─┬─ 3/4 wf (gender 1)
 #    │                      └─ 1/4 rest
@@ -285,7 +285,7 @@ def decides(found, comparison, threshold):
 
 def row(query: str) -> Row:
     return Row(
-        "Player|1", "Gender", Check(TreeSpec("m", "player", Bounds(0.5, 3, 2)), parse(query))
+        "Player|1", "Gender", Check(TreeSpec("m", "player", Truncation(0.5, 3, 2)), parse(query))
     )
 
 

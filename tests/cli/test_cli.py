@@ -27,7 +27,7 @@ from llmchecker.trees.text_tree import Kind, TextTree
 ROOT = Path(__file__).parents[2]
 START = "The player won because"
 QUERY = "P=? [ F readability > 8000 ]"
-BOUNDS = ("--alpha", "0.8", "--k", "4", "--length", "3")
+TRUNCATION = ("--alpha", "0.8", "--k", "4", "--length", "3")
 PLACE = "alpha0.8_k4_L3.parquet"
 
 
@@ -68,7 +68,7 @@ def changed(project: Path, name: str, **settings) -> Path:
 
 
 def arguments(*more: str, query: str = QUERY, model: str = "gpt2", start: str = START) -> list[str]:
-    return ["check", query, "--model", model, f"--start={start}", *BOUNDS, *more]
+    return ["check", query, "--model", model, f"--start={start}", *TRUNCATION, *more]
 
 
 def answered(capfd, *more: str, **changes: str) -> dict:
@@ -443,7 +443,7 @@ def test_growth_draws_a_bar_for_a_person(monkeypatch):
 def drawn(capfd, *more: str) -> str:
     """The picture of a tree on standard output."""
     capfd.readouterr()
-    words = ["tree", "--model", "gpt2", f"--start={START}", *BOUNDS, *more]
+    words = ["tree", "--model", "gpt2", f"--start={START}", *TRUNCATION, *more]
     assert main(words) == 0
     return capfd.readouterr().out
 

@@ -24,7 +24,7 @@ from llmchecker.fetching.sources import ModelSource, Source
 from llmchecker.programs.expressions import Semantics
 from llmchecker.quantifiers.similarity import Similarity
 from llmchecker.queries.parser import parse
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = read_yaml(ROOT / "workflow/schemas/config.schema.yaml")
@@ -269,9 +269,9 @@ def test_what_is_given_is_kept():
     assert config.prompts.column == "prompt"
     (first, second) = config.table2
     assert (first.label, first.interest) == ("Player", "Gender")
-    assert first.check == Check(TreeSpec("one", "player", Bounds(0.8, 15, 5)), parse(POSITIVE))
+    assert first.check == Check(TreeSpec("one", "player", Truncation(0.8, 15, 5)), parse(POSITIVE))
     assert second.check.tree.model == "two"
-    assert [check.tree.bounds for check in config.figure4] == [Bounds(0.95, 9, 3)] * 2
+    assert [check.tree.truncation for check in config.figure4] == [Truncation(0.95, 9, 3)] * 2
 
 
 def test_what_is_absent_has_its_default():
@@ -348,7 +348,7 @@ def test_a_check_that_is_asked_for_twice_is_one():
     ],
 )
 def test_a_tree_has_one_path(alpha, path):
-    """The path of a tree names its model, start and bounds, however alpha was written."""
+    """The path of a tree names its model, start and truncation, however alpha was written."""
     (row,) = read(
         (*FIRST, "alpha", alpha), (*FIRST, "k", 9), (*FIRST, "L", 3), (*FIRST, "models", ["one"])
     ).table2
@@ -412,7 +412,7 @@ PAPER = [
 
 def asked(check: Check) -> tuple:
     tree = check.tree
-    return tree.model, tree.start, astuple(tree.bounds), check.query.text
+    return tree.model, tree.start, astuple(tree.truncation), check.query.text
 
 
 def test_the_repository_asks_what_the_paper_asks():
@@ -422,8 +422,8 @@ def test_the_repository_asks_what_the_paper_asks():
     assert {model.source.source.scheme for model in config.models.values()} == {"pypi"}
     rows = [(row.label, row.interest, *asked(row.check)) for row in config.table2]
     assert rows == [
-        (label, interest, model, start, bounds, f"P=? [ {path} ]")
-        for label, interest, start, bounds, paths in PAPER
+        (label, interest, model, start, truncation, f"P=? [ {path} ]")
+        for label, interest, start, truncation, paths in PAPER
         for model in config.models
         for path in paths
     ]
@@ -446,7 +446,7 @@ def test_programs_have_defaults():
     assert config.semantics == (Semantics.INTEGERS, Semantics.INT32)
     assert (config.seconds, config.tool_seconds) == (60, 5)
     assert config.asking == Asking(iterations=30, nodes=200, candidates=100, seed=0)
-    assert config.provable == Bounds(0.8, 4, 7)
+    assert config.provable == Truncation(0.8, 4, 7)
     assert read().invariants is None
 
 

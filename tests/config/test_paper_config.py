@@ -43,8 +43,8 @@ def test_rows_are_the_published_ones(paper):
     asked = Counter()
     for row in paper.table2:
         tree, query = row.check.tree, row.check.query
-        bounds = (tree.bounds.alpha, tree.bounds.k, tree.bounds.length)
-        asked[row.label, row.interest, paper.models[tree.model].label, *bounds, query.text] += 1
+        truncation = (tree.truncation.alpha, tree.truncation.k, tree.truncation.length)
+        asked[row.label, row.interest, paper.models[tree.model].label, *truncation, query.text] += 1
     assert asked == expected
     assert asked.total() == 23
 

@@ -109,7 +109,7 @@ class Project:
 
 def configuration(models: dict[str, Path], prompts: Path) -> dict:
     """Every kind of model, every kind of result, and as little computation as can be."""
-    bounds = {"alpha": 0.8, "k": 3, "L": 2}
+    truncation = {"alpha": 0.8, "k": 3, "L": 2}
     return {
         "models": {
             name: {
@@ -125,11 +125,11 @@ def configuration(models: dict[str, Path], prompts: Path) -> dict:
         "topk": {"source": f"path:{prompts}", "column": "prompt", "maximum_k": 5},
         "experiments": [
             {"label": label, "interest": "Test", "start": label.lower(), "models": [model]}
-            | bounds
+            | truncation
             | {"shards": SHARDS[model], "queries": [query]}
             for label, model, query in ROWS
         ],
-        "figure4": {"starts": ["awkward"], **bounds, "query": GENDER},
+        "figure4": {"starts": ["awkward"], **truncation, "query": GENDER},
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from llmchecker.trees.text_tree import NO_TOKEN, Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 
 PARTS = 64
 
@@ -30,7 +30,7 @@ def by_hand(
     texts[:] = text
     return TextTree(
         model="drawn",
-        bounds=Bounds(1.0, PARTS, length or max(1, *step)),
+        truncation=Truncation(1.0, PARTS, length or max(1, *step)),
         parent=np.array([parent for parent, _, _ in rows], dtype=np.int64),
         step=np.array(step, dtype=np.int64),
         token=np.where(kinds == Kind.REST, NO_TOKEN, np.arange(-1, len(rows) - 1)).astype(np.int64),

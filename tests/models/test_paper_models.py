@@ -18,10 +18,10 @@ from tokenizers import Tokenizer
 from llmchecker.fetching.sources import ModelSource, fetch_model, parse_source
 from llmchecker.models.language_models import load
 from llmchecker.trees.expansion import grow
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 STARTS = ["The player won because ", "Lolita, light of my life,", "🙂 the 日本\n игрок"]
-BOUNDS = Bounds(0.8, 3, 2)
+TRUNCATION = Truncation(0.8, 3, 2)
 
 
 def kind_of(name: str) -> str:
@@ -108,7 +108,7 @@ def test_tree_is_that_of_the_network_on_disk(fetched):
     name, _, directory = fetched
     model = load(directory, kind_of(name))
     prompt = model.encode(STARTS[0])
-    tree = grow(model, STARTS[0], BOUNDS, end_of_sequence="ordinary")
+    tree = grow(model, STARTS[0], TRUNCATION, end_of_sequence="ordinary")
     tail = (model.tokenizer.mask_token_id, model.tokenizer.sep_token_id) if name == "bert" else ()
     place = -2 if name == "bert" else -1
     network = network_that_reads_at(place, tail, model.network)

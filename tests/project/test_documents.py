@@ -24,7 +24,7 @@ from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.registry import create
 from llmchecker.queries.parser import parse
 from llmchecker.trees.expansion import grow
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 ROOT = Path(__file__).parents[2]
 METHOD, ARTEFACT = ROOT / "docs/method.md", ROOT / "docs/artefact.md"
@@ -250,12 +250,12 @@ def test_quick_asks_questions_of_the_full_run(monkeypatch):
     assert quick.figure4 == tuple(check for check in full.figure4 if check.tree.model == model)
     rows = [row for row in full.table2 if row.check.tree.model == model]
     for row in quick.table2:
-        bounds = row.check.tree.bounds
+        truncation = row.check.tree.truncation
         assert any(
             (row.label, row.interest) == (other.label, other.interest)
-            and bounds.alpha == other.check.tree.bounds.alpha
-            and bounds.k <= other.check.tree.bounds.k
-            and bounds.length <= other.check.tree.bounds.length
+            and truncation.alpha == other.check.tree.truncation.alpha
+            and truncation.k <= other.check.tree.truncation.k
+            and truncation.length <= other.check.tree.truncation.length
             for other in rows
         )
     same = {(row.label, row.interest) for row in quick.table2 if row in rows}
@@ -286,7 +286,7 @@ def drawn_model() -> TableModel:
 @pytest.fixture(scope="module")
 def drawn():
     """The tree of the worked example."""
-    return grow(drawn_model(), START, Bounds(0.75, 2, 2))
+    return grow(drawn_model(), START, Truncation(0.75, 2, 2))
 
 
 def test_the_worked_example_has_the_size_that_it_says(drawn):

@@ -11,7 +11,7 @@ from llmchecker.invariants.provability import provabilities, read, table, write
 from llmchecker.models.language_models import TableModel
 from llmchecker.programs.expressions import Semantics
 from llmchecker.quantifiers.registry import create
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 SOURCE = """\
 int main(void) {
@@ -97,8 +97,8 @@ def test_the_probability_of_a_proof_is_exact(program, tmp_path):
         return [0.0] * len(characters) + row
 
     model = TableModel([*characters, *tokens], distribution)
-    bounds = Bounds(alpha=0.75, k=4, length=1)
-    made = list(provabilities(model, [program], [Semantics.INTEGERS], bounds))
+    truncation = Truncation(alpha=0.75, k=4, length=1)
+    made = list(provabilities(model, [program], [Semantics.INTEGERS], truncation))
     assert [(one.wanted, one.line) for one in made] == [("invariant", 5), ("proof", 5)]
     invariant, proof = made
     assert Fraction(proof.value) == Fraction(1, 4)
@@ -122,6 +122,6 @@ def test_what_cannot_be_treated_is_left_out(program, tmp_path, caplog):
     other.write_text("int main(void) { int *p; while (1) { } }")
     model = TableModel(string.printable, lambda written: [1 / 100] * 100)
     with caplog.at_level("INFO"):
-        made = list(provabilities(model, [other, program], list(Semantics), Bounds(0.1, 1, 1)))
+        made = list(provabilities(model, [other, program], list(Semantics), Truncation(0.1, 1, 1)))
     assert {one.program for one in made} == {"count"}
     assert "pointer is left out" in caplog.text

@@ -10,15 +10,15 @@ from llmchecker.config.configuration import Check, Row, TreeSpec
 from llmchecker.publication import comparison, published, tables
 from llmchecker.publication.comparison import COLUMNS, Run
 from llmchecker.queries.parser import parse
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 TABLE2 = Path(__file__).parents[2] / "resources/published/table2.csv"
 POSITIVE = "P=? [ F gender > 0 ]"
 
 
-def run(model: str, bounds: Bounds, query: str = POSITIVE, label: str = "Player") -> Run:
+def run(model: str, truncation: Truncation, query: str = POSITIVE, label: str = "Player") -> Run:
     """A run of a model, by its label, whose figures are all different."""
-    row = Row(label, "Gender", Check(TreeSpec("name", "player", bounds), parse(query)))
+    row = Row(label, "Gender", Check(TreeSpec("name", "player", truncation), parse(query)))
     verdict = Verdict(query, 0.25, 500, 900, 90, 150, 1.5, 0.0625, {})
     return Run(row, model, "The player won because", verdict)
 
@@ -46,7 +46,7 @@ def test_without_a_run_every_published_row_stands_alone(findings):
         shown = by_number.loc[row.number]
         assert (shown["model"], shown["published_L"], shown["query"]) == (
             row.model,
-            row.bounds.length,
+            row.truncation.length,
             row.query.text,
         )
         assert shown["published_states"] == row.states
@@ -56,7 +56,7 @@ def test_without_a_run_every_published_row_stands_alone(findings):
 
 def test_a_run_of_the_same_model_stands_beside_its_row(findings):
     """A run with the model, label, query and parameters of a row is beside it, with differences."""
-    table = comparison.table(findings, [run("gemma-7b", Bounds(0.8, 15, 5), "P=?[F gender>0]")])
+    table = comparison.table(findings, [run("gemma-7b", Truncation(0.8, 15, 5), "P=?[F gender>0]")])
     assert len(table) == 23
     (shown,) = of_runs(table)
     assert (shown["row"], shown["model"], shown["match"]) == (5, "Gemma-7B", "model and parameters")
@@ -84,11 +84,11 @@ def test_a_run_of_the_same_model_stands_beside_its_row(findings):
 @pytest.mark.parametrize(
     "unlike",
     [
-        run("Gemma-7B", Bounds(0.9, 15, 5)),
-        run("Gemma-7B", Bounds(0.8, 14, 5)),
-        run("Gemma-7B", Bounds(0.8, 15, 4)),
-        run("Gemma-7B", Bounds(0.8, 15, 5), "P=? [ F gender >= 0 ]"),
-        run("Gemma-7B", Bounds(0.8, 15, 5), label="Athlete"),
+        run("Gemma-7B", Truncation(0.9, 15, 5)),
+        run("Gemma-7B", Truncation(0.8, 14, 5)),
+        run("Gemma-7B", Truncation(0.8, 15, 4)),
+        run("Gemma-7B", Truncation(0.8, 15, 5), "P=? [ F gender >= 0 ]"),
+        run("Gemma-7B", Truncation(0.8, 15, 5), label="Athlete"),
     ],
 )
 def test_a_run_that_asks_something_else_is_left_out(findings, unlike):
@@ -98,7 +98,7 @@ def test_a_run_that_asks_something_else_is_left_out(findings, unlike):
 
 def test_a_run_of_another_model_follows_the_rows_without_a_difference(findings):
     """Another model's run stands once, below the rows with its parameters, as another model's."""
-    table = comparison.table(findings, [run("SmolLM2-135M", Bounds(0.8, 15, 5))])
+    table = comparison.table(findings, [run("SmolLM2-135M", Truncation(0.8, 15, 5))])
     assert len(table) == 24
     assert table["model"][:7].tolist() == [
         *("BERT", "Gemma-2B", "Gemma-7B", "Llama-2-7b", "Mistral-7B", "Genstruct-7B"),
@@ -113,7 +113,7 @@ def test_a_run_of_another_model_follows_the_rows_without_a_difference(findings):
 
 def test_an_impossible_l_is_compared_with_the_one_that_fits(findings):
     """For a row whose L cannot be, the run with the smallest L that can stands there, labelled."""
-    runs = [run(model, Bounds(1.0, 9, 3)) for model in ("Gemma-2B", "SmolLM2-135M")]
+    runs = [run(model, Truncation(1.0, 9, 3)) for model in ("Gemma-2B", "SmolLM2-135M")]
     own, other = of_runs(comparison.table(findings, runs))
     assert (own["row"], own["published_L"], own["L"]) == (22, 2, 3)
     assert own["match"] == "model and parameters, L from the audit"
@@ -125,7 +125,7 @@ def test_an_impossible_l_is_compared_with_the_one_that_fits(findings):
 def test_an_absent_figure_is_an_empty_cell(findings, tmp_path):
     """What was not run or not published is empty in every format, and whole numbers stay whole."""
     paths = [tmp_path / f"comparison.{suffix}" for suffix in ("csv", "md", "tex")]
-    tables.write(comparison.table(findings, [run("Gemma-7B", Bounds(0.8, 15, 5))]), paths)
+    tables.write(comparison.table(findings, [run("Gemma-7B", Truncation(0.8, 15, 5))]), paths)
     for path in paths:
         text = path.read_text(encoding="utf-8")
         assert not {"nan", "NaN", "None", "<NA>"} & set(text.replace(",", " ").split())

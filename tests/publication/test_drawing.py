@@ -14,7 +14,7 @@ from llmchecker.checking.evidence import COUNTEREXAMPLE, WITNESS
 from llmchecker.errors import InvalidBound
 from llmchecker.publication import drawing
 from llmchecker.publication.drawing import Drawing
-from llmchecker.trees.text_tree import Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
 SVG = "{http://www.w3.org/2000/svg}"
 AWKWARD = [
@@ -145,8 +145,8 @@ def test_a_text_that_adds_nothing_or_spaces_can_be_seen():
 
 
 def test_a_tree_too_large_to_draw_names_a_smaller_one():
-    """The message has the size and the limit, and the bounds that it names are small enough."""
-    tree = replace(full(9, 3), bounds=Bounds(1.0, 9, 3))
+    """The message has the size and the limit, and the truncation that it names is small enough."""
+    tree = replace(full(9, 3), truncation=Truncation(1.0, 9, 3))
     with pytest.raises(InvalidBound, match=r"911 states .* too large to draw, .* 400") as refused:
         drawing.require_small(tree)
     named = re.findall(r"k=(\d+) with L=(\d+)|L=(\d+) with k=(\d+)", str(refused.value))

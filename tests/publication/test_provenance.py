@@ -30,7 +30,7 @@ SCHEMA = read_yaml(ROOT / "workflow/schemas/config.schema.yaml")
 
 def configuration(model: Path, prompts: Path) -> dict:
     """One experiment on one model, and both figures."""
-    bounds = {"alpha": 0.8, "k": 3, "L": 2}
+    truncation = {"alpha": 0.8, "k": 3, "L": 2}
     return {
         "models": {"one": {"label": "One", "source": f"path:{model}", "mem_mb": 500}},
         "start_strings": {"player": "The player won because"},
@@ -38,10 +38,10 @@ def configuration(model: Path, prompts: Path) -> dict:
         "topk": {"source": f"path:{prompts}", "column": "prompt", "maximum_k": 5},
         "experiments": [
             {"label": "Player", "interest": "Gender", "start": "player"}
-            | bounds
+            | truncation
             | {"queries": [GENDER]}
         ],
-        "figure4": {"starts": ["player"], **bounds, "query": GENDER},
+        "figure4": {"starts": ["player"], **truncation, "query": GENDER},
     }
 
 
@@ -245,9 +245,11 @@ def test_the_commit_is_that_of_the_code(repository):
     commit = (repository / ".git" / head).read_text().strip()
     file = repository / "tracked.py"
     (repository / "result.txt").write_text("untracked")
-    assert making.program(file) == provenance.Program(storm.VERSIONS["llmchecker"], commit, False)
+    assert making.code_version(file) == making.CodeVersion(
+        storm.VERSIONS["llmchecker"], commit, False
+    )
     file.write_text("2")
-    assert making.program(file).changed is True
+    assert making.code_version(file).changed is True
 
 
 def test_without_a_repository_there_is_no_commit(repository, tmp_path_factory, monkeypatch):
@@ -255,9 +257,9 @@ def test_without_a_repository_there_is_no_commit(repository, tmp_path_factory, m
     apart = tmp_path_factory.mktemp("apart") / "module.py"
     for file in (repository / "untracked.py", apart):
         file.write_text("")
-        assert making.program(file).commit is None
+        assert making.code_version(file).commit is None
     monkeypatch.setenv("PATH", "")
-    assert asdict(making.program(repository / "tracked.py")).items() >= {
+    assert asdict(making.code_version(repository / "tracked.py")).items() >= {
         ("commit", None),
         ("changed", None),
     }

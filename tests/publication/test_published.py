@@ -23,7 +23,7 @@ from llmchecker.publication.published import (
     same_size_as,
 )
 from llmchecker.queries.parser import parse
-from llmchecker.trees.text_tree import Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
 TABLE2 = Path(__file__).parents[2] / "resources/published/table2.csv"
 HEADER = (
@@ -56,14 +56,14 @@ def sizes(alpha: float, k: int, length: int) -> set[Size]:
     return found
 
 
-def row(states: int, internal: int, bounds: Bounds, **changed: object) -> PublishedRow:
+def row(states: int, internal: int, truncation: Truncation, **changed: object) -> PublishedRow:
     """A published row of a size."""
     made = PublishedRow(
         number=1,
         label="Player",
         interest="Gender",
         model="BERT",
-        bounds=bounds,
+        truncation=truncation,
         query=POSITIVE,
         states=states,
         transitions=2 * states - 1 - internal,
@@ -80,23 +80,23 @@ def row(states: int, internal: int, bounds: Bounds, **changed: object) -> Publis
     [(1, 1), (1, 4), (2, 1), (2, 2), (2, 3), (2, 4), (3, 1), (3, 2), (3, 3), (5, 2)],
 )
 def test_exactly_the_sizes_that_occur_are_allowed(alpha, k, length):
-    """A size passes the limits if and only if some tree with the bounds has it."""
+    """A size passes the limits if and only if some tree with the truncation has it."""
     occurring = sizes(alpha, k, length)
     beyond = max(n for n, _ in occurring) + 3
     box = {(n, i) for n in range(1, beyond) for i in range(-2, beyond + 2)}
     assert occurring < box
-    bounds = Bounds(alpha, k, length)
-    assert {size for size in box if allowed(bounds, *size)} == occurring
+    truncation = Truncation(alpha, k, length)
+    assert {size for size in box if allowed(truncation, *size)} == occurring
 
 
 @given(st.data())
 def test_what_is_explored_of_a_tree_is_consistent(data):
-    """Whatever a query decides, the explored size of a tree is allowed by the tree's bounds."""
+    """Whatever a query decides, the explored size of a tree is allowed by the tree's truncation."""
     tree = data.draw(trees.text_trees(max_length=4, max_children=4))
     stop = data.draw(st.lists(st.booleans(), min_size=len(tree), max_size=len(tree)))
     explored = markov_chain.build(tree, {}).explored(np.array(stop))
     internal = 2 * explored.states - 1 - explored.transitions
-    assert allowed(Bounds(0.5, 4, tree.bounds.length), explored.states, internal)
+    assert allowed(Truncation(0.5, 4, tree.truncation.length), explored.states, internal)
 
 
 @pytest.mark.parametrize(("k", "length"), [(1, 4), (2, 5), (3, 3), (9, 3)])
@@ -104,9 +104,9 @@ def test_an_uncut_tree_has_one_size(k, length):
     """A whole tree of k tokens and a rest is allowed with alpha 1, named, and no state larger."""
     tree = trees.full(k, length)
     states, internal = len(tree), int(tree.internal.sum())
-    assert allowed(Bounds(1.0, k, length), states, internal)
-    assert not allowed(Bounds(1.0, k, length), states + 1, internal)
-    assert not allowed(Bounds(1.0, k, length), states - 1, internal)
+    assert allowed(Truncation(1.0, k, length), states, internal)
+    assert not allowed(Truncation(1.0, k, length), states + 1, internal)
+    assert not allowed(Truncation(1.0, k, length), states - 1, internal)
     assert same_size_as(states, internal) == f"uncut tree: k={k}, L={length}"
     without_rest = states - internal
     if k > 1:
@@ -115,29 +115,41 @@ def test_an_uncut_tree_has_one_size(k, length):
 
 
 @pytest.mark.parametrize(
-    ("size", "bounds", "sentence"),
+    ("size", "truncation", "sentence"),
     [
-        ((11, 11), Bounds(0.5, 9, 2), "10 transitions would leave 11 internal states of 11; "),
-        ((11, 0), Bounds(0.5, 9, 2), "11 states have 11 to 20 transitions"),
-        ((2, 0), Bounds(0.5, 9, 2), "2 states have 2 to 2 transitions"),
-        ((13, 11), Bounds(0.5, 9, 2), "11 internal states are more than the 10 that alpha=0.5, "),
-        ((102, 10), Bounds(0.5, 9, 2), "102 states are more than the 101 that alpha=0.5, k=9, L=2"),
+        ((11, 11), Truncation(0.5, 9, 2), "10 transitions would leave 11 internal states of 11; "),
+        ((11, 0), Truncation(0.5, 9, 2), "11 states have 11 to 20 transitions"),
+        ((2, 0), Truncation(0.5, 9, 2), "2 states have 2 to 2 transitions"),
+        (
+            (13, 11),
+            Truncation(0.5, 9, 2),
+            "11 internal states are more than the 10 that alpha=0.5, ",
+        ),
+        (
+            (102, 10),
+            Truncation(0.5, 9, 2),
+            "102 states are more than the 101 that alpha=0.5, k=9, L=2",
+        ),
         (
             (10, 2),
-            Bounds(0.5, 3, 3),
+            Truncation(0.5, 3, 3),
             "at most k + 1 = 4 children each make at most 9 states, not 10",
         ),
         (
             (6, 5),
-            Bounds(0.5, 3, 3),
+            Truncation(0.5, 3, 3),
             "5 internal states within 3 steps make at least 7 states, not 6",
         ),
-        ((8, 2), Bounds(1.0, 3, 3), "with k + 1 = 4 children each make exactly 9 states, not 8"),
+        (
+            (8, 2),
+            Truncation(1.0, 3, 3),
+            "with k + 1 = 4 children each make exactly 9 states, not 8",
+        ),
     ],
 )
-def test_a_contradiction_is_told_with_its_numbers(size, bounds, sentence):
+def test_a_contradiction_is_told_with_its_numbers(size, truncation, sentence):
     """Each limit that is broken is told in a sentence that has both numbers."""
-    assert sentence in "; ".join(contradictions(bounds, *size))
+    assert sentence in "; ".join(contradictions(truncation, *size))
 
 
 def test_the_audit_names_the_three_rows():
@@ -155,7 +167,7 @@ def test_what_would_fit_fits_and_nothing_smaller(states):
     assert finding.pairs
 
     def fits(k: int, length: int) -> bool:
-        return allowed(Bounds(asked.bounds.alpha, k, length), asked.states, asked.internal)
+        return allowed(Truncation(asked.truncation.alpha, k, length), asked.states, asked.internal)
 
     for k, length in finding.pairs:
         assert fits(k, length)
@@ -164,8 +176,8 @@ def test_what_would_fit_fits_and_nothing_smaller(states):
 
 
 def test_a_part_is_no_larger_than_the_whole():
-    """A row is contradicted by a row with wider bounds that is smaller, and by an unequal twin."""
-    narrow, wide = Bounds(0.5, 3, 3), Bounds(0.5, 4, 3)
+    """A row is contradicted by a smaller row with a wider truncation, and by an unequal twin."""
+    narrow, wide = Truncation(0.5, 3, 3), Truncation(0.5, 4, 3)
     part, whole = row(12, 4, narrow), row(10, 3, wide, number=2)
     told, silent = audit([part, whole])
     assert told.contradictions == (
@@ -196,10 +208,10 @@ def test_a_tree_within_a_tree_is_in_order(data):
     """What is explored of a tree that is cut to fewer tokens or steps fits into the whole's."""
     tree = data.draw(trees.text_trees(max_length=3, max_children=4))
     stop = data.draw(st.lists(st.booleans(), min_size=len(tree), max_size=len(tree)))
-    steps = tree.bounds.length
+    steps = tree.truncation.length
     k, length = data.draw(st.integers(1, 4)), data.draw(st.integers(1, steps))
-    part = row(*explored(tree, stop, k, length), Bounds(0.5, k, length))
-    whole = row(*explored(tree, stop, 4, steps), Bounds(0.5, 4, steps), number=2)
+    part = row(*explored(tree, stop, k, length), Truncation(0.5, k, length))
+    whole = row(*explored(tree, stop, 4, steps), Truncation(0.5, 4, steps), number=2)
     assert not any(finding.contradictions for finding in audit([part, whole]))
 
 
@@ -207,7 +219,7 @@ def test_the_published_table_is_read_as_it_is_printed():
     """All 23 rows are read, in their order, with every digit of the file."""
     rows = published.read(TABLE2)
     assert [r.number for r in rows] == list(range(1, 24))
-    asked = [(r.bounds.alpha, r.bounds.k, r.bounds.length, r.query) for r in rows]
+    asked = [(r.truncation.alpha, r.truncation.k, r.truncation.length, r.query) for r in rows]
     found = [(r.states, r.transitions, r.encode_seconds, r.check_seconds, r.value) for r in rows]
     printed = [
         (r.label, r.interest, r.model, *a, *f) for r, a, f in zip(rows, asked, found, strict=True)

@@ -22,7 +22,7 @@ from llmchecker.publication import comparison, figures, published, report
 from llmchecker.publication import tables as table_files
 from llmchecker.publication.drawing import printed
 from llmchecker.queries.parser import parse
-from llmchecker.trees.text_tree import Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
 ROOT = Path(__file__).parents[2]
 ABSENT = "chromium is absent; on Debian, `apt-get install -y chromium` installs it"
@@ -65,7 +65,7 @@ def results() -> list[report.Result]:
         verdict = solve.solve(TREE, scores, query, {"gender": (None, None)})
         for model, label in LABELS.items():
             row = Row(
-                "<i>Label</i>", "A & B", Check(TreeSpec(model, "awkward", TREE.bounds), query)
+                "<i>Label</i>", "A & B", Check(TreeSpec(model, "awkward", TREE.truncation), query)
             )
             prism = f"prism/{row.check.tree}/gender.prism"
             found.append(report.Result(row, label, START, verdict, prism))
@@ -353,7 +353,7 @@ def test_the_page_fits_its_window(browser, written, width, scheme):
 def test_a_large_tree_is_cut_to_its_most_probable_states(browser, written, tmp_path):
     """Of a large tree the most probable states are shown, and the page says how many."""
     found = results()[0]
-    tree = replace(full(3, 4), bounds=Bounds(1.0, 3, 4))
+    tree = replace(full(3, 4), truncation=Truncation(1.0, 3, 4))
     gender = {"gender": tree.step}
     view = report.tree_view(found, tree, gender, most=30)
     uids = [node.uid for node in view.nodes]

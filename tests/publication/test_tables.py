@@ -13,7 +13,7 @@ from llmchecker.checking.verdicts import Interval, Verdict
 from llmchecker.config.configuration import Check, Row, TreeSpec
 from llmchecker.publication import tables
 from llmchecker.queries.parser import parse
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 LABELS = {"smollm2-135m": "SmolLM2-135M", "gemma3-270m": "Gemma-3-270M"}
 POSITIVE = "P=? [ F gender > 0 ]"
@@ -26,7 +26,7 @@ TABLE2 = [
 
 
 def check(model: str, query: str, start: str = "player") -> Check:
-    return Check(TreeSpec(model, start, Bounds(0.9, 5, 4)), parse(query))
+    return Check(TreeSpec(model, start, Truncation(0.9, 5, 4)), parse(query))
 
 
 def verdict(query: str, value: float | bool) -> Verdict:

@@ -29,7 +29,7 @@ from llmchecker.quantifiers.scores import score
 from llmchecker.quantifiers.similarity import Similarity
 from llmchecker.queries.formulas import is_variable_name
 from llmchecker.trees.expansion import grow
-from llmchecker.trees.text_tree import NO_TOKEN, Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 
 ROOT = Path(__file__).parents[2]
 WORD_LISTS = ROOT / "resources" / "word_lists"
@@ -59,7 +59,7 @@ def tree_of(*children: str | None, start: str = "The player") -> TextTree:
     n = 1 + len(children)
     return TextTree(
         model="test",
-        bounds=Bounds(1, n, 1),
+        truncation=Truncation(1, n, 1),
         parent=np.array([-1] + [0] * (n - 1)),
         step=np.array([0] + [1] * (n - 1)),
         token=np.array([NO_TOKEN] + [7] * (n - 1)),
@@ -446,11 +446,11 @@ def real_trees(smollm2: Path) -> list[TextTree]:
     """What SmolLM2 writes after three start strings."""
     model = load(smollm2)
     starts = {
-        "The player won because": Bounds(0.8, 12, 3),
-        "The result of my exam was": Bounds(0.9, 8, 3),
-        "Once upon a time, there was": Bounds(0.6, 3, 6),
+        "The player won because": Truncation(0.8, 12, 3),
+        "The result of my exam was": Truncation(0.9, 8, 3),
+        "Once upon a time, there was": Truncation(0.6, 3, 6),
     }
-    return [grow(model, start, bounds) for start, bounds in starts.items()]
+    return [grow(model, start, truncation) for start, truncation in starts.items()]
 
 
 def textblob_score(start: str, text: str) -> int:

@@ -19,7 +19,7 @@ def test_a_generated_tree_is_a_whole_one(states):
     tree = generated_tree(states, seed=1)
     assert len(tree) == states
     assert np.array_equal(
-        tree.internal, (tree.kind == Kind.TEXT) & (tree.step < tree.bounds.length)
+        tree.internal, (tree.kind == Kind.TEXT) & (tree.step < tree.truncation.length)
     )
     assert [text is None for text in tree.text] == (tree.kind == Kind.REST).tolist()
 

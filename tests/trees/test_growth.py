@@ -11,10 +11,10 @@ from llmchecker.trees.expansion import grow
 from llmchecker.trees.grower import Grower, Growth, record_of
 from llmchecker.trees.shards import Shard
 from llmchecker.trees.store import DistributionStore
-from llmchecker.trees.text_tree import Bounds, TextTree
+from llmchecker.trees.text_tree import TextTree, Truncation
 
 START = "The player won because"
-BOUNDS = Bounds(0.8, 4, 3)
+TRUNCATION = Truncation(0.8, 4, 3)
 
 
 def silent(step: int, done: int, total: int) -> None:
@@ -43,13 +43,13 @@ def grower(model, tmp_path, **changes) -> Grower:
 def test_a_tree_and_its_record_are_written(model, tmp_path):
     """The file holds the tree that `grow` returns, and the record what it took."""
     path = tmp_path / "L3.parquet"
-    tree, growth = grower(model, tmp_path).grow(path, START, BOUNDS, silent)
-    expected = grow(load(model), START, BOUNDS)
+    tree, growth = grower(model, tmp_path).grow(path, START, TRUNCATION, silent)
+    expected = grow(load(model), START, TRUNCATION)
     assert np.array_equal(TextTree.read(path).probability, expected.probability)
     assert np.array_equal(tree.text, expected.text)
     assert growth.nodes == growth.computed == expected.internal.sum()
     assert record_of(path).is_file()
-    again = grower(model, tmp_path).grow(tmp_path / "again.parquet", START, BOUNDS, silent)[1]
+    again = grower(model, tmp_path).grow(tmp_path / "again.parquet", START, TRUNCATION, silent)[1]
     assert (again.nodes, again.computed) == (growth.nodes, 0)
     assert isinstance(again, Growth)
 
@@ -57,31 +57,31 @@ def test_a_tree_and_its_record_are_written(model, tmp_path):
 def test_a_tree_is_known_by_all_that_it_depends_on(model, tmp_path, monkeypatch):
     """Another text, bound, dtype, end of sequence, model or code makes another tree."""
     path = tmp_path / "L3.parquet"
-    assert not grower(model, tmp_path).has_grown(path, START, BOUNDS)
-    grower(model, tmp_path).grow(path, START, BOUNDS, silent)
+    assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
+    grower(model, tmp_path).grow(path, START, TRUNCATION, silent)
     for same in ({}, {"threads": 1, "memory_bytes": 10**6, "device": "cuda"}):
-        assert grower(model, tmp_path, **same).has_grown(path, START, BOUNDS)
-    assert not grower(model, tmp_path).has_grown(path, "The player", BOUNDS)
-    for bounds in (Bounds(0.7, 4, 3), Bounds(0.8, 5, 3), Bounds(0.8, 4, 2)):
-        assert not grower(model, tmp_path).has_grown(path, START, bounds)
+        assert grower(model, tmp_path, **same).has_grown(path, START, TRUNCATION)
+    assert not grower(model, tmp_path).has_grown(path, "The player", TRUNCATION)
+    for truncation in (Truncation(0.7, 4, 3), Truncation(0.8, 5, 3), Truncation(0.8, 4, 2)):
+        assert not grower(model, tmp_path).has_grown(path, START, truncation)
     for change in ({"dtype": "bfloat16"}, {"end_of_sequence": "ordinary"}):
-        assert not grower(model, tmp_path, **change).has_grown(path, START, BOUNDS)
+        assert not grower(model, tmp_path, **change).has_grown(path, START, TRUNCATION)
     monkeypatch.setattr(llmchecker.trees.fingerprints, "GROWING", ("files.py",))
-    assert not grower(model, tmp_path).has_grown(path, START, BOUNDS)
+    assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
     monkeypatch.undo()
     (model / "config.json").write_text((model / "config.json").read_text() + " ")
-    assert not grower(model, tmp_path).has_grown(path, START, BOUNDS)
+    assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
 
 
 @pytest.mark.parametrize("lost", ["L3.parquet", "L3.json"])
 def test_a_tree_without_its_record_is_not_known(model, tmp_path, lost):
     """Both files must be there, and the record must be one."""
     path = tmp_path / "L3.parquet"
-    grower(model, tmp_path).grow(path, START, BOUNDS, silent)
+    grower(model, tmp_path).grow(path, START, TRUNCATION, silent)
     (tmp_path / lost).unlink()
-    assert not grower(model, tmp_path).has_grown(path, START, BOUNDS)
+    assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
     (tmp_path / "L3.json").write_text('{"nodes": 3}')
-    assert not grower(model, tmp_path).has_grown(path, START, BOUNDS)
+    assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
 
 
 def test_shards_in_files_make_the_tree(model, tmp_path):
@@ -89,11 +89,11 @@ def test_shards_in_files_make_the_tree(model, tmp_path):
     parts = [tmp_path / f"{number}.parquet" for number in range(3)]
     for number, part in enumerate(parts):
         store = DistributionStore(tmp_path / str(number), 10**8)
-        grower(model, tmp_path, store=store).grow(part, START, BOUNDS, silent, Shard(number, 3))
+        grower(model, tmp_path, store=store).grow(part, START, TRUNCATION, silent, Shard(number, 3))
     whole, merged = tmp_path / "whole.parquet", tmp_path / "merged.parquet"
-    _, growth = grower(model, tmp_path).grow(whole, START, BOUNDS, silent)
+    _, growth = grower(model, tmp_path).grow(whole, START, TRUNCATION, silent)
     _, together = grower(model, tmp_path).merge(merged, START, parts)
     assert merged.read_bytes() == whole.read_bytes()
     assert (together.nodes, together.fingerprint) == (growth.nodes, growth.fingerprint)
     assert len(together.makings) == len(parts)
-    assert grower(model, tmp_path).has_grown(merged, START, BOUNDS)
+    assert grower(model, tmp_path).has_grown(merged, START, TRUNCATION)

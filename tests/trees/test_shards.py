@@ -12,13 +12,13 @@ from llmchecker.errors import InvalidBound, InvalidTree
 from llmchecker.models.language_models import TableModel, load
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.shards import Shard, merge
-from llmchecker.trees.text_tree import Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
 START = "The player won because"
 
 
-def in_parts(model, start, bounds, count) -> list[TextTree]:
-    return [grow(model, start, bounds, shard=Shard(number, count)) for number in range(count)]
+def in_parts(model, start, truncation, count) -> list[TextTree]:
+    return [grow(model, start, truncation, shard=Shard(number, count)) for number in range(count)]
 
 
 def assert_same(one: TextTree, other: TextTree) -> None:
@@ -28,17 +28,19 @@ def assert_same(one: TextTree, other: TextTree) -> None:
 
 @pytest.mark.parametrize("architecture", CAUSAL)
 @pytest.mark.parametrize("count", [1, 2, 5])
-@pytest.mark.parametrize("bounds", [Bounds(0.3, 9, 4), Bounds(1.0, 4, 3), Bounds(0.9, 500, 1)])
-def test_same_tree_on_random_models(architecture, count, bounds, random_model):
+@pytest.mark.parametrize(
+    "truncation", [Truncation(0.3, 9, 4), Truncation(1.0, 4, 3), Truncation(0.9, 500, 1)]
+)
+def test_same_tree_on_random_models(architecture, count, truncation, random_model):
     """However many parts, with few texts for each or many, the tree has the same bits."""
     model = load(random_model(architecture))
-    assert_same(merge(in_parts(model, START, bounds, count)), grow(model, START, bounds))
+    assert_same(merge(in_parts(model, START, truncation, count)), grow(model, START, truncation))
 
 
 def test_same_tree_on_smollm2(smollm2):
     """On the real SmolLM2 two parts make the tree, and neither computes all of it."""
-    model, bounds = load(smollm2, threads=2), Bounds(0.8, 5, 4)
-    parts, whole = in_parts(model, START, bounds, 2), grow(model, START, bounds)
+    model, truncation = load(smollm2, threads=2), Truncation(0.8, 5, 4)
+    parts, whole = in_parts(model, START, truncation, 2), grow(model, START, truncation)
     assert_same(merge(parts), whole)
     assert all(part.internal.sum() < whole.internal.sum() for part in parts)
 
@@ -60,8 +62,8 @@ def weighted(weights):
 )
 def test_same_tree_on_generated_models(weights, alpha, k, length, count):
     """Trees that end early, have one text a level, or fewer texts than parts are the same too."""
-    model, bounds = weighted(weights), Bounds(alpha, k, length)
-    assert_same(merge(in_parts(model, "a", bounds, count)), grow(model, "a", bounds))
+    model, truncation = weighted(weights), Truncation(alpha, k, length)
+    assert_same(merge(in_parts(model, "a", truncation, count)), grow(model, "a", truncation))
 
 
 @given(masses=st.lists(st.floats(1e-6, 1), min_size=1, max_size=60), count=st.integers(1, 9))
@@ -77,15 +79,15 @@ def test_parts_hold_every_text_once(masses, count):
 
 def test_parts_of_different_trees_are_refused():
     """Parts that do not agree above the split are named."""
-    one = in_parts(weighted([5, 3, 1]), "a", Bounds(1.0, 3, 3), 2)
-    other = in_parts(weighted([3, 5, 1]), "a", Bounds(1.0, 3, 3), 2)
+    one = in_parts(weighted([5, 3, 1]), "a", Truncation(1.0, 3, 3), 2)
+    other = in_parts(weighted([3, 5, 1]), "a", Truncation(1.0, 3, 3), 2)
     with pytest.raises(InvalidTree, match="shard 2 of 2 is of another tree than shard 1"):
         merge([one[0], other[1]])
 
 
 def test_a_part_is_a_tree():
     """A part has the states of the tree that it does not expand, as texts that go no further."""
-    part = in_parts(weighted([5, 3, 1]), "a", Bounds(1.0, 2, 5), 2)[1]
+    part = in_parts(weighted([5, 3, 1]), "a", Truncation(1.0, 2, 5), 2)[1]
     assert part.parent[0] == -1
     assert np.any((part.kind == Kind.TEXT) & ~part.internal & (part.step < 5))
 

@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 from llmchecker.errors import InvalidBound, InvalidTree
-from llmchecker.trees.text_tree import NO_TOKEN, Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 
 
 def small_tree() -> TextTree:
     """Root, two texts and a rest; the first text ends with probability 1."""
     return TextTree(
         model="table",
-        bounds=Bounds(0.75, 2, 2),
+        truncation=Truncation(0.75, 2, 2),
         parent=np.array([-1, 0, 0, 0, 1]),
         step=np.array([0, 1, 1, 1, 2]),
         token=np.array([NO_TOKEN, 7, 3, NO_TOKEN, 0]),
@@ -38,7 +38,7 @@ def small_tree() -> TextTree:
 def test_bounds_out_of_range_are_refused_by_name(alpha, k, length, named):
     """A bound outside its range is refused, and the message says which one and its value."""
     with pytest.raises(InvalidBound, match=named):
-        Bounds(alpha, k, length)
+        Truncation(alpha, k, length)
 
 
 def test_counts():
@@ -54,7 +54,7 @@ def test_file_round_trip(tmp_path):
     tree = small_tree()
     tree.write(tmp_path / "tree.parquet")
     back = TextTree.read(tmp_path / "tree.parquet")
-    assert (back.model, back.bounds) == (tree.model, tree.bounds)
+    assert (back.model, back.truncation) == (tree.model, tree.truncation)
     for column in ("parent", "step", "token", "probability", "kind", "text"):
         assert getattr(back, column).tolist() == getattr(tree, column).tolist()
 

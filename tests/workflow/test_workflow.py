@@ -34,7 +34,7 @@ from helpers.project import (
 
 from llmchecker.models.language_models import load
 from llmchecker.trees.expansion import grow
-from llmchecker.trees.text_tree import Bounds, TextTree
+from llmchecker.trees.text_tree import TextTree, Truncation
 from llmchecker.trees.topk import read_prompts
 
 pytestmark = pytest.mark.slow
@@ -160,7 +160,7 @@ def test_trees_are_those_that_one_process_grows(project, random_model):
     for model, start in TREES:
         kind = "masked" if model == "bert" else "causal"
         whole = load(random_model(model), kind=kind)
-        expected = grow(whole, START_STRINGS[start], Bounds(0.8, 3, 2))
+        expected = grow(whole, START_STRINGS[start], Truncation(0.8, 3, 2))
         tree = TextTree.read(project.tree(model, start))
         assert tree.text.tolist() == expected.text.tolist()
         assert tree.probability.tobytes() == expected.probability.tobytes()

@@ -334,7 +334,7 @@ if CONFIG.invariants is not None:
         params:
             loading=lambda wildcards: get_loading(get_model(wildcards)),
             semantics=[str(semantics) for semantics in CONFIG.invariants.semantics],
-            bounds=vars(CONFIG.invariants.provable),
+            truncation=vars(CONFIG.invariants.provable),
         message:
             "How likely {wildcards.model} writes a provable invariant"
         script:
@@ -361,7 +361,7 @@ if CONFIG.invariants is not None:
         params:
             # braces in what a function returns are no wildcards
             labels=lambda _: [CONFIG.models[name].label for name in get_writing_models()],
-            bounds=str(CONFIG.invariants.provable),
+            truncation=str(CONFIG.invariants.provable),
         message:
             "The table of provable invariants"
         script:

@@ -3,7 +3,7 @@ from llmchecker.invariants.provability import provabilities, write
 from llmchecker.logs import job_log
 from llmchecker.models.language_models import load
 from llmchecker.programs.expressions import Semantics
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
@@ -11,5 +11,5 @@ with job_log(snakemake.log[0]) as work:
     files = program_files(snakemake.input.programs)
     semantics = [Semantics(name) for name in params.semantics]
     with work():
-        made = list(provabilities(model, files, semantics, Bounds(**params.bounds)))
+        made = list(provabilities(model, files, semantics, Truncation(**params.truncation)))
     write(made, snakemake.output[0])

@@ -8,5 +8,5 @@ with job_log(snakemake.log[0]) as work, work():
     answers = map(provability.read, snakemake.input.answers)
     by_model = dict(zip(params.labels, answers, strict=True))
     table = provability.table(by_model)
-    footer = f"Trees of {params.bounds}. {provenance.footer_of_now()}"
+    footer = f"Trees of {params.truncation}. {provenance.footer_of_now()}"
     write(table, snakemake.output, footer, provability.notes(by_model))

@@ -10,14 +10,14 @@ with job_log(snakemake.log[0]) as work:
     grower = Grower(Path(snakemake.input.model), threads=snakemake.threads, **params.growing)
     for tree, path in zip(params.trees, snakemake.output.trees, strict=True):
         start = params.start_strings[tree.start]
-        if grower.has_grown(path, start, tree.bounds):
+        if grower.has_grown(path, start, tree.truncation):
             logging.info("%s: kept", tree)
             continue
         if params.shards[tree]:
             with work():
                 _, growth = grower.merge(path, start, params.shards[tree])
         else:
-            _, growth = grower.grow(path, start, tree.bounds, node_progress(str(tree)))
+            _, growth = grower.grow(path, start, tree.truncation, node_progress(str(tree)))
             work.seconds += growth.seconds
         logging.info("%s: %s", tree, growth)
     # while the model is there, so that the job of the top-k statistics need not load it again

@@ -92,7 +92,7 @@ def complete(
         InvalidTree: a text scores outside the range of its quantifier.
     """
     atoms = query.atoms
-    chaos = _chaos(tree.bounds.length, atoms, ranges)
+    chaos = _chaos(tree.truncation.length, atoms, ranges)
     known = {STEP: tree.step, **scores}
     truths = {atom: atom.holds(known) for atom in atoms}
     places = _places(tree, truths, query)
@@ -192,7 +192,7 @@ def _matrix(
     rests = np.flatnonzero(possible & (tree.kind == Kind.REST))
     parent, resting = places.of[tree.parent[edges]], places.of[tree.parent[rests]]
     known = len(places.shown)
-    ongoing = np.flatnonzero(~chaos.end & (chaos.step < tree.bounds.length))
+    ongoing = np.flatnonzero(~chaos.end & (chaos.step < tree.truncation.length))
     n = known + len(chaos.step)
 
     choices = np.ones(n, dtype=np.int64)

@@ -53,7 +53,7 @@ def jani_text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         "name": "text_generation",
         "metadata": {
             "description": "The bounded text generation process of a language model: "
-            f"model {tree.model!r}, start string {tree.start!r}, {tree.bounds}. In rest the "
+            f"model {tree.model!r}, start string {tree.start!r}, {tree.truncation}. In rest the "
             f"quantifiers are unknown; they hold {UNKNOWN} there."
         },
         "type": "dtmc",

@@ -32,7 +32,7 @@ _HEADER = """\
 // The bounded text generation process of a language model.
 // model: {model!r}
 // start string: {start!r}
-// {bounds}
+// {truncation}
 // kind: 0 is a text, 1 the rest (all tokens that were not selected), 2 a text that has ended.
 // In rest the quantifiers are unknown; what stands there is a filler. An atom over a quantifier
 // must be asked as (kind != 1 & gender > 0), which is false in rest.
@@ -57,13 +57,13 @@ def prism_text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         if not is_variable_name(name):
             raise UnknownName(f"a quantifier named {name!r} cannot be a variable in PRISM")
     columns = {"uid": np.arange(len(tree)), STEP: tree.step, "kind": tree.kind}
-    ranges = {"uid": (0, len(tree) - 1), STEP: (0, tree.bounds.length), "kind": (0, max(Kind))}
+    ranges = {"uid": (0, len(tree) - 1), STEP: (0, tree.truncation.length), "kind": (0, max(Kind))}
     known = tree.kind != Kind.REST
     for name, column in scores.items():
         ranges[name] = int(column[known].min()), int(column[known].max())
         columns[name] = np.where(known, column, np.clip(0, *ranges[name]))
     lines = [
-        _HEADER.format(model=tree.model, start=tree.start, bounds=tree.bounds),
+        _HEADER.format(model=tree.model, start=tree.start, truncation=tree.truncation),
         "module text_generation",
         *(
             f"  {name} : [{low}..{high}] init {columns[name][0]};"

@@ -46,7 +46,7 @@ from llmchecker.queries.parser import parse
 from llmchecker.queries.query import Query
 from llmchecker.trees.grower import Grower
 from llmchecker.trees.store import DistributionStore
-from llmchecker.trees.text_tree import Bounds, TextTree
+from llmchecker.trees.text_tree import TextTree, Truncation
 
 # `checking` is imported where it is used: with Storm it takes a second, which neither --help nor a
 # mistyped query should wait for.
@@ -72,7 +72,7 @@ class Task:
         config_path: where it was read from.
         model: the model to ask.
         start: the text to go on from; data, of which no path is ever made.
-        bounds: of the tree.
+        truncation: of the tree.
         query: what to ask, over known quantifiers; None where only the tree is asked for.
     """
 
@@ -80,7 +80,7 @@ class Task:
     config_path: Path
     model: ModelConfig
     start: str
-    bounds: Bounds
+    truncation: Truncation
     query: Query | None
 
     @property
@@ -89,8 +89,8 @@ class Task:
         return Path("resources/models", self.model.name)
 
     def tree_path(self, folder: str) -> Path:
-        """Where a tree of this model and these bounds is kept, in a folder named by its text."""
-        return TREES / f"{TreeSpec(self.model.name, folder, self.bounds)}.parquet"
+        """Where a tree of this model and this truncation is kept, in a folder named by its text."""
+        return TREES / f"{TreeSpec(self.model.name, folder, self.truncation)}.parquet"
 
 
 @dataclass(frozen=True)
@@ -236,16 +236,16 @@ def _answer(arguments: argparse.Namespace) -> Answer:
 @contextlib.contextmanager
 def _asked(arguments: argparse.Namespace) -> Iterator[Task]:
     """What the arguments ask, while the project is the current directory."""
-    bounds = Bounds(arguments.alpha, arguments.k, arguments.length)
+    truncation = Truncation(arguments.alpha, arguments.k, arguments.length)
     query = None if arguments.query is None else parse(arguments.query)
     config_path = arguments.config.absolute()
     # the paths in a config are relative to the project, as in a run of the workflow
     with contextlib.chdir(_project(config_path)):
         config = Config.parse(read_yaml(config_path), read_yaml(SCHEMA))
         if query is not None:
-            query.require(config.quantifiers, bounds.length)
+            query.require(config.quantifiers, truncation.length)
         model = config.models[_known_model(arguments.model, config)]
-        yield Task(config, config_path, model, _text(arguments.start), bounds, query)
+        yield Task(config, config_path, model, _text(arguments.start), truncation, query)
 
 
 def _project(config: Path) -> Path:
@@ -319,10 +319,10 @@ def _grown(task: Task) -> Grown:
     _demand_model(task)
     grower = _grower(task)
     # no start string of a config has a name with _ in it
-    own = task.tree_path(f"text_{grower.fingerprint(task.start, task.bounds)[:16]}")
+    own = task.tree_path(f"text_{grower.fingerprint(task.start, task.truncation)[:16]}")
     names = [name for name, text in task.config.start_strings.items() if text == task.start]
     for path in (*map(task.tree_path, names), own):
-        if grower.has_grown(path, task.start, task.bounds):
+        if grower.has_grown(path, task.start, task.truncation):
             try:
                 tree = TextTree.read(path)
             except InvalidTree as error:
@@ -330,9 +330,9 @@ def _grown(task: Task) -> Grown:
                 continue
             logging.info("read the tree from %s", path)
             return Grown(tree, path, 0.0)
-    logging.info("growing the tree of %s: %s", task.model.name, task.bounds)
-    with logs.shell_progress(task.model.name, task.bounds.length) as progress:
-        tree, growth = grower.grow(own, task.start, task.bounds, progress)
+    logging.info("growing the tree of %s: %s", task.model.name, task.truncation)
+    with logs.shell_progress(task.model.name, task.truncation.length) as progress:
+        tree, growth = grower.grow(own, task.start, task.truncation, progress)
     return Grown(tree, own, growth.seconds)
 
 
@@ -386,9 +386,9 @@ def as_json(answer: Answer) -> dict[str, Any]:
     about = {
         "model": task.model.name,
         "start": task.start,
-        "alpha": task.bounds.alpha,
-        "k": task.bounds.k,
-        "L": task.bounds.length,
+        "alpha": task.truncation.alpha,
+        "k": task.truncation.k,
+        "L": task.truncation.length,
         "tree": str(grown.path),
         "growing_seconds": grown.seconds,
         "scoring_seconds": answer.scoring_seconds,
@@ -402,7 +402,7 @@ def as_text(answer: Answer) -> str:
     growing = f"growing {grown.seconds:.1f}" if grown.seconds else "tree kept from before"
     rows = {
         "query": " ".join(verdict.query.split()),
-        "model": f"{task.model.label}, {task.bounds}",
+        "model": f"{task.model.label}, {task.truncation}",
         "text": json.dumps(task.start, ensure_ascii=False),
         "value": _figure(verdict.value),
         "whole model": _interval(verdict),

@@ -28,7 +28,7 @@ from llmchecker.quantifiers.registry import Quantifier
 from llmchecker.queries.formulas import STEP
 from llmchecker.queries.parser import parse
 from llmchecker.queries.query import Query
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -59,7 +59,7 @@ class PromptsConfig:
 
 @dataclass(frozen=True)
 class ExpansionConfig:
-    """How trees are grown, whatever their bounds; no threads are a fair share of all cores."""
+    """How trees are grown, whatever their truncation; no threads are a fair share of all cores."""
 
     end_of_sequence: str
     memory_bytes: int
@@ -69,17 +69,17 @@ class ExpansionConfig:
 
 @dataclass(frozen=True)
 class TreeSpec:
-    """One tree: a model, the name of a start string, and bounds."""
+    """One tree: a model, the name of a start string, and a truncation."""
 
     model: str
     start: str
-    bounds: Bounds
+    truncation: Truncation
 
     def __str__(self) -> str:
         """The part of a path that says which tree it is about."""
-        bounds = self.bounds
-        alpha = float(bounds.alpha)
-        return f"{self.model}/{self.start}/alpha{alpha}_k{bounds.k}_L{bounds.length}"
+        truncation = self.truncation
+        alpha = float(truncation.alpha)
+        return f"{self.model}/{self.start}/alpha{alpha}_k{truncation.k}_L{truncation.length}"
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Config:
     def trees(self, model: str) -> tuple[TreeSpec, ...]:
         """Every tree of a model, each once: the largest first, which share most with the others."""
         trees = dict.fromkeys(check.tree for check in self.checks if check.tree.model == model)
-        return tuple(sorted(trees, key=lambda tree: -tree.bounds.length))
+        return tuple(sorted(trees, key=lambda tree: -tree.truncation.length))
 
     def checks_of(self, model: str) -> tuple[Check, ...]:
         """Every check of a model, each once, those on one tree together."""
@@ -360,7 +360,7 @@ def _table2(
         start = _known(f"{key}.start", entry["start"], starts, "start string")
         for model in entry.get("models", models):
             _known(f"{key}.models", model, models, "model")
-            tree = TreeSpec(model, start, _bounds(entry))
+            tree = TreeSpec(model, start, _truncation(entry))
             for place, text in enumerate(entry["queries"]):
                 query = _query(f"{key}.queries[{place}]", text, known, entry["L"])
                 yield Row(entry["label"], entry["interest"], Check(tree, query))
@@ -373,7 +373,7 @@ def _shards(
     shards: dict[TreeSpec, int] = {}
     for entry in experiments:
         for model in entry.get("models", models):
-            tree = TreeSpec(model, entry["start"], _bounds(entry))
+            tree = TreeSpec(model, entry["start"], _truncation(entry))
             shards[tree] = max(shards.get(tree, 1), entry.get("shards", 1))
     return {tree: count for tree, count in shards.items() if count > 1}
 
@@ -390,7 +390,7 @@ def _figure4(
     for model in models:
         for number, start in enumerate(entry["starts"]):
             _known(f"figure4.starts[{number}]", start, starts, "start string")
-            yield Check(TreeSpec(model, start, _bounds(entry)), query)
+            yield Check(TreeSpec(model, start, _truncation(entry)), query)
 
 
 def _invariants(
@@ -417,12 +417,12 @@ def _invariants(
         seconds=entry["seconds"],
         tool_seconds=entry["tool_seconds"],
         asking=Asking(**asking),
-        provable=_bounds(entry["provable"]),
+        provable=_truncation(entry["provable"]),
     )
 
 
-def _bounds(entry: Mapping[str, Any]) -> Bounds:
-    return Bounds(float(entry["alpha"]), entry["k"], entry["L"])
+def _truncation(entry: Mapping[str, Any]) -> Truncation:
+    return Truncation(float(entry["alpha"]), entry["k"], entry["L"])
 
 
 def _query(key: str, text: str, known: Collection[str], length: int) -> Query:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from llmchecker.fetching.programs import ProgramSource
 from llmchecker.programs.expressions import Semantics
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class InvariantsConfig:
         tool_seconds: that ESBMC may take where it works without invariants.
         asking: how the models are asked; its candidates are also those that each source but
             sampling may propose for a loop, and its seed that of random candidates.
-        provable: bounds of the trees that the table of provable invariants asks.
+        provable: truncation of the trees that the table of provable invariants asks.
     """
 
     programs: ProgramSource
@@ -43,4 +43,4 @@ class InvariantsConfig:
     seconds: float
     tool_seconds: float
     asking: Asking
-    provable: Bounds
+    provable: Truncation

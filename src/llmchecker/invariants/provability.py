@@ -24,7 +24,7 @@ from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.provable import Provable
 from llmchecker.queries.parser import parse
 from llmchecker.trees.expansion import grow
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 QUERIES = {"invariant": "P=? [ F provable > 0 ]", "proof": "P=? [ F provable = 2 ]"}
 """What is asked: that the text is a proven invariant, and that it proves the program."""
@@ -57,7 +57,7 @@ class Provability:
 
 
 def provability(
-    model: LanguageModel, file: Path, semantics: Sequence[Semantics], bounds: Bounds
+    model: LanguageModel, file: Path, semantics: Sequence[Semantics], truncation: Truncation
 ) -> Iterator[Provability]:
     """Ask both queries on the tree of every loop of a program, for every semantics.
 
@@ -71,7 +71,7 @@ def provability(
         judges = list(_quantifiers(file, loop.number, semantics))
         if not judges:
             continue
-        tree = grow(model, prompt(program, loop, Variant.CONSTRAINED), bounds)
+        tree = grow(model, prompt(program, loop, Variant.CONSTRAINED), truncation)
         for meaning, quantifier in judges:
             values = {"provable": scores.score(quantifier, tree)}
             ranges = {"provable": (quantifier.minimum, quantifier.maximum)}
@@ -83,12 +83,15 @@ def provability(
 
 
 def provabilities(
-    model: LanguageModel, files: Sequence[Path], semantics: Sequence[Semantics], bounds: Bounds
+    model: LanguageModel,
+    files: Sequence[Path],
+    semantics: Sequence[Semantics],
+    truncation: Truncation,
 ) -> Iterator[Provability]:
     """Ask of all programs; what cannot be treated is told in the log and left out."""
     for number, file in enumerate(files, start=1):
         try:
-            yield from provability(model, file, semantics, bounds)
+            yield from provability(model, file, semantics, truncation)
         except ProgramError as error:
             logging.info("%s is left out: %s", file.stem, error)
             continue

@@ -44,12 +44,13 @@ class Run:
         The L may also be the smallest that the audit allows for a row whose own it does not.
         """
         published, check = finding.row, self.row.check
-        lengths = (published.bounds.length, finding.length)
+        lengths = (published.truncation.length, finding.length)
         return (
             self.row.label.casefold() == published.label.casefold()
             and check.query.root == published.query.root
-            and check.tree.bounds.length in lengths
-            and check.tree.bounds == replace(published.bounds, length=check.tree.bounds.length)
+            and check.tree.truncation.length in lengths
+            and check.tree.truncation
+            == replace(published.truncation, length=check.tree.truncation.length)
         )
 
     def is_of(self, finding: Finding) -> bool:
@@ -86,7 +87,7 @@ def _by_question(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
     questions: dict[tuple, list[Finding]] = {}
     for finding in findings:
         row = finding.row
-        key = (row.label.casefold(), row.bounds, row.query.root)
+        key = (row.label.casefold(), row.truncation, row.query.root)
         questions.setdefault(key, []).append(finding)
     return questions.values()
 
@@ -113,7 +114,7 @@ def _of_another_model(finding: Finding, run: Run) -> dict[str, object]:
 
 
 def _match(what: str, finding: Finding, run: Run) -> str:
-    as_printed = run.row.check.tree.bounds.length == finding.row.bounds.length
+    as_printed = run.row.check.tree.truncation.length == finding.row.truncation.length
     return what if as_printed else f"{what}, L from the audit"
 
 
@@ -121,9 +122,9 @@ def _asked(row: PublishedRow) -> dict[str, object]:
     return {
         "label": row.label,
         "interest": row.interest,
-        "alpha": row.bounds.alpha,
-        "k": row.bounds.k,
-        "published_L": row.bounds.length,
+        "alpha": row.truncation.alpha,
+        "k": row.truncation.k,
+        "published_L": row.truncation.length,
         "query": row.query.text,
     }
 
@@ -147,7 +148,7 @@ def _run(finding: Finding, run: Run) -> dict[str, object]:
     verdict = run.verdict
     return {
         **_asked(finding.row),
-        "L": run.row.check.tree.bounds.length,
+        "L": run.row.check.tree.truncation.length,
         "states": verdict.states,
         "states_explored": verdict.states_explored,
         "transitions_explored": verdict.transitions_explored,

@@ -113,15 +113,17 @@ def require_small(tree: TextTree) -> None:
     """
     if len(tree) <= MOST_STATES:
         return
-    bounds = tree.bounds
-    smaller_k = [k for k in range(1, bounds.k) if _at_most(k, bounds.length) <= MOST_STATES]
-    smaller_length = [n for n in range(1, bounds.length) if _at_most(bounds.k, n) <= MOST_STATES]
+    truncation = tree.truncation
+    smaller_k = [k for k in range(1, truncation.k) if _at_most(k, truncation.length) <= MOST_STATES]
+    smaller_length = [
+        n for n in range(1, truncation.length) if _at_most(truncation.k, n) <= MOST_STATES
+    ]
     remedies = [
-        *(f"k={k} with L={bounds.length}" for k in smaller_k[-1:]),
-        *(f"L={length} with k={bounds.k}" for length in smaller_length[-1:]),
+        *(f"k={k} with L={truncation.length}" for k in smaller_k[-1:]),
+        *(f"L={length} with k={truncation.k}" for length in smaller_length[-1:]),
     ]
     raise InvalidBound(
-        f"a tree of {len(tree):,} states ({bounds}) is too large to draw, which ends at "
+        f"a tree of {len(tree):,} states ({truncation}) is too large to draw, which ends at "
         f"{MOST_STATES}; a smaller k or length is needed"
         + (f": {' or '.join(remedies)} is small enough whatever alpha is" if remedies else "")
     )

@@ -14,7 +14,7 @@ from typing import Any
 from llmchecker.fetching.model_files import WEIGHTS
 from llmchecker.fetching.sources import parse_source, sha256_of
 from llmchecker.files import read_json
-from llmchecker.trees.making import ASKING, as_fetched, machine, now, program, versions
+from llmchecker.trees.making import ASKING, as_fetched, code_version, machine, now, versions
 
 INSTALLED = (*ASKING, "stormpy", "snakemake", "pandas", "pyarrow", "matplotlib")
 DIGITS = 12
@@ -42,7 +42,7 @@ def of_run(
     return {
         "date": now(),
         "config": config,
-        "program": asdict(program()),
+        "program": asdict(code_version()),
         "machine": asdict(machine()),
         "versions": versions(INSTALLED),
         "models": {
@@ -62,7 +62,7 @@ def of_run(
 
 def footer_of_now() -> str:
     """How a table was made in which no model has a part and that is made now."""
-    return f"{_named(asdict(program()))}, {now()}."
+    return f"{_named(asdict(code_version()))}, {now()}."
 
 
 def footer(run: Mapping[str, Any]) -> str:

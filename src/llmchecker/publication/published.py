@@ -39,7 +39,7 @@ import pandas as pd
 from llmchecker.errors import InvalidTable, LLMCheckerError
 from llmchecker.queries.parser import parse
 from llmchecker.queries.query import Query
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 COLUMNS_OF_FILE = """
     label interest model alpha k L query states transitions encode_seconds check_seconds result
@@ -58,7 +58,7 @@ class PublishedRow:
         number: which row of the table, from 1.
         label, interest: of the experiment.
         model: the paper's name of the model.
-        bounds: alpha, k and L as printed.
+        truncation: alpha, k and L as printed.
         query: what was asked.
         states, transitions: what Storm explored for the query.
         encode_seconds, check_seconds: the times, with the digits printed.
@@ -72,7 +72,7 @@ class PublishedRow:
     label: str
     interest: str
     model: str
-    bounds: Bounds
+    truncation: Truncation
     query: Query
     states: int
     transitions: int
@@ -150,7 +150,7 @@ def _row(number: int, cells: Mapping[str, str]) -> PublishedRow:
         label=cells["label"],
         interest=cells["interest"],
         model=cells["model"],
-        bounds=Bounds(float(cells["alpha"]), int(cells["k"]), int(cells["L"])),
+        truncation=Truncation(float(cells["alpha"]), int(cells["k"]), int(cells["L"])),
         query=parse(cells["query"]),
         states=int(cells["states"]),
         transitions=int(cells["transitions"]),
@@ -166,7 +166,7 @@ def _decimal(cell: str) -> Decimal:
     return Decimal(cell)
 
 
-def contradictions(bounds: Bounds, states: int, internal: int) -> Iterator[str]:
+def contradictions(truncation: Truncation, states: int, internal: int) -> Iterator[str]:
     """A sentence for each of the limits 1 to 5 that a size breaks."""
     if not min(1, states - 1) <= internal < states:
         transitions = 2 * states - 1 - internal
@@ -175,14 +175,14 @@ def contradictions(bounds: Bounds, states: int, internal: int) -> Iterator[str]:
             f"{states} states have {states} to {max(1, 2 * states - 2)} transitions"
         )
         return
-    k = _most_selected(bounds)
-    most = most_internal(k, bounds.length)
+    k = _most_selected(truncation)
+    most = most_internal(k, truncation.length)
     if internal > most:
-        yield f"{internal} internal states are more than the {most} that {bounds} can have"
+        yield f"{internal} internal states are more than the {most} that {truncation} can have"
     if states > 1 + (k + 1) * most:
-        yield f"{states} states are more than the {1 + (k + 1) * most} that {bounds} can have"
+        yield f"{states} states are more than the {1 + (k + 1) * most} that {truncation} can have"
     widest = 1 + (k + 1) * internal
-    if bounds.alpha == 1 and states != widest:
+    if truncation.alpha == 1 and states != widest:
         yield (
             f"alpha=1 cuts nothing, so that {internal} internal states with k + 1 = {k + 1} "
             f"children each make exactly {widest} states, not {states}"
@@ -193,17 +193,17 @@ def contradictions(bounds: Bounds, states: int, internal: int) -> Iterator[str]:
             f"{widest} states, not {states}"
         )
     if internal <= most:
-        fewest = internal + _least_width(k, bounds.length, internal)
+        fewest = internal + _least_width(k, truncation.length, internal)
         if states < fewest:
             yield (
-                f"{internal} internal states within {bounds.length} steps make at least "
+                f"{internal} internal states within {truncation.length} steps make at least "
                 f"{fewest} states, not {states}"
             )
 
 
-def allowed(bounds: Bounds, states: int, internal: int) -> bool:
-    """Whether a tree with these bounds can have this size."""
-    return next(contradictions(bounds, states, internal), None) is None
+def allowed(truncation: Truncation, states: int, internal: int) -> bool:
+    """Whether a tree with this truncation can have this size."""
+    return next(contradictions(truncation, states, internal), None) is None
 
 
 def most_internal(k: int, length: int) -> int:
@@ -211,8 +211,8 @@ def most_internal(k: int, length: int) -> int:
     return length if k == 1 else (k**length - 1) // (k - 1)
 
 
-def _most_selected(bounds: Bounds) -> int:
-    return 1 if bounds.alpha == 0 else bounds.k
+def _most_selected(truncation: Truncation) -> int:
+    return 1 if truncation.alpha == 0 else truncation.k
 
 
 def _least_width(k: int, length: int, internal: int) -> int:
@@ -239,20 +239,20 @@ def audit(rows: Sequence[PublishedRow]) -> tuple[Finding, ...]:
 
 
 def _finding(row: PublishedRow, rows: Sequence[PublishedRow]) -> Finding:
-    broken = *contradictions(row.bounds, row.states, row.internal), *_disorder(row, rows)
+    broken = *contradictions(row.truncation, row.states, row.internal), *_disorder(row, rows)
     if not broken:
         return Finding(row)
     # no tree of this size has use for more steps than internal states, or more tokens than states
     lengths, ks = range(1, row.internal + 1), range(1, row.states + 1)
 
     def fits(k: int, length: int) -> bool:
-        return allowed(Bounds(row.bounds.alpha, k, length), row.states, row.internal)
+        return allowed(Truncation(row.truncation.alpha, k, length), row.states, row.internal)
 
     return Finding(
         row=row,
         contradictions=broken,
-        length=next((length for length in lengths if fits(row.bounds.k, length)), None),
-        k=next((k for k in ks if fits(k, row.bounds.length)), None),
+        length=next((length for length in lengths if fits(row.truncation.k, length)), None),
+        k=next((k for k in ks if fits(k, row.truncation.length)), None),
         pairs=tuple(_smallest_pairs(fits, ks, lengths)),
     )
 
@@ -271,7 +271,7 @@ def _disorder(row: PublishedRow, rows: Sequence[PublishedRow]) -> Iterator[str]:
 
 def _contains(outer: PublishedRow, inner: PublishedRow) -> bool:
     """Whether the tree of one row is a part of another's, or equal to it."""
-    one, other = outer.bounds, inner.bounds
+    one, other = outer.truncation, inner.truncation
     return (
         _subject(outer) == _subject(inner)
         and outer.query.root == inner.query.root
@@ -322,16 +322,16 @@ def audit_table(findings: Iterable[Finding]) -> pd.DataFrame:
 
 def _audited(finding: Finding) -> dict[str, object]:
     row = finding.row
-    k = _most_selected(row.bounds)
-    most = most_internal(k, row.bounds.length)
+    k = _most_selected(row.truncation)
+    most = most_internal(k, row.truncation.length)
     return {
         "row": row.number,
         "label": row.label,
         "interest": row.interest,
         "model": row.model,
-        "alpha": row.bounds.alpha,
-        "k": row.bounds.k,
-        "L": row.bounds.length,
+        "alpha": row.truncation.alpha,
+        "k": row.truncation.k,
+        "L": row.truncation.length,
         "query": row.query.text,
         "states": row.states,
         "transitions": row.transitions,
@@ -347,11 +347,11 @@ def _audited(finding: Finding) -> dict[str, object]:
 
 def _remedy(finding: Finding) -> str:
     """The parameters that allow the size."""
-    bounds = finding.row.bounds
+    truncation = finding.row.truncation
     length = "no L fits" if finding.length is None else f"the smallest L is {finding.length}"
     k = "no k fits" if finding.k is None else f"the smallest k is {finding.k}"
     pairs = ", ".join(f"({k}, {length})" for k, length in finding.pairs) or "none"
     return (
-        f"with k={bounds.k} {length}; with L={bounds.length} {k}; "
-        f"smallest (k, L) with alpha={bounds.alpha}: {pairs}"
+        f"with k={truncation.k} {length}; with L={truncation.length} {k}; "
+        f"smallest (k, L) with alpha={truncation.alpha}: {pairs}"
     )

@@ -276,7 +276,7 @@ def _questions(results: Sequence[Result]) -> list[list[Result]]:
     questions: dict[tuple, list[Result]] = {}
     for result in results:
         row, check = result.row, result.row.check
-        key = (row.label, row.interest, check.tree.start, check.tree.bounds, check.query.text)
+        key = (row.label, row.interest, check.tree.start, check.tree.truncation, check.query.text)
         questions.setdefault(key, []).append(result)
     return list(questions.values())
 

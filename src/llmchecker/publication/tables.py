@@ -55,9 +55,9 @@ def table2(
             "label": row.label,
             "interest": row.interest,
             "model": labels[row.check.tree.model],
-            "alpha": row.check.tree.bounds.alpha,
-            "k": row.check.tree.bounds.k,
-            "L": row.check.tree.bounds.length,
+            "alpha": row.check.tree.truncation.alpha,
+            "k": row.check.tree.truncation.k,
+            "L": row.check.tree.truncation.length,
             "query": verdict.query,
             "states": verdict.states,
             "transitions": verdict.transitions,
@@ -135,7 +135,7 @@ def _section(row: Row, verdict: Verdict, label: str) -> str:
     lines = [
         f"## {' · '.join(headings)}",
         "",
-        f"{query} is {_cell('value', verdict.value)} for {row.check.tree.bounds}. "
+        f"{query} is {_cell('value', verdict.value)} for {row.check.tree.truncation}. "
         + evidence_summary(row.check.query, verdict),
     ]
     if verdict.witnesses:

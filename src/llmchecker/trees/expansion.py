@@ -15,7 +15,7 @@ from llmchecker.models.language_models import LanguageModel
 from llmchecker.trees.selection import Selection, select
 from llmchecker.trees.shards import Shard, is_split
 from llmchecker.trees.store import StoredDistributions
-from llmchecker.trees.text_tree import NO_TOKEN, Bounds, Kind, TextTree
+from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 
 EndOfSequence = Literal["terminal", "ordinary"]
 Progress = Callable[[int, int, int], None]
@@ -25,7 +25,7 @@ Progress = Callable[[int, int, int], None]
 def grow(
     model: LanguageModel,
     start: str,
-    bounds: Bounds,
+    truncation: Truncation,
     end_of_sequence: EndOfSequence = "terminal",
     progress: Progress = lambda step, done, total: None,
     stored: StoredDistributions | None = None,
@@ -50,15 +50,15 @@ def grow(
     texts = [_texts(model, np.array([prompt]), np.array([Kind.TEXT]))]
     frontier = _Frontier(np.empty((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64), np.ones(1))
     size = 1
-    for step in range(1, bounds.length + 1):
-        if shard is not None and is_split(step - 1, len(frontier), shard.count, bounds.length):
+    for step in range(1, truncation.length + 1):
+        if shard is not None and is_split(step - 1, len(frontier), shard.count, truncation.length):
             frontier, shard = frontier.rows(shard.part(frontier.masses)), None
         if len(frontier) == 0:
             break
-        extended = step < bounds.length
+        extended = step < truncation.length
         children, done = [], 0
         for rows, selection in _selections(
-            continuations, stored, frontier.suffixes, bounds, extended
+            continuations, stored, frontier.suffixes, truncation, extended
         ):
             children.append(_children(selection, rows, step, ends))
             done += len(rows)
@@ -71,26 +71,26 @@ def grow(
         frontier = frontier.rows(level.kind == Kind.TEXT)
         size += len(level.kind)
     columns = {name: getattr(_joined(levels), name) for name in _NAMES}
-    return TextTree(model=model.name, bounds=bounds, **columns, text=np.concatenate(texts))
+    return TextTree(model=model.name, truncation=truncation, **columns, text=np.concatenate(texts))
 
 
 def _selections(
     continuations: Callable[[], Continuations],
     stored: StoredDistributions | None,
     suffixes: np.ndarray,
-    bounds: Bounds,
+    truncation: Truncation,
     extended: bool,
 ) -> Iterator[tuple[np.ndarray, Selection]]:
     """Yield numbers of suffixes and what is selected after them: first those that are stored."""
     missing = np.ones(len(suffixes), dtype=bool)
     if stored is not None:
-        for rows, selection in stored.select(suffixes, bounds.alpha, bounds.k):
+        for rows, selection in stored.select(suffixes, truncation.alpha, truncation.k):
             missing[rows] = False
             yield rows, selection
     computed = np.flatnonzero(missing)
     if len(computed) == 0:
         return
-    top = partial(select, alpha=bounds.alpha, k=bounds.k)
+    top = partial(select, alpha=truncation.alpha, k=truncation.k)
     done = 0
     try:
         for selection in continuations().map(top, suffixes[computed], extended):

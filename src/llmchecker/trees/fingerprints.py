@@ -15,7 +15,7 @@ from typing import Any
 
 from llmchecker.fetching.sources import PROVENANCE, sha256_of
 from llmchecker.files import read_json
-from llmchecker.trees.text_tree import Bounds
+from llmchecker.trees.text_tree import Truncation
 
 ANSWERING = (
     "models/continuations.py",
@@ -51,13 +51,18 @@ def of_model(directory: str | Path, kind: str, dtype: str, device: str) -> str:
 
 
 def of_tree(
-    directory: str | Path, kind: str, dtype: str, start: str, bounds: Bounds, end_of_sequence: str
+    directory: str | Path,
+    kind: str,
+    dtype: str,
+    start: str,
+    truncation: Truncation,
+    end_of_sequence: str,
 ) -> str:
     """A fingerprint of all that determines a tree, but for the last bits of its probabilities.
 
     A tree may have been grown on another machine.
     """
-    asked = [kind, dtype, start, bounds.alpha, bounds.k, bounds.length, end_of_sequence]
+    asked = [kind, dtype, start, truncation.alpha, truncation.k, truncation.length, end_of_sequence]
     return _hash(_files(Path(directory), _stamp), asked, _code(GROWING))
 
 

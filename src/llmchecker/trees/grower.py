@@ -11,7 +11,7 @@ from llmchecker.files import read_json, write_json
 from llmchecker.trees import fingerprints, making
 from llmchecker.trees.shards import Shard, merge
 from llmchecker.trees.store import DistributionStore
-from llmchecker.trees.text_tree import Bounds, TextTree
+from llmchecker.trees.text_tree import TextTree, Truncation
 
 if TYPE_CHECKING:
     from llmchecker.models.language_models import CausalModel, MaskedModel
@@ -69,19 +69,19 @@ class Grower:
     end_of_sequence: "EndOfSequence"
     store: DistributionStore
 
-    def has_grown(self, path: str | Path, start: str, bounds: Bounds) -> bool:
+    def has_grown(self, path: str | Path, start: str, truncation: Truncation) -> bool:
         """Whether a file holds just the tree that would be grown."""
         try:
             recorded = Growth(**read_json(record_of(path))).fingerprint
         except (OSError, ValueError, TypeError):
             return False
-        return Path(path).is_file() and recorded == self.fingerprint(start, bounds)
+        return Path(path).is_file() and recorded == self.fingerprint(start, truncation)
 
     def grow(
         self,
         path: str | Path,
         start: str,
-        bounds: Bounds,
+        truncation: Truncation,
         progress: "Progress",
         shard: Shard | None = None,
     ) -> tuple[TextTree, Growth]:
@@ -96,7 +96,7 @@ class Grower:
         model = self.model
         began = time.monotonic()
         stored = self.store.after(self.model_fingerprint, model.encode(start))
-        tree = grow(model, start, bounds, self.end_of_sequence, progress, stored, shard)
+        tree = grow(model, start, truncation, self.end_of_sequence, progress, stored, shard)
         seconds = time.monotonic() - began
         made = [asdict(replace(self._making, date=making.now()))]
         return tree, self._written(tree, path, start, stored.added, seconds, made)
@@ -124,7 +124,7 @@ class Grower:
         seconds: float,
         makings: Sequence[Mapping[str, Any]],
     ) -> Growth:
-        fingerprint = self.fingerprint(start, tree.bounds)
+        fingerprint = self.fingerprint(start, tree.truncation)
         growth = Growth(fingerprint, int(tree.internal.sum()), computed, seconds, makings)
         # a record must never stand beside a tree that it does not describe
         record_of(path).unlink(missing_ok=True)
@@ -154,8 +154,8 @@ class Grower:
         """What the model's answers depend on, to the last bit."""
         return fingerprints.of_model(self.directory, self.kind, self.dtype, self.device)
 
-    def fingerprint(self, start: str, bounds: Bounds) -> str:
+    def fingerprint(self, start: str, truncation: Truncation) -> str:
         """What the tree depends on, but for the last bits of its probabilities."""
         return fingerprints.of_tree(
-            self.directory, self.kind, self.dtype, start, bounds, self.end_of_sequence
+            self.directory, self.kind, self.dtype, start, truncation, self.end_of_sequence
         )

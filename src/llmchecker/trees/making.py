@@ -23,7 +23,7 @@ ASKING = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 
 
 @dataclass(frozen=True)
-class Program:
+class CodeVersion:
     """The code that ran.
 
     Args:
@@ -64,7 +64,7 @@ class Making:
     device: str
     threads: int
     versions: Mapping[str, str]
-    program: Program
+    program: CodeVersion
     machine: Machine
     date: str
 
@@ -80,7 +80,7 @@ def making(directory: str | Path, kind: str, dtype: str, device: str, threads: i
         device=device,
         threads=threads,
         versions=versions(ASKING),
-        program=program(),
+        program=code_version(),
         machine=machine(),
         date=now(),
     )
@@ -103,14 +103,14 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def program(file: str | Path = __file__) -> Program:
+def code_version(file: str | Path = __file__) -> CodeVersion:
     """The code that runs, and the commit of the repository that tracks `file`, a part of it."""
     file = Path(file)
     # a repository around this one does not track the file, and knows nothing of it
     tracked = _git(file.parent, "ls-files", "--error-unmatch", file.name)
     commit = _git(file.parent, "rev-parse", "HEAD") if tracked else None
     status = _git(file.parent, "status", "--porcelain", "--untracked-files=no") if commit else None
-    return Program(
+    return CodeVersion(
         version=llmchecker.__version__,
         commit=commit or None,
         changed=None if status is None else bool(status),

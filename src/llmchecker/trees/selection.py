@@ -17,7 +17,7 @@ CANCELLATION = 1e-6
 """A rest below this is summed from its own tokens: 1 - sum would lose its digits."""
 
 HEAD = 32
-"""Tokens that a selection reports at least, selected or not, so that other bounds can be served."""
+"""Tokens that a selection reports at least, selected or not: other truncations may need them."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def select(distributions: "Distributions", alpha: float, k: int) -> Selection:
 def reselect(
     tokens: np.ndarray, probabilities: np.ndarray, alpha: float, k: int
 ) -> tuple[Selection, np.ndarray]:
-    """Select by other bounds from what a selection reported, to the same bits.
+    """Select by another truncation from what a selection reported, to the same bits.
 
     Args:
         tokens: (n, m) int64, the most probable tokens of each row by falling probability.

@@ -76,7 +76,7 @@ def merge(shards: Sequence[TextTree]) -> TextTree:
         ):
             raise InvalidTree(
                 f"shard {number + 1} of {len(shards)} is of another tree than shard 1; grow them "
-                "with the same model, start string and bounds, on machines that compute alike"
+                "with the same model, start string and truncation, on machines that compute alike"
             )
     # by step, then by shard; within a shard the order is that of the level already
     steps = np.concatenate([shard.step[top:] for shard in shards])
@@ -93,7 +93,7 @@ def merge(shards: Sequence[TextTree]) -> TextTree:
         for name in ("step", "token", "probability", "kind", "text")
     }
     parent = np.concatenate([first.parent[:top], np.concatenate(parents)[order]])
-    return TextTree(first.model, first.bounds, parent=parent, **columns)
+    return TextTree(first.model, first.truncation, parent=parent, **columns)
 
 
 def _below(shards: Sequence[TextTree], name: str, top: int) -> np.ndarray:
@@ -102,10 +102,10 @@ def _below(shards: Sequence[TextTree], name: str, top: int) -> np.ndarray:
 
 def _top(tree: TextTree, count: int) -> int:
     """The states down to the level at which the tree is split."""
-    texts = np.bincount(tree.step[tree.kind == Kind.TEXT], minlength=tree.bounds.length + 1)
+    texts = np.bincount(tree.step[tree.kind == Kind.TEXT], minlength=tree.truncation.length + 1)
     step = next(
         step
-        for step in range(tree.bounds.length)
-        if texts[step] == 0 or is_split(step, texts[step], count, tree.bounds.length)
+        for step in range(tree.truncation.length)
+        if texts[step] == 0 or is_split(step, texts[step], count, tree.truncation.length)
     )
     return int(np.searchsorted(tree.step, step, side="right"))

@@ -1,6 +1,6 @@
 """Next-token distributions that were computed before: their most probable tokens, in files.
 
-Trees that share a model and a start string share distributions, whatever their bounds. A folder
+Trees that share a model and a start string share distributions, whatever their truncation. A folder
 holds those after one prompt of one model, in one file for each run that added some. Files are
 written whole and never changed, so that any number of jobs may read and write at once; what two
 jobs compute at the same time is stored twice. Deleting files costs time, never a result: the least

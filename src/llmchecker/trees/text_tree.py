@@ -31,8 +31,8 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """What bounds a text generation process: alpha, k and the horizon L, `length`, in tokens.
+class Truncation:
+    """Where a text generation process is cut: alpha, k and the horizon L, `length`, in tokens.
 
     Definition III.4 of Gross et al. (2025).
 
@@ -61,7 +61,7 @@ class TextTree:
 
     Args:
         model: the name of the language model.
-        bounds: the bounds under which the tree was grown.
+        truncation: where the process was cut.
         parent: (n,) int64, row of the parent; -1 for the root.
         step: (n,) int64, tokens generated so far.
         token: (n,) int64, the last token; `NO_TOKEN` for the root and for `rest`.
@@ -76,7 +76,7 @@ class TextTree:
     """
 
     model: str
-    bounds: Bounds
+    truncation: Truncation
     parent: np.ndarray
     step: np.ndarray
     token: np.ndarray
@@ -122,9 +122,9 @@ class TextTree:
         }
         about = {
             "model": self.model,
-            "alpha": self.bounds.alpha,
-            "k": self.bounds.k,
-            "L": self.bounds.length,
+            "alpha": self.truncation.alpha,
+            "k": self.truncation.k,
+            "L": self.truncation.length,
         }
         table = pa.table(columns).replace_schema_metadata({"llmchecker": json.dumps(about)})
         with written_whole(path) as partial:
@@ -142,7 +142,7 @@ class TextTree:
             about = json.loads(table.schema.metadata[b"llmchecker"])
             return cls(
                 model=about["model"],
-                bounds=Bounds(about["alpha"], about["k"], about["L"]),
+                truncation=Truncation(about["alpha"], about["k"], about["L"]),
                 parent=table["parent"].to_numpy(),
                 step=table["step"].to_numpy().astype(np.int64),
                 token=table["token"].to_numpy().astype(np.int64),
