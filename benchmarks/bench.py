@@ -23,7 +23,8 @@ import overhead
 import pyarrow.parquet as pq
 import quantifying
 
-from llmchecker.config.configuration import Config, TreeSpec, read_yaml
+from llmchecker.config.configuration import Config, TreeSpec
+from llmchecker.config.validation import read_yaml
 from llmchecker.files import read_json, write_json, written_whole
 from llmchecker.publication import figures
 from llmchecker.trees.text_tree import Truncation
@@ -281,8 +282,7 @@ def _trees(config: Path) -> dict[str, tuple[TreeSpec, ...]]:
 
 
 def _parsed(config: Path) -> Config:
-    schema = overhead.ROOT / "workflow/schemas/config.schema.yaml"
-    return Config.parse(read_yaml(config), read_yaml(schema))
+    return Config.read(config)
 
 
 def _rounded(value: float) -> str:

@@ -12,13 +12,14 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMA = ROOT / "workflow/schemas/config.schema.yaml"
+SCHEMA = ROOT / "src/llmchecker/config/config.schema.yaml"
 PAGE = ROOT / "docs/config.md"
 
 INTRODUCTION = """\
 # Every key of a configuration
 
-*Generated from [`workflow/schemas/config.schema.yaml`](../workflow/schemas/config.schema.yaml) by
+*Generated from
+[`src/llmchecker/config/config.schema.yaml`](../src/llmchecker/config/config.schema.yaml) by
 [`docs/config_reference.py`](config_reference.py): change the schema, then run it.*
 
 A configuration is a YAML file, [`config.yaml`](../config.yaml) unless `--configfile` names another.

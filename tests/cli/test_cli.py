@@ -35,7 +35,7 @@ PLACE = "alpha0.8_k4_L3.parquet"
 def made(tmp_path_factory, random_model) -> Path:
     """A project with one model, and one start string in its config."""
     directory = tmp_path_factory.mktemp("project")
-    for name in ("workflow/schemas", "resources/word_lists"):
+    for name in ("workflow", "resources/word_lists"):
         shutil.copytree(ROOT / name, directory / name)
     config = {
         "models": {"gpt2": {"label": "Small GPT-2", "source": f"path:{random_model('gpt2')}"}},
@@ -297,18 +297,21 @@ def test_a_mistake_is_explained_on_standard_error(project, capfd, words, said):
     assert "error: " in refused(capfd, [*words, "--json"] if words else words)
 
 
-def test_a_config_without_a_schema_is_refused(tmp_path, capfd):
-    """Outside a project, the message names the schema that is missing."""
-    (tmp_path / "config.yaml").write_text("models: {}")
-    message = refused(capfd, arguments("--config", str(tmp_path / "config.yaml")))
-    assert "workflow/schemas/config.schema.yaml" in message
-
-
 def test_a_config_above_the_current_directory_keeps_its_paths(project, capfd, monkeypatch):
     """Paths of a config are relative to its project, wherever the question is asked."""
     tree = answered(capfd)["tree"]
     monkeypatch.chdir(project / "workflow")
     assert answered(capfd, "--config", "../config.yaml")["tree"] == tree
+
+
+def test_the_project_of_a_config_is_where_the_workflow_is(project, tmp_path, capfd):
+    """A config below a Snakefile has its paths from there; without one, from its own directory."""
+    copy = shutil.copytree(project, tmp_path / "copy")
+    (copy / "configs").mkdir()
+    config = (copy / "config.yaml").rename(copy / "configs/config.yaml")
+    assert "resources/word_lists" in refused(capfd, arguments("--config", str(config)))
+    (copy / "Snakefile").touch()
+    assert (copy / answered(capfd, "--config", str(config))["tree"]).is_file()
 
 
 def test_a_model_from_elsewhere_is_refused(project, capfd):

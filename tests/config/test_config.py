@@ -15,10 +15,10 @@ from llmchecker.config.configuration import (
     Config,
     ExpansionConfig,
     TreeSpec,
-    read_yaml,
     slug,
 )
 from llmchecker.config.programs import Asking
+from llmchecker.config.validation import read_yaml
 from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
 from llmchecker.fetching.sources import ModelSource, Source
 from llmchecker.programs.expressions import Semantics
@@ -27,7 +27,6 @@ from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Truncation
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = read_yaml(ROOT / "workflow/schemas/config.schema.yaml")
 ABSENT = object()
 POSITIVE = "P=? [ F gender > 0 ]"
 
@@ -76,7 +75,7 @@ def changed(*changes: tuple) -> dict:
 
 
 def read(*changes: tuple) -> Config:
-    return Config.parse(changed(*changes), SCHEMA)
+    return Config.parse(changed(*changes))
 
 
 FIRST = ("experiments", 0)
@@ -244,7 +243,7 @@ def test_of_several_mistakes_one_is_named():
     messages = set()
     for _ in range(3):
         with pytest.raises(ConfigError) as caught:
-            Config.parse(raw, SCHEMA)
+            Config.parse(raw)
         messages.add(str(caught.value))
     assert messages == {"experiments[0].alpha: 2 is too large; it must be at most 1"}
 
@@ -293,7 +292,7 @@ def test_what_is_absent_has_its_default():
 def test_the_configuration_that_is_read_is_not_changed():
     """Filling in defaults leaves the caller's configuration as it was."""
     raw = changed()
-    Config.parse(raw, SCHEMA)
+    Config.parse(raw)
     assert raw == SMALL
 
 
@@ -318,7 +317,7 @@ def test_a_start_string_of_any_text(text, tmp_path):
     path = tmp_path / "config.yaml"
     raw = changed(("start_strings", "player", text))
     path.write_text(yaml.safe_dump(raw, allow_unicode=True), encoding="utf-8")
-    assert Config.parse(read_yaml(path), SCHEMA).start_strings["player"] == text
+    assert Config.read(path).start_strings["player"] == text
 
 
 def test_models_of_an_experiment():
@@ -331,7 +330,7 @@ def test_a_check_that_is_asked_for_twice_is_one():
     """A query on a tree is checked once, however many rows and figures show it."""
     raw = changed(("figure4", "alpha", 0.8), ("figure4", "k", 15), ("figure4", "L", 5))
     raw["experiments"].append(raw["experiments"][0] | {"label": "Again"})
-    config = Config.parse(raw, SCHEMA)
+    config = Config.parse(raw)
     assert (len(config.table2), len(config.figure4)) == (4, 2)
     assert [check.tree.model for check in config.checks] == ["one", "two"]
     assert {check.query for check in config.checks} == {parse(POSITIVE)}
@@ -417,7 +416,7 @@ def asked(check: Check) -> tuple:
 
 def test_the_repository_asks_what_the_paper_asks():
     """config.yaml has the experiments of Table II and the nouns of Figure 4, on two models."""
-    config = Config.parse(read_yaml(ROOT / "config.yaml"), SCHEMA)
+    config = Config.read(ROOT / "config.yaml")
     assert list(config.models) == ["smollm2-135m", "gemma3-270m"]
     assert {model.source.source.scheme for model in config.models.values()} == {"pypi"}
     rows = [(row.label, row.interest, *asked(row.check)) for row in config.table2]

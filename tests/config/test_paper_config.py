@@ -15,7 +15,8 @@ from helpers.fake_hub import COMMIT, Hub, serving
 from helpers.project import Project
 from helpers.random_models import save_as_published
 
-from llmchecker.config.configuration import Config, read_yaml
+from llmchecker.config.configuration import Config
+from llmchecker.config.validation import read_yaml
 
 ROOT = Path(__file__).parents[2]
 PAPER = ROOT / "config/paper.yaml"
@@ -27,7 +28,7 @@ NEWER = "89abcdef0123456789abcdef0123456789abcdef"
 @pytest.fixture
 def paper(monkeypatch) -> Config:
     monkeypatch.chdir(ROOT)
-    return Config.parse(read_yaml(PAPER), read_yaml("workflow/schemas/config.schema.yaml"))
+    return Config.read(PAPER)
 
 
 def test_rows_are_the_published_ones(paper):

@@ -15,7 +15,8 @@ from snakemake.cli import get_argument_parser
 
 from llmchecker.checking import solve
 from llmchecker.cli import main
-from llmchecker.config.configuration import Config, read_yaml
+from llmchecker.config.configuration import Config
+from llmchecker.config.validation import read_yaml
 from llmchecker.models.language_models import TableModel
 from llmchecker.programs.expressions import Semantics
 from llmchecker.proving.verification import Outcome, Source
@@ -238,10 +239,7 @@ def test_quick_asks_questions_of_the_full_run(monkeypatch):
     The rows and figures of which its comments say that they are those of config.yaml are.
     """
     monkeypatch.chdir(ROOT)
-    schema = read_yaml("workflow/schemas/config.schema.yaml")
-    quick, full = (
-        Config.parse(read_yaml(name), schema) for name in ("config/quick.yaml", "config.yaml")
-    )
+    quick, full = map(Config.read, ("config/quick.yaml", "config.yaml"))
     (model,) = quick.models
     assert quick.models[model] == full.models[model]
     assert quick.start_strings == full.start_strings

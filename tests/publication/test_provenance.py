@@ -14,10 +14,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from helpers.project import GENDER, ROOT, Project
+from helpers.project import GENDER, Project
 
 from llmchecker.checking import storm
-from llmchecker.config.configuration import Config, read_yaml
+from llmchecker.config.configuration import Config
 from llmchecker.fetching.sources import ModelSource, fetch_model, parse_source
 from llmchecker.files import read_json, write_json
 from llmchecker.publication import provenance, tables
@@ -25,7 +25,6 @@ from llmchecker.trees import making
 
 TIMES = {"date", "first", "last", "seconds", "encode_seconds", "check_seconds"}
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-SCHEMA = read_yaml(ROOT / "workflow/schemas/config.schema.yaml")
 
 
 def configuration(model: Path, prompts: Path) -> dict:
@@ -162,7 +161,7 @@ def test_provenance_tells_the_run(project, run):
     assert 0 <= age.total_seconds() < 24 * 3600
     prompts = (project.directory / "resources/datasets/prompts.csv").read_bytes()
     assert run["prompts"] == hashlib.sha256(prompts).hexdigest()
-    assert run["config"] == parsed(project.directory / "config.yaml").sha256
+    assert run["config"] == Config.read(project.directory / "config.yaml").sha256
     assert run["program"]["commit"] is None  # the project is no git repository
 
 
@@ -206,10 +205,6 @@ def test_a_table_is_made_after_the_provenance_that_it_tells(project):
     assert "table1" not in planned
 
 
-def parsed(path: Path) -> Config:
-    return Config.parse(read_yaml(path), SCHEMA)
-
-
 def test_a_configuration_is_known_by_what_it_says(tmp_path):
     """Comments, order and written defaults change no checksum; another value does."""
     config = configuration(Path("/model"), Path("/prompts.csv"))
@@ -217,7 +212,7 @@ def test_a_configuration_is_known_by_what_it_says(tmp_path):
 
     def checksum(config: dict, comment: str = "") -> str:
         written.write_text(comment + yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-        return parsed(written).sha256
+        return Config.read(written).sha256
 
     before = checksum(config)
     assert checksum({name: config[name] for name in reversed(config)}, "# a comment\n") == before

@@ -15,13 +15,13 @@ inherited = os.environ.get("PYTHONPATH")
 os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
 
 from llmchecker.trees import fingerprints
-from llmchecker.config.configuration import Config, quantifiers_in, read_yaml
+from llmchecker.config.configuration import Config, quantifiers_in
 from llmchecker.trees.store import DistributionStore
 from llmchecker.errors import LLMCheckerError
 from llmchecker.quantifiers.registry import files_of
 
 try:
-    CONFIG = Config.parse(config, read_yaml(BASE / "workflow/schemas/config.schema.yaml"))
+    CONFIG = Config.parse(config)
 except LLMCheckerError as error:
     raise WorkflowError(f"The configuration cannot run.\n{error}") from None
 

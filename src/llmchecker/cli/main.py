@@ -11,7 +11,8 @@ status is 0 with an answer, 2 where the question cannot be answered as asked, 13
 `verify` has 1 for programs that are not all verified (`invariants.command`).
 
 Models, quantifiers and how trees are grown come from a config. Its paths, and those of models and
-trees, are relative to the project: the directory with the config's schema. A tree is grown once,
+trees, are relative to the project: the nearest directory above the config that holds the workflow,
+or else the config's own. A tree is grown once,
 by the workflow or here: its record tells by what model, code and settings, so that a tree of
 another model, dtype or end of sequence is never mistaken for the one that was asked for.
 """
@@ -36,7 +37,7 @@ from llmchecker import logs
 from llmchecker.chains import markov_chain
 from llmchecker.checking import evidence
 from llmchecker.cli.verify import add_verify
-from llmchecker.config.configuration import Config, ModelConfig, TreeSpec, quantifiers_in, read_yaml
+from llmchecker.config.configuration import Config, ModelConfig, TreeSpec, quantifiers_in
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError, UnknownName
 from llmchecker.fetching.sources import PROVENANCE, fetch_model, pinned
 from llmchecker.files import read_json, written_whole
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from llmchecker.checking.verdicts import Verdict
 
 CONFIG = "config.yaml"
-SCHEMA = "workflow/schemas/config.schema.yaml"
+WORKFLOW = "Snakefile"
 LOCKS = Path("config/locks/models")
 TREES = Path("results/trees")
 DISTRIBUTIONS = Path("results/distributions")
@@ -241,7 +242,7 @@ def _asked(arguments: argparse.Namespace) -> Iterator[Task]:
     config_path = arguments.config.absolute()
     # the paths in a config are relative to the project, as in a run of the workflow
     with contextlib.chdir(_project(config_path)):
-        config = Config.parse(read_yaml(config_path), read_yaml(SCHEMA))
+        config = Config.read(config_path)
         if query is not None:
             query.require(config.quantifiers, truncation.length)
         model = config.models[_known_model(arguments.model, config)]
@@ -249,15 +250,13 @@ def _asked(arguments: argparse.Namespace) -> Iterator[Task]:
 
 
 def _project(config: Path) -> Path:
-    """The directory that has the schema of a config: the config's own, or the nearest above it."""
+    """The nearest directory above a config that holds the workflow, or else the config's own."""
     if not config.is_file():
         raise ConfigError(
             f"there is no file {config}; run llmchecker where {CONFIG} is, or name it by --config"
         )
-    for directory in config.parents:
-        if (directory / SCHEMA).is_file():
-            return directory
-    raise ConfigError(f"{config}: there is no {SCHEMA} beside the config or above it")
+    holding = (directory for directory in config.parents if (directory / WORKFLOW).is_file())
+    return next(holding, config.parent)
 
 
 def _known_model(name: str, config: Config) -> str:

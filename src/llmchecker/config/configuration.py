@@ -6,19 +6,16 @@ to something and every query parses, or raises one message that names the key.
 
 import difflib
 import hashlib
-import json
-import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import yaml
+from typing import Any
 
 from llmchecker.config.programs import Asking, InvariantsConfig
+from llmchecker.config.validation import read_yaml, sha256_of_config, validate, with_defaults
 from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName
 from llmchecker.fetching.programs import parse_program_source
 from llmchecker.fetching.sources import DatasetSource, ModelSource, parse_source
@@ -29,9 +26,6 @@ from llmchecker.queries.formulas import STEP
 from llmchecker.queries.parser import parse
 from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Truncation
-
-if TYPE_CHECKING:
-    from jsonschema import ValidationError
 
 
 @dataclass(frozen=True)
@@ -107,9 +101,17 @@ class Row:
 class Config:
     """Everything that a run needs to know.
 
-    `shards` names the trees that several jobs grow. `sha256` is that of what YAML gave, with all
-    defaults, as JSON with sorted keys: neither comments nor the order of keys change it, nor a
-    default that is written out.
+    Attributes:
+        models: by name.
+        start_strings: by name.
+        quantifiers: by name.
+        expansion: how trees are grown.
+        prompts: those of the top-k statistics; None where there are to be none.
+        table2: the rows of Table II, in order.
+        figure4: the checks that Figure 4 shows; none where there is to be no such figure.
+        shards: for each tree that several jobs grow together, how many.
+        invariants: which programs are verified; None where there is no such section.
+        sha256: of the content, see `sha256_of_config`.
     """
 
     models: Mapping[str, ModelConfig]
@@ -124,18 +126,19 @@ class Config:
     sha256: str
 
     @classmethod
-    def parse(cls, raw: Mapping[str, Any], schema: Mapping[str, Any]) -> "Config":
-        """Check a configuration and make it typed.
+    def read(cls, path: str | Path) -> "Config":
+        """Read a configuration from a YAML file; errors are those of `read_yaml` and `parse`."""
+        return cls.parse(read_yaml(path))
 
-        Args:
-            raw: what YAML gave.
-            schema: the JSON schema of a configuration; its defaults fill what is absent.
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> "Config":
+        """Check what YAML gave and make it typed.
 
         Raises:
             ConfigError: names the key, its value and what would be right.
         """
-        validate(raw, schema)
-        filled = _with_defaults({"expansion": {}} | dict(raw), schema, schema)
+        validate(raw)
+        filled = with_defaults(raw)
         models = {name: _model(name, entry) for name, entry in filled["models"].items()}
         _check_labels(models)
         starts = filled["start_strings"]
@@ -150,7 +153,7 @@ class Config:
             figure4=tuple(_figure4(filled.get("figure4"), models, starts, known)),
             shards=_shards(filled["experiments"], models),
             invariants=_invariants(filled.get("invariants"), models),
-            sha256=_sha256(filled),
+            sha256=sha256_of_config(filled),
         )
 
     @cached_property
@@ -175,21 +178,6 @@ class Config:
         return tuple(sorted(names))
 
 
-def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read a YAML file as plain data.
-
-    Raises:
-        ConfigError: the file cannot be read or is not a mapping.
-    """
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path} must hold keys and values")
-    return content
-
-
 def quantifiers_in(query: Query) -> tuple[str, ...]:
     """Names of the quantifiers in a query, sorted."""
     return tuple(sorted(query.variables - {STEP}))
@@ -201,94 +189,6 @@ def slug(query: str) -> str:
     spelt = "".join(words.get(character, character) for character in query)
     readable = "-".join(re.findall(r"[A-Za-z0-9.]+", spelt))[:60].strip("-.")
     return f"{readable}-{hashlib.sha256(query.encode()).hexdigest()[:8]}"
-
-
-def _is_integer(_: object, value: object) -> bool:
-    """JSON Schema takes 3.0 for an integer too, which would name another path than 3."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(_: object, value: object) -> bool:
-    """YAML has .nan and .inf, which JSON does not."""
-    return _is_integer(_, value) or (isinstance(value, float) and math.isfinite(value))
-
-
-def validate(raw: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Check a configuration against its schema.
-
-    Raises:
-        ConfigError: the first violation, by its key.
-    """
-    # once a run, while every job that is given a part of a configuration imports this module
-    import jsonschema
-
-    usual = jsonschema.Draft202012Validator
-    types = usual.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
-    violations = jsonschema.validators.extend(usual, type_checker=types)(schema).iter_errors(raw)
-    first = min(violations, key=lambda violation: list(map(str, violation.path)), default=None)
-    if first is not None:
-        raise ConfigError(f"{_key(first.absolute_path)}: {_explanation(first)}")
-
-
-def _explanation(violation: "ValidationError") -> str:
-    schema, value = violation.schema, violation.instance
-    match violation.validator:
-        case "additionalProperties":
-            known = schema.get("properties", {})
-            unknown = next(key for key in value if key not in known)
-            close = difflib.get_close_matches(str(unknown), list(known), n=1)
-            hint = f", did you mean {close[0]!r}?" if close else ";"
-            return f"unknown key {unknown!r}{hint} known keys are {', '.join(known)}"
-        case "required":
-            missing = [key for key in violation.validator_value if key not in value]
-            return f"the key {missing[0]!r} is missing"
-        case "minimum":
-            return f"{value!r} is too small; it must be at least {violation.validator_value}"
-        case "maximum":
-            return f"{value!r} is too large; it must be at most {violation.validator_value}"
-        case "pattern":
-            return f"{value!r} does not match {violation.validator_value}"
-        case "enum":
-            return f"{value!r} is not one of {', '.join(violation.validator_value)}"
-        case "type":
-            types = violation.validator_value
-            named = types if isinstance(types, str) else " or ".join(types)
-            return f"{value!r} is not of type {named}"
-        case _:
-            return violation.message
-
-
-def _key(path: Collection[str | int]) -> str:
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
-    return "".join(steps).removeprefix(".") or "config"
-
-
-def _with_defaults(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """The value with the defaults of its schema where keys are absent, at every depth."""
-    if "$ref" in schema:
-        schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
-    if isinstance(value, Mapping):
-        properties = schema.get("properties", {})
-        others = schema.get("additionalProperties")
-        others = others if isinstance(others, Mapping) else {}
-        absent = {
-            key: entry["default"]
-            for key, entry in properties.items()
-            if key not in value and "default" in entry
-        }
-        return absent | {
-            key: _with_defaults(item, properties.get(key, others), root)
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [_with_defaults(item, schema.get("items", {}), root) for item in value]
-    return value
-
-
-def _sha256(filled: Mapping[str, Any]) -> str:
-    # 1 and 1.0 are one number to whoever writes a configuration
-    alike = json.loads(json.dumps(filled), parse_int=float)
-    return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager

@@ -1,0 +1,139 @@
+"""What YAML gives, read and held against the schema of a configuration.
+
+The schema, `config.schema.yaml` beside this module, says which keys there are and which values each
+may have. It knows no names: whether a model that an experiment names exists is checked by
+`configuration`.
+"""
+
+import difflib
+import hashlib
+import json
+import math
+from collections.abc import Collection, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from llmchecker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+
+SCHEMA = Path(__file__).with_name("config.schema.yaml")
+"""The file of the schema."""
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Read a YAML file as plain data.
+
+    Raises:
+        ConfigError: the file cannot be read or is not a mapping.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold keys and values")
+    return content
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    """The JSON schema of a configuration."""
+    return read_yaml(SCHEMA)
+
+
+def validate(raw: Mapping[str, Any]) -> None:
+    """Check a configuration against the schema.
+
+    Raises:
+        ConfigError: the first violation, by its key.
+    """
+    # once a run, while every job that is given a part of a configuration imports this module
+    import jsonschema
+
+    usual = jsonschema.Draft202012Validator
+    types = usual.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
+    violations = jsonschema.validators.extend(usual, type_checker=types)(_schema()).iter_errors(raw)
+    first = min(violations, key=lambda violation: list(map(str, violation.path)), default=None)
+    if first is not None:
+        raise ConfigError(f"{_key(first.absolute_path)}: {_explanation(first)}")
+
+
+def with_defaults(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """A valid configuration with the defaults of the schema where keys are absent."""
+    return _filled(raw, _schema(), _schema())
+
+
+def sha256_of_config(filled: Mapping[str, Any]) -> str:
+    """The sha256 of a configuration with all defaults, as JSON with sorted keys.
+
+    Neither comments nor the order of keys change it, nor a default that is written out.
+    """
+    # 1 and 1.0 are one number to whoever writes a configuration
+    alike = json.loads(json.dumps(filled), parse_int=float)
+    return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
+
+
+def _is_integer(_: object, value: object) -> bool:
+    """JSON Schema takes 3.0 for an integer too, which would name another path than 3."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(_: object, value: object) -> bool:
+    """YAML has .nan and .inf, which JSON does not."""
+    return _is_integer(_, value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _explanation(violation: "ValidationError") -> str:
+    schema, value = violation.schema, violation.instance
+    match violation.validator:
+        case "additionalProperties":
+            known = schema.get("properties", {})
+            unknown = next(key for key in value if key not in known)
+            close = difflib.get_close_matches(str(unknown), list(known), n=1)
+            hint = f", did you mean {close[0]!r}?" if close else ";"
+            return f"unknown key {unknown!r}{hint} known keys are {', '.join(known)}"
+        case "required":
+            missing = [key for key in violation.validator_value if key not in value]
+            return f"the key {missing[0]!r} is missing"
+        case "minimum":
+            return f"{value!r} is too small; it must be at least {violation.validator_value}"
+        case "maximum":
+            return f"{value!r} is too large; it must be at most {violation.validator_value}"
+        case "pattern":
+            return f"{value!r} does not match {violation.validator_value}"
+        case "enum":
+            return f"{value!r} is not one of {', '.join(violation.validator_value)}"
+        case "type":
+            types = violation.validator_value
+            named = types if isinstance(types, str) else " or ".join(types)
+            return f"{value!r} is not of type {named}"
+        case _:
+            return violation.message
+
+
+def _key(path: Collection[str | int]) -> str:
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
+    return "".join(steps).removeprefix(".") or "config"
+
+
+def _filled(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """The value with the defaults of its schema where keys are absent, at every depth."""
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+    if isinstance(value, Mapping):
+        known = schema.get("properties", {})
+        defaults = {key: entry["default"] for key, entry in known.items() if "default" in entry}
+        others = schema.get("additionalProperties")
+        others = others if isinstance(others, Mapping) else {}
+        return {
+            key: _filled(item, known.get(key, others), root)
+            for key, item in (defaults | dict(value)).items()
+        }
+    if isinstance(value, list):
+        return [_filled(item, schema.get("items", {}), root) for item in value]
+    return value
