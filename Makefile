@@ -12,7 +12,7 @@ INSTALLED_SLURM := .venv/installed-slurm
 # the model is fetched to where every run looks for it
 quick: $(INSTALLED)
 	mkdir -p quick/resources
-	ln -sfn $(addprefix ../../resources/,models prompts word_lists) quick/resources
+	ln -sfn $(addprefix ../../resources/,models prompts) quick/resources
 	$(BIN)/snakemake --cores all --configfile config/quick.yaml -- resources/models/smollm2-135m
 	$(BIN)/snakemake --cores all --configfile config/quick.yaml --directory quick
 

@@ -35,8 +35,7 @@ PLACE = "alpha0.8_k4_L3.parquet"
 def made(tmp_path_factory, random_model) -> Path:
     """A project with one model, and one start string in its config."""
     directory = tmp_path_factory.mktemp("project")
-    for name in ("workflow", "resources/word_lists"):
-        shutil.copytree(ROOT / name, directory / name)
+    shutil.copytree(ROOT / "workflow", directory / "workflow")
     config = {
         "models": {"gpt2": {"label": "Small GPT-2", "source": f"path:{random_model('gpt2')}"}},
         "start_strings": {"player": START},

@@ -32,7 +32,7 @@ from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 
 ROOT = Path(__file__).parents[2]
-WORD_LISTS = ROOT / "resources" / "word_lists"
+WORD_LISTS = ROOT / "src/llmchecker/quantifiers/word_lists"
 LOLITA = "Lolita, light of my life, fire of my loins. My sin, my soul."
 TEXTS = (
     "",

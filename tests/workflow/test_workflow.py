@@ -184,7 +184,10 @@ def test_the_profile_is_used(finished):
 
 def test_a_second_run_does_nothing(project):
     """When nothing has changed, not even a file that was written again, nothing is to be done."""
-    for file in ("src/llmchecker/trees/expansion.py", "resources/word_lists/male.txt"):
+    for file in (
+        "src/llmchecker/trees/expansion.py",
+        "src/llmchecker/quantifiers/word_lists/male.txt",
+    ):
         (project.directory / file).touch()
     run = project.snakemake("--cores", "2")
     assert run.returncode == 0
@@ -323,7 +326,7 @@ def test_a_model_without_experiments_has_no_jobs_but_its_statistics(project):
     ("file", "text", "again"),
     [
         ("src/llmchecker/quantifiers/gender.py", "\n# changed\n", STAGES[1:]),
-        ("resources/word_lists/female.txt", "\nchampioness\n", STAGES[1:]),
+        ("src/llmchecker/quantifiers/word_lists/female.txt", "\nchampioness\n", STAGES[1:]),
         ("src/llmchecker/trees/expansion.py", "\n# changed\n", STAGES),
         ("src/llmchecker/queries/formulas.py", "\n# changed\n", ("checks", "crosschecks")),
     ],

@@ -13,6 +13,10 @@ _PART = r"(?:[^\W_][\u0300-\u036f]*)+"
 WORD = re.compile(rf"{_PART}(?:['’]{_PART})*")
 
 
+WORD_LISTS = Path(__file__).parent / "word_lists"
+"""The folder of the lists that come with this package."""
+
+
 @dataclass(frozen=True)
 class Gender:
     """The number of male minus the number of female words in the continuation.
@@ -23,7 +27,8 @@ class Gender:
     text counts as it reads: "he" is male even where the next token makes it "heavy".
 
     Args:
-        male: path of the male terms, one a line, with comments after #.
+        male: path of the male terms, one a line, with comments after #; by default the list that
+            comes with this package.
         female: likewise.
 
     Raises:
@@ -31,8 +36,8 @@ class Gender:
             of the other list.
     """
 
-    male: Path = Path("resources/word_lists/male.txt")
-    female: Path = Path("resources/word_lists/female.txt")
+    male: Path = WORD_LISTS / "male.txt"
+    female: Path = WORD_LISTS / "female.txt"
     worth: dict[str, int] = field(init=False, repr=False, compare=False)
     """+1 for every male term, -1 for every female one."""
 
