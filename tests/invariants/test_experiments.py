@@ -5,13 +5,13 @@ import json
 import pytest
 
 from llmchecker.cli.main import main
-from llmchecker.cli.verify import SOURCES
 from llmchecker.invariants.attempts import THIS_METHOD, beside_tools, read_attempts, write_attempts
 from llmchecker.invariants.experiments import EXPERIMENTS, Setting, attempts
 from llmchecker.invariants.prompts import Variant
 from llmchecker.invariants.proposals import LoopProposals, read_proposals, write_proposals
 from llmchecker.programs.expressions import Semantics
-from llmchecker.proving.verification import COMPLETION, Limits, Outcome, Source
+from llmchecker.proving.outcomes import COMPLETION, Outcome, Source
+from llmchecker.proving.verification import Limits
 
 COUNT = """\
 int main(void) {
@@ -112,8 +112,7 @@ def test_programs_are_verified_from_the_shell(files, semantics, capsys):
 
 def test_sources_are_switched_off_from_the_shell(files, capsys):
     """Every source has its switch; with all of them off nothing is proven."""
-    assert tuple(COMPLETION) == SOURCES
-    without = [word for source in SOURCES for word in ("--without", source)]
+    without = [word for source in COMPLETION for word in ("--without", source)]
     assert main(["verify", str(files[0]), *without]) == 1
     assert capsys.readouterr().out.split("\t")[1] == "no candidate"
     assert main(["verify", str(files[0]), "--without", "atoms"]) == 0

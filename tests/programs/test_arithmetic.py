@@ -11,6 +11,7 @@ import z3
 from helpers import random_c
 
 from llmchecker.programs.c_expressions import parse_condition
+from llmchecker.programs.evaluation import Evaluator
 from llmchecker.programs.expressions import (
     BOOL,
     INT,
@@ -26,8 +27,8 @@ from llmchecker.programs.expressions import (
     type_of,
 )
 from llmchecker.programs.parsing import parse_program
-from llmchecker.programs.runs import Evaluator, run
-from llmchecker.proving.obligations import Encoder
+from llmchecker.programs.runs import run
+from llmchecker.proving.terms import Encoder
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 compiled = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")

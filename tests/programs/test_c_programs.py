@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
+from llmchecker.programs.annotation import annotate
 from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import (
     BOOL,
@@ -20,7 +21,7 @@ from llmchecker.programs.expressions import (
     Type,
     text,
 )
-from llmchecker.programs.parsing import annotate, parse_program, read_program
+from llmchecker.programs.parsing import parse_program, read_program
 from llmchecker.programs.runs import run
 from llmchecker.programs.statements import (
     Assert,
@@ -35,7 +36,7 @@ from llmchecker.programs.statements import (
     Program,
     Stop,
 )
-from llmchecker.proving.obligations import Encoder
+from llmchecker.proving.terms import Encoder
 
 DECLARED = """
 extern int __VERIFIER_nondet_int(void);

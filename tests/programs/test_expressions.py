@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from llmchecker.programs.c_expressions import parse_condition
+from llmchecker.programs.evaluation import Evaluator
 from llmchecker.programs.expressions import (
     BOOL,
     INT,
@@ -32,7 +33,6 @@ from llmchecker.programs.expressions import (
     variables,
     walk,
 )
-from llmchecker.programs.runs import Evaluator
 
 X, Y = Variable("x"), Variable("y")
 TYPES = {"x": INT, "y": INT, "a": Type(length=Literal(4))}

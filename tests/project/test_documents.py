@@ -19,7 +19,7 @@ from llmchecker.config.configuration import Config
 from llmchecker.config.validation import read_yaml
 from llmchecker.models.language_models import TableModel
 from llmchecker.programs.expressions import Semantics
-from llmchecker.proving.verification import Outcome, Source
+from llmchecker.proving.outcomes import Outcome, Source
 from llmchecker.publication.published import audit, read
 from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.registry import create

@@ -41,8 +41,13 @@ WRAPPED = {
     },
     "transformers": {"fetching.model_files", "models.continuations", "models.language_models"},
     "stormpy": {"checking.storm"},
-    "z3": {"proving.obligations", "proving.houdini"},
-    "pycparser": {"programs.c_expressions", "programs.parsing"},
+    "z3": {"proving.terms", "proving.obligations", "proving.houdini"},
+    "pycparser": {
+        "programs.annotation",
+        "programs.c_expressions",
+        "programs.parsing",
+        "programs.syntax",
+    },
     "snakemake": set(),
 }
 """Which modules may import a package that takes seconds to import or that one may not have."""

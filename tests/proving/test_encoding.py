@@ -3,9 +3,10 @@
 import pytest
 
 from llmchecker.errors import UnsupportedProgram
+from llmchecker.programs.annotation import annotate
 from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import Literal, Semantics
-from llmchecker.programs.parsing import annotate, parse_program
+from llmchecker.programs.parsing import parse_program
 from llmchecker.programs.runs import run
 from llmchecker.proving.houdini import Prover
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from llmchecker.errors import ConfigError
-from llmchecker.invariants.provability import provabilities, read, table, write
+from llmchecker.invariants.provability import provabilities
+from llmchecker.invariants.provability_records import read, write
 from llmchecker.models.language_models import TableModel
 from llmchecker.programs.expressions import Semantics
+from llmchecker.publication.program_tables import provable
 from llmchecker.quantifiers.registry import create
 from llmchecker.trees.text_tree import Truncation
 
@@ -108,7 +110,7 @@ def test_the_probability_of_a_proof_is_exact(program, tmp_path):
     assert Fraction(invariant.value) == Fraction(1, 4)
     write(made, tmp_path / "provable.json")
     assert read(tmp_path / "provable.json") == tuple(made)
-    rows = table({"Table": made})
+    rows = provable({"Table": made})
     assert rows.loc[0, ["model", "proof_value", "invariant_text"]].tolist() == [
         "Table",
         0.25,

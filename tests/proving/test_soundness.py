@@ -22,8 +22,8 @@ from helpers.mutations import (
 )
 
 from llmchecker.errors import UnsupportedProgram
+from llmchecker.programs.annotation import annotate
 from llmchecker.programs.expressions import Literal, Semantics, text
-from llmchecker.programs.parsing import annotate
 from llmchecker.programs.runs import Runs, run, unrefuted
 from llmchecker.programs.statements import Program
 from llmchecker.proving.esbmc import Answer, Mode, check

@@ -8,8 +8,9 @@ from llmchecker.programs.expressions import Semantics, text
 from llmchecker.programs.parsing import parse_program
 from llmchecker.proving import esbmc, verification
 from llmchecker.proving.completion import atoms, disjunctions
+from llmchecker.proving.outcomes import COMPLETION, Outcome, Source
 from llmchecker.proving.relations import relations
-from llmchecker.proving.verification import COMPLETION, Limits, Outcome, Source, Verifier
+from llmchecker.proving.verification import Limits, Verifier
 
 TANK = """
     int n = __VERIFIER_nondet_int(); int x = n; int y = 0;

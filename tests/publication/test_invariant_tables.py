@@ -15,8 +15,8 @@ from llmchecker.invariants.attempts import (
     Invariant,
 )
 from llmchecker.programs.expressions import Semantics
-from llmchecker.proving.verification import Outcome, Source
-from llmchecker.publication import program_tables
+from llmchecker.proving.outcomes import Outcome, Source
+from llmchecker.publication import program_notes, program_tables
 from llmchecker.publication import tables as writers
 
 PUBLISHED = Path(__file__).parents[2] / "resources/published/invariants.csv"
@@ -125,7 +125,7 @@ def test_what_the_model_adds_is_what_nothing_else_solves():
         "program + sampled": {"a", "b", "c"},
         "enumerated alone": {"d"},
     }
-    note = program_tables.notes_on_sources({"M": all_sources(solved, "abcde")})[0]
+    note = program_notes.notes_on_sources({"M": all_sources(solved, "abcde")})[0]
     assert note == (
         "M over integers: of 5 programs, 4 verified with the model's proposals and 2 without. "
         "The model adds 2 programs (c, d). Each source alone: sampled 0, enumerated 1, random 0, "
@@ -139,7 +139,7 @@ def test_a_model_that_adds_nothing_is_told():
         replace(a, invariants=())
         for a in all_sources({w: {"a"} for w in WITHOUT_MODEL | WITH_MODEL}, "a")
     ]
-    note = program_tables.notes_on_sources({"M": made})[0]
+    note = program_notes.notes_on_sources({"M": made})[0]
     assert "1 verified with the model's proposals and 1 without. The model adds nothing." in note
     assert note.endswith("relations 1; 1 program among them without any invariant.")
 
@@ -147,11 +147,11 @@ def test_a_model_that_adds_nothing_is_told():
 def test_what_a_model_adds_against_the_clock_is_told_as_such():
     """A program that is only out of time without the model is not passed off as its merit."""
     made = all_sources({"all": {"a"}}, "a", Outcome.PROVER_TIMEOUT)
-    note = program_tables.notes_on_sources({"M": made})[0]
+    note = program_notes.notes_on_sources({"M": made})[0]
     assert "The model adds 1 program (a); without it, time ran out in 1 of these." in note
     late = [replace(a, outcome=Outcome.PROVER_TIMEOUT) for a in made if "sampled" in a.way]
     settled = [replace(a, outcome=Outcome.NOT_PROVEN) for a in made if a.way == "program"]
-    note = program_tables.notes_on_sources({"M": [made[-1], *late, *settled]})[0]
+    note = program_notes.notes_on_sources({"M": [made[-1], *late, *settled]})[0]
     assert "The model adds 1 program (a). Each" in note
 
 
@@ -203,7 +203,7 @@ def test_used_has_the_invariants_of_every_loop_side_by_side():
         ["two", 9, "verified", "x >= 0; x <= n", both, "false", None, None],
         ["odd", None, "unsupported", None, None, None, None, None],
     ]
-    assert "odd is unsupported: odd.c:3: a pointer" in program_tables.notes_on_used(made)
+    assert "odd is unsupported: odd.c:3: a pointer" in program_notes.notes_on_used(made)
 
 
 def test_sets_are_those_that_exactly_some_ways_solve():
@@ -249,7 +249,7 @@ def test_what_is_not_treated_is_named():
         attempt("p", "z", Outcome.UNSUPPORTED),
         attempt("q", "z", Outcome.UNREADABLE),
     ]
-    notes = program_tables.notes_on_tools(made)
+    notes = program_notes.notes_on_tools(made)
     assert notes[2:] == [
         "Contradiction over integers: r is verified by y and false according to x, z.",
         "Unsupported over integers: 1 program (p).",
@@ -261,7 +261,7 @@ def test_what_is_not_treated_is_named():
 def test_notes_that_hold_for_several_models_are_told_once():
     """Two models that meet the same unreadable program do not have it named twice."""
     made = [attempt("q", "full", Outcome.UNREADABLE)]
-    notes = program_tables.notes_on_variants({"M": made, "N": made})
+    notes = program_notes.notes_on_variants({"M": made, "N": made})
     assert notes[1:] == ["Unreadable over integers: 1 program (q)."]
 
 
@@ -285,7 +285,7 @@ def test_a_program_is_never_counted_twice(table):
 def test_names_with_markup_are_shown_as_they_are(tmp_path):
     """A program's name cannot end a cell, start a tag or set type, in the table or the notes."""
     made = [attempt(MARKUP, THIS_METHOD, Outcome.UNREADABLE, message=f"{MARKUP}.c is not C")]
-    written = markdown(program_tables.used(made), program_tables.notes_on_used(made), tmp_path)
+    written = markdown(program_tables.used(made), program_notes.notes_on_used(made), tmp_path)
     row, *notes = written.splitlines()[2:]
     assert row.startswith("| `a\\|b*_<i>` |")
     below = "\n".join(notes)

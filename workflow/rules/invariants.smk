@@ -6,7 +6,14 @@ if CONFIG.invariants is not None:
         "fetching/programs.py",
         *(
             f"programs/{name}.py"
-            for name in ("expressions", "statements", "c_expressions", "parsing")
+            for name in (
+                "expressions",
+                "statements",
+                "c_expressions",
+                "syntax",
+                "parsing",
+                "annotation",
+            )
         ),
     ]
     PROPOSING = FRONT_END + [
@@ -25,16 +32,17 @@ if CONFIG.invariants is not None:
         + [
             f"proving/{name}.py"
             for name in (
-                *("completion", "obligations", "esbmc"),
+                *("completion", "terms", "obligations", "esbmc", "outcomes"),
                 *("houdini", "relations", "verification"),
             )
         ]
-        + ["programs/runs.py"]
+        + ["programs/evaluation.py", "programs/runs.py"]
     )
 
     DRAWING = [
         "invariants/attempts.py",
         "publication/program_tables.py",
+        "publication/program_notes.py",
         "publication/program_figures.py",
     ]
 
@@ -198,7 +206,10 @@ if CONFIG.invariants is not None:
             method=get_attempts_of_method(),
             published=str(BASE / "resources/published/invariants.csv"),
             code=code(
-                "publication/tables.py", "invariants/attempts.py", "publication/program_tables.py"
+                "publication/tables.py",
+                "invariants/attempts.py",
+                "publication/program_tables.py",
+                "publication/program_notes.py",
             ),
         output:
             variants=[
@@ -314,6 +325,7 @@ if CONFIG.invariants is not None:
                 *PROVING,
                 *fingerprints.GROWING,
                 *("proving/judging.py", "invariants/provability.py"),
+                "invariants/provability_records.py",
                 *("chains/chaos.py", "checking/verdicts.py", "checking/storm.py"),
             ),
         output:
@@ -343,7 +355,12 @@ if CONFIG.invariants is not None:
     rule invariants_provable_table:
         input:
             answers=expand("results/invariants/provable/{model}.json", model=get_writing_models()),
-            code=code("publication/tables.py", "invariants/provability.py"),
+            code=code(
+                "publication/tables.py",
+                "publication/program_tables.py",
+                "publication/program_notes.py",
+                "invariants/provability_records.py",
+            ),
         output:
             [
                 report(

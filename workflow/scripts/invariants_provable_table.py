@@ -1,12 +1,12 @@
-from llmchecker.invariants import provability
+from llmchecker.invariants.provability_records import read
 from llmchecker.logs import job_log
-from llmchecker.publication import provenance
+from llmchecker.publication import program_notes, program_tables, provenance
 from llmchecker.publication.tables import write
 
 with job_log(snakemake.log[0]) as work, work():
     params = snakemake.params
-    answers = map(provability.read, snakemake.input.answers)
+    answers = map(read, snakemake.input.answers)
     by_model = dict(zip(params.labels, answers, strict=True))
-    table = provability.table(by_model)
+    table = program_tables.provable(by_model)
     footer = f"Trees of {params.truncation}. {provenance.footer_of_now()}"
-    write(table, snakemake.output, footer, provability.notes(by_model))
+    write(table, snakemake.output, footer, program_notes.notes_on_provable(by_model))

@@ -1,7 +1,7 @@
 from llmchecker.invariants.attempts import beside_tools, read_attempts
 from llmchecker.logs import job_log
 from llmchecker.proving import esbmc
-from llmchecker.publication import program_tables, provenance
+from llmchecker.publication import program_notes, program_tables, provenance
 from llmchecker.publication.tables import write
 
 with job_log(snakemake.log[0]) as work, work():
@@ -16,14 +16,14 @@ with job_log(snakemake.log[0]) as work, work():
         (
             output.variants,
             program_tables.variants(variants),
-            program_tables.notes_on_variants(variants),
+            program_notes.notes_on_variants(variants),
         ),
-        (output.sources, program_tables.sources(sources), program_tables.notes_on_sources(sources)),
+        (output.sources, program_tables.sources(sources), program_notes.notes_on_sources(sources)),
         (
             output.tools,
             program_tables.tools(tools, published),
-            program_tables.notes_on_tools(tools),
+            program_notes.notes_on_tools(tools),
         ),
-        (output.used, program_tables.used(ours), program_tables.notes_on_used(ours)),
+        (output.used, program_tables.used(ours), program_notes.notes_on_used(ours)),
     ):
         write(table, paths, footer, notes)

@@ -14,20 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from llmchecker.fetching.programs import program_files
 from llmchecker.programs.expressions import Semantics, text
-
-# `verification` is imported where it is used: the prover takes half a second to load, which no
-# other command should wait for.
-if TYPE_CHECKING:
-    from llmchecker.proving.verification import Outcome, Result
+from llmchecker.proving.outcomes import COMPLETION, Outcome, Result, Source
 
 EXIT_NOT_VERIFIED = 1
-
-SOURCES = ("atoms", "relations", "disjunctions")
-"""The names of `verification.COMPLETION`."""
 
 
 def add_verify(commands: argparse._SubParsersAction) -> None:
@@ -58,7 +51,7 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--without",
         action="append",
-        choices=SOURCES,
+        choices=[str(source) for source in COMPLETION],
         default=[],
         help="a source of candidates to switch off; may be given several times",
     )
@@ -78,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         _verify,
         semantics=arguments.semantics,
         seconds=arguments.seconds,
-        sources=[source for source in SOURCES if source not in arguments.without],
+        sources=[source for source in COMPLETION if source not in arguments.without],
     )
     outcomes: Counter[Outcome] = Counter()
     for file, result in _in_order(verify, files, arguments.jobs):
@@ -91,28 +84,28 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if set(outcomes) == {"verified"} else EXIT_NOT_VERIFIED
 
 
-def _invariants(result: "Result") -> str:
+def _invariants(result: Result) -> str:
     """The proven invariants with their sources."""
     proven = (f"{text(i.expression)} [{', '.join(i.sources)}]" for i in result.invariants)
     return "; ".join(proven)
 
 
 def _in_order(
-    verify: Callable[[Path], "Result"], files: Sequence[Path], jobs: int
-) -> Iterator[tuple[Path, "Result"]]:
+    verify: Callable[[Path], Result], files: Sequence[Path], jobs: int
+) -> Iterator[tuple[Path, Result]]:
     """Yield the results in the order of the files, each as soon as those before it are there."""
     with ProcessPoolExecutor(max(1, min(jobs, len(files)))) as pool:
         yield from zip(files, pool.map(verify, files), strict=True)
 
 
-def _verify(file: Path, semantics: Semantics, seconds: float, sources: Sequence[str]) -> "Result":
-    from llmchecker.errors import UnreadableProgram, UnsupportedProgram
+def _verify(file: Path, semantics: Semantics, seconds: float, sources: Sequence[Source]) -> Result:
+    # Imported here: the prover takes half a second to load, which no other command should wait for.
     from llmchecker.programs.parsing import read_program
-    from llmchecker.proving.verification import Limits, Outcome, Result, Source, Verifier
+    from llmchecker.proving.verification import Limits, Verifier
 
     try:
         verifier = Verifier(read_program(file), semantics, Limits(seconds=seconds))
-        return verifier.verify({}, completion=[Source(name) for name in sources])
+        return verifier.verify({}, completion=sources)
     except UnsupportedProgram as error:
         return Result(Outcome.UNSUPPORTED, message=str(error))
     except UnreadableProgram as error:

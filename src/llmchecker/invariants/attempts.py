@@ -14,7 +14,7 @@ from llmchecker.files import read_json, write_json
 from llmchecker.invariants.prompts import Variant
 from llmchecker.programs.expressions import Semantics
 from llmchecker.proving import esbmc
-from llmchecker.proving.verification import COMPLETION, Outcome, Source
+from llmchecker.proving.outcomes import COMPLETION, Outcome, Source
 
 VARIANTS = {
     f"{variant}, filter {'on' if filtered else 'off'}": (variant, filtered)

@@ -19,11 +19,13 @@ from llmchecker.invariants.attempts import (
 from llmchecker.invariants.baselines import random_atoms, shortest_first
 from llmchecker.invariants.prompts import Variant
 from llmchecker.invariants.proposals import ProgramProposals, Proposed
+from llmchecker.programs.annotation import annotate
 from llmchecker.programs.expressions import Expression, Semantics, text
-from llmchecker.programs.parsing import annotate, read_program
+from llmchecker.programs.parsing import read_program
 from llmchecker.programs.statements import Loop, Program
 from llmchecker.proving import esbmc
-from llmchecker.proving.verification import COMPLETION, Limits, Outcome, Result, Source, Verifier
+from llmchecker.proving.outcomes import COMPLETION, Outcome, Result, Source
+from llmchecker.proving.verification import Limits, Verifier
 
 _OUTCOMES = {
     esbmc.Answer.SUCCESSFUL: Outcome.VERIFIED,

@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from llmchecker.programs.annotation import INVARIANT, annotate
 from llmchecker.programs.expressions import Variable
-from llmchecker.programs.parsing import INVARIANT, annotate, parse_program
+from llmchecker.programs.parsing import parse_program
 from llmchecker.programs.statements import Loop, Program
 
 STATEMENT = "invariant"

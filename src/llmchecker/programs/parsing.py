@@ -9,11 +9,9 @@ than a value.
 Everything else is refused by name, file and line.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pycparser import c_ast, c_generator, c_parser
+from pycparser import c_ast, c_generator
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from llmchecker.programs.c_expressions import ExpressionReader, called
@@ -23,10 +21,8 @@ from llmchecker.programs.expressions import (
     Expression,
     Literal,
     Nondet,
-    Quantified,
     Type,
     Variable,
-    text,
     walk,
 )
 from llmchecker.programs.statements import (
@@ -43,15 +39,17 @@ from llmchecker.programs.statements import (
     Statement,
     Stop,
 )
-
-ASSERTS = frozenset(("assert", "__VERIFIER_assert", "__ESBMC_assert"))
-ASSUMES = frozenset(("__VERIFIER_assume", "__ESBMC_assume", "assume_abort_if_not"))
-STOPS = frozenset(("abort", "exit"))
-FAILURES = frozenset(("reach_error", "__VERIFIER_error", "__assert_fail"))
-
-INVARIANT = "__ESBMC_loop_invariant"
-ASSERT = "__ESBMC_assert"
-ASSUME = "__ESBMC_assume"
+from llmchecker.programs.syntax import (
+    ASSERTS,
+    ASSUMES,
+    FAILURES,
+    LOOPS,
+    STOPS,
+    loops_in,
+    main_function,
+    nodes_in,
+    parse_c,
+)
 
 _TYPES = {
     ("_Bool",): Type(1, False),
@@ -78,7 +76,6 @@ _TYPES = {
 """Types by their words, sorted; `long` has 64 bits, as on every 64-bit Unix."""
 
 _LARGEST_LIST = 64
-_LOOPS = (c_ast.While, c_ast.For, c_ast.DoWhile)
 
 
 def read_program(path: Path) -> Program:
@@ -98,89 +95,7 @@ def read_program(path: Path) -> Program:
 def parse_program(source: str, name: str, file: str | None = None) -> Program:
     """Read C text, as `read_program` does; `file` is what messages call it."""
     file = file or f"{name}.c"
-    return _FrontEnd(name, source, file).program(_parse(source, file))
-
-
-def annotate(program: Program, invariants: Mapping[int, Sequence[Expression]]) -> str:
-    """The program's C text for ESBMC, with `__ESBMC_loop_invariant(…);` right before its loops.
-
-    A `for` loop with invariants keeps its guard and step, and its initialisation comes before
-    them; a `do` loop becomes its body and a `while` loop.
-
-    Args:
-        invariants: by the number of the loop; a loop without any stays as it is.
-    """
-    unit = _parse(program.source, program.name)
-    main = _main(unit, program.name)
-    scopes = [loop.scope for loop in program.loops]
-    stated = {
-        id(loop): _stated(invariants[number], scopes[number])
-        for number, loop in enumerate(_loops(main.body))
-        if invariants.get(number)
-    }
-    for call in _inside(main.body, (c_ast.FuncCall,)):
-        _call_esbmc(call)
-    _replace(main.body, stated)
-    return c_generator.CGenerator().visit(unit)
-
-
-def _parse(source: str, file: str) -> c_ast.FileAST:
-    try:
-        return c_parser.CParser().parse(_prepared(source, file), file)
-    except (c_parser.ParseError, ValueError, AssertionError, RecursionError) as error:
-        raise UnreadableProgram(f"{file} is not C that can be parsed: {error}") from error
-
-
-def _prepared(source: str, file: str) -> str:
-    """Source without comments, includes and attributes, every line where it was."""
-    source = _without_comments(source)
-    source = re.sub(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", " ", source)
-    lines = source.split("\n")
-    for number, line in enumerate(lines, 1):
-        if line.lstrip().startswith("#"):
-            if not re.match(r"\s*#\s*include\b", line):
-                raise UnsupportedProgram(f"{file}:{number}: {line.strip()!r} is not supported")
-            lines[number - 1] = ""
-    if re.search(r"\bbool\b", source):
-        lines[0] = f"typedef _Bool bool; {lines[0]}"
-    return "\n".join(lines)
-
-
-def _without_comments(source: str) -> str:
-    pattern = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*'
-
-    def kept(match: re.Match[str]) -> str:
-        found = match.group()
-        return found if found[0] in "\"'" else " " + "\n" * found.count("\n")
-
-    return re.sub(pattern, kept, source, flags=re.DOTALL)
-
-
-def _call_esbmc(node: c_ast.FuncCall) -> None:
-    """Turn the call of a function with a known meaning into one that means it to ESBMC."""
-    name = called(node)
-    condition = node.args.exprs[:1] if node.args else []
-    if name in (*STOPS, *FAILURES):
-        condition = [c_ast.Constant("int", "0")]
-    if name in (*ASSERTS, *FAILURES) and condition:
-        comment = c_ast.Constant("string", '"assertion"')
-        node.name.name, node.args = ASSERT, c_ast.ExprList([*condition, comment])
-    elif name in (*ASSUMES, *STOPS) and condition:
-        node.name.name, node.args = ASSUME, c_ast.ExprList(condition)
-
-
-def _main(unit: c_ast.FileAST, file: str) -> c_ast.FuncDef:
-    for part in unit.ext:
-        if isinstance(part, c_ast.FuncDef) and part.decl.name == "main":
-            return part
-    raise UnreadableProgram(f"{file} has no function main")
-
-
-def _loops(node: c_ast.Node) -> Iterator[c_ast.Node]:
-    if isinstance(node, _LOOPS):
-        yield node
-    for _, child in node.children():
-        yield from _loops(child)
+    return _FrontEnd(name, source, file).program(parse_c(source, file))
 
 
 class _FrontEnd:
@@ -199,8 +114,8 @@ class _FrontEnd:
 
     def program(self, unit: c_ast.FileAST) -> Program:
         self._reader.refuse_deep(unit)
-        main = _main(unit, self._file)
-        self._numbers = {id(loop): number for number, loop in enumerate(_loops(main.body))}
+        main = main_function(unit, self._file)
+        self._numbers = {id(loop): number for number, loop in enumerate(loops_in(main.body))}
         body: list[Statement] = []
         for part in unit.ext:
             if isinstance(part, c_ast.Decl) and not isinstance(part.type, c_ast.FuncDecl):
@@ -388,7 +303,7 @@ class _FrontEnd:
         if isinstance(node, c_ast.For) and node.next is not None:
             step = self._statement(node.next)
         if isinstance(node, c_ast.DoWhile):
-            if any(_inside(node.stmt, (*_LOOPS, c_ast.Break, c_ast.Continue))):
+            if any(nodes_in(node.stmt, (*LOOPS, c_ast.Break, c_ast.Continue))):
                 raise self._unsupported(node, "`do` around a loop, a break or a continue")
             before = body
         self._scopes.pop()
@@ -401,53 +316,6 @@ def _parameters(main: c_ast.FuncDef) -> bool:
     if arguments is None:
         return False
     return c_generator.CGenerator().visit(arguments) != "void"
-
-
-def _inside(node: c_ast.Node, kinds: tuple[type, ...]) -> Iterator[c_ast.Node]:
-    if isinstance(node, kinds):
-        yield node
-    for _, child in node.children():
-        yield from _inside(child, kinds)
-
-
-def _annotated(loop: c_ast.Node, stated: Sequence[c_ast.Node]) -> c_ast.Compound:
-    """A loop in a block of its own, after its initialisation and the statements."""
-    match loop:
-        case c_ast.For(init=init, cond=cond, next=next_, stmt=stmt):
-            match init:
-                case c_ast.DeclList(decls=before) | c_ast.ExprList(exprs=before):
-                    pass
-                case _:
-                    before = [init] if init else []
-            rest = c_ast.For(None, cond, next_, stmt)
-        case c_ast.DoWhile(cond=cond, stmt=stmt):
-            before = [stmt]
-            rest = c_ast.While(cond, stmt)
-        case _:
-            before, rest = [], loop
-    return c_ast.Compound([*before, *stated, rest])
-
-
-def _stated(invariants: Sequence[Expression], scope: Sequence[str]) -> list[c_ast.Node]:
-    bound = {q.variable for i in invariants for q in walk(i) if isinstance(q, Quantified)}
-    lines = [f"int {name};" for name in sorted(bound - set(scope))]
-    lines += [f"{INVARIANT}({text(invariant)});" for invariant in invariants]
-    unit = c_parser.CParser().parse(f"void f(void) {{ {' '.join(lines)} }}")
-    return list(unit.ext[0].body.block_items)
-
-
-def _replace(node: c_ast.Node, stated: Mapping[int, Sequence[c_ast.Node]]) -> None:
-    """Put statements before the loops that they belong to, the innermost loops first."""
-    for name, child in node.children():
-        _replace(child, stated)
-        if id(child) not in stated:
-            continue
-        annotated = _annotated(child, stated[id(child)])
-        attribute, bracket, index = name.partition("[")
-        if bracket:
-            getattr(node, attribute)[int(index.rstrip("]"))] = annotated
-        else:
-            setattr(node, attribute, annotated)
 
 
 _STATEMENTS = {

@@ -12,7 +12,8 @@ import z3
 
 from llmchecker.programs.expressions import Expression, Semantics
 from llmchecker.programs.statements import Program
-from llmchecker.proving.obligations import Encoder, Preservation, obligations
+from llmchecker.proving.obligations import Preservation, obligations
+from llmchecker.proving.terms import Encoder
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from fractions import Fraction
 from itertools import combinations
 from math import gcd, lcm
 
+from llmchecker.programs.evaluation import State
 from llmchecker.programs.expressions import Binary, Expression, Literal, Variable
-from llmchecker.programs.runs import State
 
 _TOGETHER = 4
 """The most variables in an equality: one more than in `x + y == n`, as `x - i == y - j` needs."""

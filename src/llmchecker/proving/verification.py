@@ -8,60 +8,16 @@ from proven invariants, and ESBMC's own verdict on the annotated program.
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
+from llmchecker.programs.annotation import annotate
 from llmchecker.programs.expressions import Binary, Expression, Literal, Semantics, variables
-from llmchecker.programs.parsing import annotate
 from llmchecker.programs.runs import Failure, run, unrefuted
 from llmchecker.programs.statements import Loop, Program
 from llmchecker.proving import esbmc
 from llmchecker.proving.completion import atoms, disjunctions
 from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
+from llmchecker.proving.outcomes import COMPLETION, Outcome, Proven, Result, Source
 from llmchecker.proving.relations import relations
-
-
-class Source(StrEnum):
-    """Where a candidate comes from."""
-
-    SAMPLED = "sampled"
-    """Continuations of a prompt, drawn from a language model."""
-    ENUMERATED = "enumerated"
-    """The most probable well-formed conditions of a language model."""
-    RANDOM = "random"
-    """Random well-formed atoms: what chance would propose."""
-    SHORTEST = "shortest"
-    """Well-formed conditions by size: what patience would propose."""
-    ATOMS = "atoms"
-    """Conditions of the program, negated and weakened."""
-    RELATIONS = "relations"
-    """Equalities and bounds that concrete runs suggest."""
-    DISJUNCTIONS = "disjunctions"
-    """Two candidates of any source but the runs, of which neither is proven."""
-
-
-class Outcome(StrEnum):
-    """How the treatment of a program ends."""
-
-    VERIFIED = "verified"
-    """Every assertion is proven, and ESBMC says so too."""
-    FALSE = "false"
-    """A concrete run violates an assertion."""
-    NOT_PROVEN = "not proven"
-    """The assertions do not follow from what could be proven."""
-    NO_CANDIDATE = "no candidate"
-    """Nothing well-formed was proposed, and nothing is proven without."""
-    PROVER_TIMEOUT = "prover timeout"
-    """The proof took too long."""
-    ESBMC_TIMEOUT = "esbmc timeout"
-    """The assertions are proven, but ESBMC took too long."""
-    ESBMC_DISAGREES = "esbmc disagrees"
-    """The assertions are proven, but ESBMC does not say so."""
-    ESBMC_ERROR = "esbmc error"
-    """ESBMC ended without an answer: out of memory, or C that it does not read."""
-    UNSUPPORTED = "unsupported"
-    """The program holds what the front end or the semantics do not cover."""
-    UNREADABLE = "unreadable"
-    """The file cannot be read or is not C."""
 
 
 @dataclass(frozen=True)
@@ -84,42 +40,9 @@ class Limits:
         return self.seconds / 20
 
 
-@dataclass(frozen=True)
-class Proven:
-    """A proven invariant and the sources that proposed it, in the order they did.
-
-    After `disjunctions` come the sources of the two candidates that are joined.
-    """
-
-    loop: int
-    expression: Expression
-    sources: tuple[Source, ...]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What became of a program.
-
-    Attributes:
-        invariants: proven, and needed by the proof of the assertions; none unless they follow.
-        seconds: that it took, ESBMC included.
-        failure: the run that violates the program, if its outcome is FALSE.
-        message: what went wrong, for a person; empty if nothing did.
-    """
-
-    outcome: Outcome
-    invariants: tuple[Proven, ...] = ()
-    seconds: float = 0.0
-    failure: Failure | None = None
-    message: str = ""
-
-
 Proposals = Mapping[int, Sequence[Expression]]
 """Candidates by the number of the loop."""
 
-
-COMPLETION = (Source.ATOMS, Source.RELATIONS, Source.DISJUNCTIONS)
-"""The sources within this package."""
 
 DEFAULT = Limits()
 

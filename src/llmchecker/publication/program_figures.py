@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from llmchecker.errors import InvalidTable
-from llmchecker.proving.verification import Outcome
+from llmchecker.proving.outcomes import Outcome
 from llmchecker.publication.figures import COLUMN_WIDTH, HATCHES, style
 
 MOST_SETS = 14

@@ -4,15 +4,16 @@ A program is solved if it is verified. Every table counts every program: what is
 treated stands in columns of its own, and the notes name it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from llmchecker.errors import InvalidTable
-from llmchecker.invariants.attempts import THIS_METHOD, WITH_MODEL, WITHOUT_MODEL, Attempt
+from llmchecker.invariants.attempts import THIS_METHOD, Attempt
+from llmchecker.invariants.provability_records import QUERIES, Provability
 from llmchecker.programs.expressions import Semantics
-from llmchecker.proving.verification import Outcome
+from llmchecker.proving.outcomes import Outcome
 
 COLUMNS_OF_VARIANTS = """
     model semantics variant programs solved unique mean_seconds_of_solved mean_iterations_of_solved
@@ -31,33 +32,13 @@ COLUMNS_OF_SECONDS = """
 """.split()
 COLUMNS_OF_PUBLISHED = ["tool", "programs", "solved"]
 
+_PROVABLE_FIGURES = ("value", "lower", "upper", "text")
+
 PROGRAM = "program"
 """The combination that a model is compared with: all sources but those that propose."""
 NOT_TREATED = (Outcome.UNSUPPORTED, Outcome.UNREADABLE)
 TIMEOUTS = (Outcome.PROVER_TIMEOUT, Outcome.ESBMC_TIMEOUT)
 
-LEGEND_OF_VARIANTS = """\
-Candidates are what the model wrote to this prompt, and nothing else. Unique: solved by no other
-variant of that model and semantics. Seconds, those of the model included, and iterations are means
-over the programs that are solved; parse errors are all that the used iterations had, in all
-programs."""
-LEGEND_OF_SOURCES = """\
-Unique: solved by no other row of that model and semantics. Beyond program: not solved by "program",
-which proposes nothing but what it makes of the program itself; missed of program: solved by it
-only. Timeouts: more candidates prove no less but take longer. Seconds, those of the model included,
-are means over the programs that are solved. Every source that proposes may propose equally many
-candidates for a loop."""
-LEGEND_OF_TOOLS = """\
-Solved: verified. False: a violation was found; this method reports one only if a concrete run shows
-it. Other: no answer, for another reason. Seconds are means over the programs that are solved."""
-LEGEND_OF_PUBLISHED = """\
-Published figures are those of Pirzada, Bhayat, Cordeiro and Reger, LLM-Generated Invariants for
-Bounded Model Checking Without Loop Unrolling (ASE 2024), on the programs of that paper; they are
-not measured here."""
-LEGEND_OF_USED = """\
-Invariants are those that the proof of the assertions needs; a program without any is proven without
-or not at all, as its outcome says. Semicolons separate several invariants of a loop, and the
-sources of each."""
 
 ByModel = Mapping[str, Sequence[Attempt]]
 """Attempts by the label of the model that proposed."""
@@ -83,7 +64,7 @@ def variants(attempts: ByModel) -> pd.DataFrame:
             "parse_errors": group["parse_errors"].sum(),
         }
         for model, made in attempts.items()
-        for semantics, of_semantics in _frame(made).groupby("semantics", sort=False)
+        for semantics, of_semantics in frame_of(made).groupby("semantics", sort=False)
         for way, group in of_semantics.groupby("way", sort=False)
     ]
     table = pd.DataFrame(records, columns=COLUMNS_OF_VARIANTS)
@@ -107,11 +88,11 @@ def sources(attempts: ByModel) -> pd.DataFrame:
             "sources": way,
             **_counts(group),
             "unique": len(_unique(of_semantics, way)),
-            "beyond_program": len(_solved(group) - _solved_by(of_semantics, [PROGRAM])),
-            "missed_of_program": len(_solved_by(of_semantics, [PROGRAM]) - _solved(group)),
+            "beyond_program": len(_solved(group) - solved_by(of_semantics, [PROGRAM])),
+            "missed_of_program": len(solved_by(of_semantics, [PROGRAM]) - _solved(group)),
         }
         for model, made in attempts.items()
-        for semantics, of_semantics in _frame(made).groupby("semantics", sort=False)
+        for semantics, of_semantics in frame_of(made).groupby("semantics", sort=False)
         for way, group in of_semantics.groupby("way", sort=False)
     ]
     return pd.DataFrame(records, columns=COLUMNS_OF_SOURCES)
@@ -136,7 +117,7 @@ def tools(attempts: Sequence[Attempt], published: pd.DataFrame) -> pd.DataFrame:
             "unsupported": (group["outcome"] == Outcome.UNSUPPORTED).sum(),
             "unreadable": (group["outcome"] == Outcome.UNREADABLE).sum(),
         }
-        for (semantics, way), group in _frame(attempts).groupby(["semantics", "way"], sort=False)
+        for (semantics, way), group in frame_of(attempts).groupby(["semantics", "way"], sort=False)
     ]
     measured = pd.DataFrame(records, columns=COLUMNS_OF_TOOLS)
     apart = ["solved", "false", "timeouts", "unsupported", "unreadable"]
@@ -190,11 +171,11 @@ def solved_sets(attempts: Sequence[Attempt]) -> pd.DataFrame:
     Raises:
         InvalidTable: a program has two attempts by one way.
     """
-    frame = _frame(attempts)
+    frame = frame_of(attempts)
     ways = list(frame["way"].unique())
     records = []
     for semantics, group in frame.groupby("semantics", sort=False):
-        solved = {way: _solved_by(group, [way]) for way in ways}
+        solved = {way: solved_by(group, [way]) for way in ways}
         together: dict[tuple[bool, ...], list[str]] = {}
         for program in group["program"].unique():
             by = tuple(program in solved[way] for way in ways)
@@ -218,12 +199,27 @@ def seconds(attempts: Sequence[Attempt], method: str = THIS_METHOD) -> pd.DataFr
     Raises:
         InvalidTable: a program has two attempts by one way.
     """
-    frame = _frame(attempts)[["program", "semantics", "way", "outcome", "seconds"]]
+    frame = frame_of(attempts)[["program", "semantics", "way", "outcome", "seconds"]]
     ours = frame[frame["way"] == method].drop(columns="way")
     theirs = frame[frame["way"] != method].rename(
         columns={"way": "tool", "outcome": "tool_outcome", "seconds": "tool_seconds"}
     )
     return theirs.merge(ours, on=["program", "semantics"])[COLUMNS_OF_SECONDS]
+
+
+def provable(by_model: Mapping[str, Sequence[Provability]]) -> pd.DataFrame:
+    """One row for every program, loop, model and semantics, with the figures of both queries."""
+    rows: dict[tuple, dict] = {}
+    for model, made in by_model.items():
+        for one in made:
+            key = (one.program, one.line, one.semantics, model)
+            known = dict(zip(("program", "line", "semantics", "model"), key, strict=True))
+            row = rows.setdefault(key, known)
+            row |= {f"{one.wanted}_{name}": figure for name, figure in _figures_of(one).items()}
+    columns = ["program", "line", "semantics", "model"]
+    columns += [f"{wanted}_{figure}" for wanted in QUERIES for figure in _PROVABLE_FIGURES]
+    ordered = sorted(rows.items(), key=lambda item: item[0])
+    return pd.DataFrame([row for _, row in ordered], columns=columns)
 
 
 def read_published(path: str | Path) -> pd.DataFrame:
@@ -245,108 +241,11 @@ def read_published(path: str | Path) -> pd.DataFrame:
     return table
 
 
-def notes_on_variants(attempts: ByModel) -> list[str]:
-    """What to read below the table of variants, a paragraph each."""
-    return [LEGEND_OF_VARIANTS, *_each_once(attempts, _untreated)]
+def _figures_of(one: Provability) -> dict[str, float | str | None]:
+    return {name: getattr(one, name) for name in _PROVABLE_FIGURES} | {"text": one.text or None}
 
 
-def notes_on_sources(attempts: ByModel) -> list[str]:
-    """What to read below the table of sources, a paragraph each; first what the model adds."""
-    adds = [
-        _what_a_model_adds(model, semantics, group)
-        for model, made in attempts.items()
-        for semantics, group in _frame(made).groupby("semantics", sort=False)
-    ]
-    return [*adds, LEGEND_OF_SOURCES, *_each_once(attempts, _untreated)]
-
-
-def notes_on_tools(attempts: Sequence[Attempt]) -> list[str]:
-    """What to read below the table of tools, a paragraph each."""
-    frame = _frame(attempts)
-    return [LEGEND_OF_TOOLS, LEGEND_OF_PUBLISHED, *_contradictions(frame), *_untreated(frame)]
-
-
-def notes_on_used(attempts: Sequence[Attempt]) -> list[str]:
-    """What to read below the table of used invariants, a paragraph each.
-
-    Says of every program that is not treated why.
-    """
-    told = dict.fromkeys(
-        f"{a.program} is {a.outcome}: {a.message}" for a in attempts if a.outcome in NOT_TREATED
-    )
-    return [LEGEND_OF_USED, *told, *_untreated(_frame(attempts))]
-
-
-def _each_once(attempts: ByModel, notes: Callable[[pd.DataFrame], list[str]]) -> list[str]:
-    """What is to be said of the attempts of every model; what holds for several, once."""
-    return list(dict.fromkeys(note for made in attempts.values() for note in notes(_frame(made))))
-
-
-def _what_a_model_adds(model: str, semantics: Semantics, group: pd.DataFrame) -> str:
-    """Say which programs are solved with a model's proposals and in no other way.
-
-    With: by any combination that holds a source of the model. Without: by any that holds none,
-    random and shortest among them. A program that is out of time without is told as such.
-    """
-    asked, unasked = _solved_by(group, WITH_MODEL), _solved_by(group, WITHOUT_MODEL)
-    programs = list(dict.fromkeys(group["program"]))
-    added = [program for program in programs if program in asked - unasked]
-    late = group["way"].isin(WITHOUT_MODEL) & group["outcome"].isin(TIMEOUTS)
-    out_of_time = set(group.loc[late, "program"]).intersection(added)
-    adds = f"The model adds {_programs(added) if added else 'nothing'}"
-    if out_of_time:
-        adds += f"; without it, time ran out in {len(out_of_time)} of these"
-    alone = ", ".join(
-        f"{way.removesuffix(' alone')} {len(_solved_by(group, [way]))}"
-        for way in (*WITH_MODEL, *WITHOUT_MODEL)
-        if way.endswith(" alone")
-    )
-    bare = group.loc[group["bare"], "program"].nunique()
-    return (
-        f"{model} over {semantics}: of {_counted(len(programs))}, {len(asked)} verified with "
-        f"the model's proposals and {len(unasked)} without. {adds}. Each source alone: {alone}; "
-        f"{_counted(bare)} among them without any invariant."
-    )
-
-
-def _untreated(frame: pd.DataFrame) -> list[str]:
-    """Name the programs that are unsupported, unreadable or false, a sentence each.
-
-    Where the ways do not agree, it says which of them call the programs so.
-    """
-    told = []
-    for semantics, group in frame.groupby("semantics", sort=False):
-        for outcome in (*NOT_TREATED, Outcome.FALSE):
-            ways: dict[tuple[str, ...], list[str]] = {}
-            for way, of_way in group.groupby("way", sort=False):
-                programs = tuple(of_way.loc[of_way["outcome"] == outcome, "program"])
-                ways.setdefault(programs, []).append(way)
-            for programs, agreeing in ways.items():
-                by = f" according to {', '.join(agreeing)}" if len(ways) > 1 else ""
-                if programs:
-                    told.append(
-                        f"{outcome.capitalize()} over {semantics}{by}: {_programs(programs)}."
-                    )
-    return told
-
-
-def _contradictions(frame: pd.DataFrame) -> list[str]:
-    """Name the programs that one way verifies and another calls false, a sentence each."""
-    told = []
-    for (semantics, program), group in frame.groupby(["semantics", "program"], sort=False):
-        ways = {
-            outcome: ", ".join(group.loc[group["outcome"] == outcome, "way"])
-            for outcome in (Outcome.VERIFIED, Outcome.FALSE)
-        }
-        if all(ways.values()):
-            told.append(
-                f"Contradiction over {semantics}: {program} is verified by "
-                f"{ways[Outcome.VERIFIED]} and false according to {ways[Outcome.FALSE]}."
-            )
-    return told
-
-
-def _frame(attempts: Sequence[Attempt]) -> pd.DataFrame:
+def frame_of(attempts: Sequence[Attempt]) -> pd.DataFrame:
     """Attempts as rows; `bare` ones are solved without any invariant."""
     columns = "program semantics way outcome solved seconds iterations parse_errors".split()
     rows = [[getattr(attempt, column) for column in columns] for attempt in attempts]
@@ -380,14 +279,14 @@ def _solved(group: pd.DataFrame) -> set[str]:
     return set(group.loc[group["solved"], "program"])
 
 
-def _solved_by(group: pd.DataFrame, ways: Iterable[str]) -> set[str]:
+def solved_by(group: pd.DataFrame, ways: Iterable[str]) -> set[str]:
     """The programs that any of the ways solves."""
     return _solved(group[group["way"].isin(ways)])
 
 
 def _unique(group: pd.DataFrame, way: str) -> set[str]:
     """The programs that a way solves and no other does."""
-    return _solved_by(group, [way]) - _solved(group[group["way"] != way])
+    return solved_by(group, [way]) - _solved(group[group["way"] != way])
 
 
 def _used(attempt: Attempt | None, line: int | None) -> tuple[str | None, ...]:
@@ -400,11 +299,3 @@ def _used(attempt: Attempt | None, line: int | None) -> tuple[str | None, ...]:
         "; ".join(invariant.text for invariant in here) or None,
         "; ".join(", ".join(invariant.sources) for invariant in here) or None,
     )
-
-
-def _programs(names: Sequence[str]) -> str:
-    return f"{_counted(len(names))} ({', '.join(names)})"
-
-
-def _counted(programs: int) -> str:
-    return f"{programs} {'program' if programs == 1 else 'programs'}"

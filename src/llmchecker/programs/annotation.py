@@ -1,0 +1,114 @@
+"""Invariants written back into C text before their loops, in the words of ESBMC.
+
+Functions with a known meaning are written as ESBMC's own: it would take one without a body for no
+more than a value.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pycparser import c_ast, c_generator, c_parser
+
+from llmchecker.programs.c_expressions import called
+from llmchecker.programs.expressions import (
+    Expression,
+    Quantified,
+    text,
+    walk,
+)
+from llmchecker.programs.statements import (
+    Program,
+)
+from llmchecker.programs.syntax import (
+    ASSERTS,
+    ASSUMES,
+    FAILURES,
+    STOPS,
+    loops_in,
+    main_function,
+    nodes_in,
+    parse_c,
+)
+
+INVARIANT = "__ESBMC_loop_invariant"
+
+
+ASSERT = "__ESBMC_assert"
+
+
+ASSUME = "__ESBMC_assume"
+
+
+def annotate(program: Program, invariants: Mapping[int, Sequence[Expression]]) -> str:
+    """The program's C text for ESBMC, with `__ESBMC_loop_invariant(…);` right before its loops.
+
+    A `for` loop with invariants keeps its guard and step, and its initialisation comes before
+    them; a `do` loop becomes its body and a `while` loop.
+
+    Args:
+        invariants: by the number of the loop; a loop without any stays as it is.
+    """
+    unit = parse_c(program.source, program.name)
+    main = main_function(unit, program.name)
+    scopes = [loop.scope for loop in program.loops]
+    stated = {
+        id(loop): _stated(invariants[number], scopes[number])
+        for number, loop in enumerate(loops_in(main.body))
+        if invariants.get(number)
+    }
+    for call in nodes_in(main.body, (c_ast.FuncCall,)):
+        _call_esbmc(call)
+    _replace(main.body, stated)
+    return c_generator.CGenerator().visit(unit)
+
+
+def _call_esbmc(node: c_ast.FuncCall) -> None:
+    """Turn the call of a function with a known meaning into one that means it to ESBMC."""
+    name = called(node)
+    condition = node.args.exprs[:1] if node.args else []
+    if name in (*STOPS, *FAILURES):
+        condition = [c_ast.Constant("int", "0")]
+    if name in (*ASSERTS, *FAILURES) and condition:
+        comment = c_ast.Constant("string", '"assertion"')
+        node.name.name, node.args = ASSERT, c_ast.ExprList([*condition, comment])
+    elif name in (*ASSUMES, *STOPS) and condition:
+        node.name.name, node.args = ASSUME, c_ast.ExprList(condition)
+
+
+def _annotated(loop: c_ast.Node, stated: Sequence[c_ast.Node]) -> c_ast.Compound:
+    """A loop in a block of its own, after its initialisation and the statements."""
+    match loop:
+        case c_ast.For(init=init, cond=cond, next=next_, stmt=stmt):
+            match init:
+                case c_ast.DeclList(decls=before) | c_ast.ExprList(exprs=before):
+                    pass
+                case _:
+                    before = [init] if init else []
+            rest = c_ast.For(None, cond, next_, stmt)
+        case c_ast.DoWhile(cond=cond, stmt=stmt):
+            before = [stmt]
+            rest = c_ast.While(cond, stmt)
+        case _:
+            before, rest = [], loop
+    return c_ast.Compound([*before, *stated, rest])
+
+
+def _stated(invariants: Sequence[Expression], scope: Sequence[str]) -> list[c_ast.Node]:
+    bound = {q.variable for i in invariants for q in walk(i) if isinstance(q, Quantified)}
+    lines = [f"int {name};" for name in sorted(bound - set(scope))]
+    lines += [f"{INVARIANT}({text(invariant)});" for invariant in invariants]
+    unit = c_parser.CParser().parse(f"void f(void) {{ {' '.join(lines)} }}")
+    return list(unit.ext[0].body.block_items)
+
+
+def _replace(node: c_ast.Node, stated: Mapping[int, Sequence[c_ast.Node]]) -> None:
+    """Put statements before the loops that they belong to, the innermost loops first."""
+    for name, child in node.children():
+        _replace(child, stated)
+        if id(child) not in stated:
+            continue
+        annotated = _annotated(child, stated[id(child)])
+        attribute, bracket, index = name.partition("[")
+        if bracket:
+            getattr(node, attribute)[int(index.rstrip("]"))] = annotated
+        else:
+            setattr(node, attribute, annotated)

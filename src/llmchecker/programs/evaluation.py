@@ -1,0 +1,196 @@
+"""Expressions evaluated in concrete states, as a C compiler or a mathematician would."""
+
+from collections.abc import Callable, Mapping
+
+from llmchecker.programs.expressions import (
+    BOOL,
+    Binary,
+    Conditional,
+    Element,
+    Expression,
+    Literal,
+    Nondet,
+    Quantified,
+    Semantics,
+    Type,
+    Unary,
+    Variable,
+    common_type,
+    is_truth,
+    promoted,
+    type_of,
+    walk,
+)
+
+State = dict[str, object]
+"""The value of every variable: an int, or a dict from index to int for an array."""
+
+
+Evaluation = Callable[[State], int]
+
+
+_LARGEST_BITS = 4096
+
+
+_WINDOW = 3
+
+
+class Undetermined(Exception):
+    """A quantifier that the values tried so far do not decide, or a number too long to compute."""
+
+
+class Violation(Exception):
+    """An assertion that does not hold, or an index or divisor out of range."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+class Evaluator:
+    """Evaluates expressions in concrete states.
+
+    Args:
+        types: of the program's variables.
+        draw: gives the value of what the program leaves open.
+    """
+
+    def __init__(
+        self, semantics: Semantics, types: Mapping[str, Type], draw: Callable[[Type], int]
+    ) -> None:
+        self._machine = semantics is Semantics.INT32
+        self._types = types
+        self._draw = draw
+
+    def value(self, expression: Expression) -> Evaluation:
+        """A function from a state to the value of an expression.
+
+        The function raises Undetermined where the value is not decided.
+        """
+        match expression:
+            case Literal(value=value):
+                return lambda state: value
+            case Variable(name=name):
+                return lambda state: state[name]
+            case Element(array=array, index=index):
+                return self._element(array, index)
+            case Nondet(type=type_):
+                return lambda state: self._draw(type_)
+            case Quantified():
+                return self._quantified(expression)
+            case Conditional(condition=condition, then=then, otherwise=otherwise):
+                to = type_of(expression, self._types)
+                test, a, b = (
+                    self.value(condition),
+                    self.as_type(then, to),
+                    self.as_type(otherwise, to),
+                )
+                return lambda state: a(state) if test(state) else b(state)
+            case Unary(operator="!", operand=operand):
+                test = self.value(operand)
+                return lambda state: int(not test(state))
+            case Unary(operand=operand):
+                to = promoted(type_of(operand, self._types))
+                inner = self.as_type(operand, to)
+                return lambda state: self.wrapped(-inner(state), to)
+            case Binary(operator="&&", left=left, right=right):
+                a, b = self.value(left), self.value(right)
+                return lambda state: int(bool(a(state)) and bool(b(state)))
+            case Binary(operator="||", left=left, right=right):
+                a, b = self.value(left), self.value(right)
+                return lambda state: int(bool(a(state)) or bool(b(state)))
+            case Binary(operator=op, left=left, right=right):
+                return self._computed(op, left, right, is_truth(expression))
+        raise TypeError(expression)
+
+    def as_type(self, expression: Expression, to: Type) -> Evaluation:
+        """A function from a state to the value of an expression converted to an integer type."""
+        value = self.value(expression)
+        if to == BOOL:
+            return lambda state: int(bool(value(state)))
+        if not self._machine or type_of(expression, self._types) == to:
+            return value
+        return lambda state: self.wrapped(value(state), to)
+
+    def wrapped(self, value: int, type_: Type) -> int:
+        """A value as that type holds it; a mathematical integer is held as it is."""
+        if not self._machine:
+            if value.bit_length() > _LARGEST_BITS:
+                raise Undetermined
+            return value
+        value &= (1 << type_.bits) - 1
+        return value - (1 << type_.bits) if type_.signed and value >> (type_.bits - 1) else value
+
+    def index(self, array: str, index: Expression) -> Evaluation:
+        """A function from a state to an index that is in the array's range."""
+        value = self.value(index)
+        length = self.value(self._types[array].length)
+
+        def checked(state: State) -> int:
+            at = value(state)
+            if not 0 <= at < length(state):
+                raise Violation(0)
+            return at
+
+        return checked
+
+    def _element(self, array: str, index: Expression) -> Evaluation:
+        at = self.index(array, index)
+        element = self._types[array].element
+
+        def read(state: State) -> int:
+            place = at(state)
+            values = state[array]
+            if place not in values:
+                values[place] = self._draw(element)
+            return values[place]
+
+        return read
+
+    def _computed(self, op: str, left: Expression, right: Expression, truth: bool) -> Evaluation:
+        to = common_type(type_of(left, self._types), type_of(right, self._types))
+        a, b = self.as_type(left, to), self.as_type(right, to)
+        function = _FUNCTIONS[op]
+        if truth:
+            return lambda state: int(function(a(state), b(state)))
+        return lambda state: self.wrapped(function(a(state), b(state)), to)
+
+    def _quantified(self, expression: Quantified) -> Evaluation:
+        body = self.value(expression.body)
+        universal = expression.quantifier == "forall"
+        arrays = [node.array for node in walk(expression.body) if isinstance(node, Element)]
+
+        def decide(state: State) -> int:
+            known = {index for array in arrays for index in state[array]}
+            for value in sorted(known | set(range(-_WINDOW, _WINDOW))):
+                try:
+                    holds = body({**state, expression.variable: value})
+                except Violation:
+                    continue
+                if bool(holds) != universal:
+                    return int(not universal)
+            raise Undetermined
+
+        return decide
+
+
+def _quotient(a: int, b: int) -> int:
+    if b == 0:
+        raise Violation(0)
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _quotient,
+    "%": lambda a, b: a - b * _quotient(a, b),
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}

@@ -1,0 +1,234 @@
+"""Expressions of a program as terms of Z3."""
+
+from collections.abc import Mapping
+
+import z3
+
+from llmchecker.errors import UnsupportedProgram
+from llmchecker.programs.expressions import (
+    BOOL,
+    COMPARISONS,
+    CONNECTIVES,
+    INT,
+    INT_MAX,
+    Binary,
+    Conditional,
+    Element,
+    Expression,
+    Literal,
+    Nondet,
+    Quantified,
+    Semantics,
+    Type,
+    Unary,
+    Variable,
+    common_type,
+    is_truth,
+    promoted,
+    type_of,
+)
+
+State = Mapping[str, z3.ExprRef]
+"""The value of every variable."""
+
+
+class Encoder:
+    """Turns the expressions of a program into terms.
+
+    Args:
+        types: of the program's variables.
+
+    Raises:
+        UnsupportedProgram: a variable is unsigned and the semantics are mathematical integers:
+            unsigned arithmetic is defined by wrapping around (C11 6.2.5).
+    """
+
+    def __init__(self, semantics: Semantics, types: Mapping[str, Type]) -> None:
+        self._machine = semantics is Semantics.INT32
+        self._types = types
+        self._made = 0
+        self.checks: list[z3.BoolRef] = []
+        for name, type_ in types.items():
+            self._refuse_unsigned(type_, f"{name!r}")
+
+    def fresh(self, name: str, type_: Type) -> z3.ExprRef:
+        """A new unknown of that type."""
+        self._made += 1
+        name = f"{name}!{self._made}"
+        if type_.array:
+            index = z3.BitVecSort(INT.bits) if self._machine else z3.IntSort()
+            element = z3.BitVecSort(type_.bits) if self._machine else z3.IntSort()
+            return z3.Array(name, index, element)
+        return z3.BitVec(name, type_.bits) if self._machine else z3.Int(name)
+
+    def within(self, term: z3.ExprRef, type_: Type) -> z3.BoolRef:
+        """What is known of an arbitrary value of a type."""
+        if type_ == BOOL and not self._machine:
+            return z3.And(term >= 0, term <= 1)
+        return z3.BoolVal(True)
+
+    def truth(self, expression: Expression, state: State) -> z3.BoolRef:
+        """Whether the value of an expression is other than zero."""
+        match expression:
+            case Binary(operator=op, left=left, right=right) if op in COMPARISONS:
+                return self._compared(op, left, right, state)
+            case Binary(operator=op, left=left, right=right) if op in CONNECTIVES:
+                return self._connected(op, left, right, state)
+            case Unary(operator="!", operand=operand):
+                return z3.Not(self.truth(operand, state))
+            case Quantified():
+                return self._quantified(expression, state)
+        return self.term(expression, state) != 0
+
+    def term(self, expression: Expression, state: State) -> z3.ExprRef:
+        """The value of an expression, of the type `type_of` tells."""
+        if is_truth(expression):
+            return z3.If(self.truth(expression, state), self._number(1), self._number(0))
+        match expression:
+            case Literal(value=value):
+                return self._number(value, type_of(expression, self._types))
+            case Variable(name=name):
+                return state[name]
+            case Element(array=array, index=index):
+                return self._element(array, index, state)
+            case Nondet(type=type_):
+                return self._arbitrary(type_)
+            case Unary(operand=operand):
+                type_ = promoted(type_of(operand, self._types))
+                return -self.converted(operand, type_, state)
+            case Conditional(condition=condition, then=then, otherwise=otherwise):
+                return self._chosen(condition, then, otherwise, expression, state)
+            case Binary(operator=op, left=left, right=right):
+                return self._computed(op, left, right, state)
+        raise TypeError(expression)
+
+    def converted(self, expression: Expression, to: Type, state: State) -> z3.ExprRef:
+        """The value of an expression, converted to an integer type (C11 6.3.1)."""
+        if to == BOOL:
+            return z3.If(
+                self.truth(expression, state), self._number(1, BOOL), self._number(0, BOOL)
+            )
+        term = self.term(expression, state)
+        return self._resized(term, type_of(expression, self._types), to)
+
+    def stored(self, target: Element, value: z3.ExprRef, state: State) -> z3.ExprRef:
+        """The array after an element got a value."""
+        return z3.Store(state[target.array], self._index(target.array, target.index, state), value)
+
+    def _number(self, value: int, type_: Type = INT) -> z3.ExprRef:
+        return z3.BitVecVal(value, type_.bits) if self._machine else z3.IntVal(value)
+
+    def _resized(self, term: z3.ExprRef, from_: Type, to: Type) -> z3.ExprRef:
+        if not self._machine or from_.bits == to.bits:
+            return term
+        if to.bits < from_.bits:
+            return z3.Extract(to.bits - 1, 0, term)
+        extend = z3.SignExt if from_.signed else z3.ZeroExt
+        return extend(to.bits - from_.bits, term)
+
+    def _arbitrary(self, type_: Type) -> z3.ExprRef:
+        self._refuse_unsigned(type_, "an unsigned value")
+        term = self.fresh("nondet", type_)
+        if type_ == BOOL and not self._machine:
+            return z3.If(term == 0, z3.IntVal(0), z3.IntVal(1))
+        return term
+
+    def _refuse_unsigned(self, type_: Type, what: str) -> None:
+        if not self._machine and not type_.signed and type_.element != BOOL:
+            raise UnsupportedProgram(
+                f"{what} is unsigned: its arithmetic wraps around, which mathematical integers "
+                "do not; it is supported over 32-bit integers"
+            )
+
+    def _operands(
+        self, left: Expression, right: Expression, state: State
+    ) -> tuple[z3.ExprRef, z3.ExprRef, Type]:
+        type_ = common_type(type_of(left, self._types), type_of(right, self._types))
+        return self.converted(left, type_, state), self.converted(right, type_, state), type_
+
+    def _compared(self, op: str, left: Expression, right: Expression, state: State) -> z3.BoolRef:
+        a, b, type_ = self._operands(left, right, state)
+        if op == "==":
+            return a == b
+        if op == "!=":
+            return a != b
+        if self._machine and not type_.signed:
+            return {"<": z3.ULT, "<=": z3.ULE, ">": z3.UGT, ">=": z3.UGE}[op](a, b)
+        return {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op]
+
+    def _connected(self, op: str, left: Expression, right: Expression, state: State) -> z3.BoolRef:
+        first = self.truth(left, state)
+        before = len(self.checks)
+        second = self.truth(right, state)
+        decided = z3.Not(first) if op == "&&" else first
+        self.checks[before:] = [z3.Or(decided, check) for check in self.checks[before:]]
+        return z3.And(first, second) if op == "&&" else z3.Or(first, second)
+
+    def _chosen(
+        self,
+        condition: Expression,
+        then: Expression,
+        otherwise: Expression,
+        whole: Expression,
+        state: State,
+    ) -> z3.ExprRef:
+        type_ = type_of(whole, self._types)
+        chosen = self.truth(condition, state)
+        terms = []
+        for branch, where in ((then, chosen), (otherwise, z3.Not(chosen))):
+            before = len(self.checks)
+            terms.append(self.converted(branch, type_, state))
+            self.checks[before:] = [z3.Implies(where, check) for check in self.checks[before:]]
+        return z3.If(chosen, *terms)
+
+    def _computed(self, op: str, left: Expression, right: Expression, state: State) -> z3.ExprRef:
+        a, b, type_ = self._operands(left, right, state)
+        if op == "+":
+            return a + b
+        if op == "-":
+            return a - b
+        if op == "*":
+            return a * b
+        self.checks.append(b != 0)
+        if self._machine:
+            unsigned, signed = (z3.UDiv, _bvsdiv) if op == "/" else (z3.URem, z3.SRem)
+            return (signed if type_.signed else unsigned)(a, b)
+        return _quotient(a, b) if op == "/" else a - b * _quotient(a, b)
+
+    def _element(self, array: str, index: Expression, state: State) -> z3.ExprRef:
+        return z3.Select(state[array], self._index(array, index, state))
+
+    def _index(self, array: str, index: Expression, state: State) -> z3.ExprRef:
+        length = self._types[array].length
+        wide = Type(64)
+        term = self.converted(index, wide, state)
+        if isinstance(length, Literal):
+            self.checks.append(z3.And(term >= 0, term < self._number(length.value, wide)))
+        else:
+            self.checks.append(z3.And(term >= 0, term < state[length.name]))
+        if self._machine:
+            # Beyond it, two elements would be one below.
+            self.checks.append(term <= self._number(INT_MAX, wide))
+        return self._resized(term, wide, INT)
+
+    def _quantified(self, expression: Quantified, state: State) -> z3.BoolRef:
+        bound = self.fresh(expression.variable, INT)
+        before = len(self.checks)
+        outer = self._types
+        self._types = {**outer, expression.variable: INT}
+        body = self.truth(expression.body, {**state, expression.variable: bound})
+        self._types = outer
+        # A bound variable takes every value; what is out of an array's range is some number.
+        del self.checks[before:]
+        quantify = z3.ForAll if expression.quantifier == "forall" else z3.Exists
+        return quantify([bound], body)
+
+
+def _bvsdiv(a: z3.BitVecRef, b: z3.BitVecRef) -> z3.BitVecRef:
+    return a / b
+
+
+def _quotient(a: z3.ArithRef, b: z3.ArithRef) -> z3.ArithRef:
+    """C's quotient, rounded towards zero (C11 6.5.5); Z3's leaves a remainder of 0 or more."""
+    floor = a / b
+    return z3.If(z3.And(a < 0, a % b != 0), z3.If(b > 0, floor + 1, floor - 1), floor)
