@@ -20,7 +20,8 @@ from llmchecker.config.validation import read_yaml
 from llmchecker.models.language_models import TableModel
 from llmchecker.programs.expressions import Semantics
 from llmchecker.proving.outcomes import Outcome, Source
-from llmchecker.publication.published import audit, read
+from llmchecker.publication.audit import audit
+from llmchecker.publication.published import read_published_rows
 from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.registry import create
 from llmchecker.queries.parser import parse
@@ -315,7 +316,7 @@ def test_the_worked_example_is_computed(drawn, row, monkeypatch):
 
 def test_the_audit_is_as_told():
     """Of the published rows as many contradict themselves, and with the sizes, as is told."""
-    findings = audit(read(ROOT / "resources/published/table2.csv"))
+    findings = audit(read_published_rows(ROOT / "resources/published/table2.csv"))
     broken = sorted(finding.row.states for finding in findings if finding.contradictions)
     assert broken == [499, 911, 3906]
     consistent = len(findings) - len(broken)

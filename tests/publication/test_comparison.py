@@ -7,8 +7,10 @@ import pytest
 
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.config.configuration import Check, Row, TreeSpec
-from llmchecker.publication import comparison, published, tables
+from llmchecker.publication import comparison, tables
+from llmchecker.publication.audit import Finding, audit
 from llmchecker.publication.comparison import COLUMNS, Run
+from llmchecker.publication.published import read_published_rows
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Truncation
 
@@ -24,8 +26,8 @@ def run(model: str, truncation: Truncation, query: str = POSITIVE, label: str = 
 
 
 @pytest.fixture(scope="module")
-def findings() -> tuple[published.Finding, ...]:
-    return published.audit(published.read(TABLE2))
+def findings() -> tuple[Finding, ...]:
+    return audit(read_published_rows(TABLE2))
 
 
 def of_runs(table: pd.DataFrame) -> list[dict]:

@@ -18,9 +18,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from llmchecker.checking import solve, storm
 from llmchecker.config.configuration import Check, Row, TreeSpec
-from llmchecker.publication import comparison, figures, published, report
+from llmchecker.publication import comparison, figures, report
 from llmchecker.publication import tables as table_files
+from llmchecker.publication.audit import audit, audit_table
 from llmchecker.publication.drawing import printed
+from llmchecker.publication.published import read_published_rows
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
@@ -76,13 +78,13 @@ def write_results(directory: Path, found: list[report.Result]) -> None:
     """Write the files of a run, by the functions by which the workflow writes them."""
     rows = [result.row for result in found]
     verdicts = [result.verdict for result in found]
-    findings = published.audit(published.read(ROOT / "resources/published/table2.csv"))
+    findings = audit(read_published_rows(ROOT / "resources/published/table2.csv"))
     runs = [comparison.Run(result.row, result.model, START, result.verdict) for result in found]
     made = {
         "table1": table_files.table1({"awkward": START, "empty": "", "number": "3.14159265"}),
         "table2": table_files.table2(rows, verdicts, LABELS),
         "comparison": comparison.table(findings, runs),
-        "audit": published.audit_table(findings),
+        "audit": audit_table(findings),
     }
     for name, table in made.items():
         table_files.write(table, [directory / f"tables/{name}.csv"])

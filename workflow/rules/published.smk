@@ -9,7 +9,7 @@ PUBLISHED = str(BASE / "resources/published/table2.csv")
 rule audit:
     input:
         published=PUBLISHED,
-        code=code("publication/published.py", "publication/tables.py"),
+        code=code("publication/audit.py", "publication/published.py", "publication/tables.py"),
     output:
         csv=report(
             "results/tables/audit.csv",
@@ -33,7 +33,12 @@ rule comparison:
         published=PUBLISHED,
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
         provenance=ancient("results/provenance.json"),
-        code=code("publication/published.py", "publication/comparison.py", "publication/tables.py"),
+        code=code(
+            "publication/audit.py",
+            "publication/comparison.py",
+            "publication/published.py",
+            "publication/tables.py",
+        ),
     output:
         csv=report(
             "results/tables/comparison.csv",

@@ -1,6 +1,7 @@
 from llmchecker.logs import job_log
-from llmchecker.publication import provenance, published, tables
+from llmchecker.publication import audit, provenance, tables
+from llmchecker.publication.published import read_published_rows
 
 with job_log(snakemake.log[0]) as work, work():
-    findings = published.audit(published.read(snakemake.input.published))
-    tables.write(published.audit_table(findings), snakemake.output, provenance.footer_of_now())
+    findings = audit.audit(read_published_rows(snakemake.input.published))
+    tables.write(audit.audit_table(findings), snakemake.output, provenance.footer_of_now())

@@ -1,7 +1,8 @@
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.files import read_json
 from llmchecker.logs import job_log
-from llmchecker.publication import comparison, provenance, published, tables
+from llmchecker.publication import audit, comparison, provenance, tables
+from llmchecker.publication.published import read_published_rows
 
 with job_log(snakemake.log[0]) as work, work():
     runs = [
@@ -13,6 +14,6 @@ with job_log(snakemake.log[0]) as work, work():
         )
         for row, path in zip(snakemake.params.rows, snakemake.input.verdicts, strict=True)
     ]
-    findings = published.audit(published.read(snakemake.input.published))
+    findings = audit.audit(read_published_rows(snakemake.input.published))
     footer = provenance.footer(read_json(snakemake.input.provenance))
     tables.write(comparison.table(findings, runs), snakemake.output, footer)

@@ -11,7 +11,8 @@ import pandas as pd
 
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.config.configuration import Row
-from llmchecker.publication.published import Finding, PublishedRow
+from llmchecker.publication.audit import Finding
+from llmchecker.publication.published import PublishedRow
 
 COLUMNS = """
     row label interest model alpha k published_L L query match
