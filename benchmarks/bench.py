@@ -23,7 +23,8 @@ import overhead
 import pyarrow.parquet as pq
 import quantifying
 
-from llmchecker.config.configuration import Config, TreeSpec
+from llmchecker.config.checks import TreeSpec
+from llmchecker.config.configuration import Config
 from llmchecker.config.validation import read_yaml
 from llmchecker.files import read_json, write_json, written_whole
 from llmchecker.publication import figures

@@ -14,7 +14,7 @@ from llmchecker.chains import markov_chain
 from llmchecker.checking import evidence, storm
 from llmchecker.checking.evidence import COUNTEREXAMPLE, WITNESS, Witness, witnesses
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.config.configuration import Check, Row, TreeSpec
+from llmchecker.config.checks import Check, TableRow, TreeSpec
 from llmchecker.publication import tables
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
@@ -283,8 +283,8 @@ def decides(found, comparison, threshold):
     return True if holds else False if fails else None
 
 
-def row(query: str) -> Row:
-    return Row(
+def row(query: str) -> TableRow:
+    return TableRow(
         "Player|1", "Gender", Check(TreeSpec("m", "player", Truncation(0.5, 3, 2)), parse(query))
     )
 

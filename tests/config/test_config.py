@@ -10,13 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.config.configuration import (
-    Check,
-    Config,
-    ExpansionConfig,
-    TreeSpec,
-    slug,
-)
+from llmchecker.config.checks import Check, TreeSpec, slug
+from llmchecker.config.configuration import Config, ExpansionConfig
 from llmchecker.config.programs import Asking
 from llmchecker.config.validation import read_yaml
 from llmchecker.errors import ConfigError, InvalidQuery, UnknownName

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.config.configuration import Check, Row, TreeSpec
+from llmchecker.config.checks import Check, TableRow, TreeSpec
 from llmchecker.publication import comparison, tables
 from llmchecker.publication.audit import Finding, audit
 from llmchecker.publication.comparison import COLUMNS, Run
@@ -20,7 +20,7 @@ POSITIVE = "P=? [ F gender > 0 ]"
 
 def run(model: str, truncation: Truncation, query: str = POSITIVE, label: str = "Player") -> Run:
     """A run of a model, by its label, whose figures are all different."""
-    row = Row(label, "Gender", Check(TreeSpec("name", "player", truncation), parse(query)))
+    row = TableRow(label, "Gender", Check(TreeSpec("name", "player", truncation), parse(query)))
     verdict = Verdict(query, 0.25, 500, 900, 90, 150, 1.5, 0.0625, {})
     return Run(row, model, "The player won because", verdict)
 

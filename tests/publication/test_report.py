@@ -17,7 +17,7 @@ from helpers.trees import by_hand, full
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from llmchecker.checking import solve, storm
-from llmchecker.config.configuration import Check, Row, TreeSpec
+from llmchecker.config.checks import Check, TableRow, TreeSpec
 from llmchecker.publication import comparison, figures, report
 from llmchecker.publication import tables as table_files
 from llmchecker.publication.audit import audit, audit_table
@@ -66,7 +66,7 @@ def results() -> list[report.Result]:
     for query in map(parse, QUERIES):
         verdict = solve.solve(TREE, scores, query, {"gender": (None, None)})
         for model, label in LABELS.items():
-            row = Row(
+            row = TableRow(
                 "<i>Label</i>", "A & B", Check(TreeSpec(model, "awkward", TREE.truncation), query)
             )
             prism = f"prism/{row.check.tree}/gender.prism"

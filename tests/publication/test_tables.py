@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.verdicts import Interval, Verdict
-from llmchecker.config.configuration import Check, Row, TreeSpec
+from llmchecker.config.checks import Check, TableRow, TreeSpec
 from llmchecker.publication import tables
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Truncation
@@ -50,8 +50,8 @@ def test_table1_is_the_start_strings():
 def test_table2_has_a_row_for_every_verdict():
     """Table II has the columns that are promised, and each row what was asked and answered."""
     rows = [
-        Row("Player", "Gender", check("gemma3-270m", POSITIVE)),
-        Row("Exam", "Sentiment", check("smollm2-135m", NEGATIVE)),
+        TableRow("Player", "Gender", check("gemma3-270m", POSITIVE)),
+        TableRow("Exam", "Sentiment", check("smollm2-135m", NEGATIVE)),
     ]
     verdicts = [verdict(POSITIVE, 0.25), verdict(NEGATIVE, 0.125)]
     table = tables.table2(rows, verdicts, LABELS)
@@ -66,13 +66,13 @@ def test_table2_has_a_row_for_every_verdict():
 def test_table2_needs_a_verdict_for_every_row():
     """A verdict too few is an error, not a shorter table."""
     with pytest.raises(ValueError, match="shorter"):
-        tables.table2([Row("Player", "Gender", check("gemma3-270m", POSITIVE))], [], LABELS)
+        tables.table2([TableRow("Player", "Gender", check("gemma3-270m", POSITIVE))], [], LABELS)
 
 
 def test_an_unbounded_expected_score_reaches_infinity(tmp_path):
     """A verdict without bounds on its sides has infinite ones in the table, which read back."""
     open_sided = verdict(POSITIVE, 0.25).bounded(Interval(None, None))
-    row = Row("Player", "Gender", check("gemma3-270m", POSITIVE))
+    row = TableRow("Player", "Gender", check("gemma3-270m", POSITIVE))
     tables.write_csv(tables.table2([row], [open_sided], LABELS), tmp_path / "table2.csv")
     back = pd.read_csv(tmp_path / "table2.csv")
     assert back[["lower", "upper"]].to_numpy().tolist() == [[float("-inf"), float("inf")]]

@@ -15,7 +15,8 @@ inherited = os.environ.get("PYTHONPATH")
 os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
 
 from llmchecker.trees import fingerprints
-from llmchecker.config.configuration import Config, quantifiers_in
+from llmchecker.config.checks import quantifiers_in
+from llmchecker.config.configuration import Config
 from llmchecker.trees.store import DistributionStore
 from llmchecker.errors import LLMCheckerError
 from llmchecker.quantifiers.registry import files_of

@@ -2,7 +2,7 @@ import logging
 from pathlib import Path
 
 from llmchecker.checking.solve import solve
-from llmchecker.config.configuration import quantifiers_in
+from llmchecker.config.checks import quantifiers_in
 from llmchecker.files import read_json
 from llmchecker.logs import job_log
 from llmchecker.quantifiers import scores

@@ -37,7 +37,8 @@ from llmchecker import logs
 from llmchecker.chains import markov_chain
 from llmchecker.checking import evidence
 from llmchecker.cli.verify import add_verify
-from llmchecker.config.configuration import Config, ModelConfig, TreeSpec, quantifiers_in
+from llmchecker.config.checks import TreeSpec, quantifiers_in
+from llmchecker.config.configuration import Config, ModelConfig
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError, UnknownName
 from llmchecker.fetching.sources import PROVENANCE, fetch_model, pinned
 from llmchecker.files import read_json, written_whole

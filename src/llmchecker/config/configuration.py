@@ -5,8 +5,6 @@ to something and every query parses, or raises one message that names the key.
 """
 
 import difflib
-import hashlib
-import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from llmchecker.config.checks import Check, TableRow, TreeSpec, quantifiers_in
 from llmchecker.config.programs import Asking, InvariantsConfig
 from llmchecker.config.validation import read_yaml, sha256_of_config, validate, with_defaults
 from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName
@@ -22,7 +21,6 @@ from llmchecker.fetching.sources import DatasetSource, ModelSource, parse_source
 from llmchecker.programs.expressions import Semantics
 from llmchecker.quantifiers import registry
 from llmchecker.quantifiers.registry import Quantifier
-from llmchecker.queries.formulas import STEP
 from llmchecker.queries.parser import parse
 from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Truncation
@@ -62,42 +60,6 @@ class ExpansionConfig:
 
 
 @dataclass(frozen=True)
-class TreeSpec:
-    """One tree: a model, the name of a start string, and a truncation."""
-
-    model: str
-    start: str
-    truncation: Truncation
-
-    def __str__(self) -> str:
-        """The part of a path that says which tree it is about."""
-        truncation = self.truncation
-        alpha = float(truncation.alpha)
-        return f"{self.model}/{self.start}/alpha{alpha}_k{truncation.k}_L{truncation.length}"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One query on one tree."""
-
-    tree: TreeSpec
-    query: Query
-
-    def __str__(self) -> str:
-        """The part of a path that says which check it is about."""
-        return f"{self.tree}/{slug(self.query.text)}"
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of Table II."""
-
-    label: str
-    interest: str
-    check: Check
-
-
-@dataclass(frozen=True)
 class Config:
     """Everything that a run needs to know.
 
@@ -119,7 +81,7 @@ class Config:
     quantifiers: Mapping[str, Quantifier]
     expansion: ExpansionConfig
     prompts: PromptsConfig | None
-    table2: tuple[Row, ...]
+    table2: tuple[TableRow, ...]
     figure4: tuple[Check, ...]
     shards: Mapping[TreeSpec, int]
     invariants: InvariantsConfig | None
@@ -176,19 +138,6 @@ class Config:
         """The quantifiers in the queries on a tree, sorted."""
         names = {name for c in self.checks if c.tree == tree for name in quantifiers_in(c.query)}
         return tuple(sorted(names))
-
-
-def quantifiers_in(query: Query) -> tuple[str, ...]:
-    """Names of the quantifiers in a query, sorted."""
-    return tuple(sorted(query.variables - {STEP}))
-
-
-def slug(query: str) -> str:
-    """A file name for a query: readable, and distinct for distinct queries."""
-    words = {"<": " lt ", ">": " gt ", "=": " eq ", "!": " not ", "-": " minus "}
-    spelt = "".join(words.get(character, character) for character in query)
-    readable = "-".join(re.findall(r"[A-Za-z0-9.]+", spelt))[:60].strip("-.")
-    return f"{readable}-{hashlib.sha256(query.encode()).hexdigest()[:8]}"
 
 
 @contextmanager
@@ -254,7 +203,7 @@ def _table2(
     models: Mapping[str, ModelConfig],
     starts: Mapping[str, str],
     known: Collection[str],
-) -> Iterator[Row]:
+) -> Iterator[TableRow]:
     for number, entry in enumerate(experiments):
         key = f"experiments[{number}]"
         start = _known(f"{key}.start", entry["start"], starts, "start string")
@@ -263,7 +212,7 @@ def _table2(
             tree = TreeSpec(model, start, _truncation(entry))
             for place, text in enumerate(entry["queries"]):
                 query = _query(f"{key}.queries[{place}]", text, known, entry["L"])
-                yield Row(entry["label"], entry["interest"], Check(tree, query))
+                yield TableRow(entry["label"], entry["interest"], Check(tree, query))
 
 
 def _shards(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.config.configuration import Row
+from llmchecker.config.checks import TableRow
 from llmchecker.publication.audit import Finding
 from llmchecker.publication.published import PublishedRow
 
@@ -34,7 +34,7 @@ WHOLE = """
 class Run:
     """A row of this run's Table II: what was asked, the model's label, start string and verdict."""
 
-    row: Row
+    row: TableRow
     model: str
     start_string: str
     verdict: Verdict

@@ -25,7 +25,7 @@ from markupsafe import Markup
 from llmchecker.chains import markov_chain
 from llmchecker.checking import evidence
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.config.configuration import Row
+from llmchecker.config.checks import TableRow
 from llmchecker.publication.drawing import MEANINGS, SIGNS, Drawing, printed
 from llmchecker.publication.tables import FORMATS, evidence_summary
 from llmchecker.queries.formulas import Expectation, Probability, in_storm
@@ -61,7 +61,7 @@ class Result:
         prism: the chain in the PRISM language, relative to the page.
     """
 
-    row: Row
+    row: TableRow
     model: str
     start: str
     verdict: Verdict

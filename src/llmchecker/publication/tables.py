@@ -11,7 +11,7 @@ import pandas as pd
 
 from llmchecker.checking.evidence import COUNTEREXAMPLE, WITNESS, decisive_mass, has_evidence
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.config.configuration import Check, Row
+from llmchecker.config.checks import Check, TableRow
 from llmchecker.files import written_whole
 from llmchecker.queries.query import Query
 
@@ -41,7 +41,7 @@ def table1(start_strings: Mapping[str, str]) -> pd.DataFrame:
 
 
 def table2(
-    rows: Iterable[Row], verdicts: Iterable[Verdict], labels: Mapping[str, str]
+    rows: Iterable[TableRow], verdicts: Iterable[Verdict], labels: Mapping[str, str]
 ) -> pd.DataFrame:
     """Table II: one row for every experiment, model and query, in the order given.
 
@@ -103,7 +103,7 @@ def figure4(
 
 
 def witnesses_markdown(
-    rows: Iterable[Row],
+    rows: Iterable[TableRow],
     verdicts: Iterable[Verdict],
     labels: Mapping[str, str],
     footer: str = "",
@@ -129,7 +129,7 @@ def witnesses_markdown(
     )
 
 
-def _section(row: Row, verdict: Verdict, label: str) -> str:
+def _section(row: TableRow, verdict: Verdict, label: str) -> str:
     headings = [_shown(_cell("", text)) for text in (row.label, row.interest, label)]
     query = _code(_cell("query", verdict.query))
     lines = [
