@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.quantifiers import scores
-from llmchecker.quantifiers.registry import Quantifier, create
+from llmchecker.quantifiers.quantifier import Quantifier
+from llmchecker.quantifiers.registry import create
 from llmchecker.trees.text_tree import Kind, TextTree
 
 DEFINITIONS = {

@@ -20,7 +20,7 @@ from llmchecker.fetching.programs import parse_program_source
 from llmchecker.fetching.sources import DatasetSource, ModelSource, parse_source
 from llmchecker.programs.expressions import Semantics
 from llmchecker.quantifiers import registry
-from llmchecker.quantifiers.registry import Quantifier
+from llmchecker.quantifiers.quantifier import Quantifier
 from llmchecker.queries.parser import parse
 from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Truncation

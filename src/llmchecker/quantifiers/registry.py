@@ -7,34 +7,16 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 from llmchecker.errors import ConfigError, UnknownName
 from llmchecker.quantifiers.gender import Gender
 from llmchecker.quantifiers.polarity import Polarity
 from llmchecker.quantifiers.provable import Provable
+from llmchecker.quantifiers.quantifier import Quantifier
 from llmchecker.quantifiers.readability import Readability
 from llmchecker.quantifiers.similarity import Similarity
 from llmchecker.queries.formulas import is_variable_name
-
-
-class Quantifier(Protocol):
-    """A total function from a text to an integer; the same text always has the same score.
-
-    An implementation is a frozen dataclass whose fields are its settings; a setting that is a file
-    is held as a Path, so that scores are made again when the file changes. It raises ConfigError,
-    naming the setting, when it is made with a value that it cannot work with.
-    """
-
-    minimum: ClassVar[int | None]
-    """The least score, None where there is none."""
-    maximum: ClassVar[int | None]
-    """The greatest score, None where there is none."""
-
-    def __call__(self, start: str, continuation: str) -> int:
-        """Score the text `start + continuation`, of which `continuation` was generated."""
-        ...
-
 
 QUANTIFIERS: dict[str, type[Quantifier]] = {
     "gender": Gender,

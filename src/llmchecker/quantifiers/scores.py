@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from llmchecker.errors import ConfigError, InvalidTree
 from llmchecker.files import written_whole
-from llmchecker.quantifiers.registry import Quantifier
+from llmchecker.quantifiers.quantifier import Quantifier
 from llmchecker.trees.text_tree import Kind, TextTree
 
 REST_FILLER = 0
