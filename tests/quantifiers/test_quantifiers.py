@@ -102,7 +102,7 @@ def test_a_package_that_is_not_there_is_named(
     name: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A quantifier whose package is missing is refused when it is made, not when it scores."""
-    module = importlib.import_module(f"llmchecker.quantifiers.registry.{name}")
+    module = importlib.import_module(f"llmchecker.quantifiers.{name}")
     monkeypatch.setattr(module, "find_spec", lambda asked: None if asked == package else asked)
     with pytest.raises(ConfigError, match=rf"{name}.*{package}.*pip install"):
         create(name)
