@@ -23,6 +23,9 @@
 Messages are for the person who reads them: which value, where it came from, what would be right.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class LLMCheckerError(Exception):
     """Base of all errors of this package; its message needs no traceback to be understood."""
@@ -98,3 +101,9 @@ class UnreadableProgram(ProgramError):
 
 class UnsupportedProgram(ProgramError):
     """C that the front end does not cover."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question for the end of a message about an unknown name; empty if no known one is close."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f", did you mean {close[0]!r}?" if close else ""

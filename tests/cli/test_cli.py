@@ -273,7 +273,7 @@ def test_a_start_string_is_data(project, capfd, start):
     [
         (arguments(query="P=? [ F readability < ]"), "column 23"),
         (arguments(query=""), "the end of the query"),
-        (arguments(query="P=? [ F readabilty < 0 ]"), "did you mean readability?"),
+        (arguments(query="P=? [ F readabilty < 0 ]"), "did you mean 'readability'?"),
         (arguments(query="P>=1.5 [ F readability < 0 ]"), "a probability from 0 to 1"),
         (arguments(query="P=? [ F step = 4 ]"), "step = 4 never holds"),
         (arguments(model="gpt3"), "did you mean 'gpt2'? known are gpt2"),

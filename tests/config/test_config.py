@@ -206,7 +206,7 @@ def test_a_name_that_yaml_takes_for_something_else_is_refused(key, name):
         ("P=? [ F gender > 0", 19, "found the end of the query, expected"),
         ("P=? [ F sentiment > 0 ]", 9, "sentiment is neither step nor a known quantifier"),
         ("P=? [ F polarity > 0 ]", 9, "polarity is neither step nor a known quantifier"),
-        ("P=? [ F gendre > 0 ]", 9, "did you mean gender?"),
+        ("P=? [ F gendre > 0 ]", 9, "did you mean 'gender'?"),
         ("", 1, "found the end of the query, expected P=? [ … ]"),
     ],
 )

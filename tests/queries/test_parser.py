@@ -255,7 +255,7 @@ def test_an_unknown_quantifier_is_named_with_what_is_known():
         parse("P=? [ F gendr > 0 ]").require(["similarity", "gender"])
     message = str(caught.value)
     assert message.startswith("column 9 of the query: gendr is neither step nor a known quantifier")
-    assert "did you mean gender?" in message
+    assert "did you mean 'gender'?" in message
     assert "step, gender, similarity" in message
 
 

@@ -20,7 +20,6 @@ another model, dtype or end of sequence is never mistaken for the one that was a
 import argparse
 import contextlib
 import ctypes
-import difflib
 import json
 import logging
 import os
@@ -39,7 +38,7 @@ from llmchecker.checking import evidence
 from llmchecker.cli.verify import add_verify
 from llmchecker.config.checks import TreeSpec, quantifiers_in
 from llmchecker.config.configuration import Config, ModelConfig
-from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError, UnknownName
+from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError, UnknownName, did_you_mean
 from llmchecker.fetching.sources import PROVENANCE, fetch_model, pinned
 from llmchecker.files import read_json, written_whole
 from llmchecker.publication import drawing
@@ -262,8 +261,7 @@ def _project(config: Path) -> Path:
 
 def _known_model(name: str, config: Config) -> str:
     if name not in config.models:
-        close = difflib.get_close_matches(name, list(config.models), n=1)
-        hint = f", did you mean {close[0]!r}?" if close else ";"
+        hint = did_you_mean(name, config.models) or ";"
         known = ", ".join(config.models)
         raise UnknownName(f"--model: no model {name!r} is defined{hint} known are {known}")
     return name

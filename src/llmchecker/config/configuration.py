@@ -4,7 +4,6 @@
 to something and every query parses, or raises one message that names the key.
 """
 
-import difflib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 from llmchecker.config.checks import Check, TableRow, TreeSpec, quantifiers_in
 from llmchecker.config.programs import Asking, InvariantsConfig
 from llmchecker.config.validation import read_yaml, sha256_of_config, validate, with_defaults
-from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName
+from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName, did_you_mean
 from llmchecker.fetching.programs import parse_program_source
 from llmchecker.fetching.sources import DatasetSource, ModelSource, parse_source
 from llmchecker.programs.expressions import Semantics
@@ -283,7 +282,6 @@ def _query(key: str, text: str, known: Collection[str], length: int) -> Query:
 
 def _known(key: str, name: str, names: Collection[str], what: str) -> str:
     if name not in names:
-        close = difflib.get_close_matches(name, list(names), n=1)
-        hint = f", did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, names)
         raise UnknownName(f"{key}: no {what} {name!r} is defined{hint}; known: {', '.join(names)}")
     return name

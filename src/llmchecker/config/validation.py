@@ -5,7 +5,6 @@ may have. It knows no names: whether a model that an experiment names exists is 
 `configuration`.
 """
 
-import difflib
 import hashlib
 import json
 import math
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -94,8 +93,7 @@ def _explanation(violation: "ValidationError") -> str:
         case "additionalProperties":
             known = schema.get("properties", {})
             unknown = next(key for key in value if key not in known)
-            close = difflib.get_close_matches(str(unknown), list(known), n=1)
-            hint = f", did you mean {close[0]!r}?" if close else ";"
+            hint = did_you_mean(str(unknown), known) or ";"
             return f"unknown key {unknown!r}{hint} known keys are {', '.join(known)}"
         case "required":
             missing = [key for key in violation.validator_value if key not in value]

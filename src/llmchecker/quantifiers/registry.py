@@ -3,13 +3,12 @@
 A new quantifier is one file beside this one and one line in `QUANTIFIERS`.
 """
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from llmchecker.errors import ConfigError, UnknownName
+from llmchecker.errors import ConfigError, UnknownName, did_you_mean
 from llmchecker.quantifiers.gender import Gender
 from llmchecker.quantifiers.polarity import Polarity
 from llmchecker.quantifiers.provable import Provable
@@ -37,7 +36,7 @@ def create(name: str, settings: Mapping[str, Any] | None = None) -> Quantifier:
     """
     if name not in QUANTIFIERS:
         raise UnknownName(
-            f"there is no quantifier {name!r}{_suggestion(name, QUANTIFIERS)}; "
+            f"there is no quantifier {name!r}{did_you_mean(name, QUANTIFIERS)}; "
             f"known are {', '.join(sorted(QUANTIFIERS))}"
         )
     _check_name(name)
@@ -71,13 +70,8 @@ def _check_keys(name: str, quantifier: type[Quantifier], settings: Mapping[str, 
         if key not in known:
             has = f"it has {', '.join(sorted(known))}" if known else "it has none"
             raise ConfigError(
-                f"quantifier {name!r} has no setting {key!r}{_suggestion(str(key), known)}; {has}"
+                f"quantifier {name!r} has no setting {key!r}{did_you_mean(str(key), known)}; {has}"
             )
     for key, field in known.items():
         if key not in settings and field.default is MISSING and field.default_factory is MISSING:
             raise ConfigError(f"quantifier {name!r} needs the setting {key!r}")
-
-
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f", did you mean {close[0]!r}?" if close else ""

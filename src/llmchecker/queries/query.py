@@ -1,12 +1,11 @@
 """A query: what it asks for, over which atoms and quantifiers, and what it demands of texts."""
 
-import difflib
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
-from llmchecker.errors import InvalidQuery
+from llmchecker.errors import InvalidQuery, did_you_mean
 from llmchecker.queries.formulas import (
     STEP,
     Atom,
@@ -100,8 +99,7 @@ class Query:
         """
         names = [STEP, *sorted(known)]
         for name in sorted(self.variables.difference(names)):
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else "."
+            hint = did_you_mean(name, names) or "."
             problem = f"{name} is neither step nor a known quantifier{hint}"
             problem += f" Known are: {', '.join(names)}"
             raise invalid_at(self.text, _place(self.text, name), problem)
