@@ -1,11 +1,12 @@
-"""Files are whole or absent."""
+"""Files are whole or absent, and told apart by their checksums."""
 
 import json
+import subprocess
 import threading
 
 import pytest
 
-from llmchecker.files import read_json, write_json, written_whole
+from llmchecker.files import is_sha256, read_json, sha256_of, write_json, written_whole
 
 
 def names(directory) -> list[str]:
@@ -112,3 +113,14 @@ def test_what_json_does_not_have_is_not_written(tmp_path):
         write_json({"value": float("nan")}, tmp_path / "a.json")
     assert read_json(tmp_path / "a.json") == {"value": 1.0}
     assert names(tmp_path) == ["a.json"]
+
+
+def test_a_checksum_is_what_a_shell_says(tmp_path):
+    """`sha256sum` prints the checksum of a file, and only such digits have its form."""
+    (tmp_path / "a").write_bytes(bytes(range(256)) * 9000)
+    command = ["sha256sum", tmp_path / "a"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert sha256_of(tmp_path / "a") == printed.split()[0]
+    assert is_sha256(printed.split()[0])
+    for other in ("", "0" * 63, "0" * 65, "A" * 64, "0" * 64 + "\n", None, 5):
+        assert not is_sha256(other)

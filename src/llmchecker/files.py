@@ -1,12 +1,27 @@
-"""Files that are either whole or absent."""
+"""Files that are either whole or absent, and their checksums."""
 
+import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def sha256_of(path: str | Path) -> str:
+    """The sha256 of a file, in lower-case hexadecimal digits."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_sha256(value: object) -> bool:
+    """Whether a value has the form of `sha256_of`: 64 lower-case hexadecimal digits."""
+    return isinstance(value, str) and _SHA256.fullmatch(value) is not None
 
 
 @contextmanager

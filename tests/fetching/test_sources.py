@@ -29,8 +29,8 @@ from llmchecker.fetching.sources import (
     fetch_model,
     parse_source,
     pinned,
-    sha256_of,
 )
+from llmchecker.files import sha256_of
 
 NEWER = "89abcdef0123456789abcdef0123456789abcdef"
 GGUF = b"GGUF" + bytes(range(256)) * 40

@@ -26,6 +26,7 @@ from llmchecker.errors import (
     UnknownName,
     UnusableModel,
 )
+from llmchecker.files import is_sha256, sha256_of
 
 if TYPE_CHECKING:
     from huggingface_hub.errors import GatedRepoError
@@ -35,13 +36,6 @@ RepositoryKind = Literal["model", "dataset"]
 _SECONDS = 60.0
 
 _SHA1 = re.compile(r"[0-9a-f]{40}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-def sha256_of(path: str | Path) -> str:
-    """The sha256 of a file, in lower-case hexadecimal digits."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hub_commit(repository: str, kind: RepositoryKind) -> str:
@@ -101,7 +95,7 @@ def demand_intact(file: Path) -> Path:
         ChecksumMismatch: the contents are not those that the commit names.
     """
     blob = file.resolve()
-    if _SHA256.fullmatch(blob.name):
+    if is_sha256(blob.name):
         actual = sha256_of(blob)
     elif _SHA1.fullmatch(blob.name):
         contents = blob.read_bytes()

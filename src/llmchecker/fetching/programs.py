@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 
 from llmchecker.errors import ChecksumMismatch, ConfigError, SourceUnavailable, UnusablePrograms
 from llmchecker.fetching.downloads import download
+from llmchecker.files import is_sha256
 
 FORMS = "path:directory, archive:https://….tar.gz or archive:file.zip"
 
@@ -36,7 +37,6 @@ PROGRAMS = 10_000
 
 _FORMATS = (".tar.gz", ".tgz", ".zip")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*\.c")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _PRINTABLE = re.compile(r"[^\x00-\x1f\x7f]+")
 
 _log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class ProgramSource:
     def __post_init__(self) -> None:
         if self.scheme not in ("path", "archive") or not _PRINTABLE.fullmatch(self.place):
             raise ConfigError(f"source {self} must be {FORMS}")
-        if self.sha256 is not None and not _SHA256.fullmatch(self.sha256):
+        if self.sha256 is not None and not is_sha256(self.sha256):
             raise ConfigError(
                 f"sha256 is {self.sha256!r}; it must be 64 lower-case hexadecimal digits"
             )

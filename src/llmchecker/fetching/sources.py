@@ -36,7 +36,6 @@ from llmchecker.fetching.downloads import (
     hub_dataset_file,
     hub_snapshot,
 )
-from llmchecker.fetching.downloads import sha256_of as sha256_of
 from llmchecker.fetching.locks import locked_commit
 from llmchecker.fetching.model_files import (
     MODEL_FILES,
@@ -45,7 +44,7 @@ from llmchecker.fetching.model_files import (
     convert_gguf,
     model_files,
 )
-from llmchecker.files import written_whole
+from llmchecker.files import is_sha256, sha256_of, written_whole
 
 Converter = Callable[[Path, Path], None]
 
@@ -54,7 +53,6 @@ PROVENANCE = "source.json"
 _FORMS = "hf:owner/name@commit, hf:owner/name, pypi:wheel==version or path:directory-or-file"
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*"
 _COMMIT_OR_NONE = re.compile(r"([0-9a-f]{40})?")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _NAMES = {
     "hf": (re.compile(f"{_WORD}/{_WORD}"), "owner/name"),
     "pypi": (re.compile(_WORD), "the name of a wheel"),
@@ -408,7 +406,7 @@ def _write_provenance(model: ModelSource, made: Path) -> None:
 
 
 def _check_digest(source: Source, sha256: str | None) -> None:
-    if sha256 is not None and not (isinstance(sha256, str) and _SHA256.fullmatch(sha256)):
+    if sha256 is not None and not is_sha256(sha256):
         raise ConfigError(
             f"{source}: sha256 is {sha256!r}; it must be 64 lower-case hexadecimal digits"
         )

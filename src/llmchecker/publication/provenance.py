@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.fetching.model_files import WEIGHTS
-from llmchecker.fetching.sources import parse_source, sha256_of
-from llmchecker.files import read_json
+from llmchecker.fetching.sources import parse_source
+from llmchecker.files import read_json, sha256_of
 from llmchecker.trees.making import ASKING, as_fetched, code_version, machine, now, versions
 
 INSTALLED = (*ASKING, "stormpy", "snakemake", "pandas", "pyarrow", "matplotlib")

@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from llmchecker.fetching.sources import PROVENANCE, sha256_of
-from llmchecker.files import read_json
+from llmchecker.fetching.sources import PROVENANCE
+from llmchecker.files import read_json, sha256_of
 from llmchecker.trees.text_tree import Truncation
 
 ANSWERING = (
