@@ -15,7 +15,8 @@ from llmchecker.config.configuration import Config, ExpansionConfig
 from llmchecker.config.programs import Asking
 from llmchecker.config.validation import read_yaml
 from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
-from llmchecker.fetching.sources import ModelSource, Source
+from llmchecker.fetching.models import ModelSource
+from llmchecker.fetching.sources import Source
 from llmchecker.programs.expressions import Semantics
 from llmchecker.quantifiers.similarity import Similarity
 from llmchecker.queries.parser import parse

@@ -15,7 +15,8 @@ from helpers.random_models import PUBLISHED, save_as_published
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from llmchecker.fetching.sources import ModelSource, fetch_model, parse_source
+from llmchecker.fetching.models import ModelSource, fetch_model
+from llmchecker.fetching.sources import parse_source
 from llmchecker.models.language_models import load
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import Truncation

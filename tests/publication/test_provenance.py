@@ -18,7 +18,8 @@ from helpers.project import GENDER, Project
 
 from llmchecker.checking import storm
 from llmchecker.config.configuration import Config
-from llmchecker.fetching.sources import ModelSource, fetch_model, parse_source
+from llmchecker.fetching.models import ModelSource, fetch_model
+from llmchecker.fetching.sources import parse_source
 from llmchecker.files import read_json, write_json
 from llmchecker.publication import provenance, tables
 from llmchecker.trees import making

@@ -1,4 +1,4 @@
-from llmchecker.fetching.sources import fetch_model
+from llmchecker.fetching.models import fetch_model
 from llmchecker.logs import job_log
 
 with job_log(snakemake.log[0]) as work, work():

@@ -1,4 +1,4 @@
-from llmchecker.fetching.sources import fetch_dataset
+from llmchecker.fetching.datasets import fetch_dataset
 from llmchecker.logs import job_log
 
 with job_log(snakemake.log[0]) as work, work():

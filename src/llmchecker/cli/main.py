@@ -39,7 +39,9 @@ from llmchecker.cli.verify import add_verify
 from llmchecker.config.checks import TreeSpec, quantifiers_in
 from llmchecker.config.configuration import Config, ModelConfig
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError, UnknownName, did_you_mean
-from llmchecker.fetching.sources import PROVENANCE, fetch_model, pinned
+from llmchecker.fetching.model_files import PROVENANCE
+from llmchecker.fetching.models import fetch_model
+from llmchecker.fetching.sources import pinned
 from llmchecker.files import read_json, written_whole
 from llmchecker.publication import drawing
 from llmchecker.quantifiers import scores

@@ -15,8 +15,10 @@ from llmchecker.config.checks import Check, TableRow, TreeSpec, quantifiers_in
 from llmchecker.config.programs import Asking, InvariantsConfig
 from llmchecker.config.validation import read_yaml, sha256_of_config, validate, with_defaults
 from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName, did_you_mean
+from llmchecker.fetching.datasets import DatasetSource
+from llmchecker.fetching.models import ModelSource
 from llmchecker.fetching.programs import parse_program_source
-from llmchecker.fetching.sources import DatasetSource, ModelSource, parse_source
+from llmchecker.fetching.sources import parse_source
 from llmchecker.programs.expressions import Semantics
 from llmchecker.quantifiers import registry
 from llmchecker.quantifiers.quantifier import Quantifier

@@ -14,9 +14,10 @@ from safetensors import SafetensorError, safe_open
 
 from llmchecker.errors import UnusableModel
 
-CONFIG = "config.json"
+MODEL_CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+PROVENANCE = "source.json"
 
 # Everything else stays out of a model directory: pickles (*.bin, *.pt) and *.py run code when
 # they are loaded. No name here contains a slash, so subdirectories of a repository never match.
@@ -32,7 +33,7 @@ TOKENIZER_FILES = (
     "sentencepiece.bpe.model",
 )
 MODEL_FILES = (
-    CONFIG,
+    MODEL_CONFIG,
     "generation_config.json",
     "added_tokens.json",
     "special_tokens_map.json",
@@ -64,8 +65,8 @@ def check_loadable(directory: Path) -> None:
         UnusableModel: no config.json, no tokenizer, no safetensors weights; a file that is
             truncated or damaged; an index that names a file or tensor that is not there.
     """
-    if "model_type" not in _json_object(directory / CONFIG):
-        raise UnusableModel(f"{CONFIG} has no model_type, so it describes no model")
+    if "model_type" not in _json_object(directory / MODEL_CONFIG):
+        raise UnusableModel(f"{MODEL_CONFIG} has no model_type, so it describes no model")
     if not any((directory / name).is_file() for name in TOKENIZER_FILES):
         raise UnusableModel(f"there is no tokenizer; one of {', '.join(TOKENIZER_FILES)}")
     if (directory / WEIGHTS).is_file():

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from llmchecker.fetching.sources import PROVENANCE
+from llmchecker.fetching.model_files import PROVENANCE
 from llmchecker.files import read_json, sha256_of
 from llmchecker.trees.text_tree import Truncation
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import llmchecker
-from llmchecker.fetching.sources import PROVENANCE
+from llmchecker.fetching.model_files import PROVENANCE
 from llmchecker.files import read_json
 from llmchecker.trees import fingerprints
 
