@@ -35,7 +35,6 @@ PLACE = "alpha0.8_k4_L3.parquet"
 def made(tmp_path_factory, random_model) -> Path:
     """A project with one model, and one start string in its config."""
     directory = tmp_path_factory.mktemp("project")
-    shutil.copytree(ROOT / "workflow", directory / "workflow")
     config = {
         "models": {"gpt2": {"label": "Small GPT-2", "source": f"path:{random_model('gpt2')}"}},
         "start_strings": {"player": START},
@@ -299,16 +298,17 @@ def test_a_mistake_is_explained_on_standard_error(project, capfd, words, said):
 def test_a_config_above_the_current_directory_keeps_its_paths(project, capfd, monkeypatch):
     """Paths of a config are relative to its project, wherever the question is asked."""
     tree = answered(capfd)["tree"]
-    monkeypatch.chdir(project / "workflow")
+    (project / "below").mkdir(exist_ok=True)
+    monkeypatch.chdir(project / "below")
     assert answered(capfd, "--config", "../config.yaml")["tree"] == tree
 
 
 def test_the_project_of_a_config_is_where_the_workflow_is(project, tmp_path, capfd):
-    """A config below a Snakefile has its paths from there; without one, from its own directory."""
+    """Trees of a config below a Snakefile are kept beside that; without one, beside the config."""
     copy = shutil.copytree(project, tmp_path / "copy")
     (copy / "configs").mkdir()
     config = (copy / "config.yaml").rename(copy / "configs/config.yaml")
-    assert "resources/word_lists" in refused(capfd, arguments("--config", str(config)))
+    assert (copy / "configs" / answered(capfd, "--config", str(config))["tree"]).is_file()
     (copy / "Snakefile").touch()
     assert (copy / answered(capfd, "--config", str(config))["tree"]).is_file()
 
@@ -417,7 +417,7 @@ def test_an_interruption_has_its_own_status(capfd, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("llmchecker.cli.main._answer", interrupted)
+    monkeypatch.setattr("llmchecker.cli.main.asked", interrupted)
     assert main(arguments("--json")) == 130
     assert capfd.readouterr() == ("", "interrupted\n")
 
@@ -469,7 +469,7 @@ def test_the_tree_that_is_drawn_is_the_one_that_is_checked(project, capfd, no_gr
 def test_a_drawing_goes_to_the_file_that_is_named(project, capfd):
     """A file is written in the format of its suffix, relative to where the command was given."""
     picture, graph = drawn(capfd), drawn(capfd, "--format", "dot")
-    (project / "below").mkdir()
+    (project / "below").mkdir(exist_ok=True)
     with contextlib.chdir(project / "below"):
         for name, text in (("tree.svg", picture), ("tree.dot", graph)):
             assert drawn(capfd, "--config", "../config.yaml", "--output", name) == ""

@@ -149,9 +149,9 @@ def test_llmchecker_commands_parse():
     for _, words in commands("llmchecker"):
         if len(words) <= 1:
             with pytest.raises(SystemExit, match="0"):
-                main._parser().parse_args([*words, "--help"])
+                main.argument_parser().parse_args([*words, "--help"])
             continue
-        asked = main._parser().parse_args(words)
+        asked = main.argument_parser().parse_args(words)
         if words[0] == "verify":
             continue
         assert asked.model in models

@@ -1,0 +1,100 @@
+"""The tree of a task: one that is kept from before, or a new one that is kept for the next time.
+
+A tree is grown once, by the workflow or here. Its record tells by what model, code and settings, so
+that a tree of another model, dtype or end of sequence is never mistaken for the one asked for.
+"""
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from llmchecker import logs
+from llmchecker.cli.question import Task
+from llmchecker.errors import ConfigError, InvalidTree
+from llmchecker.fetching.model_files import PROVENANCE
+from llmchecker.fetching.models import fetch_model
+from llmchecker.fetching.sources import pinned
+from llmchecker.files import read_json
+from llmchecker.trees.grower import Grower
+from llmchecker.trees.store import DistributionStore
+from llmchecker.trees.text_tree import TextTree
+
+_LOCKS = Path("config/locks/models")
+_DISTRIBUTIONS = Path("results/distributions")
+
+
+@dataclass(frozen=True)
+class KeptTree:
+    """A tree, the file that holds it, and the seconds it took to grow: 0 where it was there."""
+
+    tree: TextTree
+    path: Path
+    seconds: float
+
+
+def tree_of(task: Task) -> KeptTree:
+    """The tree of a task: the workflow's, one that was grown here before, or a new one.
+
+    Raises:
+        SourceError: the model is absent and cannot be fetched.
+        ConfigError: the directory of the model holds one from elsewhere.
+        UnusableModel: the model cannot be loaded.
+    """
+    _demand_model(task)
+    grower = _grower(task)
+    # no start string of a config has a name with _ in it
+    own = task.tree_path(f"text_{grower.fingerprint(task.start, task.truncation)[:16]}")
+    names = [name for name, text in task.config.start_strings.items() if text == task.start]
+    for path in (*map(task.tree_path, names), own):
+        if grower.has_grown(path, task.start, task.truncation):
+            try:
+                tree = TextTree.read(path)
+            except InvalidTree as error:
+                logging.info("not using %s: %s", path, error)
+                continue
+            logging.info("read the tree from %s", path)
+            return KeptTree(tree, path, 0.0)
+    logging.info("growing the tree of %s: %s", task.model.name, task.truncation)
+    with logs.shell_progress(task.model.name, task.truncation.length) as progress:
+        tree, growth = grower.grow(own, task.start, task.truncation, progress)
+    return KeptTree(tree, own, growth.seconds)
+
+
+def _grower(task: Task) -> Grower:
+    settings = task.config.expansion
+    return Grower(
+        directory=task.model_directory,
+        kind=task.model.kind,
+        dtype=task.model.dtype,
+        device=task.model.device,
+        threads=settings.threads or len(os.sched_getaffinity(0)),
+        memory_bytes=settings.memory_bytes,
+        end_of_sequence=settings.end_of_sequence,
+        store=DistributionStore(_DISTRIBUTIONS, settings.store_bytes),
+    )
+
+
+def _demand_model(task: Task) -> None:
+    """Fetch the model unless it is there, and refuse one that was fetched from elsewhere."""
+    directory, source = task.model_directory, task.model.source
+    lock = _LOCKS / f"{task.model.name}.json"
+    if not directory.exists():
+        fetch_model(source, directory, lock=lock)
+        return
+    configured = {
+        "source": str(pinned(source.source, lock)),
+        "file": source.file,
+        "parts": [{"source": str(part), "file": file} for part, file in source.parts],
+        "sha256": source.sha256,
+    }
+    try:
+        recorded = read_json(directory / PROVENANCE)
+    except (OSError, ValueError):
+        recorded = {}
+    if any(recorded.get(key) != value for key, value in configured.items()):
+        raise ConfigError(
+            f"{directory} holds a model from {recorded.get('source', 'an unknown source')}, with "
+            f"other settings than models.{task.model.name} names ({source.source}); delete the "
+            "directory to fetch the model again"
+        )
