@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 import torch
 
-from llmchecker.models.continuations import Batches
+from llmchecker.models.causal import Batches
 from llmchecker.models.distributions import Distributions
-from llmchecker.models.language_models import CausalModel, load
+from llmchecker.models.transformer import CausalModel, load
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import Truncation
 
@@ -70,7 +70,7 @@ def measure(
     """Measure all ways of expansion with one causal model, in float32 on the CPU.
 
     Args:
-        directory, threads, memory_bytes: as in `language_models.load`.
+        directory, threads, memory_bytes: as in `transformer.load`.
         report: told how it goes.
 
     Returns:

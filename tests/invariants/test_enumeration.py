@@ -13,7 +13,7 @@ from helpers.invariant_programs import ARRAY, COUNTER, is_condition
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.invariants.enumeration import most_probable
 from llmchecker.invariants.prompts import Variant, prompt
-from llmchecker.models.language_models import TableModel, load
+from llmchecker.models.transformer import TableModel, load
 from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import text, variables
 

@@ -13,7 +13,7 @@ from llmchecker.invariants.asking import propose
 from llmchecker.invariants.prompts import Variant, asked, style
 from llmchecker.invariants.proposals import proposed
 from llmchecker.invariants.sampling import TOKENS, answers
-from llmchecker.models.language_models import TableModel, load
+from llmchecker.models.transformer import TableModel, load
 from llmchecker.programs.expressions import text
 
 CHARACTERS = string.printable

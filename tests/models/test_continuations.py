@@ -5,9 +5,9 @@ import pytest
 import torch
 from helpers.random_models import ARCHITECTURES, CAUSAL
 
-from llmchecker.models.continuations import FEWEST_ROWS, MOST_ROWS, STEP, Batches
+from llmchecker.models.causal import FEWEST_ROWS, MOST_ROWS, STEP, Batches
 from llmchecker.models.distributions import Distributions
-from llmchecker.models.language_models import load
+from llmchecker.models.transformer import load
 
 KIND = {"bert": "masked"}
 

@@ -7,7 +7,7 @@ from helpers.random_models import ARCHITECTURES, CAUSAL
 
 from llmchecker.errors import UnusableModel
 from llmchecker.models.distributions import Distributions
-from llmchecker.models.language_models import TableModel, load
+from llmchecker.models.transformer import TableModel, load
 
 ANY_TEXT = [
     "The player won because",

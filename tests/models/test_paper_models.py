@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from llmchecker.fetching.models import ModelSource, fetch_model
 from llmchecker.fetching.sources import parse_source
-from llmchecker.models.language_models import load
+from llmchecker.models.transformer import load
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import Truncation
 

@@ -34,12 +34,12 @@ MODULES = modules_below(PACKAGE)
 WRAPPED = {
     "torch": {
         "fetching.model_files",
-        "models.continuations",
+        "models.causal",
         "models.distributions",
-        "models.language_models",
+        "models.transformer",
         "trees.selection",
     },
-    "transformers": {"fetching.model_files", "models.continuations", "models.language_models"},
+    "transformers": {"fetching.model_files", "models.causal", "models.transformer"},
     "stormpy": {"checking.storm"},
     "z3": {"proving.terms", "proving.obligations", "proving.houdini"},
     "pycparser": {

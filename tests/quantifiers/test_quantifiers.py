@@ -19,7 +19,7 @@ from textblob import TextBlob
 from textblob._text import EMOTICONS
 
 from llmchecker.errors import ConfigError, UnknownName
-from llmchecker.models.language_models import load
+from llmchecker.models.transformer import load
 from llmchecker.quantifiers import registry
 from llmchecker.quantifiers.gender import Gender
 from llmchecker.quantifiers.polarity import Polarity

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from llmchecker.errors import InvalidStore
-from llmchecker.models.language_models import load
+from llmchecker.models.transformer import load
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.selection import Selection
 from llmchecker.trees.store import DistributionStore

@@ -7,7 +7,7 @@ import pytest
 from helpers import reference
 from helpers.random_models import CAUSAL
 
-from llmchecker.models.language_models import TableModel, load
+from llmchecker.models.transformer import TableModel, load
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 

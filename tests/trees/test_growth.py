@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import llmchecker.trees.fingerprints
-from llmchecker.models.language_models import load
+from llmchecker.models.transformer import load
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.grower import Grower, Growth, record_of
 from llmchecker.trees.shards import Shard

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import InvalidBound, InvalidTree
-from llmchecker.models.language_models import TableModel, load
+from llmchecker.models.transformer import TableModel, load
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.shards import Shard, merge
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from llmchecker.errors import InvalidStore, UnknownName
-from llmchecker.models.language_models import TableModel, load
+from llmchecker.models.transformer import TableModel, load
 from llmchecker.trees import fingerprints
 from llmchecker.trees.grower import Grower
 from llmchecker.trees.store import DistributionStore

@@ -32,7 +32,7 @@ from helpers.project import (
     stats,
 )
 
-from llmchecker.models.language_models import load
+from llmchecker.models.transformer import load
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import TextTree, Truncation
 from llmchecker.trees.topk import read_prompts

@@ -3,7 +3,7 @@ from llmchecker.fetching.programs import program_files
 from llmchecker.invariants.asking import propose_all
 from llmchecker.invariants.proposals import write_proposals
 from llmchecker.logs import job_log
-from llmchecker.models.language_models import load
+from llmchecker.models.transformer import load
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params

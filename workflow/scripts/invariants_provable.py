@@ -2,7 +2,7 @@ from llmchecker.fetching.programs import program_files
 from llmchecker.invariants.provability import provabilities
 from llmchecker.invariants.provability_records import write
 from llmchecker.logs import job_log
-from llmchecker.models.language_models import load
+from llmchecker.models.transformer import load
 from llmchecker.programs.expressions import Semantics
 from llmchecker.trees.text_tree import Truncation
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from llmchecker.models.language_models import LanguageModel
+from llmchecker.models.transformer import LanguageModel
 
 
 def texts_after(

@@ -18,9 +18,9 @@ from llmchecker.files import read_json, sha256_of
 from llmchecker.trees.text_tree import Truncation
 
 ANSWERING = (
-    "models/continuations.py",
+    "models/causal.py",
     "models/distributions.py",
-    "models/language_models.py",
+    "models/transformer.py",
     "trees/selection.py",
 )
 """Modules that determine what a model answers."""
@@ -40,7 +40,7 @@ def of_model(directory: str | Path, kind: str, dtype: str, device: str) -> str:
     Args:
         directory: a model directory. Checksums are those that were recorded when it was fetched;
             for a link, whose target may have changed since, size and time of the target stand in.
-        kind, dtype, device: as in `language_models.load`.
+        kind, dtype, device: as in `transformer.load`.
     """
     return _hash(
         _files(Path(directory), _stamp),

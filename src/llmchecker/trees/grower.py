@@ -14,7 +14,7 @@ from llmchecker.trees.store import DistributionStore
 from llmchecker.trees.text_tree import TextTree, Truncation
 
 if TYPE_CHECKING:
-    from llmchecker.models.language_models import CausalModel, MaskedModel
+    from llmchecker.models.transformer import CausalModel, MaskedModel
     from llmchecker.trees.expansion import EndOfSequence, Progress
 
 
@@ -55,7 +55,7 @@ class Grower:
 
     Args:
         directory: of the model.
-        kind, dtype, device, threads, memory_bytes: as in `language_models.load`.
+        kind, dtype, device, threads, memory_bytes: as in `transformer.load`.
         end_of_sequence: as in `expansion.grow`.
         store: of distributions, so that none is computed twice.
     """
@@ -139,7 +139,7 @@ class Grower:
 
     @cached_property
     def model(self) -> "CausalModel | MaskedModel":
-        from llmchecker.models.language_models import load
+        from llmchecker.models.transformer import load
 
         return load(
             self.directory, self.kind, self.dtype, self.device, self.threads, self.memory_bytes

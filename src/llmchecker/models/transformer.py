@@ -20,7 +20,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from llmchecker.errors import UnusableModel
-from llmchecker.models.continuations import (
+from llmchecker.models.causal import (
     Batches,
     CausalContinuations,
     Continuations,
