@@ -13,9 +13,10 @@ from typing import Literal
 import numpy as np
 import torch
 
-from llmchecker.models.causal import Batches
+from llmchecker.models.batches import Batches
+from llmchecker.models.causal import CausalModel
 from llmchecker.models.distributions import Distributions
-from llmchecker.models.transformer import CausalModel, load
+from llmchecker.models.loading import load_model
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import Truncation
 
@@ -70,14 +71,14 @@ def measure(
     """Measure all ways of expansion with one causal model, in float32 on the CPU.
 
     Args:
-        directory, threads, memory_bytes: as in `transformer.load`.
+        directory, threads, memory_bytes: as in `loading.load_model`.
         report: told how it goes.
 
     Returns:
         The figures of `DEFINITIONS`.
     """
     torch.set_num_threads(threads)  # of the reference
-    model = load(directory, threads=threads, memory_bytes=memory_bytes)
+    model = load_model(directory, threads=threads, memory_bytes=memory_bytes)
     parameters = sum(parameter.numel() for parameter in model.network.parameters())
     reference = _reference_rate(model, trees.reference)
     report(f"reference: {reference:.1f} nodes/s")

@@ -53,7 +53,6 @@ def grow_here(model: str, path: str) -> None:
     """Grow the tree with whatever instruction set the environment leaves."""
     import torch
 
-    from llmchecker.models.transformer import load
     from llmchecker.trees.expansion import grow
     from llmchecker.trees.text_tree import Truncation
 

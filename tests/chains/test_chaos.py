@@ -13,7 +13,7 @@ from llmchecker.chains import chaos, markov_chain
 from llmchecker.checking import storm, whole_model
 from llmchecker.checking.verdicts import Interval
 from llmchecker.errors import InvalidTree
-from llmchecker.models.transformer import TableModel
+from llmchecker.models.table import TableModel
 from llmchecker.queries.parser import parse
 from llmchecker.queries.valuations import valuations
 from llmchecker.trees.expansion import grow

@@ -13,7 +13,8 @@ from helpers.invariant_programs import ARRAY, COUNTER, is_condition
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.invariants.enumeration import most_probable
 from llmchecker.invariants.prompts import Variant, prompt
-from llmchecker.models.transformer import TableModel, load
+from llmchecker.models.loading import load_model
+from llmchecker.models.table import TableModel
 from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import text, variables
 
@@ -137,7 +138,7 @@ def test_elements_of_an_array_in_scope():
 
 def test_smollm2_against_plain_forward_passes(smollm2):
     """The probability of SmolLM2's first condition is what plain calls of the network say."""
-    model = load(smollm2)
+    model = load_model(smollm2)
     asked = prompt(COUNTER, COUNTER.loops[0], Variant.CONSTRAINED)
     best = most_probable(model, asked, COUNTER, COUNTER.loops[0], 100)[0]
     assert best.settled

@@ -13,7 +13,8 @@ from llmchecker.invariants.asking import propose
 from llmchecker.invariants.prompts import Variant, asked, style
 from llmchecker.invariants.proposals import proposed
 from llmchecker.invariants.sampling import TOKENS, answers
-from llmchecker.models.transformer import TableModel, load
+from llmchecker.models.loading import load_model
+from llmchecker.models.table import TableModel
 from llmchecker.programs.expressions import text
 
 CHARACTERS = string.printable
@@ -75,10 +76,10 @@ def test_frequencies_are_the_distribution():
 @pytest.mark.parametrize("architecture", CAUSAL)
 def test_an_answer_depends_on_its_iteration_alone(architecture, random_model):
     """Drawn together, in another order or one by one, with any memory: answers are the same."""
-    model = load(random_model(architecture))
+    model = load_model(random_model(architecture))
     together = answers(model, "invariant(", range(4, 7), seed=1)
     assert answers(model, "invariant(", [6, 4], seed=1) == [together[2], together[0]]
-    small = load(random_model(architecture), memory_bytes=1)
+    small = load_model(random_model(architecture), memory_bytes=1)
     assert [answers(small, "invariant(", [i], seed=1)[0] for i in range(4, 7)] == together
     assert answers(model, "invariant(", range(4, 7), seed=2) != together
 
@@ -153,7 +154,7 @@ def test_combined_answers_as_its_parts():
 def test_smollm2_proposes_conditions(smollm2):
     """Some of SmolLM2's answers are conditions over the program's variables."""
     asking = Asking(iterations=5, nodes=1, candidates=1, seed=7)
-    made = propose(load(smollm2), COUNTER, asking)[0]
+    made = propose(load_model(smollm2), COUNTER, asking)[0]
     drawn = made.proposed(Variant.CONSTRAINED, True, COUNTER, COUNTER.loops[0])
     assert [one.iteration for one in drawn] == list(range(5))
     found = {condition for one in drawn for condition in one.candidates}

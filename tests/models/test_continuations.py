@@ -5,9 +5,9 @@ import pytest
 import torch
 from helpers.random_models import ARCHITECTURES, CAUSAL
 
-from llmchecker.models.causal import FEWEST_ROWS, MOST_ROWS, STEP, Batches
+from llmchecker.models.batches import FEWEST_ROWS, MOST_ROWS, ROW_STEP, Batches
 from llmchecker.models.distributions import Distributions
-from llmchecker.models.transformer import load
+from llmchecker.models.loading import load_model
 
 KIND = {"bert": "masked"}
 
@@ -19,7 +19,7 @@ def answers(continuations, suffixes, extended=False) -> torch.Tensor:
 
 
 def opened(directory, architecture="llama", **settings):
-    model = load(directory, KIND.get(architecture, "causal"), **settings)
+    model = load_model(directory, KIND.get(architecture, "causal"), **settings)
     return model.continuations(model.encode("The player"))
 
 
@@ -100,7 +100,7 @@ def test_batches_hold_every_row_once(n, threads, most):
     for first, behind, rows in cut:
         assert behind - first <= rows <= max(most, FEWEST_ROWS)
         assert FEWEST_ROWS <= rows <= MOST_ROWS
-        assert rows % STEP == 0
+        assert rows % ROW_STEP == 0
     assert sum(rows for _, _, rows in cut) - n < FEWEST_ROWS
 
 
@@ -110,7 +110,7 @@ def test_threads_are_done_together(n, threads):
     """Each thread has as many batches to compute, and all batches are about as large."""
     sizes = [rows for _, _, rows in Batches(threads).cut(n, 10**6)]
     assert len(sizes) % threads == 0
-    assert max(sizes) - min(sizes) <= STEP
+    assert max(sizes) - min(sizes) <= ROW_STEP
 
 
 def test_other_devices_see_one_shape():

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from llmchecker.fetching.models import ModelSource, fetch_model
 from llmchecker.fetching.sources import parse_source
-from llmchecker.models.transformer import load
+from llmchecker.models.loading import load_model
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import Truncation
 
@@ -65,7 +65,7 @@ def test_only_safetensors_of_several_files_arrive(fetched):
 def test_weights_are_those_on_disk_as_the_configured_dtype(fetched, dtype):
     """Every weight is the bfloat16 number on disk, as the dtype that was asked for."""
     name, repository, directory = fetched
-    network = load(directory, kind_of(name), dtype).network
+    network = load_model(directory, kind_of(name), dtype).network
     parameters = dict(network.named_parameters())
     index = json.loads((repository / "model.safetensors.index.json").read_text())["weight_map"]
     on_disk = {k: t for s in set(index.values()) for k, t in load_file(repository / s).items()}
@@ -83,7 +83,7 @@ def test_tokens_are_those_of_the_published_tokenizer(fetched, start):
     The space at its end is a part of it.
     """
     name, repository, directory = fetched
-    model = load(directory, kind_of(name))
+    model = load_model(directory, kind_of(name))
     plain = Tokenizer.from_file(str(repository / "tokenizer.json")).encode(start)
     expected = plain.ids[:-1] if name == "bert" else plain.ids
     assert list(model.encode(start)) == expected
@@ -97,7 +97,7 @@ def test_texts_are_those_of_the_published_tokenizer(fetched, start):
     BERT's tokenizer knows neither capitals nor the space at the end.
     """
     name, repository, directory = fetched
-    model = load(directory, kind_of(name))
+    model = load_model(directory, kind_of(name))
     plain = Tokenizer.from_file(str(repository / "tokenizer.json"))
     prompt = list(model.encode(start))
     assert model.decode([prompt]) == [plain.decode(prompt)]
@@ -107,7 +107,7 @@ def test_texts_are_those_of_the_published_tokenizer(fetched, start):
 def test_tree_is_that_of_the_network_on_disk(fetched):
     """The tree of a causal model is Algorithm 1's, of a masked one that of plain passes."""
     name, _, directory = fetched
-    model = load(directory, kind_of(name))
+    model = load_model(directory, kind_of(name))
     prompt = model.encode(STARTS[0])
     tree = grow(model, STARTS[0], TRUNCATION, end_of_sequence="ordinary")
     tail = (model.tokenizer.mask_token_id, model.tokenizer.sep_token_id) if name == "bert" else ()

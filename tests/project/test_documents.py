@@ -17,7 +17,7 @@ from llmchecker.checking import solve
 from llmchecker.cli import main
 from llmchecker.config.configuration import Config
 from llmchecker.config.validation import read_yaml
-from llmchecker.models.transformer import TableModel
+from llmchecker.models.table import TableModel
 from llmchecker.programs.expressions import Semantics
 from llmchecker.proving.outcomes import Outcome, Source
 from llmchecker.publication.audit import audit

@@ -34,12 +34,21 @@ MODULES = modules_below(PACKAGE)
 WRAPPED = {
     "torch": {
         "fetching.model_files",
+        "models.batches",
         "models.causal",
         "models.distributions",
-        "models.transformer",
+        "models.loading",
+        "models.masked",
+        "models.table",
         "trees.selection",
     },
-    "transformers": {"fetching.model_files", "models.causal", "models.transformer"},
+    "transformers": {
+        "fetching.model_files",
+        "models.causal",
+        "models.loading",
+        "models.masked",
+        "models.transformer",
+    },
     "stormpy": {"checking.storm"},
     "z3": {"proving.terms", "proving.obligations", "proving.houdini"},
     "pycparser": {

@@ -9,7 +9,7 @@ import pytest
 from llmchecker.errors import ConfigError
 from llmchecker.invariants.provability import provabilities
 from llmchecker.invariants.provability_records import read, write
-from llmchecker.models.transformer import TableModel
+from llmchecker.models.table import TableModel
 from llmchecker.programs.expressions import Semantics
 from llmchecker.publication.program_tables import provable
 from llmchecker.quantifiers.registry import create

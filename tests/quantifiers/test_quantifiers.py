@@ -19,7 +19,7 @@ from textblob import TextBlob
 from textblob._text import EMOTICONS
 
 from llmchecker.errors import ConfigError, UnknownName
-from llmchecker.models.transformer import load
+from llmchecker.models.loading import load_model
 from llmchecker.quantifiers import registry
 from llmchecker.quantifiers.gender import Gender
 from llmchecker.quantifiers.polarity import Polarity
@@ -444,7 +444,7 @@ def test_the_language_of_others_does_not_matter() -> None:
 @pytest.fixture(scope="module")
 def real_trees(smollm2: Path) -> list[TextTree]:
     """What SmolLM2 writes after three start strings."""
-    model = load(smollm2)
+    model = load_model(smollm2)
     starts = {
         "The player won because": Truncation(0.8, 12, 3),
         "The result of my exam was": Truncation(0.9, 8, 3),

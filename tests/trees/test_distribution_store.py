@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from llmchecker.errors import InvalidStore
-from llmchecker.models.transformer import load
+from llmchecker.models.loading import load_model
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.selection import Selection
 from llmchecker.trees.store import DistributionStore
@@ -60,7 +60,7 @@ def stored(directory, model, limit=GB):
 @pytest.mark.parametrize("order", list(product(TRUNCATIONSS, repeat=2)))
 def test_a_tree_is_the_same_from_the_store(order, tmp_path, random_model):
     """After any tree of the same start string, the next has the bits it has without a store."""
-    model = load(random_model("llama"))
+    model = load_model(random_model("llama"))
     for truncation in order:
         tree = grow(model, START, truncation, stored=stored(tmp_path, model))
         assert_same(tree, grow(model, START, truncation))
@@ -68,7 +68,7 @@ def test_a_tree_is_the_same_from_the_store(order, tmp_path, random_model):
 
 def test_no_text_is_asked_for_twice(tmp_path, random_model):
     """Growing (0.9, 9, 3) after (0.8, 15, 5) asks only after texts that the first did not reach."""
-    model = Counting(load(random_model("llama")))
+    model = Counting(load_model(random_model("llama")))
     grow(model, START, Truncation(0.2, 15, 5), stored=stored(tmp_path, model))
     first = model.asked
     assert len(first) == len(set(first))
@@ -83,7 +83,7 @@ def test_no_text_is_asked_for_twice(tmp_path, random_model):
 
 def test_from_the_store_on_smollm2(tmp_path, smollm2):
     """On the real SmolLM2 a tree that is half stored has the bits of one that is computed."""
-    model = load(smollm2, threads=2)
+    model = load_model(smollm2, threads=2)
     grow(model, START, Truncation(0.6, 4, 3), stored=stored(tmp_path, model))
     tree = grow(model, START, Truncation(0.8, 6, 3), stored=stored(tmp_path, model))
     assert_same(tree, grow(model, START, Truncation(0.8, 6, 3)))
@@ -91,7 +91,7 @@ def test_from_the_store_on_smollm2(tmp_path, smollm2):
 
 def test_models_and_prompts_are_kept_apart(tmp_path, random_model):
     """Another fingerprint or prompt finds nothing."""
-    model = load(random_model("llama"))
+    model = load_model(random_model("llama"))
     store = DistributionStore(tmp_path, GB)
     grow(model, START, TRUNCATIONSS[0], stored=store.after("model", model.encode(START)))
     suffixes = np.empty((1, 0), dtype=np.int64)
@@ -111,7 +111,7 @@ def test_an_interrupted_growth_keeps_what_it_computed(tmp_path, random_model):
         if step == 3:
             raise KeyboardInterrupt
 
-    model = Counting(load(random_model("llama")))
+    model = Counting(load_model(random_model("llama")))
     with pytest.raises(KeyboardInterrupt):
         grow(model, START, TRUNCATIONSS[0], progress=interrupt, stored=stored(tmp_path, model))
     before = model.asked

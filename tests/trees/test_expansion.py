@@ -7,7 +7,8 @@ import pytest
 from helpers import reference
 from helpers.random_models import CAUSAL
 
-from llmchecker.models.transformer import TableModel, load
+from llmchecker.models.loading import load_model
+from llmchecker.models.table import TableModel
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
@@ -103,7 +104,7 @@ def assert_same_tree(tree: TextTree, expected: dict, tolerance: float) -> None:
 )
 def test_same_tree_as_algorithm_1_on_random_models(architecture, truncation, random_model):
     """Batches and kept prefixes grow the tree that Algorithm 1 grows one node at a time."""
-    model = load(random_model(architecture))
+    model = load_model(random_model(architecture))
     tree = grow(model, "The player won because", truncation)
     root = reference.expand(
         model.network,
@@ -121,7 +122,7 @@ def test_same_tree_as_algorithm_1_on_random_models(architecture, truncation, ran
 )
 def test_same_tree_as_algorithm_1_on_smollm2(truncation, smollm2):
     """On the real SmolLM2 the fast expansion grows the tree of Algorithm 1."""
-    model = load(smollm2)
+    model = load_model(smollm2)
     start = "The player won because"
     tree = grow(model, start, truncation)
     root = reference.expand(
@@ -137,7 +138,7 @@ def test_same_tree_as_algorithm_1_on_smollm2(truncation, smollm2):
 
 def test_text_is_decoded_as_a_whole(random_model):
     """A character of several byte tokens appears in the text once its last byte is there."""
-    model = load(random_model("gpt2"))
+    model = load_model(random_model("gpt2"))
     tokens = model.encode("🙂")
     assert len(tokens) > 1
     following = dict(zip(tokens, [*tokens[1:], tokens[0]], strict=True))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import llmchecker.trees.fingerprints
-from llmchecker.models.transformer import load
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.grower import Grower, Growth, record_of
 from llmchecker.trees.shards import Shard
@@ -44,7 +43,7 @@ def test_a_tree_and_its_record_are_written(model, tmp_path):
     """The file holds the tree that `grow` returns, and the record what it took."""
     path = tmp_path / "L3.parquet"
     tree, growth = grower(model, tmp_path).grow(path, START, TRUNCATION, silent)
-    expected = grow(load(model), START, TRUNCATION)
+    expected = grow(load_model(model), START, TRUNCATION)
     assert np.array_equal(TextTree.read(path).probability, expected.probability)
     assert np.array_equal(tree.text, expected.text)
     assert growth.nodes == growth.computed == expected.internal.sum()

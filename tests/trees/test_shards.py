@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import InvalidBound, InvalidTree
-from llmchecker.models.transformer import TableModel, load
+from llmchecker.models.table import TableModel
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.shards import Shard, merge
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
@@ -33,13 +33,13 @@ def assert_same(one: TextTree, other: TextTree) -> None:
 )
 def test_same_tree_on_random_models(architecture, count, truncation, random_model):
     """However many parts, with few texts for each or many, the tree has the same bits."""
-    model = load(random_model(architecture))
+    model = load_model(random_model(architecture))
     assert_same(merge(in_parts(model, START, truncation, count)), grow(model, START, truncation))
 
 
 def test_same_tree_on_smollm2(smollm2):
     """On the real SmolLM2 two parts make the tree, and neither computes all of it."""
-    model, truncation = load(smollm2, threads=2), Truncation(0.8, 5, 4)
+    model, truncation = load_model(smollm2, threads=2), Truncation(0.8, 5, 4)
     parts, whole = in_parts(model, START, truncation, 2), grow(model, START, truncation)
     assert_same(merge(parts), whole)
     assert all(part.internal.sum() < whole.internal.sum() for part in parts)

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from llmchecker.errors import InvalidStore, UnknownName
-from llmchecker.models.transformer import TableModel, load
+from llmchecker.models.loading import load_model
+from llmchecker.models.table import TableModel
 from llmchecker.trees import fingerprints
 from llmchecker.trees.grower import Grower
 from llmchecker.trees.store import DistributionStore
@@ -70,7 +71,7 @@ def test_threads_change_no_bit_of_a_mass(architecture, kind, random_model):
     """Prompts that are asked three at once have the masses that they have one after the other."""
     prompts = [f"The player {'won and ' * n}she" for n in range(12)]
     one, three = (
-        masses(load(random_model(architecture), kind, threads=n), prompts, 5, threads=n)
+        masses(load_model(random_model(architecture), kind, threads=n), prompts, 5, threads=n)
         for n in (1, 3)
     )
     pd.testing.assert_frame_equal(one, three, check_exact=True)

@@ -32,7 +32,6 @@ from helpers.project import (
     stats,
 )
 
-from llmchecker.models.transformer import load
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import TextTree, Truncation
 from llmchecker.trees.topk import read_prompts
@@ -159,7 +158,7 @@ def test_trees_are_those_that_one_process_grows(project, random_model):
     """Jobs that share cores and stored distributions grow the trees of one process without them."""
     for model, start in TREES:
         kind = "masked" if model == "bert" else "causal"
-        whole = load(random_model(model), kind=kind)
+        whole = load_model(random_model(model), kind=kind)
         expected = grow(whole, START_STRINGS[start], Truncation(0.8, 3, 2))
         tree = TextTree.read(project.tree(model, start))
         assert tree.text.tolist() == expected.text.tolist()

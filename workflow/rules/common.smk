@@ -70,7 +70,7 @@ def get_mem_mb(wildcards):
 
 
 def get_loading(model):
-    """How a model is loaded: what `transformer.load` takes beside the directory."""
+    """How a model is loaded: what `loading.load_model` takes beside the directory."""
     return {"kind": model.kind, "dtype": model.dtype, "device": model.device}
 
 

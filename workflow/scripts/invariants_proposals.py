@@ -3,11 +3,11 @@ from llmchecker.fetching.programs import program_files
 from llmchecker.invariants.asking import propose_all
 from llmchecker.invariants.proposals import write_proposals
 from llmchecker.logs import job_log
-from llmchecker.models.transformer import load
+from llmchecker.models.loading import load_model
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
-    model = load(snakemake.input.model, threads=snakemake.threads, **params.loading)
+    model = load_model(snakemake.input.model, threads=snakemake.threads, **params.loading)
     with work():
         files, asking = program_files(snakemake.input.programs), Asking(**params.asking)
         made = propose_all(model, files, asking, at_once=snakemake.threads)

@@ -2,13 +2,13 @@ from llmchecker.fetching.programs import program_files
 from llmchecker.invariants.provability import provabilities
 from llmchecker.invariants.provability_records import write
 from llmchecker.logs import job_log
-from llmchecker.models.transformer import load
+from llmchecker.models.loading import load_model
 from llmchecker.programs.expressions import Semantics
 from llmchecker.trees.text_tree import Truncation
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
-    model = load(snakemake.input.model, threads=snakemake.threads, **params.loading)
+    model = load_model(snakemake.input.model, threads=snakemake.threads, **params.loading)
     files = program_files(snakemake.input.programs)
     semantics = [Semantics(name) for name in params.semantics]
     with work():

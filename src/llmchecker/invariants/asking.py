@@ -13,7 +13,7 @@ from llmchecker.invariants.enumeration import most_probable
 from llmchecker.invariants.prompts import Variant, prompt
 from llmchecker.invariants.proposals import LoopProposals, ProgramProposals
 from llmchecker.invariants.sampling import answers
-from llmchecker.models.transformer import LanguageModel
+from llmchecker.models.protocols import LanguageModel
 from llmchecker.programs.expressions import text
 from llmchecker.programs.parsing import read_program
 from llmchecker.programs.statements import Loop, Program

@@ -17,7 +17,7 @@ import numpy as np
 from llmchecker.invariants.grammar import Grammar, State
 from llmchecker.invariants.token_texts import texts_after
 from llmchecker.models.distributions import Distributions
-from llmchecker.models.transformer import LanguageModel
+from llmchecker.models.protocols import LanguageModel
 from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import Expression
 from llmchecker.programs.statements import Loop, Program

@@ -13,7 +13,7 @@ from llmchecker.checking.verdicts import Verdict
 from llmchecker.errors import ConfigError, ProgramError
 from llmchecker.invariants.prompts import Variant, prompt
 from llmchecker.invariants.provability_records import QUERIES, Provability
-from llmchecker.models.transformer import LanguageModel
+from llmchecker.models.protocols import LanguageModel
 from llmchecker.programs.c_expressions import closing
 from llmchecker.programs.expressions import Semantics
 from llmchecker.programs.parsing import read_program

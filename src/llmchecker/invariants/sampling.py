@@ -13,7 +13,7 @@ import numpy as np
 from llmchecker.invariants.prompts import STATEMENT, asked
 from llmchecker.invariants.token_texts import texts_after
 from llmchecker.models.distributions import Distributions
-from llmchecker.models.transformer import LanguageModel
+from llmchecker.models.protocols import LanguageModel
 from llmchecker.programs.c_expressions import closing
 
 TOKENS = 20

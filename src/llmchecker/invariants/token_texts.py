@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from llmchecker.models.transformer import LanguageModel
+from llmchecker.models.protocols import LanguageModel
 
 
 def texts_after(

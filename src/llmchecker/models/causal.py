@@ -1,20 +1,8 @@
-"""Next-token distributions after many texts that share a prompt, with no more work than it takes.
+"""Causal transformers: the next token is read after the last one."""
 
-What is answered for a text is the same to the last bit whatever else is asked for: in which batch
-the text stands, how many threads work, and how much memory may be used. Three things ensure it. A
-batch is computed by one thread, and several threads compute several batches, since a product that
-is split over threads adds in another order. On a CPU a row of a product is added alike in every
-batch of at least `FEWEST_ROWS` rows, to which smaller ones are padded; on other devices, which
-choose an algorithm by the shape, all batches have one shape. And what did not fit into memory is
-computed again just as it was the first time.
-"""
-
-import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -22,97 +10,11 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from llmchecker.models.batches import Batches, distributions_of, padded
 from llmchecker.models.distributions import Distributions
+from llmchecker.models.transformer import Transformer
 
-# Logits come and go by the hundred megabytes; in huge pages that costs a tenth of the page faults.
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-
-MOST_ROWS = 384
-"""Rows of a batch. More would not be faster."""
-
-FEWEST_ROWS = 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 64
-"""Rows of a batch on a CPU at least. Fewer are added in another order, with AVX2 even 48."""
-
-STEP = 16
-"""Rows of a batch on a CPU are a multiple of it, since others may be added in another order."""
-
-SOFTMAX_ELEMENTS = 2**20
-"""Logits that become probabilities at once, at most: 8 MB of float64."""
-
-T = TypeVar("T")
-
-
-class Continuations(Protocol):
-    """Next-token distributions after texts that share a prompt."""
-
-    def map(
-        self, function: Callable[[Distributions], T], suffixes: np.ndarray, extended: bool = False
-    ) -> Iterator[T]:
-        """Apply a function to the next token's distributions after the prompt and each suffix.
-
-        Args:
-            function: of the distributions after a few of the suffixes; called in any thread.
-            suffixes: (n, d) int64, the tokens after the prompt, d >= 0.
-            extended: whether longer suffixes that begin with these will be asked for.
-
-        Yields:
-            The function's results for a few rows at a time: n rows in all, in the order given.
-        """
-        ...
-
-
-class Batches:
-    """Threads that compute batches of rows, one batch each.
-
-    Args:
-        threads: batches that are computed at once.
-        device: where they are computed; only a CPU has use for more than one thread.
-    """
-
-    def __init__(self, threads: int = 1, device: str = "cpu") -> None:
-        on_cpu = torch.device(device).type == "cpu"
-        self.threads = threads if on_cpu else 1
-        self.fewest, self.step = (FEWEST_ROWS, STEP) if on_cpu else (MOST_ROWS, MOST_ROWS)
-        self._pool = ThreadPoolExecutor(
-            self.threads, "batch", initializer=torch.set_num_threads, initargs=(1,)
-        )
-
-    def cut(self, n: int, most: int) -> Iterator[tuple[int, int, int]]:
-        """Cut n rows into batches about as large, so that all threads are done at the same time.
-
-        Args:
-            most: rows of a batch that memory allows; `FEWEST_ROWS` are always allowed.
-
-        Yields:
-            The first row, the row after the last, and the rows to which the batch is padded.
-        """
-        largest = max(min(most, MOST_ROWS) // self.step * self.step, self.fewest)
-        rounds = -(-n // (largest * self.threads))
-        batches = min(rounds * self.threads, -(-n // self.fewest))
-        first = 0
-        for left in range(batches, 0, -1):
-            rows = -(-(n - first) // (left * self.step)) * self.step
-            behind = min(n, first + rows)
-            yield first, behind, max(rows, self.fewest)
-            first = behind
-
-    def map(self, function: Callable[..., T], batches: Iterator[tuple]) -> Iterator[T]:
-        """Call the function on the arguments of each batch; yield its results in that order."""
-        running = deque()
-        try:
-            for batch in batches:
-                running.append(self._pool.submit(function, *batch))
-                if len(running) > self.threads:
-                    yield running.popleft().result()
-            while running:
-                yield running.popleft().result()
-        finally:
-            for future in running:
-                future.cancel()
-
-    def run(self, function: Callable[[], T]) -> T:
-        """Call the function in one of the threads."""
-        return self._pool.submit(function).result()
+_T = TypeVar("_T")
 
 
 class CausalContinuations:
@@ -140,8 +42,8 @@ class CausalContinuations:
         self._kept = _Kept(self._prompt, self._memory // self._row_bytes)
 
     def map(
-        self, function: Callable[[Distributions], T], suffixes: np.ndarray, extended: bool = False
-    ) -> Iterator[T]:
+        self, function: Callable[[Distributions], _T], suffixes: np.ndarray, extended: bool = False
+    ) -> Iterator[_T]:
         """Apply a function to the distributions after the prompt and each suffix, in batches."""
         depth = suffixes.shape[1]
         if depth == 0:
@@ -152,11 +54,11 @@ class CausalContinuations:
             self._kept.hold_at_least(self._batches.fewest * depth)
         most = self._most_rows(depth)
 
-        def evaluated(first: int, behind: int, rows: int) -> list[T]:
+        def evaluated(first: int, behind: int, rows: int) -> list[_T]:
             batch = suffixes[first:behind]
             with torch.inference_mode():
                 logits = self._after(batch, rows, most, extended)
-                return [function(part) for part in _distributions(logits, len(batch))]
+                return [function(part) for part in distributions_of(logits, len(batch))]
 
         for results in self._batches.map(evaluated, self._batches.cut(len(suffixes), most)):
             yield from results
@@ -178,11 +80,11 @@ class CausalContinuations:
         return min(batch, self._kept.capacity // depth)
 
     def _after(self, batch: np.ndarray, rows: int, most: int, extended: bool) -> Tensor:
-        padded = _padded(batch, rows)
+        texts = padded(batch, rows)
         with self._lock:
             self._keep_beginnings(batch, most)
-            cache = self._cache(padded)
-        output = self._forward(self._network, padded[:, -1:], cache, logits_to_keep=1)
+            cache = self._cache(texts)
+        output = self._forward(self._network, texts[:, -1:], cache, logits_to_keep=1)
         if extended:
             with self._lock:
                 self._kept.put(batch, cache)
@@ -202,9 +104,9 @@ class CausalContinuations:
                 return
             for first, behind, rows in self._batches.cut(len(missing), most):
                 beginnings = missing[first:behind]
-                padded = _padded(beginnings, rows)
-                cache = self._cache(padded)
-                self._forward(self._network.base_model, padded[:, -1:], cache)
+                texts = padded(beginnings, rows)
+                cache = self._cache(texts)
+                self._forward(self._network.base_model, texts[:, -1:], cache)
                 self._kept.put(beginnings, cache)
 
     def _cache(self, suffixes: np.ndarray) -> Cache:
@@ -324,88 +226,16 @@ class _Kept:
         self.layers = [tuple(t.new_empty((capacity, *t.shape[2:])) for t in p) for p in self._like]
 
 
-class MaskedContinuations:
-    """Continuations by a masked transformer, which reads the whole text for each.
+class CausalModel(Transformer):
+    """A causal transformer: the next token is read after the last one."""
 
-    Args:
-        tail: the mask at which the next token is read, and what closes a text.
-        memory_bytes: limit of the logits of all batches; a batch of the smallest shape runs anyway.
-    """
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Tokens of a prompt; an empty one is the token that begins, or else ends, a text."""
+        tokens = super().encode(text)
+        if tokens:
+            return tokens
+        begin = self.tokenizer.bos_token_id
+        return (begin if begin is not None else min(self.end_tokens),)
 
-    def __init__(
-        self,
-        network: PreTrainedModel,
-        prompt: Sequence[int],
-        tail: Sequence[int],
-        batches: Batches,
-        memory_bytes: int,
-    ) -> None:
-        self._network = network
-        self._prompt = np.array(prompt, dtype=np.int64)
-        self._tail = np.array(tail, dtype=np.int64)
-        self._batches = batches
-        self._memory = memory_bytes
-
-    def map(
-        self, function: Callable[[Distributions], T], suffixes: np.ndarray, extended: bool = False
-    ) -> Iterator[T]:
-        """Apply a function to the distributions after the prompt and each suffix, in batches."""
-        del extended
-        config, tokens = self._network.config, len(self._prompt) + suffixes.shape[1]
-        row_bytes = config.vocab_size * self._network.dtype.itemsize * (tokens + len(self._tail))
-        most = self._memory // (self._batches.threads * row_bytes)
-
-        def evaluated(first: int, behind: int, rows: int) -> list[T]:
-            with torch.inference_mode():
-                logits = self._after(_padded(suffixes[first:behind], rows))
-                return [function(part) for part in _distributions(logits, behind - first)]
-
-        for results in self._batches.map(evaluated, self._batches.cut(len(suffixes), most)):
-            yield from results
-
-    def _after(self, suffixes: np.ndarray) -> Tensor:
-        prompt = np.broadcast_to(self._prompt, (len(suffixes), len(self._prompt)))
-        tail = np.broadcast_to(self._tail, (len(suffixes), len(self._tail)))
-        tokens = torch.from_numpy(np.concatenate([prompt, suffixes, tail], axis=1))
-        logits = self._network(input_ids=tokens.to(self._network.device)).logits
-        return logits[:, -len(self._tail)]
-
-
-class TableContinuations:
-    """Continuations by table look-up.
-
-    Args:
-        distribution: the next token's distribution after a tuple of tokens.
-    """
-
-    def __init__(
-        self, distribution: Callable[[tuple[int, ...]], Sequence[float]], prompt: tuple[int, ...]
-    ) -> None:
-        self._distribution = distribution
-        self._prompt = prompt
-
-    def map(
-        self, function: Callable[[Distributions], T], suffixes: np.ndarray, extended: bool = False
-    ) -> Iterator[T]:
-        """Apply a function to the distributions after the prompt and each suffix, all at once."""
-        del extended
-        rows = [self._distribution((*self._prompt, *suffix)) for suffix in suffixes.tolist()]
-        table = torch.tensor([[float(p) for p in row] for row in rows], dtype=torch.float64)
-        yield function(Distributions.of_probabilities(table))
-
-
-def _distributions(logits: Tensor, wanted: int) -> Iterator[Distributions]:
-    """Yield the distributions of the first `wanted` rows, a few rows at a time.
-
-    A few rows stay in the processor's cache from the conversion to float64 to the selection of
-    tokens. Their number depends on the vocabulary alone, so that a row is always summed alike.
-    """
-    fitting = max(1, SOFTMAX_ELEMENTS // logits.shape[1])
-    rows = min(len(logits), 1 << (fitting.bit_length() - 1))
-    for first in range(0, wanted, rows):
-        yield Distributions.of_logits(logits[first : first + rows])[: wanted - first]
-
-
-def _padded(batch: np.ndarray, rows: int) -> np.ndarray:
-    """The batch with its last row repeated up to so many rows."""
-    return np.concatenate([batch, np.repeat(batch[-1:], rows - len(batch), axis=0)])
+    def continuations(self, prompt: Sequence[int]) -> CausalContinuations:
+        return CausalContinuations(self.network, prompt, self.batches, self.memory_bytes)

@@ -10,8 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from llmchecker.models.causal import Continuations
-from llmchecker.models.transformer import LanguageModel
+from llmchecker.models.protocols import Continuations, LanguageModel
 from llmchecker.trees.selection import Selection, select
 from llmchecker.trees.shards import Shard, is_split
 from llmchecker.trees.store import StoredDistributions

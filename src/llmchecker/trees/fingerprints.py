@@ -18,8 +18,11 @@ from llmchecker.files import read_json, sha256_of
 from llmchecker.trees.text_tree import Truncation
 
 ANSWERING = (
+    "models/batches.py",
     "models/causal.py",
     "models/distributions.py",
+    "models/loading.py",
+    "models/masked.py",
     "models/transformer.py",
     "trees/selection.py",
 )
@@ -40,7 +43,7 @@ def of_model(directory: str | Path, kind: str, dtype: str, device: str) -> str:
     Args:
         directory: a model directory. Checksums are those that were recorded when it was fetched;
             for a link, whose target may have changed since, size and time of the target stand in.
-        kind, dtype, device: as in `transformer.load`.
+        kind, dtype, device: as in `loading.load_model`.
     """
     return _hash(
         _files(Path(directory), _stamp),

@@ -14,7 +14,8 @@ from llmchecker.trees.store import DistributionStore
 from llmchecker.trees.text_tree import TextTree, Truncation
 
 if TYPE_CHECKING:
-    from llmchecker.models.transformer import CausalModel, MaskedModel
+    from llmchecker.models.causal import CausalModel
+    from llmchecker.models.masked import MaskedModel
     from llmchecker.trees.expansion import EndOfSequence, Progress
 
 
@@ -55,7 +56,7 @@ class Grower:
 
     Args:
         directory: of the model.
-        kind, dtype, device, threads, memory_bytes: as in `transformer.load`.
+        kind, dtype, device, threads, memory_bytes: as in `loading.load_model`.
         end_of_sequence: as in `expansion.grow`.
         store: of distributions, so that none is computed twice.
     """
@@ -139,9 +140,9 @@ class Grower:
 
     @cached_property
     def model(self) -> "CausalModel | MaskedModel":
-        from llmchecker.models.transformer import load
+        from llmchecker.models.loading import load_model
 
-        return load(
+        return load_model(
             self.directory, self.kind, self.dtype, self.device, self.threads, self.memory_bytes
         )
 

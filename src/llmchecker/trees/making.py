@@ -52,7 +52,7 @@ class Making:
     Args:
         source: as the model was fetched, with its commit or version.
         files: sha256 of every file of the model, the weights' and the tokenizer's among them.
-        kind, dtype, device, threads: as in `transformer.load`.
+        kind, dtype, device, threads: as in `loading.load_model`.
         versions: of Python and of the packages that take part.
         date: in ISO 8601 and UTC.
     """

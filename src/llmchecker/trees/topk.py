@@ -19,7 +19,7 @@ from llmchecker.trees import fingerprints
 # torch takes seconds to import, which stored masses need not wait for
 if TYPE_CHECKING:
     from llmchecker.models.distributions import Distributions
-    from llmchecker.models.transformer import LanguageModel
+    from llmchecker.models.protocols import LanguageModel
     from llmchecker.trees.grower import Grower
 
 

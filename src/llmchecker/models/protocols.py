@@ -1,0 +1,49 @@
+"""What a language model is: a tokenizer, and the distribution of the next token after a text."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from llmchecker.models.distributions import Distributions
+
+_T = TypeVar("_T")
+
+
+class Continuations(Protocol):
+    """Next-token distributions after texts that share a prompt."""
+
+    def map(
+        self, function: Callable[[Distributions], _T], suffixes: np.ndarray, extended: bool = False
+    ) -> Iterator[_T]:
+        """Apply a function to the next token's distributions after the prompt and each suffix.
+
+        Args:
+            function: of the distributions after a few of the suffixes; called in any thread.
+            suffixes: (n, d) int64, the tokens after the prompt, d >= 0.
+            extended: whether longer suffixes that begin with these will be asked for.
+
+        Yields:
+            The function's results for a few rows at a time: n rows in all, in the order given.
+        """
+        ...
+
+
+class LanguageModel(Protocol):
+    """A tokenizer and a next-token distribution."""
+
+    name: str
+    vocabulary_size: int
+    end_tokens: frozenset[int]
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Tokens of a prompt, with the special tokens that the model expects before it."""
+        ...
+
+    def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        """The texts of whole token sequences, special tokens left out."""
+        ...
+
+    def continuations(self, prompt: Sequence[int]) -> Continuations:
+        """Open the continuations of a prompt."""
+        ...
