@@ -53,11 +53,12 @@ def grow_here(model: str, path: str) -> None:
     """Grow the tree with whatever instruction set the environment leaves."""
     import torch
 
+    from llmchecker.models.loading import load_model
     from llmchecker.trees.expansion import grow
     from llmchecker.trees.text_tree import Truncation
 
     print(f"torch {torch.__version__} computes with {torch.backends.cpu.get_cpu_capability()}")
-    grow(load(model), START, Truncation(*TRUNCATION)).write(path)
+    grow(load_model(model), START, Truncation(*TRUNCATION)).write(path)
 
 
 def compare(tree: TextTree, other: TextTree) -> None:

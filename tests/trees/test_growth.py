@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import llmchecker.trees.fingerprints
+from llmchecker.models.loading import load_model
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.grower import Grower, Growth, record_of
 from llmchecker.trees.shards import Shard

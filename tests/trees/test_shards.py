@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import InvalidBound, InvalidTree
+from llmchecker.models.loading import load_model
 from llmchecker.models.table import TableModel
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.shards import Shard, merge

@@ -32,6 +32,7 @@ from helpers.project import (
     stats,
 )
 
+from llmchecker.models.loading import load_model
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.text_tree import TextTree, Truncation
 from llmchecker.trees.topk import read_prompts
