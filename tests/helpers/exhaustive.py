@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from llmchecker.programs.expressions import (
     COMPARISONS,
     Binary,
-    Conditional,
+    Constant,
     Expression,
-    Literal,
+    Identifier,
     Nondet,
+    Ternary,
     Type,
     Unary,
-    Variable,
 )
 from llmchecker.programs.statements import (
     Assert,
@@ -70,15 +70,15 @@ def stored(value: int, type_: Type) -> int:
 def outcomes(expression: Expression, state: State) -> frozenset[int]:
     """Every value that an expression can have."""
     match expression:
-        case Literal(value=value):
+        case Constant(value=value):
             return frozenset((value,))
-        case Variable(name=name):
+        case Identifier(name=name):
             return frozenset((state[NAMES.index(name)],))
         case Nondet(type=type_):
             return frozenset(range_of(type_))
         case Unary(operator=op, operand=operand):
             return frozenset(-v if op == "-" else int(v == 0) for v in outcomes(operand, state))
-        case Conditional(condition=condition, then=then, otherwise=otherwise):
+        case Ternary(condition=condition, then=then, otherwise=otherwise):
             chosen = (then if c else otherwise for c in outcomes(condition, state))
             return frozenset().union(*(outcomes(e, state) for e in chosen))
         case Binary(operator=op, left=left, right=right):
@@ -153,7 +153,7 @@ class Interpreter:
 
     def _after(self, statement: Statement, states: States) -> States:
         match statement:
-            case Assign(target=Variable(name=name), value=value):
+            case Assign(target=Identifier(name=name), value=value):
                 pairs = ((s, v) for s in states for v in outcomes(value, s))
                 return frozenset(_with(s, name, stored(v, TYPES[name])) for s, v in pairs)
             case Forget(name=name):
@@ -213,7 +213,7 @@ def _assigned(loop: Loop) -> set[str]:
     found = set()
     for statement in statements((loop,)):
         match statement:
-            case Assign(target=Variable(name=name)) | Forget(name=name):
+            case Assign(target=Identifier(name=name)) | Forget(name=name):
                 found.add(name)
     return found
 
@@ -240,7 +240,7 @@ class RandomProgram:
         return Unary("!", one) if self._random.random() < 0.1 else one
 
     def _body(self) -> Block:
-        start = [Assign(Variable(n), self._value()) for n in NAMES if self._random.random() < 0.7]
+        start = [Assign(Identifier(n), self._value()) for n in NAMES if self._random.random() < 0.7]
         blocks = [self._statement(0, False) for _ in range(self._random.randint(0, 2))]
         end = Assert(self.condition(), 1)
         return (*start, self._loop(0), *blocks, end)
@@ -263,7 +263,7 @@ class RandomProgram:
             return Assert(self.condition(), 2)
         if chance < 0.60:
             return Forget(self._random.choice(NAMES))
-        return Assign(Variable(self._random.choice(NAMES)), self._value())
+        return Assign(Identifier(self._random.choice(NAMES)), self._value())
 
     def _loop(self, depth: int) -> Loop:
         number = next(self._loops)
@@ -274,26 +274,26 @@ class RandomProgram:
 
     def _guard(self) -> Expression:
         if self._random.random() < 0.15:
-            return Binary("!=", Nondet(Type(bits=3)), Literal(0))
-        return Literal(1) if self._random.random() < 0.1 else self.condition()
+            return Binary("!=", Nondet(Type(bits=3)), Constant(0))
+        return Constant(1) if self._random.random() < 0.1 else self.condition()
 
     def _comparison(self) -> Expression:
         if self._random.random() < 0.05:
-            return Literal(self._random.randint(0, 1))
+            return Constant(self._random.randint(0, 1))
         return Binary(self._random.choice(COMPARISONS), self._variable(), self._term())
 
     def _variable(self) -> Expression:
-        return Variable(self._random.choice(NAMES))
+        return Identifier(self._random.choice(NAMES))
 
     def _term(self) -> Expression:
-        literal = Literal(self._random.randint(-4, 4))
-        divided = Binary(self._random.choice("/%"), self._variable(), Literal(2))
+        literal = Constant(self._random.randint(-4, 4))
+        divided = Binary(self._random.choice("/%"), self._variable(), Constant(2))
         sum_ = Binary(self._random.choice("+-*"), self._variable(), self._variable())
         return self._random.choice((literal, literal, self._variable(), sum_, divided))
 
     def _value(self) -> Expression:
-        step = Binary(self._random.choice("+-"), self._variable(), Literal(1))
-        chosen = Conditional(self._comparison(), self._variable(), Literal(1))
+        step = Binary(self._random.choice("+-"), self._variable(), Constant(1))
+        chosen = Ternary(self._comparison(), self._variable(), Constant(1))
         negative = Unary("-", self._variable())
         nondet = Nondet(Type(bits=3))
         some = (step, step, step, self._term(), self._term(), chosen, negative, nondet)

@@ -6,12 +6,12 @@ from llmchecker.programs.expressions import (
     COMPARISONS,
     CONNECTIVES,
     Binary,
+    Constant,
     Element,
     Expression,
-    Literal,
+    Identifier,
     Type,
     Unary,
-    Variable,
 )
 from llmchecker.programs.parsing import parse_program
 
@@ -46,9 +46,9 @@ TWO_LOOPS = parse_program(
 def is_value(expression: Expression, types: Mapping[str, Type]) -> bool:
     """Whether an expression is in the grammar as a value, by its syntax tree."""
     match expression:
-        case Literal():
+        case Constant():
             return True
-        case Variable(name=name):
+        case Identifier(name=name):
             return not types[name].array
         case Element(array=array, index=index):
             return types[array].array and is_value(index, types)

@@ -7,13 +7,13 @@ from llmchecker.programs.expressions import (
     BOOL,
     INT,
     Binary,
-    Conditional,
+    Constant,
     Expression,
-    Literal,
+    Identifier,
+    Ternary,
     Type,
     Unary,
-    Variable,
-    text,
+    c_text,
 )
 
 C_NAMES = {
@@ -44,8 +44,8 @@ def expression(types: Mapping[str, Type], depth: int, source: random.Random) -> 
     """An expression whose divisors are more than zero, so that C defines it (with -fwrapv)."""
     if depth == 0 or source.random() < 0.1:
         if source.random() < 0.7:
-            return Variable(source.choice(sorted(types)))
-        return Literal(source.choice((1, -1)) * source.choice(_NUMBERS))
+            return Identifier(source.choice(sorted(types)))
+        return Constant(source.choice((1, -1)) * source.choice(_NUMBERS))
 
     def part() -> Expression:
         return expression(types, depth - 1, source)
@@ -54,12 +54,12 @@ def expression(types: Mapping[str, Type], depth: int, source: random.Random) -> 
     if kind < 0.15:
         return Unary(source.choice("-!"), part())
     if kind < 0.25:
-        return Conditional(part(), part(), part())
+        return Ternary(part(), part(), part())
     operator = source.choice(_OPERATORS)
     if operator in "/%":
         divisor = part()
-        positive = Binary(">", divisor, Literal(0))
-        return Binary(operator, part(), Conditional(positive, divisor, Literal(3)))
+        positive = Binary(">", divisor, Constant(0))
+        return Binary(operator, part(), Ternary(positive, divisor, Constant(3)))
     return Binary(operator, part(), part())
 
 
@@ -104,10 +104,10 @@ class _Writer:
         operator = self._source.choice(("=", "=", "+=", "-=", "*=", "++", "--"))
         if operator in ("++", "--"):
             return f"{target}{operator};" if self._source.random() < 0.5 else f"{operator}{target};"
-        return f"{target} {operator} {text(expression(self._types, 2, self._source))};"
+        return f"{target} {operator} {c_text(expression(self._types, 2, self._source))};"
 
     def _condition(self) -> str:
-        return text(expression(self._types, 2, self._source))
+        return c_text(expression(self._types, 2, self._source))
 
 
 _LEAVE = ("break;", "continue;")

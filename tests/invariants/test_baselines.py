@@ -10,9 +10,9 @@ from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import (
     COMPARISONS,
     Binary,
-    Literal,
+    Constant,
+    c_text,
     size,
-    text,
     variables,
     walk,
 )
@@ -28,7 +28,7 @@ def test_what_is_proposed_is_well_formed(program):
         for condition in found:
             assert is_condition(condition, program.types)
             assert set() < variables(condition) <= set(loop.scope)
-            assert parse_condition(text(condition), loop.scope, program.types) == condition
+            assert parse_condition(c_text(condition), loop.scope, program.types) == condition
 
 
 def test_random_atoms_follow_the_seed():
@@ -43,7 +43,7 @@ def test_literals_are_those_of_the_program():
     """The numbers in proposals are 0, 1 and those of the program."""
     loop = COUNTER.loops[0]
     for found in (random_atoms(COUNTER, loop, 300, 1), shortest_first(COUNTER, loop, 300)):
-        numbers = {n.value for c in found for n in walk(c) if isinstance(n, Literal)}
+        numbers = {n.value for c in found for n in walk(c) if isinstance(n, Constant)}
         assert numbers == {0, 1, 5}
 
 
@@ -58,21 +58,21 @@ def test_shortest_first_is_all_conditions_in_order():
         if any(variables(word) for word in pair)
     }
     found = shortest_first(COUNTER, loop, 2000)
-    assert list(found[: len(small)]) == sorted(small, key=text)
+    assert list(found[: len(small)]) == sorted(small, key=c_text)
     assert [size(c) for c in found] == sorted(size(c) for c in found)
     assert shortest_first(COUNTER, loop, 10) == found[:10]
-    assert {"n < (x + y)", "(n - 1) < x"} <= {text(c) for c in found}
+    assert {"n < (x + y)", "(n - 1) < x"} <= {c_text(c) for c in found}
 
 
 def test_connectives_are_among_the_longer():
     """Comparisons joined by connectives come among the conditions of seven words and operators."""
     program = parse_program("int main() { int x = 0; while (x < 1) x = x + 1; }", "small")
     found = shortest_first(program, program.loops[0], 5000)
-    joined = next(c for c in found if text(c) == "(0 < x) && (1 != x)")
+    joined = next(c for c in found if c_text(c) == "(0 < x) && (1 != x)")
     assert size(joined) == 7
 
 
 def test_elements_are_among_the_shortest():
     """An element of an array in scope counts with its index."""
-    found = {text(c) for c in shortest_first(ARRAY, ARRAY.loops[0], 300)}
+    found = {c_text(c) for c in shortest_first(ARRAY, ARRAY.loops[0], 300)}
     assert "7 == a[i]" in found

@@ -16,7 +16,7 @@ from llmchecker.invariants.prompts import Variant, prompt
 from llmchecker.models.loading import load_model
 from llmchecker.models.table import TableModel
 from llmchecker.programs.c_expressions import parse_condition
-from llmchecker.programs.expressions import text, variables
+from llmchecker.programs.expressions import c_text, variables
 
 VOCABULARY = (">", "x", "n", " < ", "= ", "=", "(", ");", " ", "1", "x <", "0) ", "!")
 END = len(VOCABULARY)
@@ -131,7 +131,7 @@ def test_elements_of_an_array_in_scope():
     vocabulary = ["(", "a", "[", "i", "]", " >", " 0", ")"]
     model = TableModel(vocabulary, lambda tokens: [Fraction(1, 8)] * 8)
     found = most_probable(model, "(", ARRAY, ARRAY.loops[0], 3000)
-    texts = {text(e.expression) for e in found}
+    texts = {c_text(e.expression) for e in found}
     assert {"i > 0", "a[i] > 0", "a[0] > i"} <= texts
     assert not any(written.startswith("a >") for written in texts)
 
@@ -144,8 +144,8 @@ def test_smollm2_against_plain_forward_passes(smollm2):
     assert best.settled
     tokenizer = model.tokenizer
     before = tokenizer(asked)["input_ids"]
-    after = tokenizer(text(best.expression))["input_ids"]
-    assert tokenizer.decode(before + after) == asked + text(best.expression)
+    after = tokenizer(c_text(best.expression))["input_ids"]
+    assert tokenizer.decode(before + after) == asked + c_text(best.expression)
     with torch.inference_mode():
         logits = model.network(torch.tensor([before + after])).logits[0].double()
     chances = logits.softmax(dim=1)

@@ -10,7 +10,7 @@ from llmchecker.invariants.experiments import EXPERIMENTS, Setting, attempts
 from llmchecker.invariants.prompts import Variant
 from llmchecker.invariants.proposals import LoopProposals, read_proposals, write_proposals
 from llmchecker.programs.expressions import Semantics
-from llmchecker.proving.outcomes import COMPLETION, Outcome, Source
+from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome
 from llmchecker.proving.verification import Limits
 
 COUNT = """\
@@ -50,7 +50,7 @@ def test_the_fewest_iterations_that_do(files):
     found = list(attempts(files[:1], EXPERIMENTS["variants"], SETTING, made))
     assert {(a.outcome, a.iterations, a.parse_errors) for a in found} == {(Outcome.VERIFIED, 3, 1)}
     assert {(i.text, i.sources) for a in found for i in a.invariants} == {
-        ("x <= n", (Source.SAMPLED,))
+        ("x <= n", (CandidateSource.SAMPLED,))
     }
     assert all(attempt.seconds >= 3.0 for attempt in found)
 

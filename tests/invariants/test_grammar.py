@@ -8,31 +8,31 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.invariants.grammar import DIGITS, Grammar
+from llmchecker.invariants.grammar import MOST_DIGITS, Grammar
 from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import (
     COMPARISONS,
     CONNECTIVES,
     Binary,
+    Constant,
     Element,
-    Literal,
+    Identifier,
     Type,
     Unary,
-    Variable,
-    text,
+    c_text,
     variables,
 )
 
 SCOPE = ("a", "n", "n1", "sum")
-TYPES = {"a": Type(length=Literal(4)), "n": Type(), "n1": Type(), "sum": Type()}
+TYPES = {"a": Type(length=Constant(4)), "n": Type(), "n1": Type(), "sum": Type()}
 GRAMMAR = Grammar(SCOPE, TYPES)
 
 VALUES = st.deferred(
     lambda: st.one_of(
-        st.integers(0, 120).map(Literal),
-        st.sampled_from(["n", "n1", "sum"]).map(Variable),
+        st.integers(0, 120).map(Constant),
+        st.sampled_from(["n", "n1", "sum"]).map(Identifier),
         VALUES.map(lambda index: Element("a", index)),
-        VALUES.map(lambda operand: Unary("-", Binary("+", operand, Literal(1)))),
+        VALUES.map(lambda operand: Unary("-", Binary("+", operand, Constant(1)))),
         st.builds(Binary, st.sampled_from(["+", "-", "*"]), VALUES, VALUES),
     )
 )
@@ -59,7 +59,7 @@ def accepted(condition: str) -> bool:
 def well_formed(condition: str) -> bool:
     """Whether a text is a condition of the grammar, by what the parser makes of it."""
     numbers = re.findall(r"(?<!\w)\d+", condition)
-    if any(len(n) > DIGITS or (n[0] == "0" and len(n) > 1) for n in numbers):
+    if any(len(n) > MOST_DIGITS or (n[0] == "0" and len(n) > 1) for n in numbers):
         return False
     try:
         expression = parse_condition(condition, SCOPE, TYPES)
@@ -72,7 +72,7 @@ def well_formed(condition: str) -> bool:
 def test_every_beginning_of_a_condition_is_accepted(condition):
     """The printed text of a random condition is accepted character by character to its end."""
     state = GRAMMAR.start
-    for character in f"{text(condition)})":
+    for character in f"{c_text(condition)})":
         assert not state.ended
         state = GRAMMAR.after(state, character)
         assert state is not None

@@ -3,7 +3,7 @@
 import pytest
 from helpers.invariant_programs import ARRAY, COUNTER, TWO_LOOPS
 
-from llmchecker.invariants.prompts import EXAMPLES, STATEMENT, Variant, asked, prompt, style
+from llmchecker.invariants.prompts import EXAMPLES, STATEMENT, Variant, asked, prompt, variant_of
 from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import Semantics
 from llmchecker.programs.parsing import parse_program
@@ -64,6 +64,6 @@ def test_iterations_ask_for_one_more_every_five_up_to_three():
 def test_combined_takes_turns_of_five():
     """`combined` is `full` and `constrained` by turns of five; the others are themselves."""
     turns = [Variant.FULL] * 5 + [Variant.CONSTRAINED] * 5
-    assert [style(Variant.COMBINED, i) for i in range(ITERATIONS)] == turns * 3
+    assert [variant_of(Variant.COMBINED, i) for i in range(ITERATIONS)] == turns * 3
     for variant in (Variant.FULL, Variant.CONSTRAINED):
-        assert {style(variant, i) for i in range(ITERATIONS)} == {variant}
+        assert {variant_of(variant, i) for i in range(ITERATIONS)} == {variant}

@@ -10,12 +10,12 @@ from helpers.random_models import CAUSAL
 
 from llmchecker.config.programs import Asking
 from llmchecker.invariants.asking import propose
-from llmchecker.invariants.prompts import Variant, asked, style
+from llmchecker.invariants.prompts import Variant, asked, variant_of
 from llmchecker.invariants.proposals import proposed
 from llmchecker.invariants.sampling import TOKENS, answers
 from llmchecker.models.loading import load_model
 from llmchecker.models.table import TableModel
-from llmchecker.programs.expressions import text
+from llmchecker.programs.expressions import c_text
 
 CHARACTERS = string.printable
 FOR_ONE, FOR_TWO, FOR_THREE = 0, 5, 10
@@ -104,7 +104,7 @@ FILTERED = [
 def test_the_filter_and_the_parser_reject_apart(written, candidates, filtered, unparsed):
     """With the filter, what its expression does not match is not parsed and counted by itself."""
     found = proposed(0, [written], COUNTER, COUNTER.loops[0], filtered=True)
-    assert [text(e) for e in found.candidates] == candidates
+    assert [c_text(e) for e in found.candidates] == candidates
     assert list(found.filtered) == filtered
     assert list(found.unparsed) == unparsed
 
@@ -115,7 +115,7 @@ def test_without_the_filter_the_parser_decides():
     found = proposed(0, written, COUNTER, COUNTER.loops[0], filtered=False)
     assert found.filtered == ()
     wanted = [e for _, candidates, _, _ in FILTERED for e in candidates]
-    assert [text(e) for e in found.candidates] == [*wanted, "(x % 2) == 0"]
+    assert [c_text(e) for e in found.candidates] == [*wanted, "(x % 2) == 0"]
     assert len(found.unparsed) == len(written) - 3
 
 
@@ -130,7 +130,7 @@ def test_arrays_are_only_indexed():
     written = ["a[i] == 7", "a == 7", "i[0] == 7", "__ESBMC_forall(&k, k < 0 || a[k] == 7)"]
     found = proposed(0, written, ARRAY, ARRAY.loops[0], filtered=False)
     quantified = "__ESBMC_forall(&k, (k < 0) || (a[k] == 7))"
-    assert [text(e) for e in found.candidates] == [written[0], quantified]
+    assert [c_text(e) for e in found.candidates] == [written[0], quantified]
     assert list(found.unparsed) == written[1:3]
 
 
@@ -146,7 +146,7 @@ def test_combined_answers_as_its_parts():
     made = propose(model, COUNTER, Asking(iterations=12, nodes=1, candidates=1, seed=7))[0]
     drawn = {variant: made.proposed(variant, True, COUNTER, loop) for variant in Variant}
     for iteration in range(12):
-        part = style(Variant.COMBINED, iteration)
+        part = variant_of(Variant.COMBINED, iteration)
         assert drawn[Variant.COMBINED][iteration] == drawn[part][iteration]
     assert drawn[Variant.FULL] != drawn[Variant.CONSTRAINED]
 

@@ -16,18 +16,18 @@ from llmchecker.programs.expressions import (
     BOOL,
     INT,
     Binary,
-    Conditional,
+    Constant,
     Expression,
-    Literal,
+    Identifier,
     Semantics,
+    Ternary,
     Type,
-    Variable,
+    c_text,
     promoted,
-    text,
     type_of,
 )
 from llmchecker.programs.parsing import parse_program
-from llmchecker.programs.runs import run
+from llmchecker.programs.runs import run_program
 from llmchecker.proving.terms import Encoder
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -86,7 +86,7 @@ def test_values_and_types_are_those_of_a_compiler(tmp_path: Path) -> None:
             f"{random_c.C_NAMES[TYPES[name]]} {name} = {c_constant(value, TYPES[name])};"
             for name, value in state.items()
         )
-        c = text(written)
+        c = c_text(written)
         sign = f"(__typeof__(+({c})))-1 < 0"
         lines.append(
             f'{{ {given} printf("%lld %d %d\\n", (long long)({c}), '
@@ -98,7 +98,7 @@ def test_values_and_types_are_those_of_a_compiler(tmp_path: Path) -> None:
     for (state, written), line in zip(CASES, printed[:-1], strict=True):
         type_ = promoted(type_of(written, TYPES))
         value = int(values.wrapped(values.value(written)(dict(state)), Type(64)))
-        assert line == f"{value} {type_.bits} {int(type_.signed)}", (text(written), state)
+        assert line == f"{value} {type_.bits} {int(type_.signed)}", (c_text(written), state)
 
 
 def test_prover_and_runs_agree_over_32_bits() -> None:
@@ -106,7 +106,7 @@ def test_prover_and_runs_agree_over_32_bits() -> None:
     values = evaluator(Semantics.INT32, TYPES)
     for state, written in CASES:
         expected = values.value(written)(dict(state))
-        assert simplified(written, state, Semantics.INT32, TYPES) == expected, text(written)
+        assert simplified(written, state, Semantics.INT32, TYPES) == expected, c_text(written)
 
 
 def test_prover_and_runs_agree_over_integers() -> None:
@@ -118,7 +118,7 @@ def test_prover_and_runs_agree_over_integers() -> None:
         state["f"] = abs(state["f"]) % 2
         written = random_c.expression(SIGNED, 3, source)
         expected = values.value(written)(dict(state))
-        assert simplified(written, state, Semantics.INTEGERS, SIGNED) == expected, text(written)
+        assert simplified(written, state, Semantics.INTEGERS, SIGNED) == expected, c_text(written)
 
 
 @pytest.mark.parametrize("semantics", Semantics)
@@ -132,21 +132,21 @@ def test_division_rounds_towards_zero(
     types = {"a": INT, "b": INT}
     state = {"a": a, "b": b}
     for operator, expected in (("/", quotient), ("%", rest)):
-        written = Binary(operator, Variable("a"), Variable("b"))
+        written = Binary(operator, Identifier("a"), Identifier("b"))
         assert evaluator(semantics, types).value(written)(dict(state)) == expected
         assert simplified(written, state, semantics, types) == expected
 
 
 def test_smallest_int_is_a_long_as_in_c() -> None:
     """-2147483648 minus one does not wrap around, since C takes the number for a long."""
-    written = Binary("-", Literal(-(2**31)), Literal(1))
+    written = Binary("-", Constant(-(2**31)), Constant(1))
     assert evaluator(Semantics.INT32, {}).value(written)({}) == -(2**31) - 1
 
 
 def test_text_is_read_back_as_the_same_expression() -> None:
     """What `text` writes of a random expression is read as that expression."""
     for _, written in CASES:
-        assert parse_condition(text(written), TYPES.keys(), TYPES) == _folded(written)
+        assert parse_condition(c_text(written), TYPES.keys(), TYPES) == _folded(written)
 
 
 def _folded(expression: Expression) -> Expression:
@@ -154,13 +154,13 @@ def _folded(expression: Expression) -> Expression:
     match expression:
         case Binary(operator=op, left=left, right=right):
             return Binary(op, _folded(left), _folded(right))
-        case Conditional(condition=condition, then=then, otherwise=otherwise):
-            return Conditional(_folded(condition), _folded(then), _folded(otherwise))
-        case Variable() | Literal():
+        case Ternary(condition=condition, then=then, otherwise=otherwise):
+            return Ternary(_folded(condition), _folded(then), _folded(otherwise))
+        case Identifier() | Constant():
             return expression
     operand = _folded(expression.operand)
-    if expression.operator == "-" and isinstance(operand, Literal):
-        return Literal(-operand.value)
+    if expression.operator == "-" and isinstance(operand, Constant):
+        return Constant(-operand.value)
     return type(expression)(expression.operator, operand)
 
 
@@ -182,7 +182,7 @@ def final_values(body: str) -> Sequence[int]:
     """The values of the variables at the end, read off the head of one more loop."""
     program = parse_program(f"int main(void) {{ {body} while (0) ; return 0; }}", "random")
     last = program.loops[-1].number
-    (state,) = run(program, Semantics.INT32, runs=1, iterations=10_000).heads[last]
+    (state,) = run_program(program, Semantics.INT32, runs=1, iterations=10_000).heads[last]
     return [state[name] for name in NAMES]
 
 

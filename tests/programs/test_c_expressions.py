@@ -9,12 +9,12 @@ from llmchecker.programs.c_expressions import MOST_NESTED, parse_condition
 from llmchecker.programs.expressions import (
     INT,
     Binary,
+    Constant,
     Expression,
-    Literal,
+    Identifier,
     Type,
     Unary,
-    Variable,
-    text,
+    c_text,
     variables,
 )
 
@@ -22,7 +22,7 @@ TYPES = {
     "x": INT,
     "y": INT,
     "u": Type(32, False),
-    "a": Type(length=Literal(4)),
+    "a": Type(length=Constant(4)),
     "hidden": Type(64),
 }
 SCOPE = ("a", "u", "x", "y")
@@ -56,7 +56,7 @@ def parsed(written: str) -> Expression:
 )
 def test_conditions_are_read(written: str, expected: str) -> None:
     """Precedence, constants of every base, arrays and quantifiers are read as in C."""
-    assert text(parsed(written)) == expected
+    assert c_text(parsed(written)) == expected
 
 
 @pytest.mark.parametrize(
@@ -120,15 +120,15 @@ def test_deepest_conditions_are_usable() -> None:
     deep = "+".join(["x"] * (MOST_NESTED - 2))
     expression = parsed(deep)
     assert variables(expression) == {"x"}
-    assert parsed(text(expression)) == expression
+    assert parsed(c_text(expression)) == expression
     assert hash(expression) == hash(parsed(deep))
 
 
 def test_minus_of_a_number_is_a_number() -> None:
     """`-3` is a literal; `-x` and `x - 3` are operators."""
-    assert parsed("-3") == Literal(-3)
-    assert parsed("-x") == Unary("-", Variable("x"))
-    assert parsed("x - 3") == Binary("-", Variable("x"), Literal(3))
+    assert parsed("-3") == Constant(-3)
+    assert parsed("-x") == Unary("-", Identifier("x"))
+    assert parsed("x - 3") == Binary("-", Identifier("x"), Constant(3))
 
 
 TOKENS = st.sampled_from(
@@ -145,4 +145,4 @@ def test_any_text_is_read_or_refused(written: str) -> None:
     except UnsupportedProgram:
         return
     assert variables(expression) <= set(SCOPE)
-    assert parsed(text(expression)) == expression
+    assert parsed(c_text(expression)) == expression

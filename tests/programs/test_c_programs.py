@@ -14,15 +14,15 @@ from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import (
     BOOL,
     INT,
+    Constant,
     Expression,
-    Literal,
     Nondet,
     Semantics,
     Type,
-    text,
+    c_text,
 )
 from llmchecker.programs.parsing import parse_program, read_program
-from llmchecker.programs.runs import run
+from llmchecker.programs.runs import run_program
 from llmchecker.programs.statements import (
     Assert,
     Assign,
@@ -57,17 +57,17 @@ def shown(block: Block) -> str:
 def _statement(statement) -> str:
     match statement:
         case Assign(target=target, value=value):
-            return f"{text(target)} = {text(value)};"
+            return f"{c_text(target)} = {c_text(value)};"
         case Forget(name=name):
             return f"forget {name};"
         case Assume(condition=condition):
-            return f"assume {text(condition)};"
+            return f"assume {c_text(condition)};"
         case Assert(condition=condition):
-            return f"assert {text(condition)};"
+            return f"assert {c_text(condition)};"
         case Branch(condition=condition, then=then, otherwise=otherwise):
-            return f"if {text(condition)} [{shown(then)}] [{shown(otherwise)}]"
+            return f"if {c_text(condition)} [{shown(then)}] [{shown(otherwise)}]"
         case Loop(number=number, guard=guard, body=body, step=step):
-            return f"{number}: while {text(guard)} [{shown(body)}] [{shown(step)}]"
+            return f"{number}: while {c_text(guard)} [{shown(body)}] [{shown(step)}]"
         case Break() | Continue() | Stop():
             return f"{type(statement).__name__.lower()};"
 
@@ -272,7 +272,7 @@ def test_unsigned_over_integers_is_refused() -> None:
 
 def test_a_length_that_may_be_zero_is_a_violation() -> None:
     """An array of a length that is not positive is undefined, and a concrete run shows it."""
-    failing = run(program("int n = 0; int a[n];"), Semantics.INT32).failure
+    failing = run_program(program("int n = 0; int a[n];"), Semantics.INT32).failure
     assert failing is not None
     assert failing.line == 0
 
@@ -280,13 +280,13 @@ def test_a_length_that_may_be_zero_is_a_violation() -> None:
 def test_a_quantifier_that_no_run_decides_ends_the_run() -> None:
     """A branch on what holds for all integers is neither taken nor refused, and nothing crashes."""
     undecided = program("int k; if (__ESBMC_forall(&k, k == k)) assert(0); assert(0);")
-    assert run(undecided, Semantics.INTEGERS).failure is None
+    assert run_program(undecided, Semantics.INTEGERS).failure is None
 
 
 def test_numbers_that_grow_without_end_end_the_run() -> None:
     """Squaring sixty times over mathematical integers does not fill the memory."""
     growing = program("int x = 3; while (1) x = x * x; assert(0);")
-    runs = run(growing, Semantics.INTEGERS, runs=2)
+    runs = run_program(growing, Semantics.INTEGERS, runs=2)
     assert runs.failure is None
     assert max(state["x"] for state in runs.heads[0]) > 2**100
 
@@ -393,4 +393,4 @@ extern int __ESBMC_exists(int *, int);
 def test_an_annotated_constant_needs_no_scope() -> None:
     """A loop that needs no invariant can be given 1, the one that always holds."""
     case = program("while (1) break;")
-    assert "__ESBMC_loop_invariant(1);" in annotate(case, {0: [Literal(1)]})
+    assert "__ESBMC_loop_invariant(1);" in annotate(case, {0: [Constant(1)]})

@@ -12,30 +12,30 @@ from llmchecker.programs.expressions import (
     INT_MAX,
     INT_MIN,
     Binary,
-    Conditional,
+    Constant,
     Element,
     Expression,
-    Literal,
+    Identifier,
     Nondet,
     Quantified,
     Semantics,
+    Ternary,
     Type,
     Unary,
-    Variable,
+    c_text,
     common_type,
     is_truth,
     literal_type,
     negation,
     promoted,
     size,
-    text,
     type_of,
     variables,
     walk,
 )
 
-X, Y = Variable("x"), Variable("y")
-TYPES = {"x": INT, "y": INT, "a": Type(length=Literal(4))}
+X, Y = Identifier("x"), Identifier("y")
+TYPES = {"x": INT, "y": INT, "a": Type(length=Constant(4))}
 
 
 def parsed(written: str) -> Expression:
@@ -68,7 +68,7 @@ def value(expression: Expression, **state: int) -> int:
 def test_text_keeps_the_meaning(written: str) -> None:
     """What is read and written is read as the same expression again."""
     expression = parsed(written)
-    assert parsed(text(expression)) == expression
+    assert parsed(c_text(expression)) == expression
 
 
 def test_bound_variables_are_not_free() -> None:
@@ -116,11 +116,11 @@ def test_types_of_literals_and_operators() -> None:
     assert promoted(BOOL) == promoted(Type(16, False)) == INT
     assert common_type(INT, Type(32, False)) == Type(32, False)
     assert common_type(Type(32, False), Type(64)) == Type(64)
-    assert type_of(Unary("-", Variable("c")), types) == INT
-    assert type_of(Binary("+", Variable("u"), Variable("c")), types) == Type(32, False)
-    assert type_of(Binary("<", Variable("u"), Variable("l")), types) == INT
-    assert type_of(Conditional(X, Variable("f"), Variable("l")), types) == Type(64)
+    assert type_of(Unary("-", Identifier("c")), types) == INT
+    assert type_of(Binary("+", Identifier("u"), Identifier("c")), types) == Type(32, False)
+    assert type_of(Binary("<", Identifier("u"), Identifier("l")), types) == INT
+    assert type_of(Ternary(X, Identifier("f"), Identifier("l")), types) == Type(64)
     assert type_of(Element("a", X), types) == INT
     assert type_of(Nondet(BOOL), types) == BOOL
-    assert type_of(Quantified("forall", "k", Variable("k")), types) == INT
-    assert type_of(Variable("k"), types) == INT
+    assert type_of(Quantified("forall", "k", Identifier("k")), types) == INT
+    assert type_of(Identifier("k"), types) == INT

@@ -19,7 +19,7 @@ from llmchecker.config.configuration import Config
 from llmchecker.config.validation import read_yaml
 from llmchecker.models.table import TableModel
 from llmchecker.programs.expressions import Semantics
-from llmchecker.proving.outcomes import Outcome, Source
+from llmchecker.proving.outcomes import CandidateSource, Outcome
 from llmchecker.publication.audit import audit
 from llmchecker.publication.published import read_published_rows
 from llmchecker.quantifiers import scores
@@ -328,7 +328,7 @@ def test_the_audit_is_as_told():
     ("heading", "kind"),
     [
         ("How a program ends", Outcome),
-        ("Where candidates come from", Source),
+        ("Where candidates come from", CandidateSource),
         ("Two semantics", Semantics),
     ],
 )

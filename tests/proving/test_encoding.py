@@ -5,9 +5,9 @@ import pytest
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.annotation import annotate
 from llmchecker.programs.c_expressions import parse_condition
-from llmchecker.programs.expressions import Literal, Semantics
+from llmchecker.programs.expressions import Constant, Semantics
 from llmchecker.programs.parsing import parse_program
-from llmchecker.programs.runs import run
+from llmchecker.programs.runs import run_program
 from llmchecker.proving.houdini import Prover
 
 each_semantics = pytest.mark.parametrize("semantics", Semantics)
@@ -55,7 +55,7 @@ def test_conversions_are_those_of_c(condition):
                unsigned char w = 0; _Bool b = 256; b--;"""
     assert verified(f"{start} assert({condition});")
     assert not verified(f"{start} assert(!({condition}));")
-    assert run(program(f"{start} assert({condition});"), Semantics.INT32).failure is None
+    assert run_program(program(f"{start} assert({condition});"), Semantics.INT32).failure is None
 
 
 def test_mathematical_integers_do_not_wrap_around():
@@ -161,6 +161,6 @@ def test_arrays_for_numbers_are_refused(body):
 def test_a_sign_before_a_sign_is_no_decrement():
     """What is written back for ESBMC changes no variable."""
     small = program("int x = 3; while (x < 5) { x = x + 1; } assert(x == 5);")
-    written = annotate(small, {0: [parse_condition("-(-x) >= - -3", ("x",)), Literal(-1)]})
+    written = annotate(small, {0: [parse_condition("-(-x) >= - -3", ("x",)), Constant(-1)]})
     assert "--" not in written
     assert parse_condition("-(-x)", ("x",)) == parse_condition("- -x", ("x",))

@@ -8,7 +8,7 @@ from helpers.exhaustive import Interpreter, RandomProgram, largest_inductive, wh
 from helpers.mutations import ORIGINALS, candidates
 
 from llmchecker.programs.c_expressions import parse_condition
-from llmchecker.programs.expressions import Literal, Semantics
+from llmchecker.programs.expressions import Constant, Semantics
 from llmchecker.programs.parsing import parse_program
 from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
 
@@ -117,7 +117,7 @@ def test_false_neither_survives_nor_helps_others(semantics):
     program = parse_program(
         "int main(void) { int x = 0; while (x < 3) x++; while (x < 9) x++; assert(x == 7); }", "p"
     )
-    false = [Candidate(loop, Literal(0)) for loop in (0, 1)]
+    false = [Candidate(loop, Constant(0)) for loop in (0, 1)]
     bounds = [Candidate(n, parse_condition(f"x <= {b}", ("x",))) for n, b in ((0, 3), (1, 9))]
     wrong = Candidate(1, parse_condition("x <= 7", ("x",)))
     prover = Prover(program, semantics)
@@ -140,9 +140,9 @@ def test_loops_that_are_never_reached_are_no_obstacle(semantics):
         "p",
     )
     least = Candidate(0, parse_condition("x <= 3", ("x",)))
-    others = [Candidate(loop, Literal(0)) for loop in (1, 2)]
+    others = [Candidate(loop, Constant(0)) for loop in (1, 2)]
     prover = Prover(program, semantics)
-    assert prover.inductive([*others, least, Candidate(0, Literal(0))]) == (*others, least)
+    assert prover.inductive([*others, least, Candidate(0, Constant(0))]) == (*others, least)
     assert prover.follows((least,))
     assert prover.needed([*others, least]) == (least,)
 

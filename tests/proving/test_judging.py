@@ -8,7 +8,7 @@ import pytest
 
 from llmchecker.errors import ConfigError
 from llmchecker.invariants.provability import provabilities
-from llmchecker.invariants.provability_records import read, write
+from llmchecker.invariants.provability_records import read_provabilities, write_provabilities
 from llmchecker.models.table import TableModel
 from llmchecker.programs.expressions import Semantics
 from llmchecker.publication.program_tables import provable
@@ -108,8 +108,8 @@ def test_the_probability_of_a_proof_is_exact(program, tmp_path):
     kept = {1: Fraction(1, 4), 2: Fraction(1, 4), 3: Fraction(1, 4)}
     assert Fraction(proof.upper) == proof.value + (1 - sum(kept.values()))
     assert Fraction(invariant.value) == Fraction(1, 4)
-    write(made, tmp_path / "provable.json")
-    assert read(tmp_path / "provable.json") == tuple(made)
+    write_provabilities(made, tmp_path / "provable.json")
+    assert read_provabilities(tmp_path / "provable.json") == tuple(made)
     rows = provable({"Table": made})
     assert rows.loc[0, ["model", "proof_value", "invariant_text"]].tolist() == [
         "Table",

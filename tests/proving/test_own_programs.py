@@ -9,7 +9,7 @@ from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import Semantics
 from llmchecker.programs.parsing import read_program
-from llmchecker.programs.runs import run
+from llmchecker.programs.runs import run_program
 from llmchecker.programs.statements import Program
 from llmchecker.proving.houdini import Candidate, Prover
 
@@ -68,7 +68,7 @@ def test_what_holds_is_proven_from_the_known_invariants(name: str, semantics: Se
     prover = Prover(program, semantics, seconds=20)
     assert prover.inductive(invariants) == invariants
     assert prover.follows(invariants)
-    assert run(program, semantics).failure is None
+    assert run_program(program, semantics).failure is None
 
 
 @pytest.mark.parametrize(("name", "semantics"), expecting("fails"))
@@ -76,7 +76,7 @@ def test_what_fails_is_shown_by_a_run_and_never_proven(name: str, semantics: Sem
     """A concrete run violates an assertion, which no stated invariant makes follow."""
     program = own(name)
     prover = Prover(program, semantics)
-    assert run(program, semantics, iterations=EXPECTED[name].get("iterations", 60)).failure
+    assert run_program(program, semantics, iterations=EXPECTED[name].get("iterations", 60)).failure
     assert not prover.follows(prover.inductive(known(name, program)))
 
 

@@ -23,10 +23,10 @@ from helpers.mutations import (
 
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.annotation import annotate
-from llmchecker.programs.expressions import Literal, Semantics, text
-from llmchecker.programs.runs import Runs, run, unrefuted
+from llmchecker.programs.expressions import Constant, Semantics, c_text
+from llmchecker.programs.runs import Runs, run_program, unrefuted
 from llmchecker.programs.statements import Program
-from llmchecker.proving.esbmc import Answer, Mode, check
+from llmchecker.proving.esbmc import EsbmcAnswer, Mode, ask_esbmc
 from llmchecker.proving.houdini import Candidate, Prover
 
 PROGRAMS = Path(__file__).parents[2] / "resources/programs"
@@ -54,7 +54,7 @@ def falsified(original: Original, semantics: Semantics) -> tuple[tuple[Mutant, R
     for mutant in mutants(original):
         if kinds[mutant.kind] == MOST_OF_A_KIND:
             continue
-        runs = run(mutant.program, semantics, runs=30, iterations=150, kept=30)
+        runs = run_program(mutant.program, semantics, runs=30, iterations=150, kept=30)
         if runs.failure is not None:
             kinds[mutant.kind] += 1
             found.append((mutant, runs))
@@ -75,7 +75,7 @@ def refuted(
     for candidate in proven:
         states = runs.heads[candidate.loop]
         if not unrefuted((candidate.expression,), states, semantics, program.types):
-            yield text(candidate.expression)
+            yield c_text(candidate.expression)
 
 
 @each_semantics
@@ -107,7 +107,7 @@ def test_no_changed_program_of_the_project_is_verified(original, semantics):
         Prover(original.program, semantics)
     except UnsupportedProgram:
         pytest.skip("not covered in these semantics")
-    found = ((m, run(m.program, semantics, runs=20, kept=20)) for m in mutants(original))
+    found = ((m, run_program(m.program, semantics, runs=20, kept=20)) for m in mutants(original))
     false = ((mutant, runs) for mutant, runs in found if runs.failure is not None)
     for mutant, runs in islice(false, MOST_OF_SHIPPED):
         proven, verified = prove(mutant.program, semantics, candidates(mutant.program, ()))
@@ -120,13 +120,13 @@ def wrong_invariants(original: Original, semantics: Semantics) -> tuple[Candidat
     """Random conditions, each of which a state at the head of its loop refutes; `0` among them."""
     generator = random.Random(f"wrong {original.name}")
     program = original.program
-    heads = run(program, semantics, runs=60, iterations=150).heads
+    heads = run_program(program, semantics, runs=60, iterations=150).heads
     wrong: dict[Candidate, None] = {}
     while len(wrong) < SETS * WRONG_IN_A_SET:
         loop = generator.choice(program.loops)
         condition = random_condition(program, loop, generator)
         if len(wrong) == 0:
-            condition = Literal(0)
+            condition = Constant(0)
         if not unrefuted((condition,), heads[loop.number], semantics, program.types):
             wrong[Candidate(loop.number, condition)] = None
     return tuple(wrong)
@@ -165,7 +165,7 @@ def test_esbmc_verifies_no_program_that_a_run_falsifies(original, semantics):
     of_assertions = (m for m, runs in falsified(original, semantics) if runs.failure.line)
     mutant = next(of_assertions)
     proven, _ = prove(mutant.program, semantics, candidates(mutant.program, original.invariants))
-    assert answer_of_esbmc(mutant.program, proven, semantics) is not Answer.SUCCESSFUL, mutant
+    assert answer_of_esbmc(mutant.program, proven, semantics) is not EsbmcAnswer.SUCCESSFUL, mutant
 
 
 @each_semantics
@@ -175,7 +175,7 @@ def test_esbmc_refutes_no_invariant_that_is_needed(original, semantics):
     program = original.program
     prover = Prover(program, semantics)
     needed = prover.needed(prover.inductive(candidates(program, original.invariants)))
-    assert answer_of_esbmc(program, needed, semantics) is Answer.SUCCESSFUL
+    assert answer_of_esbmc(program, needed, semantics) is EsbmcAnswer.SUCCESSFUL
 
 
 @each_semantics
@@ -184,18 +184,18 @@ def test_ranges_are_refused_by_the_proof_alone(semantics):
     source = "int main(void) { int a[3]; int i = 0; while (i <= 3) { a[i] = 1; i = i + 1; } }"
     program = Original("beyond", source, (("i >= 0", "i <= 4"),)).program
     proven, verified = prove(program, semantics, candidates(program, (("i >= 0", "i <= 4"),)))
-    assert answer_of_esbmc(program, proven, semantics) is Answer.SUCCESSFUL
+    assert answer_of_esbmc(program, proven, semantics) is EsbmcAnswer.SUCCESSFUL
     assert not verified
 
 
-def answer_of_esbmc(program: Program, proven: tuple, semantics: Semantics) -> Answer:
+def answer_of_esbmc(program: Program, proven: tuple, semantics: Semantics) -> EsbmcAnswer:
     """What ESBMC says of a program, told what is proven of its loops."""
     # A loop without any would be unrolled.
     stated = {
-        loop.number: [c.expression for c in proven if c.loop == loop.number] or [Literal(1)]
+        loop.number: [c.expression for c in proven if c.loop == loop.number] or [Constant(1)]
         for loop in program.loops
     }
-    return check(annotate(program, stated), Mode.INVARIANTS, semantics, seconds=20).answer
+    return ask_esbmc(annotate(program, stated), Mode.INVARIANTS, semantics, seconds=20).answer
 
 
 def test_there_are_enough_cases():

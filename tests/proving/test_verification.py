@@ -4,11 +4,11 @@ import pytest
 
 from llmchecker.errors import MissingTool, UnsupportedProgram
 from llmchecker.programs.c_expressions import parse_condition
-from llmchecker.programs.expressions import Semantics, text
+from llmchecker.programs.expressions import Semantics, c_text
 from llmchecker.programs.parsing import parse_program
 from llmchecker.proving import esbmc, verification
 from llmchecker.proving.completion import atoms, disjunctions
-from llmchecker.proving.outcomes import COMPLETION, Outcome, Source
+from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome
 from llmchecker.proving.relations import relations
 from llmchecker.proving.verification import Limits, Verifier
 
@@ -30,7 +30,7 @@ def program(body: str):
     return parse_program(f"int main(void) {{ {body} }}", "program")
 
 
-def proposed(source: Source, made, *conditions: str):
+def proposed(source: CandidateSource, made, *conditions: str):
     """Conditions of a source at the first loop."""
     loop = made.loops[0]
     return {source: {0: [parse_condition(c, loop.scope, made.types) for c in conditions]}}
@@ -39,18 +39,18 @@ def proposed(source: Source, made, *conditions: str):
 def test_what_a_model_proposes_is_proven_and_remembered():
     """Wrong proposals fall away; the needed ones stand with the source that proposed them."""
     made = program(TANK)
-    proposals = proposed(Source.SAMPLED, made, "x + y == n", "y >= n", "x >= 0", "y == 0")
+    proposals = proposed(CandidateSource.SAMPLED, made, "x + y == n", "y >= n", "x >= 0", "y == 0")
     result = Verifier(made, Semantics.INTEGERS).verify(proposals, completion=())
     assert result.outcome is Outcome.VERIFIED
-    assert {(text(i.expression), i.sources) for i in result.invariants} == {
-        ("(x + y) == n", (Source.SAMPLED,)),
-        ("x >= 0", (Source.SAMPLED,)),
+    assert {(c_text(i.expression), i.sources) for i in result.invariants} == {
+        ("(x + y) == n", (CandidateSource.SAMPLED,)),
+        ("x >= 0", (CandidateSource.SAMPLED,)),
     }
 
 
 @pytest.mark.parametrize(
     ("off", "outcome"),
-    [(None, Outcome.VERIFIED), (Source.RELATIONS, Outcome.NOT_PROVEN)],
+    [(None, Outcome.VERIFIED), (CandidateSource.RELATIONS, Outcome.NOT_PROVEN)],
 )
 def test_each_source_can_be_switched_off(off, outcome):
     """The sum of both tanks is found in the runs alone: without that source nothing is proven."""
@@ -65,18 +65,20 @@ def test_disjunctions_are_tried_last():
     made = program(CHOICE)
     result = Verifier(made, Semantics.INTEGERS).verify({})
     assert result.outcome is Outcome.VERIFIED
-    assert (Source.DISJUNCTIONS, Source.ATOMS) in {i.sources for i in result.invariants}
-    without = (Source.ATOMS, Source.RELATIONS)
+    assert (CandidateSource.DISJUNCTIONS, CandidateSource.ATOMS) in {
+        i.sources for i in result.invariants
+    }
+    without = (CandidateSource.ATOMS, CandidateSource.RELATIONS)
     assert Verifier(made, Semantics.INTEGERS).verify({}, without).outcome is Outcome.NOT_PROVEN
 
 
 def test_a_disjunction_remembers_who_proposed_its_parts():
     """Of two conditions of a model that are joined, the invariant names the model too."""
     made = program(CHOICE)
-    proposals = proposed(Source.SAMPLED, made, "m < n", "n <= 0")
-    result = Verifier(made, Semantics.INTEGERS).verify(proposals, (Source.DISJUNCTIONS,))
-    assert [(text(i.expression), i.sources) for i in result.invariants] == [
-        ("(m < n) || (n <= 0)", (Source.DISJUNCTIONS, Source.SAMPLED))
+    proposals = proposed(CandidateSource.SAMPLED, made, "m < n", "n <= 0")
+    result = Verifier(made, Semantics.INTEGERS).verify(proposals, (CandidateSource.DISJUNCTIONS,))
+    assert [(c_text(i.expression), i.sources) for i in result.invariants] == [
+        ("(m < n) || (n <= 0)", (CandidateSource.DISJUNCTIONS, CandidateSource.SAMPLED))
     ]
 
 
@@ -97,7 +99,9 @@ def test_outcomes_of_small_programs(body, outcome):
 
 def test_a_model_that_proposes_nothing_has_an_outcome_of_its_own():
     """Without any candidate a program is neither verified nor blamed on the prover."""
-    result = Verifier(program(TANK), Semantics.INTEGERS).verify({Source.SAMPLED: {0: []}}, ())
+    result = Verifier(program(TANK), Semantics.INTEGERS).verify(
+        {CandidateSource.SAMPLED: {0: []}}, ()
+    )
     assert result.outcome is Outcome.NO_CANDIDATE
 
 
@@ -112,16 +116,16 @@ def test_time_that_runs_out_is_an_outcome():
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        (esbmc.Answer.FAILED, Outcome.ESBMC_DISAGREES),
-        (esbmc.Answer.UNKNOWN, Outcome.ESBMC_DISAGREES),
-        (esbmc.Answer.TIMEOUT, Outcome.ESBMC_TIMEOUT),
-        (esbmc.Answer.ERROR, Outcome.ESBMC_ERROR),
+        (esbmc.EsbmcAnswer.FAILED, Outcome.ESBMC_DISAGREES),
+        (esbmc.EsbmcAnswer.UNKNOWN, Outcome.ESBMC_DISAGREES),
+        (esbmc.EsbmcAnswer.TIMEOUT, Outcome.ESBMC_TIMEOUT),
+        (esbmc.EsbmcAnswer.ERROR, Outcome.ESBMC_ERROR),
     ],
 )
 def test_without_esbmc_nothing_is_verified(answer, outcome, monkeypatch):
     """A proof that ESBMC does not confirm is never called verified, whatever ESBMC says instead."""
-    verdict = esbmc.Verdict(answer, 1.0, "its last line")
-    monkeypatch.setattr(verification.esbmc, "check", lambda *_: verdict)
+    verdict = esbmc.EsbmcVerdict(answer, 1.0, "its last line")
+    monkeypatch.setattr(verification.esbmc, "ask_esbmc", lambda *_: verdict)
     result = Verifier(program(TANK), Semantics.INTEGERS).verify({})
     assert result.outcome is outcome
     assert result.message
@@ -151,7 +155,7 @@ def test_unsigned_numbers_have_no_meaning_over_mathematical_integers():
 )
 def test_what_esbmc_answers(source, mode, answer):
     """Success, failure, no answer in time and no C are told apart."""
-    verdict = esbmc.check(source, esbmc.Mode(mode), Semantics.INTEGERS, 3.0)
+    verdict = esbmc.ask_esbmc(source, esbmc.Mode(mode), Semantics.INTEGERS, 3.0)
     assert verdict.answer == answer
 
 
@@ -161,9 +165,9 @@ def test_a_kept_answer_counts_the_seconds_that_it_took(monkeypatch):
 
     def check(*question):
         asked.append(question)
-        return esbmc.Verdict(esbmc.Answer.SUCCESSFUL, 1000.0, "")
+        return esbmc.EsbmcVerdict(esbmc.EsbmcAnswer.SUCCESSFUL, 1000.0, "")
 
-    monkeypatch.setattr(verification.esbmc, "check", check)
+    monkeypatch.setattr(verification.esbmc, "ask_esbmc", check)
     verifier = Verifier(program(TANK), Semantics.INTEGERS)
     first, second = (verifier.verify({}) for _ in range(2))
     assert first.outcome is second.outcome is Outcome.VERIFIED
@@ -182,7 +186,7 @@ def test_a_missing_esbmc_says_what_to_install(monkeypatch):
 def test_relations_are_those_of_the_states():
     """The affine hull and the octagon of a few states, equalities first."""
     states = [{"x": 5 - i, "y": 2 * i, "c": 7} for i in range(4)]
-    found = [text(e) for e in relations(["c", "x", "y"], states)]
+    found = [c_text(e) for e in relations(["c", "x", "y"], states)]
     assert found[:2] == ["c == 7", "((2 * x) + y) == 10"]
     assert {"x >= 2", "x <= 5", "(x - y) >= (-4)", "(x + y) <= 8"} <= set(found)
     assert relations(["x"], states[:1]) == ()
@@ -196,7 +200,7 @@ def test_atoms_are_weakened_negated_and_uncoupled():
         while (i < n) { i = i + 1; s = s + 2; }
         assert(s == 2 * n);
     """)
-    found = {text(e) for e in atoms(made, made.loops[0])}
+    found = {c_text(e) for e in atoms(made, made.loops[0])}
     assert {"s == (2 * n)", "s == (2 * i)", "i < n", "i <= n", "i >= n", "s <= (2 * n)"} <= found
     assert "i == n" not in found
 
@@ -206,6 +210,6 @@ def test_disjunctions_pair_the_first_ones_first():
     made = program("int a; int b; int c; while (a) { } assert(b || c);")
     scope = made.loops[0].scope
     three = [parse_condition(c, scope) for c in ("a > 0", "b > 0", "c > 0")]
-    pairs = [text(e) for e in disjunctions(three, 2)]
+    pairs = [c_text(e) for e in disjunctions(three, 2)]
     assert pairs == ["(a > 0) || (b > 0)", "(a > 0) || (c > 0)"]
     assert len(disjunctions(three, 10)) == 3

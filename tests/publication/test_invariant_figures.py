@@ -73,7 +73,7 @@ def texts(axes) -> list[str]:
 
 def test_bars_and_dots_show_the_sets():
     """Bars are as high as the sets of their semantics, and the dots below say whose they are."""
-    bars, dots, bars32, dots32 = program_figures.solved_sets(SETS).axes
+    bars, dots, bars32, dots32 = program_figures.draw_solved_sets(SETS).axes
     assert (bars.get_title(loc="left"), bars32.get_title(loc="left")) == ("integers", "int32")
     assert heights(bars) == [7, 2, 9]
     assert texts(bars) == ["7", "2", "9"]
@@ -88,7 +88,7 @@ def test_bars_and_dots_show_the_sets():
 
 def test_programs_that_none_solves_look_different_without_colour():
     """The bar of what is solved by no way is hatched, and only that."""
-    bars = program_figures.solved_sets(SETS).axes[0].containers[0]
+    bars = program_figures.draw_solved_sets(SETS).axes[0].containers[0]
     assert [bool(bar.get_hatch()) for bar in bars] == [False, False, True]
 
 
@@ -97,7 +97,7 @@ def test_sets_that_are_not_drawn_are_counted():
     ways = tuple("abcdefgh")
     rows = [("integers", *(bool(n >> b & 1) for b in range(8)), 40 - n) for n in range(1, 31)]
     table = sets([*rows, ("integers", *[False] * 8, 1)], ways)
-    bars, dots = program_figures.solved_sets(table).axes
+    bars, dots = program_figures.draw_solved_sets(table).axes
     assert heights(bars) == [*range(39, 39 - program_figures.MOST_SETS + 1, -1), 1]
     left = range(40 - 30, 40 - program_figures.MOST_SETS + 1)
     assert dots.get_xlabel() == f"smaller sets not drawn: {len(left)}, programs: {sum(left)}"
@@ -105,14 +105,14 @@ def test_sets_that_are_not_drawn_are_counted():
 
 def test_a_diagram_of_nothing_solved_has_one_bar():
     """Where no way solves any program the diagram shows how many there are."""
-    bars, dots = program_figures.solved_sets(sets([("integers", False, False, 1)])).axes
+    bars, dots = program_figures.draw_solved_sets(sets([("integers", False, False, 1)])).axes
     assert heights(bars) == [1]
     assert labels(dots) == ["x  0", "y  0"]
 
 
 def test_points_show_the_seconds_and_edges_what_is_not_verified():
     """A verified program lies at its seconds, at the edge for who does not verify it."""
-    bmc, bmc32, k, k32 = program_figures.seconds(SECONDS, "ours").axes
+    bmc, bmc32, k, k32 = program_figures.draw_seconds(SECONDS, "ours").axes
     assert points(bmc) == [[1.0, EDGE], [2.0, 0.5], [EDGE, 8.0]]
     assert texts(bmc) == ["not verified: 1", "not verified: 1", "1"]
     assert points(bmc32) == [[1.0, EDGE]]
@@ -130,20 +130,24 @@ def test_points_show_the_seconds_and_edges_what_is_not_verified():
 
 def test_nothing_verified_leaves_the_scatter_empty():
     """Where nobody verifies anything there are axes and the number of programs, no point."""
-    (axes,) = program_figures.seconds(SECONDS[SECONDS["program"] == "d"], "ours").axes
+    (axes,) = program_figures.draw_seconds(SECONDS[SECONDS["program"] == "d"], "ours").axes
     assert points(axes) == []
     assert texts(axes)[-1] == "1"
 
 
 def test_tools_differ_without_colour():
     """In black and white the tools of the scatter differ by their markers."""
-    axes = program_figures.seconds(SECONDS, "ours").axes
+    axes = program_figures.draw_seconds(SECONDS, "ours").axes
     shapes = [len(panel.collections[0].get_paths()[0].vertices) for panel in (axes[0], axes[2])]
     assert shapes[0] != shapes[1]
 
 
 @pytest.mark.parametrize(
-    "draw", [lambda t: program_figures.solved_sets(t), lambda t: program_figures.seconds(t, "ours")]
+    "draw",
+    [
+        lambda t: program_figures.draw_solved_sets(t),
+        lambda t: program_figures.draw_seconds(t, "ours"),
+    ],
 )
 def test_a_table_without_rows_is_refused(draw):
     """An empty table is an error that says so, not an empty picture."""
@@ -153,7 +157,10 @@ def test_a_table_without_rows_is_refused(draw):
 
 @pytest.mark.parametrize(
     "draw",
-    [lambda: program_figures.solved_sets(SETS), lambda: program_figures.seconds(SECONDS, "ours")],
+    [
+        lambda: program_figures.draw_solved_sets(SETS),
+        lambda: program_figures.draw_seconds(SECONDS, "ours"),
+    ],
 )
 def test_files_are_a_column_wide_and_the_same_each_time(draw, tmp_path):
     """A figure is written in every format, as wide as a column, with the same bytes twice."""

@@ -15,7 +15,7 @@ from llmchecker.invariants.attempts import (
     Invariant,
 )
 from llmchecker.programs.expressions import Semantics
-from llmchecker.proving.outcomes import Outcome, Source
+from llmchecker.proving.outcomes import CandidateSource, Outcome
 from llmchecker.publication import program_notes, program_tables
 from llmchecker.publication import tables as writers
 
@@ -29,7 +29,7 @@ def attempt(program, way, outcome=VERIFIED, seconds=1.0, semantics=INTEGERS, **m
     return Attempt(program, semantics, way, outcome, seconds, **more)
 
 
-def needing(text: str, line: int, *sources: Source) -> Invariant:
+def needing(text: str, line: int, *sources: CandidateSource) -> Invariant:
     return Invariant(line, text, sources)
 
 
@@ -107,7 +107,7 @@ def test_sources_are_held_against_the_program_alone():
 
 def all_sources(solved: dict[str, set[str]], programs: str, failed=Outcome.NOT_PROVEN) -> list:
     """Attempts by all combinations of which each solves some programs, with an invariant."""
-    proof = (needing("x > 0", 3, Source.ATOMS),)
+    proof = (needing("x > 0", 3, CandidateSource.ATOMS),)
     return [
         attempt(program, way, invariants=proof)
         if program in solved.get(way, ())
@@ -187,9 +187,9 @@ def test_used_has_the_invariants_of_every_loop_side_by_side():
             "two",
             THIS_METHOD,
             invariants=(
-                needing("x >= 0", 9, Source.ATOMS, Source.RELATIONS),
-                needing("y == x", 4, Source.SAMPLED),
-                needing("x <= n", 9, Source.DISJUNCTIONS),
+                needing("x >= 0", 9, CandidateSource.ATOMS, CandidateSource.RELATIONS),
+                needing("y == x", 4, CandidateSource.SAMPLED),
+                needing("x <= n", 9, CandidateSource.DISJUNCTIONS),
             ),
         ),
         attempt("two", THIS_METHOD, FALSE, semantics=INT32),
@@ -214,7 +214,7 @@ def test_sets_are_those_that_exactly_some_ways_solve():
         *(attempt(program, way, FALSE) for program in "def" for way in ("x", "y")),
         *(attempt("a", way, FALSE, semantics=INT32) for way in ("x", "y")),
     ]
-    table = program_tables.solved_sets(made)
+    table = program_tables.solved_sets_table(made)
     assert list(table) == ["semantics", "x", "y", "programs", "names"]
     assert rows(table) == [
         ["integers", True, True, 2, "a b"],
@@ -232,7 +232,7 @@ def test_seconds_stand_beside_those_of_the_method():
         attempt("a", "ESBMC bmc", Outcome.ESBMC_TIMEOUT, 60.0),
         attempt("a", "ESBMC bmc", VERIFIED, 0.5, INT32),
     ]
-    assert rows(program_tables.seconds(made)) == [
+    assert rows(program_tables.seconds_table(made)) == [
         ["a", "integers", "ESBMC bmc", "esbmc timeout", 60.0, "verified", 2.0],
         ["a", "int32", "ESBMC bmc", "verified", 0.5, "false", 3.0],
     ]
@@ -272,8 +272,8 @@ def test_notes_that_hold_for_several_models_are_told_once():
         lambda made: program_tables.sources({"M": made}),
         lambda made: program_tables.tools(made, published()),
         lambda made: program_tables.used(made),
-        lambda made: program_tables.solved_sets(made),
-        lambda made: program_tables.seconds(made),
+        lambda made: program_tables.solved_sets_table(made),
+        lambda made: program_tables.seconds_table(made),
     ],
 )
 def test_a_program_is_never_counted_twice(table):

@@ -1,6 +1,6 @@
 from llmchecker.fetching.programs import program_files
 from llmchecker.invariants.provability import provabilities
-from llmchecker.invariants.provability_records import write
+from llmchecker.invariants.provability_records import write_provabilities
 from llmchecker.logs import job_log
 from llmchecker.models.loading import load_model
 from llmchecker.programs.expressions import Semantics
@@ -13,4 +13,4 @@ with job_log(snakemake.log[0]) as work:
     semantics = [Semantics(name) for name in params.semantics]
     with work():
         made = list(provabilities(model, files, semantics, Truncation(**params.truncation)))
-    write(made, snakemake.output[0])
+    write_provabilities(made, snakemake.output[0])

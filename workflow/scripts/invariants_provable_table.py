@@ -1,11 +1,11 @@
-from llmchecker.invariants.provability_records import read
+from llmchecker.invariants.provability_records import read_provabilities
 from llmchecker.logs import job_log
 from llmchecker.publication import program_notes, program_tables, provenance
 from llmchecker.publication.tables import write
 
 with job_log(snakemake.log[0]) as work, work():
     params = snakemake.params
-    answers = map(read, snakemake.input.answers)
+    answers = map(read_provabilities, snakemake.input.answers)
     by_model = dict(zip(params.labels, answers, strict=True))
     table = program_tables.provable(by_model)
     footer = f"Trees of {params.truncation}. {provenance.footer_of_now()}"

@@ -7,6 +7,6 @@ from llmchecker.publication.tables import write_csv
 with job_log(snakemake.log[0]) as work, work():
     output = snakemake.output
     ours = beside_tools(read_attempts(*snakemake.input.method))
-    table = program_tables.solved_sets(read_attempts(*snakemake.input.attempts) + ours)
+    table = program_tables.solved_sets_table(read_attempts(*snakemake.input.attempts) + ours)
     write_csv(table, output.csv)
-    write(program_figures.solved_sets(table), [output.pdf, output.svg, output.png])
+    write(program_figures.draw_solved_sets(table), [output.pdf, output.svg, output.png])

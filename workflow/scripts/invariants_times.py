@@ -7,6 +7,6 @@ from llmchecker.publication.tables import write_csv
 with job_log(snakemake.log[0]) as work, work():
     output = snakemake.output
     ours = beside_tools(read_attempts(*snakemake.input.method))
-    table = program_tables.seconds(read_attempts(*snakemake.input.tools) + ours, THIS_METHOD)
+    table = program_tables.seconds_table(read_attempts(*snakemake.input.tools) + ours, THIS_METHOD)
     write_csv(table, output.csv)
-    write(program_figures.seconds(table, THIS_METHOD), [output.pdf, output.svg, output.png])
+    write(program_figures.draw_seconds(table, THIS_METHOD), [output.pdf, output.svg, output.png])

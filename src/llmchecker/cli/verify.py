@@ -17,8 +17,8 @@ from pathlib import Path
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from llmchecker.fetching.programs import program_files
-from llmchecker.programs.expressions import Semantics, text
-from llmchecker.proving.outcomes import COMPLETION, Outcome, Result, Source
+from llmchecker.programs.expressions import Semantics, c_text
+from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome, Verification
 
 EXIT_NOT_VERIFIED = 1
 
@@ -55,10 +55,10 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
         default=[],
         help="a source of candidates to switch off; may be given several times",
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_verify)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_verify(arguments: argparse.Namespace) -> int:
     """Verify the programs and return the exit status.
 
     Raises:
@@ -84,21 +84,23 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if set(outcomes) == {"verified"} else EXIT_NOT_VERIFIED
 
 
-def _invariants(result: Result) -> str:
+def _invariants(result: Verification) -> str:
     """The proven invariants with their sources."""
-    proven = (f"{text(i.expression)} [{', '.join(i.sources)}]" for i in result.invariants)
+    proven = (f"{c_text(i.expression)} [{', '.join(i.sources)}]" for i in result.invariants)
     return "; ".join(proven)
 
 
 def _in_order(
-    verify: Callable[[Path], Result], files: Sequence[Path], jobs: int
-) -> Iterator[tuple[Path, Result]]:
+    verify: Callable[[Path], Verification], files: Sequence[Path], jobs: int
+) -> Iterator[tuple[Path, Verification]]:
     """Yield the results in the order of the files, each as soon as those before it are there."""
     with ProcessPoolExecutor(max(1, min(jobs, len(files)))) as pool:
         yield from zip(files, pool.map(verify, files), strict=True)
 
 
-def _verify(file: Path, semantics: Semantics, seconds: float, sources: Sequence[Source]) -> Result:
+def _verify(
+    file: Path, semantics: Semantics, seconds: float, sources: Sequence[CandidateSource]
+) -> Verification:
     # Imported here: the prover takes half a second to load, which no other command should wait for.
     from llmchecker.programs.parsing import read_program
     from llmchecker.proving.verification import Limits, Verifier
@@ -107,6 +109,6 @@ def _verify(file: Path, semantics: Semantics, seconds: float, sources: Sequence[
         verifier = Verifier(read_program(file), semantics, Limits(seconds=seconds))
         return verifier.verify({}, completion=sources)
     except UnsupportedProgram as error:
-        return Result(Outcome.UNSUPPORTED, message=str(error))
+        return Verification(Outcome.UNSUPPORTED, message=str(error))
     except UnreadableProgram as error:
-        return Result(Outcome.UNREADABLE, message=str(error))
+        return Verification(Outcome.UNREADABLE, message=str(error))

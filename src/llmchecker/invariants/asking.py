@@ -14,7 +14,7 @@ from llmchecker.invariants.prompts import Variant, prompt
 from llmchecker.invariants.proposals import LoopProposals, ProgramProposals
 from llmchecker.invariants.sampling import answers
 from llmchecker.models.protocols import LanguageModel
-from llmchecker.programs.expressions import text
+from llmchecker.programs.expressions import c_text
 from llmchecker.programs.parsing import read_program
 from llmchecker.programs.statements import Loop, Program
 
@@ -67,5 +67,5 @@ def _propose(model: LanguageModel, program: Program, loop: Loop, asking: Asking)
     started = time.monotonic()
     shown = prompt(program, loop, Variant.CONSTRAINED)
     found = most_probable(model, shown, program, loop, asking.nodes)[: asking.candidates]
-    enumerated = [(text(condition.expression), condition.total) for condition in found]
+    enumerated = [(c_text(condition.expression), condition.total) for condition in found]
     return LoopProposals(texts, seconds, enumerated, time.monotonic() - started)

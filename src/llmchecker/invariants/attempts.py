@@ -14,7 +14,7 @@ from llmchecker.files import read_json, write_json
 from llmchecker.invariants.prompts import Variant
 from llmchecker.programs.expressions import Semantics
 from llmchecker.proving import esbmc
-from llmchecker.proving.outcomes import COMPLETION, Outcome, Source
+from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome
 
 VARIANTS = {
     f"{variant}, filter {'on' if filtered else 'off'}": (variant, filtered)
@@ -22,11 +22,14 @@ VARIANTS = {
 }
 """The paper's six variants: three kinds of prompt, each with and without a syntactic filter."""
 
-_BASELINES = (Source.RANDOM, Source.SHORTEST)
-_MODEL = (Source.SAMPLED, Source.ENUMERATED)
+_BASELINES = (CandidateSource.RANDOM, CandidateSource.SHORTEST)
+_MODEL = (CandidateSource.SAMPLED, CandidateSource.ENUMERATED)
 
-WITHOUT_MODEL: dict[str, tuple[Source, ...]] = {
-    **{f"{source} alone": (source,) for source in (*_BASELINES, Source.ATOMS, Source.RELATIONS)},
+WITHOUT_MODEL: dict[str, tuple[CandidateSource, ...]] = {
+    **{
+        f"{source} alone": (source,)
+        for source in (*_BASELINES, CandidateSource.ATOMS, CandidateSource.RELATIONS)
+    },
     "program": COMPLETION,
     **{f"program + {source}": (*COMPLETION, source) for source in _BASELINES},
 }
@@ -34,7 +37,7 @@ WITHOUT_MODEL: dict[str, tuple[Source, ...]] = {
 
 ALL = "all"
 
-WITH_MODEL: dict[str, tuple[Source, ...]] = {
+WITH_MODEL: dict[str, tuple[CandidateSource, ...]] = {
     **{f"{source} alone": (source,) for source in _MODEL},
     **{f"program + {source}": (*COMPLETION, source) for source in _MODEL},
     ALL: (*COMPLETION, *_MODEL),
@@ -54,7 +57,7 @@ class Invariant:
 
     line: int
     text: str
-    sources: tuple[Source, ...]
+    sources: tuple[CandidateSource, ...]
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def read_attempts(*paths: str | Path) -> tuple[Attempt, ...]:
 
 def _read(record: Mapping[str, Any]) -> Attempt:
     invariants = tuple(
-        Invariant(i["line"], i["text"], tuple(Source(source) for source in i["sources"]))
+        Invariant(i["line"], i["text"], tuple(CandidateSource(source) for source in i["sources"]))
         for i in record["invariants"]
     )
     semantics, outcome = Semantics(record["semantics"]), Outcome(record["outcome"])

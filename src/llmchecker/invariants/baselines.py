@@ -10,11 +10,11 @@ from llmchecker.programs.expressions import (
     COMPARISONS,
     CONNECTIVES,
     Binary,
+    Constant,
     Element,
     Expression,
-    Literal,
-    Variable,
-    text,
+    Identifier,
+    c_text,
     variables,
     walk,
 )
@@ -58,7 +58,7 @@ def shortest_first(program: Program, loop: Loop, budget: int) -> tuple[Expressio
     size = 3
     while len(found) < budget and conditions.words.variables | conditions.words.arrays:
         wanted = (c for c in conditions.of(size) if variables(c))
-        found += heapq.nsmallest(budget - len(found), wanted, key=text)
+        found += heapq.nsmallest(budget - len(found), wanted, key=c_text)
         size += 1
     return tuple(found)
 
@@ -74,13 +74,13 @@ class _Words:
     @property
     def atoms(self) -> tuple[Expression, ...]:
         """Variables and literals."""
-        return (*map(Variable, sorted(self.variables)), *map(Literal, self.literals))
+        return (*map(Identifier, sorted(self.variables)), *map(Constant, self.literals))
 
 
 def _words(program: Program, loop: Loop) -> _Words:
     arrays = frozenset(name for name in loop.scope if program.types[name].array)
     nodes = (node for expression in expressions_in(program.body) for node in walk(expression))
-    literals = {abs(node.value) for node in nodes if isinstance(node, Literal)} | {0, 1}
+    literals = {abs(node.value) for node in nodes if isinstance(node, Constant)} | {0, 1}
     return _Words(frozenset(loop.scope) - arrays, arrays, tuple(sorted(literals)))
 
 
@@ -139,5 +139,5 @@ def _joined(
     for left_size in range(1, size - 1):
         for left in parts(left_size):
             for right in parts(size - 1 - left_size):
-                if text(left) < text(right) if ordered else left != right:
+                if c_text(left) < c_text(right) if ordered else left != right:
                     yield from (Binary(operator, left, right) for operator in operators)

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from llmchecker.invariants.grammar import Grammar, State
+from llmchecker.invariants.grammar import Grammar, GrammarState
 from llmchecker.invariants.token_texts import texts_after
 from llmchecker.models.distributions import Distributions
 from llmchecker.models.protocols import LanguageModel
@@ -78,7 +78,7 @@ class _Node:
     rank: float
     tokens: tuple[int, ...]
     text: str = field(compare=False)
-    state: State = field(compare=False)
+    state: GrammarState = field(compare=False)
 
     @property
     def probability(self) -> float:
@@ -152,7 +152,7 @@ class _Followers:
     """
 
     ends: tuple[tuple[np.ndarray, str], ...]
-    longer: tuple[tuple[int, str, State], ...]
+    longer: tuple[tuple[int, str, GrammarState], ...]
 
 
 @dataclass
@@ -175,13 +175,13 @@ class _Vocabulary:
     def __init__(self, model: LanguageModel, prompt: Sequence[int], grammar: Grammar) -> None:
         self._grammar = grammar
         self._root = _plausible(model, tuple(prompt[-1:]))
-        self._followers: dict[State, _Followers] = {}
+        self._followers: dict[GrammarState, _Followers] = {}
 
-    def after(self, state: State) -> _Followers:
+    def after(self, state: GrammarState) -> _Followers:
         """The tokens that may follow a text with this state."""
         if state not in self._followers:
             ends: list[tuple[np.ndarray, str]] = []
-            longer: list[tuple[int, str, State]] = []
+            longer: list[tuple[int, str, GrammarState]] = []
             for trie, text, reached in self._walk(self._root, "", state):
                 if reached.ended:
                     ends.append((trie.all_tokens, text[:-1]))
@@ -190,7 +190,9 @@ class _Vocabulary:
             self._followers[state] = _Followers(tuple(ends), tuple(longer))
         return self._followers[state]
 
-    def _walk(self, trie: _Trie, text: str, state: State) -> Iterator[tuple[_Trie, str, State]]:
+    def _walk(
+        self, trie: _Trie, text: str, state: GrammarState
+    ) -> Iterator[tuple[_Trie, str, GrammarState]]:
         """Yield what may follow: tokens that go on, and beginnings of tokens that end it."""
         for character, further in trie.further.items():
             reached = self._grammar.after(state, character)

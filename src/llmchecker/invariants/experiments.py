@@ -20,19 +20,19 @@ from llmchecker.invariants.baselines import random_atoms, shortest_first
 from llmchecker.invariants.prompts import Variant
 from llmchecker.invariants.proposals import ProgramProposals, Proposed
 from llmchecker.programs.annotation import annotate
-from llmchecker.programs.expressions import Expression, Semantics, text
+from llmchecker.programs.expressions import Expression, Semantics, c_text
 from llmchecker.programs.parsing import read_program
 from llmchecker.programs.statements import Loop, Program
 from llmchecker.proving import esbmc
-from llmchecker.proving.outcomes import COMPLETION, Outcome, Result, Source
+from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome, Verification
 from llmchecker.proving.verification import Limits, Verifier
 
 _OUTCOMES = {
-    esbmc.Answer.SUCCESSFUL: Outcome.VERIFIED,
-    esbmc.Answer.FAILED: Outcome.FALSE,
-    esbmc.Answer.UNKNOWN: Outcome.NOT_PROVEN,
-    esbmc.Answer.TIMEOUT: Outcome.ESBMC_TIMEOUT,
-    esbmc.Answer.ERROR: Outcome.ESBMC_ERROR,
+    esbmc.EsbmcAnswer.SUCCESSFUL: Outcome.VERIFIED,
+    esbmc.EsbmcAnswer.FAILED: Outcome.FALSE,
+    esbmc.EsbmcAnswer.UNKNOWN: Outcome.NOT_PROVEN,
+    esbmc.EsbmcAnswer.TIMEOUT: Outcome.ESBMC_TIMEOUT,
+    esbmc.EsbmcAnswer.ERROR: Outcome.ESBMC_ERROR,
 }
 
 
@@ -72,7 +72,7 @@ class Subject:
         """Its verifier; raises UnsupportedProgram."""
         return Verifier(self.program, self.setting.semantics, self.setting.limits)
 
-    def attempt(self, way: str, result: Result, **more: Any) -> Attempt:
+    def attempt(self, way: str, result: Verification, **more: Any) -> Attempt:
         """The attempt that had a result."""
         lines = {loop.number: loop.line for loop in self.program.loops}
         return Attempt(
@@ -82,7 +82,7 @@ class Subject:
             result.outcome,
             result.seconds,
             tuple(
-                Invariant(lines[proven.loop], text(proven.expression), proven.sources)
+                Invariant(lines[proven.loop], c_text(proven.expression), proven.sources)
                 for proven in result.invariants
             ),
             message=result.message,
@@ -161,10 +161,10 @@ def _sampled(name: str, subject: Subject) -> Attempt:
 
 def _verified_after(
     subject: Subject, answered: Mapping[int, Sequence[Proposed]], iterations: int
-) -> Result:
+) -> Verification:
     """What becomes of a program with what the first iterations propose, and nothing else."""
     proposed = {number: _candidates(of[:iterations]) for number, of in answered.items()}
-    return subject.verifier.verify({Source.SAMPLED: proposed}, completion=())
+    return subject.verifier.verify({CandidateSource.SAMPLED: proposed}, completion=())
 
 
 def _candidates(answered: Sequence[Proposed]) -> tuple[Expression, ...]:
@@ -186,28 +186,28 @@ def _combined(name: str, subject: Subject) -> Attempt:
     )
 
 
-def _asking(sources: Sequence[Source], subject: Subject) -> float:
+def _asking(sources: Sequence[CandidateSource], subject: Subject) -> float:
     """The seconds that a model took for what a combination uses of it."""
     seconds = 0.0
     for made in subject.proposals.values():
-        if Source.SAMPLED in sources:
+        if CandidateSource.SAMPLED in sources:
             seconds += made.sampling_seconds(Variant.COMBINED, made.iterations)
-        if Source.ENUMERATED in sources:
+        if CandidateSource.ENUMERATED in sources:
             seconds += made.enumeration_seconds
     return seconds
 
 
-def _proposed(source: Source, loop: Loop, subject: Subject) -> Sequence[Expression]:
+def _proposed(source: CandidateSource, loop: Loop, subject: Subject) -> Sequence[Expression]:
     """What a source proposes for a loop, at most as much as the setting allows."""
     program, setting = subject.program, subject.setting
-    if source is Source.RANDOM:
+    if source is CandidateSource.RANDOM:
         return random_atoms(program, loop, setting.candidates, setting.seed)
-    if source is Source.SHORTEST:
+    if source is CandidateSource.SHORTEST:
         return shortest_first(program, loop, setting.candidates)
     made = subject.proposals.get(loop.number)
     if made is None:
         return ()
-    if source is Source.ENUMERATED:
+    if source is CandidateSource.ENUMERATED:
         return made.conditions(program, loop)[: setting.candidates]
     sampled = _candidates(made.proposed(Variant.COMBINED, False, program, loop))
     return sampled[: setting.candidates]
@@ -217,7 +217,7 @@ def _checked(name: str, subject: Subject) -> Attempt:
     """ESBMC alone, on the program without any invariant."""
     source = annotate(subject.program, {})
     setting = subject.setting
-    verdict = esbmc.check(source, TOOLS[name], setting.semantics, setting.tool_seconds)
+    verdict = esbmc.ask_esbmc(source, TOOLS[name], setting.semantics, setting.tool_seconds)
     outcome = _OUTCOMES[verdict.answer]
     message = "" if outcome is Outcome.VERIFIED else verdict.message
     return Attempt(

@@ -12,10 +12,10 @@ from typing import Literal
 
 from llmchecker.programs.expressions import COMPARISONS, CONNECTIVES, Type
 
-DIGITS = 10
+MOST_DIGITS = 10
 """The most digits of a number: as many as the largest of 32 bits has."""
 
-Kind = Literal["any", "value", "truth"]
+OperandKind = Literal["any", "value", "truth"]
 
 _ARITHMETIC = ("+", "-", "*")
 _OPERATORS = (*COMPARISONS, *CONNECTIVES, *_ARITHMETIC, "!")
@@ -36,13 +36,13 @@ class Level:
     """
 
     closer: Literal[")", "]"]
-    needed: Kind
+    needed: OperandKind
     clause: Literal["", "value", "comparison", "truth"]
-    operand: Kind | Literal["operator", "index"]
+    operand: OperandKind | Literal["operator", "index"]
 
 
 @dataclass(frozen=True)
-class State:
+class GrammarState:
     """What matters of a text for what may follow it.
 
     Attributes:
@@ -73,15 +73,15 @@ class Grammar:
         self._scalars = frozenset(scope) - self._arrays
         names = self._arrays | self._scalars
         self._beginnings = {name[:end] for name in names for end in range(1, len(name) + 1)}
-        self.start = State((Level(")", "truth", "", "any"),))
+        self.start = GrammarState((Level(")", "truth", "", "any"),))
 
-    def after(self, state: State | None, text: str) -> State | None:
+    def after(self, state: GrammarState | None, text: str) -> GrammarState | None:
         """The state after some more text; None if no condition begins like that."""
         for character in text:
             state = state and self._after_character(state, character)
         return state
 
-    def _after_character(self, state: State, character: str) -> State | None:
+    def _after_character(self, state: GrammarState, character: str) -> GrammarState | None:
         if state.ended:
             return None
         joined = state.piece + character
@@ -94,11 +94,11 @@ class Grammar:
             return self._read(whole, character)
         return replace(whole, piece=character) if self._possible(whole, character) else None
 
-    def _with_piece(self, state: State) -> State | None:
+    def _with_piece(self, state: GrammarState) -> GrammarState | None:
         """The state when the piece that was begun is complete."""
         return self._read(replace(state, piece=""), state.piece) if state.piece else state
 
-    def _possible(self, state: State, beginning: str) -> bool:
+    def _possible(self, state: GrammarState, beginning: str) -> bool:
         """Whether some piece with this beginning may stand here."""
         level = state.levels[-1]
         if _is_word(beginning[0]):
@@ -109,13 +109,13 @@ class Grammar:
     def _is_beginning(self, word: str) -> bool:
         return word in self._beginnings or _is_number(word)
 
-    def _read(self, state: State, piece: str) -> State | None:
+    def _read(self, state: GrammarState, piece: str) -> GrammarState | None:
         """The state after a whole piece."""
         *outer, level = state.levels
         if piece in (")", "]"):
             return _closed(state, piece)
         if piece == "(" and level.operand in ("any", "value", "truth"):
-            inside: Kind = "value" if level.operand == "value" else "any"
+            inside: OperandKind = "value" if level.operand == "value" else "any"
             return replace(state, levels=(*state.levels, Level(")", level.operand, "", inside)))
         if piece == "[" and level.operand == "index":
             return replace(state, levels=(*state.levels, Level("]", "value", "", "value")))
@@ -146,7 +146,7 @@ def _is_word(character: str) -> bool:
 
 
 def _is_number(word: str) -> bool:
-    return word.isdigit() and len(word) <= DIGITS and (word == "0" or word[0] != "0")
+    return word.isdigit() and len(word) <= MOST_DIGITS and (word == "0" or word[0] != "0")
 
 
 def _after_piece(level: Level, operator: str) -> Level | None:
@@ -168,7 +168,7 @@ def _after_piece(level: Level, operator: str) -> Level | None:
     return None
 
 
-def _closed(state: State, closer: str) -> State | None:
+def _closed(state: GrammarState, closer: str) -> GrammarState | None:
     """The state after what closes the innermost level, None where it may not stand."""
     *outer, level = state.levels
     kind = "value" if level.clause == "value" else "truth"

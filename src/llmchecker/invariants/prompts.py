@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from llmchecker.programs.annotation import INVARIANT, annotate
-from llmchecker.programs.expressions import Variable
+from llmchecker.programs.expressions import Identifier
 from llmchecker.programs.parsing import parse_program
 from llmchecker.programs.statements import Loop, Program
 
@@ -32,7 +32,7 @@ class Variant(StrEnum):
     """Five answers to `full`, then five to `constrained`, and so on."""
 
 
-def style(variant: Variant, iteration: int) -> Variant:
+def variant_of(variant: Variant, iteration: int) -> Variant:
     """The prompt of an iteration, from 0 on: `full` or `constrained`."""
     if variant is Variant.COMBINED:
         return (Variant.FULL, Variant.CONSTRAINED)[iteration // _TURN % 2]
@@ -44,13 +44,13 @@ def asked(iteration: int) -> int:
     return min(3, 1 + iteration // _TURN)
 
 
-def prompt(program: Program, loop: Loop, style: Variant) -> str:
+def prompt(program: Program, loop: Loop, shown: Variant) -> str:
     """The text after which a model is to write an invariant of the loop, up to its parenthesis.
 
     Args:
-        style: `full` or `constrained`.
+        shown: `full` or `constrained`.
     """
-    full = style is Variant.FULL
+    full = shown is Variant.FULL
     shown = [example.worked(full) for example in EXAMPLES]
     shown.append(f"{_shown(program, loop)}\n{STATEMENT}(")
     return "\n".join([_EXPLANATION, *shown] if full else shown)
@@ -75,7 +75,7 @@ class Example:
 
 def _shown(program: Program, loop: Loop) -> str:
     """The program's `main`; among several loops the one in question is marked."""
-    marks = {loop.number: [Variable(_MARK)]} if len(program.loops) > 1 else {}
+    marks = {loop.number: [Identifier(_MARK)]} if len(program.loops) > 1 else {}
     text = annotate(program, marks)
     main = re.search(r"^[^\n]*\bmain\(.*?^\}", text, re.DOTALL | re.MULTILINE).group()
     main = main.replace(f"{INVARIANT}({_MARK});", "// the loop of the invariants:")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.files import read_json, write_json
-from llmchecker.invariants.prompts import Variant, style
+from llmchecker.invariants.prompts import Variant, variant_of
 from llmchecker.programs.c_expressions import parse_candidate
 from llmchecker.programs.expressions import Expression
 from llmchecker.programs.statements import Loop, Program
@@ -57,12 +57,12 @@ class LoopProposals:
         self, variant: Variant, filtered: bool, program: Program, loop: Loop
     ) -> tuple[Proposed, ...]:
         """What the answers of a variant propose, by iteration."""
-        texts = (self.answers[style(variant, i)][i] for i in range(self.iterations))
+        texts = (self.answers[variant_of(variant, i)][i] for i in range(self.iterations))
         return tuple(proposed(i, t, program, loop, filtered) for i, t in enumerate(texts))
 
     def sampling_seconds(self, variant: Variant, iterations: int) -> float:
         """The seconds that the first iterations of a variant took, as a share of all."""
-        shares = (self.seconds[style(variant, i)] / self.iterations for i in range(iterations))
+        shares = (self.seconds[variant_of(variant, i)] / self.iterations for i in range(iterations))
         return sum(shares)
 
     def conditions(self, program: Program, loop: Loop) -> tuple[Expression, ...]:

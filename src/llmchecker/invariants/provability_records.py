@@ -35,12 +35,12 @@ class Provability:
     text: str
 
 
-def write(made: Sequence[Provability], path: str | Path) -> None:
+def write_provabilities(made: Sequence[Provability], path: str | Path) -> None:
     """Write the answers of a model as JSON."""
     write_json({"provable": [asdict(one) for one in made]}, path)
 
 
-def read(path: str | Path) -> tuple[Provability, ...]:
+def read_provabilities(path: str | Path) -> tuple[Provability, ...]:
     """Read answers as `write` wrote them."""
     records = read_json(path)["provable"]
     return tuple(Provability(**r | {"semantics": Semantics(r["semantics"])}) for r in records)

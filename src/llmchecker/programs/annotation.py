@@ -12,7 +12,7 @@ from llmchecker.programs.c_expressions import called
 from llmchecker.programs.expressions import (
     Expression,
     Quantified,
-    text,
+    c_text,
     walk,
 )
 from llmchecker.programs.statements import (
@@ -95,7 +95,7 @@ def _annotated(loop: c_ast.Node, stated: Sequence[c_ast.Node]) -> c_ast.Compound
 def _stated(invariants: Sequence[Expression], scope: Sequence[str]) -> list[c_ast.Node]:
     bound = {q.variable for i in invariants for q in walk(i) if isinstance(q, Quantified)}
     lines = [f"int {name};" for name in sorted(bound - set(scope))]
-    lines += [f"{INVARIANT}({text(invariant)});" for invariant in invariants]
+    lines += [f"{INVARIANT}({c_text(invariant)});" for invariant in invariants]
     unit = c_parser.CParser().parse(f"void f(void) {{ {' '.join(lines)} }}")
     return list(unit.ext[0].body.block_items)
 

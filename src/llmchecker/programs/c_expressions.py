@@ -13,15 +13,15 @@ from llmchecker.programs.expressions import (
     INT,
     INT_MAX,
     Binary,
-    Conditional,
+    Constant,
     Element,
     Expression,
-    Literal,
+    Identifier,
     Nondet,
     Quantified,
+    Ternary,
     Type,
     Unary,
-    Variable,
     is_truth,
     variables,
 )
@@ -45,7 +45,7 @@ NONDET_TYPES = {
 ALL_INT: Mapping[str, Type] = MappingProxyType({})
 """Types of names that are all ints."""
 
-QUANTIFIERS = {"__ESBMC_forall": "forall", "__ESBMC_exists": "exists"}
+ESBMC_QUANTIFIERS = {"__ESBMC_forall": "forall", "__ESBMC_exists": "exists"}
 
 _LONG_MAX = 2**63 - 1
 
@@ -165,7 +165,7 @@ class ExpressionReader:
 
     def _constant(self, node: c_ast.Constant, bound: frozenset[str]) -> Expression:
         if node.type == "char" and len(node.value) == 3 and node.value.isascii():
-            return Literal(ord(node.value[1]))
+            return Constant(ord(node.value[1]))
         if not node.type.endswith("int") or not node.value[0].isdigit():
             raise self.unsupported(node, f"the constant {node.value}")
         digits = node.value.rstrip("uUlL")
@@ -176,16 +176,16 @@ class ExpressionReader:
             raise self.unsupported(node, f"the unsigned constant {node.value}")
         if value > _LONG_MAX or ("long" in node.type and value <= INT_MAX):
             raise self.unsupported(node, f"the constant {node.value}")
-        return Literal(value)
+        return Constant(value)
 
     def _variable(self, node: c_ast.ID, bound: frozenset[str]) -> Expression:
         if node.name in ("true", "false") and node.name not in self._scope:
-            return Literal(int(node.name == "true"))
+            return Constant(int(node.name == "true"))
         if node.name not in self._scope and node.name not in bound:
             raise self.unsupported(node, f"{node.name!r}, which is not a variable in scope,")
         if node.name not in bound and self._types.get(node.name, INT).array:
             raise self.unsupported(node, f"the array {node.name!r} without an index")
-        return Variable(node.name)
+        return Identifier(node.name)
 
     def _element(self, node: c_ast.ArrayRef, bound: frozenset[str]) -> Expression:
         if not isinstance(node.name, c_ast.ID):
@@ -203,8 +203,8 @@ class ExpressionReader:
         if node.op not in ("-", "!"):
             raise self.unsupported(node, _NAMES.get(node.op, f"the operator {node.op}"))
         operand = self.read(node.expr, bound)
-        if node.op == "-" and isinstance(operand, Literal):
-            return Literal(-operand.value)
+        if node.op == "-" and isinstance(operand, Constant):
+            return Constant(-operand.value)
         return Unary(node.op, operand)
 
     def _binary(self, node: c_ast.BinaryOp, bound: frozenset[str]) -> Expression:
@@ -213,11 +213,11 @@ class ExpressionReader:
         return Binary(node.op, self.read(node.left, bound), self.read(node.right, bound))
 
     def _conditional(self, node: c_ast.TernaryOp, bound: frozenset[str]) -> Expression:
-        return Conditional(*(self.read(n, bound) for n in (node.cond, node.iftrue, node.iffalse)))
+        return Ternary(*(self.read(n, bound) for n in (node.cond, node.iftrue, node.iffalse)))
 
     def _call(self, node: c_ast.FuncCall, bound: frozenset[str]) -> Expression:
         name = called(node)
-        if name in QUANTIFIERS:
+        if name in ESBMC_QUANTIFIERS:
             return self._quantified(node, bound)
         if self._nondet and not bound and name.startswith(NONDET) and not node.args:
             kind = name.removeprefix(NONDET)
@@ -231,7 +231,7 @@ class ExpressionReader:
                 if self._types.get(name, None if self._nondet else INT) != INT:
                     raise self.unsupported(node, f"a quantifier over {name!r}, which is no int,")
                 inner = self.read(body, bound | {name})
-                return Quantified(QUANTIFIERS[called(node)], name, inner)
+                return Quantified(ESBMC_QUANTIFIERS[called(node)], name, inner)
         raise self.unsupported(node, "a quantifier without a variable and a body")
 
 

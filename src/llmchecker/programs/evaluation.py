@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping
 from llmchecker.programs.expressions import (
     BOOL,
     Binary,
-    Conditional,
+    Constant,
     Element,
     Expression,
-    Literal,
+    Identifier,
     Nondet,
     Quantified,
     Semantics,
+    Ternary,
     Type,
     Unary,
-    Variable,
     common_type,
     is_truth,
     promoted,
@@ -22,11 +22,11 @@ from llmchecker.programs.expressions import (
     walk,
 )
 
-State = dict[str, object]
+ConcreteState = dict[str, object]
 """The value of every variable: an int, or a dict from index to int for an array."""
 
 
-Evaluation = Callable[[State], int]
+Evaluation = Callable[[ConcreteState], int]
 
 
 _LARGEST_BITS = 4096
@@ -68,9 +68,9 @@ class Evaluator:
         The function raises Undetermined where the value is not decided.
         """
         match expression:
-            case Literal(value=value):
+            case Constant(value=value):
                 return lambda state: value
-            case Variable(name=name):
+            case Identifier(name=name):
                 return lambda state: state[name]
             case Element(array=array, index=index):
                 return self._element(array, index)
@@ -78,7 +78,7 @@ class Evaluator:
                 return lambda state: self._draw(type_)
             case Quantified():
                 return self._quantified(expression)
-            case Conditional(condition=condition, then=then, otherwise=otherwise):
+            case Ternary(condition=condition, then=then, otherwise=otherwise):
                 to = type_of(expression, self._types)
                 test, a, b = (
                     self.value(condition),
@@ -126,7 +126,7 @@ class Evaluator:
         value = self.value(index)
         length = self.value(self._types[array].length)
 
-        def checked(state: State) -> int:
+        def checked(state: ConcreteState) -> int:
             at = value(state)
             if not 0 <= at < length(state):
                 raise Violation(0)
@@ -138,7 +138,7 @@ class Evaluator:
         at = self.index(array, index)
         element = self._types[array].element
 
-        def read(state: State) -> int:
+        def read(state: ConcreteState) -> int:
             place = at(state)
             values = state[array]
             if place not in values:
@@ -160,7 +160,7 @@ class Evaluator:
         universal = expression.quantifier == "forall"
         arrays = [node.array for node in walk(expression.body) if isinstance(node, Element)]
 
-        def decide(state: State) -> int:
+        def decide(state: ConcreteState) -> int:
             known = {index for array in arrays for index in state[array]}
             for value in sorted(known | set(range(-_WINDOW, _WINDOW))):
                 try:

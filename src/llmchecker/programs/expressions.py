@@ -48,7 +48,7 @@ BOOL = Type(bits=1, signed=False)
 
 
 @dataclass(frozen=True)
-class Literal:
+class Constant:
     """A whole number."""
 
     value: int
@@ -58,7 +58,7 @@ class Literal:
 
 
 @dataclass(frozen=True)
-class Variable:
+class Identifier:
     """An integer variable."""
 
     name: str
@@ -113,7 +113,7 @@ class Binary:
 
 
 @dataclass(frozen=True)
-class Conditional:
+class Ternary:
     """`condition ? then : otherwise`."""
 
     condition: "Expression"
@@ -136,7 +136,7 @@ class Quantified:
         return f"__ESBMC_{self.quantifier}(&{self.variable}, {_bare(self.body)})"
 
 
-Expression = Literal | Variable | Element | Nondet | Unary | Binary | Conditional | Quantified
+Expression = Constant | Identifier | Element | Nondet | Unary | Binary | Ternary | Quantified
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 CONNECTIVES = ("&&", "||")
@@ -153,7 +153,7 @@ def _bare(expression: "Expression") -> str:
     return str(expression)
 
 
-def text(expression: Expression) -> str:
+def c_text(expression: Expression) -> str:
     """Render as C, without parentheses around the whole; equal texts are equal expressions."""
     return _bare(expression)
 
@@ -167,7 +167,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return (operand,)
         case Binary(left=left, right=right):
             return (left, right)
-        case Conditional(condition=condition, then=then, otherwise=otherwise):
+        case Ternary(condition=condition, then=then, otherwise=otherwise):
             return (condition, then, otherwise)
         case Quantified(body=body):
             return (body,)
@@ -197,15 +197,15 @@ def replaced(expression: Expression, old: Expression, new: Expression) -> Expres
             return replace(expression, operand=again(operand))
         case Binary(left=left, right=right):
             return replace(expression, left=again(left), right=again(right))
-        case Conditional():
-            return Conditional(*map(again, children(expression)))
+        case Ternary():
+            return Ternary(*map(again, children(expression)))
     return expression
 
 
 def variables(expression: Expression) -> frozenset[str]:
     """The names that occur free in it, arrays among them."""
     match expression:
-        case Variable(name=name):
+        case Identifier(name=name):
             return frozenset((name,))
         case Element(array=array, index=index):
             return variables(index) | {array}
@@ -272,9 +272,9 @@ def type_of(expression: Expression, types: Mapping[str, Type]) -> Type:
             an int.
     """
     match expression:
-        case Literal(value=value):
+        case Constant(value=value):
             return literal_type(value)
-        case Variable(name=name):
+        case Identifier(name=name):
             return types.get(name, INT)
         case Element(array=array):
             return types[array].element
@@ -284,6 +284,6 @@ def type_of(expression: Expression, types: Mapping[str, Type]) -> Type:
             return promoted(type_of(operand, types))
         case Binary(operator=op, left=left, right=right) if op in ARITHMETIC:
             return common_type(type_of(left, types), type_of(right, types))
-        case Conditional(then=then, otherwise=otherwise):
+        case Ternary(then=then, otherwise=otherwise):
             return common_type(type_of(then, types), type_of(otherwise, types))
     return INT

@@ -17,12 +17,12 @@ from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from llmchecker.programs.c_expressions import ExpressionReader, called
 from llmchecker.programs.expressions import (
     Binary,
+    Constant,
     Element,
     Expression,
-    Literal,
+    Identifier,
     Nondet,
     Type,
-    Variable,
     walk,
 )
 from llmchecker.programs.statements import (
@@ -166,9 +166,9 @@ class _FrontEnd:
                     raise self._unsupported(node, "break or continue outside a loop")
                 return (Break() if isinstance(node, c_ast.Break) else Continue(),)
             case c_ast.Return():
-                value = Literal(0) if node.expr is None else self._reader.read(node.expr)
+                value = Constant(0) if node.expr is None else self._reader.read(node.expr)
                 # What is returned is evaluated, and may divide by zero.
-                return (Stop(),) if isinstance(value, Literal) else (Branch(value, (), ()), Stop())
+                return (Stop(),) if isinstance(value, Constant) else (Branch(value, (), ()), Stop())
             case c_ast.EmptyStatement():
                 return ()
         raise self._unsupported(node, _STATEMENTS.get(type(node), type(node).__name__))
@@ -187,9 +187,9 @@ class _FrontEnd:
         if length is not None:
             values = self._array_values(node, length, zero)
         elif node.init is not None:
-            values = (Assign(Variable(node.name), self._reader.read(node.init)),)
+            values = (Assign(Identifier(node.name), self._reader.read(node.init)),)
         else:
-            values = (Assign(Variable(node.name), Literal(0)) if zero else Forget(node.name),)
+            values = (Assign(Identifier(node.name), Constant(0)) if zero else Forget(node.name),)
         self._declare(node, Type(element.bits, element.signed, length))
         return before + values
 
@@ -224,24 +224,24 @@ class _FrontEnd:
         if node.type.dim is None:
             if not isinstance(node.init, c_ast.InitList):
                 raise self._unsupported(node, "an array without a length")
-            return Literal(len(node.init.exprs)), ()
+            return Constant(len(node.init.exprs)), ()
         length = self._reader.read(node.type.dim)
-        if isinstance(length, Literal):
+        if isinstance(length, Constant):
             return length, ()
         # Not a name that C allows, so no statement and no candidate can name it.
-        kept = Variable(f"{node.name}.length")
+        kept = Identifier(f"{node.name}.length")
         self._types[kept.name] = Type(64)
         # Without an element, C leaves the rest undefined (C11 6.7.6.2).
-        return kept, (Assign(kept, length), Assert(Binary(">", kept, Literal(0)), 0))
+        return kept, (Assign(kept, length), Assert(Binary(">", kept, Constant(0)), 0))
 
     def _array_values(self, node: c_ast.Decl, length: Expression, zero: bool) -> Block:
         if node.init is None and not zero:
             return (Forget(node.name),)
         listed = [] if node.init is None else self._listed(node)
-        if not isinstance(length, Literal) or length.value > _LARGEST_LIST:
+        if not isinstance(length, Constant) or length.value > _LARGEST_LIST:
             raise self._unsupported(node, f"giving values to more than {_LARGEST_LIST} elements")
-        values = [*listed, *[Literal(0)] * (length.value - len(listed))]
-        return tuple(Assign(Element(node.name, Literal(i)), v) for i, v in enumerate(values))
+        values = [*listed, *[Constant(0)] * (length.value - len(listed))]
+        return tuple(Assign(Element(node.name, Constant(i)), v) for i, v in enumerate(values))
 
     def _listed(self, node: c_ast.Decl) -> list[Expression]:
         if not isinstance(node.init, c_ast.InitList):
@@ -250,9 +250,9 @@ class _FrontEnd:
             raise self._unsupported(node, "an index in a list of values")
         return [self._reader.read(value) for value in node.init.exprs]
 
-    def _target(self, node: c_ast.Node) -> Variable | Element:
+    def _target(self, node: c_ast.Node) -> Identifier | Element:
         target = self._reader.read(node)
-        if isinstance(target, Variable | Element):
+        if isinstance(target, Identifier | Element):
             return target
         raise self._unsupported(node, "an assignment to what is no variable or element")
 
@@ -267,10 +267,10 @@ class _FrontEnd:
 
     def _increment(self, node: c_ast.UnaryOp) -> Block:
         target = self._target(node.expr)
-        changed = Binary(node.op.strip("p")[0], self._determined(target, node), Literal(1))
+        changed = Binary(node.op.strip("p")[0], self._determined(target, node), Constant(1))
         return (Assign(target, changed),)
 
-    def _determined(self, target: Variable | Element, node: c_ast.Node) -> Variable | Element:
+    def _determined(self, target: Identifier | Element, node: c_ast.Node) -> Identifier | Element:
         """A target that is read and written: both times it must be the same."""
         if any(isinstance(part, Nondet) for part in walk(target)):
             raise self._unsupported(node, "changing an element at an open index")
@@ -282,7 +282,7 @@ class _FrontEnd:
         if name in STOPS:
             return (Stop(),)
         if name in FAILURES:
-            return (Assert(Literal(0), node.coord.line), Stop())
+            return (Assert(Constant(0), node.coord.line), Stop())
         if name in ASSERTS and arguments:
             return (Assert(self._reader.read(arguments[0]), node.coord.line),)
         if name in ASSUMES and arguments:
@@ -295,7 +295,7 @@ class _FrontEnd:
         if isinstance(node, c_ast.For):
             before = self._statement(node.init) if node.init is not None else ()
         scope = tuple(sorted(name for names in self._scopes for name in names))
-        guard = self._reader.read(node.cond) if node.cond is not None else Literal(1)
+        guard = self._reader.read(node.cond) if node.cond is not None else Constant(1)
         self._around += 1
         body = self._block(node.stmt)
         self._around -= 1

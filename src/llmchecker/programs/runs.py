@@ -1,7 +1,7 @@
 """Concrete runs: what refutes a candidate, or an assertion, beyond doubt.
 
 A run draws a value for everything that the program leaves open, from a seeded generator, and stops
-after a number of loop iterations. Integers are those of the semantics, as in `encoding`.
+after a number of loop iterations. Integers are those of the semantics, as in `proving.terms`.
 """
 
 import random
@@ -9,16 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from llmchecker.programs.evaluation import Evaluation, Evaluator, State, Undetermined, Violation
+from llmchecker.programs.evaluation import (
+    ConcreteState,
+    Evaluation,
+    Evaluator,
+    Undetermined,
+    Violation,
+)
 from llmchecker.programs.expressions import (
     BOOL,
     INT_MAX,
     INT_MIN,
+    Constant,
     Expression,
-    Literal,
+    Identifier,
     Semantics,
     Type,
-    Variable,
     walk,
 )
 from llmchecker.programs.statements import (
@@ -65,7 +71,7 @@ class Runs:
         failure: of the first run that violates the program; None if none did.
     """
 
-    heads: Mapping[int, Sequence[State]]
+    heads: Mapping[int, Sequence[ConcreteState]]
     failure: Failure | None
 
 
@@ -73,7 +79,7 @@ class _End(Exception):
     """A run is over: an assumption fails, the program stops, or it has run long enough."""
 
 
-def run(
+def run_program(
     program: Program,
     semantics: Semantics,
     runs: int = 400,
@@ -100,7 +106,7 @@ def run(
 
 def unrefuted(
     expressions: Sequence[Expression],
-    states: Sequence[State],
+    states: Sequence[ConcreteState],
     semantics: Semantics,
     types: Mapping[str, Type],
 ) -> tuple[Expression, ...]:
@@ -114,7 +120,7 @@ def unrefuted(
     return tuple(e for e in expressions if holds(e))
 
 
-def _not_false(value: Evaluation, state: State) -> bool:
+def _not_false(value: Evaluation, state: ConcreteState) -> bool:
     try:
         return bool(value(state))
     except (Undetermined, Violation):
@@ -134,14 +140,14 @@ class _Machine:
         self._random = random.Random()
         self._left = 0
         self.drawn: list[int] = []
-        self._seen: dict[int, dict[int, dict[tuple, State]]] = {
+        self._seen: dict[int, dict[int, dict[tuple, ConcreteState]]] = {
             loop.number: {iteration: {} for iteration in _KEPT_ITERATIONS} for loop in program.loops
         }
 
     def run(self, generator: random.Random) -> int | None:
         """The line of what a run violates, 0 for a range; None if it violates nothing."""
         self._random, self._left, self.drawn = generator, self._iterations, []
-        state: State = {name: self._arbitrary(type_) for name, type_ in self._types.items()}
+        state: ConcreteState = {name: self._arbitrary(type_) for name, type_ in self._types.items()}
         try:
             self._block(state)
         except Violation as violation:
@@ -151,7 +157,7 @@ class _Machine:
             pass
         return None
 
-    def heads(self) -> dict[int, tuple[State, ...]]:
+    def heads(self) -> dict[int, tuple[ConcreteState, ...]]:
         """The states that were kept of every loop, each once."""
         distinct = {
             loop: {key: state for states in of_loop.values() for key, state in states.items()}
@@ -173,11 +179,11 @@ class _Machine:
     def _arbitrary(self, type_: Type) -> object:
         return {} if type_.array else self._draw(type_)
 
-    def _compiled(self, block: Block) -> Callable[[State], type | None]:
+    def _compiled(self, block: Block) -> Callable[[ConcreteState], type | None]:
         """A function that changes a state as a block does and tells how the block was left."""
         steps = [self._statement(statement) for statement in block]
 
-        def go(state: State) -> type | None:
+        def go(state: ConcreteState) -> type | None:
             for step in steps:
                 left = step(state)
                 if left is not None:
@@ -186,7 +192,7 @@ class _Machine:
 
         return go
 
-    def _statement(self, statement: Statement) -> Callable[[State], type | None]:
+    def _statement(self, statement: Statement) -> Callable[[ConcreteState], type | None]:
         match statement:
             case Assign():
                 return self._assign(statement)
@@ -203,34 +209,34 @@ class _Machine:
             case Loop():
                 return self._loop(statement)
             case Stop():
-                return self._guard(Literal(0), _End)
+                return self._guard(Constant(0), _End)
         return lambda state: type(statement)
 
     def _guard(
         self, condition: Expression, error: Callable[[], Exception]
-    ) -> Callable[[State], None]:
+    ) -> Callable[[ConcreteState], None]:
         test = self._evaluator.value(condition)
 
-        def check(state: State) -> None:
+        def check(state: ConcreteState) -> None:
             if not test(state):
                 raise error()
 
         return check
 
-    def _assign(self, statement: Assign) -> Callable[[State], None]:
+    def _assign(self, statement: Assign) -> Callable[[ConcreteState], None]:
         target = statement.target
-        if isinstance(target, Variable):
+        if isinstance(target, Identifier):
             value = self._evaluator.as_type(statement.value, self._types[target.name])
             return lambda state: state.__setitem__(target.name, value(state))
         value = self._evaluator.as_type(statement.value, self._types[target.array].element)
         index = self._evaluator.index(target.array, target.index)
         return lambda state: state[target.array].__setitem__(index(state), value(state))
 
-    def _loop(self, loop: Loop) -> Callable[[State], type | None]:
+    def _loop(self, loop: Loop) -> Callable[[ConcreteState], type | None]:
         test = self._evaluator.value(loop.guard)
         body, step = self._compiled(loop.body), self._compiled(loop.step)
 
-        def go(state: State) -> type | None:
+        def go(state: ConcreteState) -> type | None:
             for iteration in count():
                 self._see(loop.number, iteration, state)
                 if not test(state):
@@ -244,7 +250,7 @@ class _Machine:
 
         return go
 
-    def _see(self, loop: int, iteration: int, state: State) -> None:
+    def _see(self, loop: int, iteration: int, state: ConcreteState) -> None:
         seen = self._seen[loop].get(iteration)
         if seen is None or len(seen) == self._kept:
             return
@@ -259,7 +265,7 @@ def _pool(program: Program, semantics: Semantics) -> tuple[int, ...]:
         node.value + offset
         for expression in expressions_in(program.body)
         for node in walk(expression)
-        if isinstance(node, Literal)
+        if isinstance(node, Constant)
         for offset in (-1, 0, 1)
     }
     extremes = (INT_MIN, INT_MAX) if semantics is Semantics.INT32 else (-1000, 1000)

@@ -2,21 +2,21 @@
 
 A program is a sequence of guarded commands: assignments, assumptions, assertions, branches and
 loops. Every loop has a number, in the order of the text from 0 on, and every expression is free of
-side effects. `c_programs` makes one from C.
+side effects. `parsing` makes one from C.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from llmchecker.programs.expressions import Element, Expression, Type, Variable
+from llmchecker.programs.expressions import Element, Expression, Identifier, Type
 
 
 @dataclass(frozen=True)
 class Assign:
     """The variable or array element gets the value, converted to its type."""
 
-    target: Variable | Element
+    target: Identifier | Element
     value: Expression
 
 
@@ -162,7 +162,7 @@ def changed(block: Block) -> frozenset[str]:
     names = set()
     for statement in statements(block):
         match statement:
-            case Assign(target=Variable(name=name)) | Forget(name=name):
+            case Assign(target=Identifier(name=name)) | Forget(name=name):
                 names.add(name)
             case Assign(target=Element(array=name)):
                 names.add(name)

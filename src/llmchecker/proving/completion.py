@@ -11,11 +11,11 @@ from llmchecker.programs.expressions import (
     CONNECTIVES,
     NEGATED,
     Binary,
+    Constant,
     Expression,
-    Literal,
+    Identifier,
     Nondet,
     Unary,
-    Variable,
     is_truth,
     replaced,
     variables,
@@ -81,7 +81,7 @@ def _is_open(expression: Expression) -> bool:
 def _equalities(block: Block) -> Iterator[Binary]:
     for statement in statements(block):
         match statement:
-            case Assign(target=Variable() as target, value=value):
+            case Assign(target=Identifier() as target, value=value):
                 if not _is_open(value) and target not in walk(value):
                     yield Binary("==", target, value)
 
@@ -97,7 +97,7 @@ def _uncoupled(program: Program, loop: Loop) -> Iterator[Expression]:
     sides = [(g.left, g.right) for g in guards] + [(g.right, g.left) for g in guards]
     sides += [(equality.left, equality.right) for equality in _equalities(program.body)]
     for variable, value in dict.fromkeys(sides):
-        if isinstance(variable, Variable) and variable.name in changing and value != variable:
+        if isinstance(variable, Identifier) and variable.name in changing and value != variable:
             for condition in _conditions(program):
                 uncoupled = replaced(condition, value, variable)
                 if uncoupled != condition and is_truth(uncoupled):
@@ -123,8 +123,8 @@ def _comparisons(condition: Expression) -> Iterator[Binary]:
             yield from _comparisons(right)
         case Unary(operator="!", operand=operand):
             yield from _comparisons(operand)
-        case Variable():
-            yield Binary("!=", condition, Literal(0))
+        case Identifier():
+            yield Binary("!=", condition, Constant(0))
 
 
 def _weakened(comparison: Binary) -> Iterator[Binary]:
@@ -138,6 +138,6 @@ def _weakened(comparison: Binary) -> Iterator[Binary]:
 
 
 def _moved(expression: Expression, step: int) -> Expression:
-    if isinstance(expression, Literal):
-        return Literal(expression.value + step)
-    return Binary("+" if step > 0 else "-", expression, Literal(1))
+    if isinstance(expression, Constant):
+        return Constant(expression.value + step)
+    return Binary("+" if step > 0 else "-", expression, Constant(1))

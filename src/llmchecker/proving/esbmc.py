@@ -29,7 +29,7 @@ class Mode(StrEnum):
     """Replace each loop that has invariants by them; what is stated is checked first."""
 
 
-class Answer(StrEnum):
+class EsbmcAnswer(StrEnum):
     """What ESBMC said."""
 
     SUCCESSFUL = "successful"
@@ -40,10 +40,10 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class EsbmcVerdict:
     """An answer of ESBMC, the seconds that it took, and the last line that it wrote."""
 
-    answer: Answer
+    answer: EsbmcAnswer
     seconds: float
     message: str
 
@@ -92,7 +92,7 @@ def version() -> str:
     return match[1] if match else "unknown"
 
 
-def check(source: str, mode: Mode, semantics: Semantics, seconds: float) -> Verdict:
+def ask_esbmc(source: str, mode: Mode, semantics: Semantics, seconds: float) -> EsbmcVerdict:
     """Ask ESBMC whether every assertion of a C program holds.
 
     Args:
@@ -112,7 +112,7 @@ def check(source: str, mode: Mode, semantics: Semantics, seconds: float) -> Verd
             command = [str(binary()), "program.c", *options, solver]
             output = _output(command, folder, seconds * share)
             verdict = _verdict(output, time.monotonic() - started)
-            if verdict.answer not in (Answer.TIMEOUT, Answer.ERROR):
+            if verdict.answer not in (EsbmcAnswer.TIMEOUT, EsbmcAnswer.ERROR):
                 break
     return verdict
 
@@ -144,13 +144,17 @@ def _output(command: list[str], folder: str, seconds: float) -> str | None:
         return None
 
 
-def _verdict(output: str | None, seconds: float) -> Verdict:
+def _verdict(output: str | None, seconds: float) -> EsbmcVerdict:
     if output is None:
-        return Verdict(Answer.TIMEOUT, seconds, "")
+        return EsbmcVerdict(EsbmcAnswer.TIMEOUT, seconds, "")
     said = re.findall(r"^VERIFICATION (\w+)", output, flags=re.MULTILINE)
     lines = [line for line in output.splitlines() if line.strip()]
     last = lines[-1] if lines else ""
-    known = {"SUCCESSFUL": Answer.SUCCESSFUL, "FAILED": Answer.FAILED, "UNKNOWN": Answer.UNKNOWN}
+    known = {
+        "SUCCESSFUL": EsbmcAnswer.SUCCESSFUL,
+        "FAILED": EsbmcAnswer.FAILED,
+        "UNKNOWN": EsbmcAnswer.UNKNOWN,
+    }
     if said:
-        return Verdict(known.get(said[-1], Answer.ERROR), seconds, last)
-    return Verdict(Answer.ERROR, seconds, last)
+        return EsbmcVerdict(known.get(said[-1], EsbmcAnswer.ERROR), seconds, last)
+    return EsbmcVerdict(EsbmcAnswer.ERROR, seconds, last)

@@ -15,7 +15,7 @@ import z3
 from llmchecker.programs.expressions import (
     Element,
     Expression,
-    Variable,
+    Identifier,
 )
 from llmchecker.programs.statements import (
     Assert,
@@ -32,7 +32,7 @@ from llmchecker.programs.statements import (
     Stop,
     changed,
 )
-from llmchecker.proving.terms import Encoder, State
+from llmchecker.proving.terms import Encoder, SymbolicState
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Head:
     """
 
     reached: z3.BoolRef
-    state: State
+    state: SymbolicState
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Preservation:
     loop: int
     kind: str
     path: z3.BoolRef
-    state: State
+    state: SymbolicState
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class _Path:
     """The condition under which a place is reached, and the values there."""
 
     condition: z3.BoolRef
-    state: State
+    state: SymbolicState
 
 
 def obligations(program: Program, encoder: Encoder) -> Obligations:
@@ -164,7 +164,7 @@ class _Walk:
 
     def _assigned(self, statement: Assign, path: _Path) -> _Path:
         target = statement.target
-        name = target.name if isinstance(target, Variable) else target.array
+        name = target.name if isinstance(target, Identifier) else target.array
         value = self._encoder.converted(statement.value, self._types[name].element, path.state)
         if isinstance(target, Element):
             value = self._encoder.stored(target, value, path.state)

@@ -7,7 +7,7 @@ from llmchecker.programs.expressions import Expression
 from llmchecker.programs.runs import Failure
 
 
-class Source(StrEnum):
+class CandidateSource(StrEnum):
     """Where a candidate comes from."""
 
     SAMPLED = "sampled"
@@ -60,11 +60,11 @@ class Proven:
 
     loop: int
     expression: Expression
-    sources: tuple[Source, ...]
+    sources: tuple[CandidateSource, ...]
 
 
 @dataclass(frozen=True)
-class Result:
+class Verification:
     """What became of a program.
 
     Attributes:
@@ -81,5 +81,5 @@ class Result:
     message: str = ""
 
 
-COMPLETION = (Source.ATOMS, Source.RELATIONS, Source.DISJUNCTIONS)
+COMPLETION = (CandidateSource.ATOMS, CandidateSource.RELATIONS, CandidateSource.DISJUNCTIONS)
 """The sources within this package."""

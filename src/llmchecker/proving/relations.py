@@ -10,8 +10,8 @@ from fractions import Fraction
 from itertools import combinations
 from math import gcd, lcm
 
-from llmchecker.programs.evaluation import State
-from llmchecker.programs.expressions import Binary, Expression, Literal, Variable
+from llmchecker.programs.evaluation import ConcreteState
+from llmchecker.programs.expressions import Binary, Constant, Expression, Identifier
 
 _TOGETHER = 4
 """The most variables in an equality: one more than in `x + y == n`, as `x - i == y - j` needs."""
@@ -20,10 +20,10 @@ _LARGEST_VALUE = 10**6
 _LARGEST_COEFFICIENT = 20
 _SAMPLE = 40
 
-Row = list[Fraction]
+_Row = list[Fraction]
 
 
-def relations(names: Sequence[str], states: Sequence[State]) -> tuple[Expression, ...]:
+def relations(names: Sequence[str], states: Sequence[ConcreteState]) -> tuple[Expression, ...]:
     """The equalities and bounds that hold in every state, equalities first, simple ones first.
 
     States with a value beyond a million are left out: near the limits of a type, an equality holds
@@ -40,7 +40,7 @@ def relations(names: Sequence[str], states: Sequence[State]) -> tuple[Expression
     return tuple(found)
 
 
-def _equalities(names: Sequence[str], states: Sequence[State]) -> Iterator[Expression]:
+def _equalities(names: Sequence[str], states: Sequence[ConcreteState]) -> Iterator[Expression]:
     sample = states[:: max(1, len(states) // _SAMPLE)]
     for count in range(1, _TOGETHER + 1):
         for chosen in combinations(names, count):
@@ -69,9 +69,9 @@ def _null_space(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         yield [value // divisor for value in whole]
 
 
-def _reduced(rows: Sequence[Sequence[int]]) -> list[Row]:
+def _reduced(rows: Sequence[Sequence[int]]) -> list[_Row]:
     """The reduced row echelon form, without rows of zeros."""
-    reduced: list[Row] = []
+    reduced: list[_Row] = []
     for values in rows:
         row = [Fraction(value) for value in values]
         for other in reduced:
@@ -85,7 +85,7 @@ def _reduced(rows: Sequence[Sequence[int]]) -> list[Row]:
     return reduced
 
 
-def _minus(row: Row, factor: Fraction, other: Row) -> Row:
+def _minus(row: _Row, factor: Fraction, other: _Row) -> _Row:
     return [a - factor * b for a, b in zip(row, other, strict=True)] if factor else row
 
 
@@ -94,32 +94,32 @@ def _equality(names: Sequence[str], coefficients: Sequence[int]) -> Expression:
     constant, *factors = coefficients
     sides: tuple[list[Expression], list[Expression]] = ([], [])
     for name, factor in zip(names, factors, strict=True):
-        sides[factor < 0].append(_times(abs(factor), Variable(name)))
+        sides[factor < 0].append(_times(abs(factor), Identifier(name)))
     if constant:
-        sides[constant < 0].append(Literal(abs(constant)))
+        sides[constant < 0].append(Constant(abs(constant)))
     return Binary("==", *(_sum(side) for side in (sides if sides[0] else sides[::-1])))
 
 
-def _bounds(names: Sequence[str], states: Sequence[State]) -> Iterator[Expression]:
+def _bounds(names: Sequence[str], states: Sequence[ConcreteState]) -> Iterator[Expression]:
     for name in names:
-        yield from _extremes(Variable(name), [s[name] for s in states])
+        yield from _extremes(Identifier(name), [s[name] for s in states])
     for a, b in combinations(names, 2):
-        left, right = Variable(a), Variable(b)
+        left, right = Identifier(a), Identifier(b)
         yield from _extremes(Binary("-", left, right), [s[a] - s[b] for s in states])
         yield from _extremes(Binary("+", left, right), [s[a] + s[b] for s in states])
 
 
 def _extremes(term: Expression, values: Sequence[int]) -> Iterator[Expression]:
-    yield Binary(">=", term, Literal(min(values)))
-    yield Binary("<=", term, Literal(max(values)))
+    yield Binary(">=", term, Constant(min(values)))
+    yield Binary("<=", term, Constant(max(values)))
 
 
-def _times(factor: int, variable: Variable) -> Expression:
-    return variable if factor == 1 else Binary("*", Literal(factor), variable)
+def _times(factor: int, variable: Identifier) -> Expression:
+    return variable if factor == 1 else Binary("*", Constant(factor), variable)
 
 
 def _sum(terms: Sequence[Expression]) -> Expression:
-    total = terms[0] if terms else Literal(0)
+    total = terms[0] if terms else Constant(0)
     for term in terms[1:]:
         total = Binary("+", total, term)
     return total

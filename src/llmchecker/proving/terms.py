@@ -12,23 +12,23 @@ from llmchecker.programs.expressions import (
     INT,
     INT_MAX,
     Binary,
-    Conditional,
+    Constant,
     Element,
     Expression,
-    Literal,
+    Identifier,
     Nondet,
     Quantified,
     Semantics,
+    Ternary,
     Type,
     Unary,
-    Variable,
     common_type,
     is_truth,
     promoted,
     type_of,
 )
 
-State = Mapping[str, z3.ExprRef]
+SymbolicState = Mapping[str, z3.ExprRef]
 """The value of every variable."""
 
 
@@ -67,7 +67,7 @@ class Encoder:
             return z3.And(term >= 0, term <= 1)
         return z3.BoolVal(True)
 
-    def truth(self, expression: Expression, state: State) -> z3.BoolRef:
+    def truth(self, expression: Expression, state: SymbolicState) -> z3.BoolRef:
         """Whether the value of an expression is other than zero."""
         match expression:
             case Binary(operator=op, left=left, right=right) if op in COMPARISONS:
@@ -80,14 +80,14 @@ class Encoder:
                 return self._quantified(expression, state)
         return self.term(expression, state) != 0
 
-    def term(self, expression: Expression, state: State) -> z3.ExprRef:
+    def term(self, expression: Expression, state: SymbolicState) -> z3.ExprRef:
         """The value of an expression, of the type `type_of` tells."""
         if is_truth(expression):
             return z3.If(self.truth(expression, state), self._number(1), self._number(0))
         match expression:
-            case Literal(value=value):
+            case Constant(value=value):
                 return self._number(value, type_of(expression, self._types))
-            case Variable(name=name):
+            case Identifier(name=name):
                 return state[name]
             case Element(array=array, index=index):
                 return self._element(array, index, state)
@@ -96,13 +96,13 @@ class Encoder:
             case Unary(operand=operand):
                 type_ = promoted(type_of(operand, self._types))
                 return -self.converted(operand, type_, state)
-            case Conditional(condition=condition, then=then, otherwise=otherwise):
+            case Ternary(condition=condition, then=then, otherwise=otherwise):
                 return self._chosen(condition, then, otherwise, expression, state)
             case Binary(operator=op, left=left, right=right):
                 return self._computed(op, left, right, state)
         raise TypeError(expression)
 
-    def converted(self, expression: Expression, to: Type, state: State) -> z3.ExprRef:
+    def converted(self, expression: Expression, to: Type, state: SymbolicState) -> z3.ExprRef:
         """The value of an expression, converted to an integer type (C11 6.3.1)."""
         if to == BOOL:
             return z3.If(
@@ -111,7 +111,7 @@ class Encoder:
         term = self.term(expression, state)
         return self._resized(term, type_of(expression, self._types), to)
 
-    def stored(self, target: Element, value: z3.ExprRef, state: State) -> z3.ExprRef:
+    def stored(self, target: Element, value: z3.ExprRef, state: SymbolicState) -> z3.ExprRef:
         """The array after an element got a value."""
         return z3.Store(state[target.array], self._index(target.array, target.index, state), value)
 
@@ -141,12 +141,14 @@ class Encoder:
             )
 
     def _operands(
-        self, left: Expression, right: Expression, state: State
+        self, left: Expression, right: Expression, state: SymbolicState
     ) -> tuple[z3.ExprRef, z3.ExprRef, Type]:
         type_ = common_type(type_of(left, self._types), type_of(right, self._types))
         return self.converted(left, type_, state), self.converted(right, type_, state), type_
 
-    def _compared(self, op: str, left: Expression, right: Expression, state: State) -> z3.BoolRef:
+    def _compared(
+        self, op: str, left: Expression, right: Expression, state: SymbolicState
+    ) -> z3.BoolRef:
         a, b, type_ = self._operands(left, right, state)
         if op == "==":
             return a == b
@@ -156,7 +158,9 @@ class Encoder:
             return {"<": z3.ULT, "<=": z3.ULE, ">": z3.UGT, ">=": z3.UGE}[op](a, b)
         return {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op]
 
-    def _connected(self, op: str, left: Expression, right: Expression, state: State) -> z3.BoolRef:
+    def _connected(
+        self, op: str, left: Expression, right: Expression, state: SymbolicState
+    ) -> z3.BoolRef:
         first = self.truth(left, state)
         before = len(self.checks)
         second = self.truth(right, state)
@@ -170,7 +174,7 @@ class Encoder:
         then: Expression,
         otherwise: Expression,
         whole: Expression,
-        state: State,
+        state: SymbolicState,
     ) -> z3.ExprRef:
         type_ = type_of(whole, self._types)
         chosen = self.truth(condition, state)
@@ -181,7 +185,9 @@ class Encoder:
             self.checks[before:] = [z3.Implies(where, check) for check in self.checks[before:]]
         return z3.If(chosen, *terms)
 
-    def _computed(self, op: str, left: Expression, right: Expression, state: State) -> z3.ExprRef:
+    def _computed(
+        self, op: str, left: Expression, right: Expression, state: SymbolicState
+    ) -> z3.ExprRef:
         a, b, type_ = self._operands(left, right, state)
         if op == "+":
             return a + b
@@ -195,14 +201,14 @@ class Encoder:
             return (signed if type_.signed else unsigned)(a, b)
         return _quotient(a, b) if op == "/" else a - b * _quotient(a, b)
 
-    def _element(self, array: str, index: Expression, state: State) -> z3.ExprRef:
+    def _element(self, array: str, index: Expression, state: SymbolicState) -> z3.ExprRef:
         return z3.Select(state[array], self._index(array, index, state))
 
-    def _index(self, array: str, index: Expression, state: State) -> z3.ExprRef:
+    def _index(self, array: str, index: Expression, state: SymbolicState) -> z3.ExprRef:
         length = self._types[array].length
         wide = Type(64)
         term = self.converted(index, wide, state)
-        if isinstance(length, Literal):
+        if isinstance(length, Constant):
             self.checks.append(z3.And(term >= 0, term < self._number(length.value, wide)))
         else:
             self.checks.append(z3.And(term >= 0, term < state[length.name]))
@@ -211,7 +217,7 @@ class Encoder:
             self.checks.append(term <= self._number(INT_MAX, wide))
         return self._resized(term, wide, INT)
 
-    def _quantified(self, expression: Quantified, state: State) -> z3.BoolRef:
+    def _quantified(self, expression: Quantified, state: SymbolicState) -> z3.BoolRef:
         bound = self.fresh(expression.variable, INT)
         before = len(self.checks)
         outer = self._types

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from llmchecker.programs.annotation import annotate
-from llmchecker.programs.expressions import Binary, Expression, Literal, Semantics, variables
-from llmchecker.programs.runs import Failure, run, unrefuted
+from llmchecker.programs.expressions import Binary, Constant, Expression, Semantics, variables
+from llmchecker.programs.runs import Failure, run_program, unrefuted
 from llmchecker.programs.statements import Loop, Program
 from llmchecker.proving import esbmc
 from llmchecker.proving.completion import atoms, disjunctions
 from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
-from llmchecker.proving.outcomes import COMPLETION, Outcome, Proven, Result, Source
+from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome, Proven, Verification
 from llmchecker.proving.relations import relations
 
 
@@ -54,9 +54,9 @@ _LEAST_SECONDS = 5.0
 class Pool:
     """The candidates of a program with their sources, each once, in the order they came."""
 
-    sources: dict[Candidate, list[Source]] = field(default_factory=dict)
+    sources: dict[Candidate, list[CandidateSource]] = field(default_factory=dict)
 
-    def add(self, source: Source, loop: Loop, expressions: Iterable[Expression]) -> None:
+    def add(self, source: CandidateSource, loop: Loop, expressions: Iterable[Expression]) -> None:
         """Add candidates of a loop; those that name what is not in its scope are left out."""
         for expression in expressions:
             if variables(expression) <= set(loop.scope):
@@ -64,7 +64,7 @@ class Pool:
                 if source not in named:
                     named.append(source)
 
-    def of(self, loop: Loop, but: Source | None = None) -> tuple[Expression, ...]:
+    def of(self, loop: Loop, but: CandidateSource | None = None) -> tuple[Expression, ...]:
         """The candidates of a loop, those left out that only the one source has."""
         return tuple(
             candidate.expression
@@ -76,7 +76,7 @@ class Pool:
         """A candidate as an invariant that remembers its sources, and those of what it joins."""
         sources = list(self.sources[candidate])
         match candidate.expression:
-            case Binary("||", left, right) if Source.DISJUNCTIONS in sources:
+            case Binary("||", left, right) if CandidateSource.DISJUNCTIONS in sources:
                 for part in (left, right):
                     sources += self.sources[Candidate(candidate.loop, part)]
         return Proven(candidate.loop, candidate.expression, tuple(dict.fromkeys(sources)))
@@ -100,14 +100,14 @@ class Verifier:
         self._semantics = semantics
         self._limits = limits
         Prover(program, semantics)  # refuses what the semantics do not cover, before any run
-        self._runs = run(program, semantics, runs=limits.runs)
-        self._answers: dict[str, esbmc.Verdict] = {}
+        self._runs = run_program(program, semantics, runs=limits.runs)
+        self._answers: dict[str, esbmc.EsbmcVerdict] = {}
 
     def verify(
         self,
-        proposals: Mapping[Source, Proposals],
-        completion: Sequence[Source] = COMPLETION,
-    ) -> Result:
+        proposals: Mapping[CandidateSource, Proposals],
+        completion: Sequence[CandidateSource] = COMPLETION,
+    ) -> Verification:
         """Verify the program with candidates from outside and those that complete them.
 
         Args:
@@ -124,7 +124,7 @@ class Verifier:
             result = self._proven(prover, proposals, completion)
         except ProverTimeout:
             message = f"no proof within {self._limits.seconds:g} s"
-            result = Result(Outcome.PROVER_TIMEOUT, message=message)
+            result = Verification(Outcome.PROVER_TIMEOUT, message=message)
         if result.outcome is Outcome.VERIFIED:
             result = self._confirmed(result, deadline)
         return replace(result, seconds=result.seconds + time.monotonic() - started)
@@ -132,37 +132,41 @@ class Verifier:
     def _proven(
         self,
         prover: Prover,
-        proposals: Mapping[Source, Proposals],
-        completion: Sequence[Source],
-    ) -> Result:
+        proposals: Mapping[CandidateSource, Proposals],
+        completion: Sequence[CandidateSource],
+    ) -> Verification:
         """VERIFIED if the assertions are proven; ESBMC has not been asked yet."""
         if self._runs.failure is not None:
             failure = self._runs.failure
-            return Result(Outcome.FALSE, failure=failure, message=_told(self._program, failure))
+            return Verification(
+                Outcome.FALSE, failure=failure, message=_told(self._program, failure)
+            )
         pool = self._pool(proposals, completion)
         proven = self._inductive(prover, pool)
         follows = prover.follows(proven)
-        if not follows and Source.DISJUNCTIONS in completion:
+        if not follows and CandidateSource.DISJUNCTIONS in completion:
             self._disjoin(pool, proven)
             proven = self._inductive(prover, pool)
             follows = prover.follows(proven)
         if not follows:
             nothing = self._program.loops and not pool.sources
-            return Result(Outcome.NO_CANDIDATE if nothing else Outcome.NOT_PROVEN)
+            return Verification(Outcome.NO_CANDIDATE if nothing else Outcome.NOT_PROVEN)
         needed = prover.needed(proven)
-        return Result(Outcome.VERIFIED, tuple(pool.proven(candidate) for candidate in needed))
+        return Verification(Outcome.VERIFIED, tuple(pool.proven(candidate) for candidate in needed))
 
-    def _pool(self, proposals: Mapping[Source, Proposals], completion: Sequence[Source]) -> Pool:
+    def _pool(
+        self, proposals: Mapping[CandidateSource, Proposals], completion: Sequence[CandidateSource]
+    ) -> Pool:
         pool = Pool()
         for loop in self._program.loops:
-            if Source.ATOMS in completion:
-                pool.add(Source.ATOMS, loop, atoms(self._program, loop))
+            if CandidateSource.ATOMS in completion:
+                pool.add(CandidateSource.ATOMS, loop, atoms(self._program, loop))
             for source, proposed in proposals.items():
                 pool.add(source, loop, proposed.get(loop.number, ()))
-            if Source.RELATIONS in completion:
+            if CandidateSource.RELATIONS in completion:
                 numbers = [name for name in loop.scope if not self._program.types[name].array]
                 states = self._runs.heads[loop.number]
-                pool.add(Source.RELATIONS, loop, relations(numbers, states))
+                pool.add(CandidateSource.RELATIONS, loop, relations(numbers, states))
         return pool
 
     def _disjoin(self, pool: Pool, proven: Sequence[Candidate]) -> None:
@@ -172,9 +176,11 @@ class Verifier:
         """
         for loop in self._program.loops:
             known = {c.expression for c in proven if c.loop == loop.number}
-            others = pool.of(loop, but=Source.RELATIONS)
+            others = pool.of(loop, but=CandidateSource.RELATIONS)
             open_ = [expression for expression in others if expression not in known]
-            pool.add(Source.DISJUNCTIONS, loop, disjunctions(open_, self._limits.disjunctions))
+            pool.add(
+                CandidateSource.DISJUNCTIONS, loop, disjunctions(open_, self._limits.disjunctions)
+            )
 
     def _inductive(self, prover: Prover, pool: Pool) -> tuple[Candidate, ...]:
         """What is proven of the candidates that no concrete run refutes."""
@@ -186,30 +192,30 @@ class Verifier:
                 left.add(Candidate(loop.number, expression))
         return prover.inductive(candidate for candidate in pool.sources if candidate in left)
 
-    def _confirmed(self, result: Result, deadline: float) -> Result:
+    def _confirmed(self, result: Verification, deadline: float) -> Verification:
         """What ESBMC makes of a proven program; its seconds are those that a kept answer spared."""
         stated: dict[int, list[Expression]] = {loop.number: [] for loop in self._program.loops}
         for invariant in result.invariants:
             stated[invariant.loop].append(invariant.expression)
         # ESBMC unrolls a loop of which nothing is stated.
-        annotated = annotate(self._program, {n: e or [Literal(1)] for n, e in stated.items()})
+        annotated = annotate(self._program, {n: e or [Constant(1)] for n, e in stated.items()})
         known = annotated in self._answers
         verdict = self._asked(annotated, max(_LEAST_SECONDS, deadline - time.monotonic()))
         result = replace(result, seconds=verdict.seconds if known else 0.0)
-        if verdict.answer is esbmc.Answer.SUCCESSFUL:
+        if verdict.answer is esbmc.EsbmcAnswer.SUCCESSFUL:
             return result
-        if verdict.answer is esbmc.Answer.TIMEOUT:
+        if verdict.answer is esbmc.EsbmcAnswer.TIMEOUT:
             message = f"ESBMC said nothing within {verdict.seconds:.0f} s"
             return replace(result, outcome=Outcome.ESBMC_TIMEOUT, message=message)
-        failed = verdict.answer is esbmc.Answer.ERROR
+        failed = verdict.answer is esbmc.EsbmcAnswer.ERROR
         outcome = Outcome.ESBMC_ERROR if failed else Outcome.ESBMC_DISAGREES
         return replace(result, outcome=outcome, message=f"ESBMC says: {verdict.message}")
 
-    def _asked(self, annotated: str, seconds: float) -> esbmc.Verdict:
+    def _asked(self, annotated: str, seconds: float) -> esbmc.EsbmcVerdict:
         if annotated in self._answers:
             return self._answers[annotated]
-        verdict = esbmc.check(annotated, esbmc.Mode.INVARIANTS, self._semantics, seconds)
-        if verdict.answer is not esbmc.Answer.TIMEOUT:
+        verdict = esbmc.ask_esbmc(annotated, esbmc.Mode.INVARIANTS, self._semantics, seconds)
+        if verdict.answer is not esbmc.EsbmcAnswer.TIMEOUT:
             self._answers[annotated] = verdict
         return verdict
 

@@ -28,14 +28,14 @@ SMALL = 7
 """Points: numbers within a figure."""
 
 
-def solved_sets(table: pd.DataFrame) -> Figure:
+def draw_solved_sets(table: pd.DataFrame) -> Figure:
     """Which ways solve the same programs, one panel a semantics: bars over a matrix of dots.
 
     A bar counts the programs that exactly the ways with a filled dot below it solve. The grey one
     counts those that none solves. Behind the name of a way stands how many it solves in all.
 
     Args:
-        table: what `tables.solved_sets` returns; only the largest sets of a panel are drawn.
+        table: what `solved_sets_table` returns; only the largest sets of a panel are drawn.
 
     Raises:
         InvalidTable: the table has no rows.
@@ -67,14 +67,14 @@ def solved_sets(table: pd.DataFrame) -> Figure:
         return figure
 
 
-def seconds(table: pd.DataFrame, method: str) -> Figure:
+def draw_seconds(table: pd.DataFrame, method: str) -> Figure:
     """Seconds of a method against those of each tool: a row a tool, a column a semantics.
 
     A point is a program that either verifies. One that the other does not verify lies on the edge,
     which has the number of such programs, and its corner that of those which neither verifies.
 
     Args:
-        table: what `tables.seconds` returns.
+        table: what `seconds_table` returns.
         method: what to call the method.
 
     Raises:

@@ -160,7 +160,7 @@ def used(attempts: Sequence[Attempt]) -> pd.DataFrame:
     return pd.DataFrame(records, columns=columns).astype({"line": "Int64"})
 
 
-def solved_sets(attempts: Sequence[Attempt]) -> pd.DataFrame:
+def solved_sets_table(attempts: Sequence[Attempt]) -> pd.DataFrame:
     """Which ways solve the same programs: the numbers behind a set diagram.
 
     Returns:
@@ -185,7 +185,7 @@ def solved_sets(attempts: Sequence[Attempt]) -> pd.DataFrame:
     return pd.DataFrame(records, columns=["semantics", *ways, "programs", "names"])
 
 
-def seconds(attempts: Sequence[Attempt], method: str = THIS_METHOD) -> pd.DataFrame:
+def seconds_table(attempts: Sequence[Attempt], method: str = THIS_METHOD) -> pd.DataFrame:
     """Outcome and seconds of every other tool beside those of one method, for every program.
 
     Args:
