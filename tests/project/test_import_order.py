@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "src/llmchecker"
 
 LAYERS = """
     errors files logs fetching models queries trees programs proving quantifiers chains checking
-    config invariants publication cli
+    config invariants publication library cli
 """.split()
 """Modules and folders of the package, each before all that may import from it."""
 
@@ -44,6 +44,7 @@ WRAPPED = {
     },
     "transformers": {
         "fetching.model_files",
+        "library.loading",
         "models.causal",
         "models.loading",
         "models.masked",

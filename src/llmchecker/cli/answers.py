@@ -3,14 +3,13 @@
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llmchecker.chains import markov_chain
-from llmchecker.checking import evidence
+from llmchecker.checking import evidence, wording
 from llmchecker.cli.kept_trees import KeptTree, tree_of
 from llmchecker.cli.question import Task
 from llmchecker.config.checks import quantifiers_in
@@ -104,52 +103,17 @@ def answer_as_json(answered: AnsweredTask) -> dict[str, Any]:
 
 
 def answer_as_text(answered: AnsweredTask) -> str:
-    """The answer for a person, a line for each figure."""
+    """The answer for a person: a line for each figure, then what decides the query."""
     task, verdict, kept = answered.task, answered.verdict, answered.kept
     growing = f"growing {kept.seconds:.1f}" if kept.seconds else "tree kept from before"
+    figures = wording.verdict_rows(verdict)
     rows = {
-        "query": " ".join(verdict.query.split()),
+        "query": figures.pop("query"),
         "model": f"{task.model.label}, {task.truncation}",
         "text": json.dumps(task.start, ensure_ascii=False),
-        "value": _figure(verdict.value),
-        "whole model": _interval(verdict),
-        "states": f"{verdict.states:,}",
-        "transitions": f"{verdict.transitions:,}",
+        **figures,
         "seconds": f"{growing}, scoring {answered.scoring_seconds:.1f}, "
         f"checking {verdict.check_seconds:.1f}",
         "tree": str(kept.path),
     }
-    lines = [f"{name:<13}{value}" for name, value in rows.items()]
-    return "\n".join(lines + _evidence(verdict.witnesses))
-
-
-def _evidence(witnesses: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Lines with the texts that decide the query; all of them are of one kind."""
-    if not witnesses:
-        return []
-    what = {
-        evidence.WITNESS: "Texts that satisfy it, most probable first:",
-        evidence.COUNTEREXAMPLE: "Texts that violate it, most probable first:",
-    }
-    lines = ["", what[witnesses[0]["kind"]]]
-    for witness in witnesses:
-        text = json.dumps(witness["text"], ensure_ascii=False)
-        goes_on = " and a token that was not selected" if witness["rest"] else ""
-        lines.append(f"  {witness['probability']:<12.6g}{text}{goes_on}")
-    return lines
-
-
-def _figure(value: float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:.6g}"
-
-
-def _interval(verdict: "Verdict") -> str:
-    """Bounds for the whole model; of P>=p, whether it holds there."""
-    lower, upper = verdict.lower, verdict.upper
-    if isinstance(lower, bool):
-        return _figure(lower) if lower == upper else "unknown"
-    low, high = (
-        unbounded if bound is None else _figure(bound)
-        for bound, unbounded in ((lower, "-infinity"), (upper, "infinity"))
-    )
-    return f"[{low}, {high}]"
+    return "\n".join([*wording.aligned(rows), *wording.verdict_details(verdict)])

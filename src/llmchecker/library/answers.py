@@ -1,0 +1,129 @@
+"""Scores and verdicts for trees that a caller holds, by quantifiers that a caller holds."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from llmchecker.checking import wording
+from llmchecker.checking.verdicts import Verdict
+from llmchecker.errors import ConfigError
+from llmchecker.quantifiers import scores
+from llmchecker.quantifiers.quantifier import Quantifier
+from llmchecker.quantifiers.registry import QUANTIFIERS, create
+from llmchecker.queries.formulas import STEP, is_variable_name
+from llmchecker.queries.parser import parse
+from llmchecker.queries.query import Query
+from llmchecker.trees.text_tree import Kind, TextTree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Scorer = Quantifier | Callable[[str, str], int]
+"""A quantifier, or a plain function of start string and continuation that returns an integer."""
+
+
+class ReadableVerdict(Verdict):
+    """A `Verdict` that a terminal and a notebook show."""
+
+    def __str__(self) -> str:
+        return wording.verdict_as_text(self)
+
+    def _repr_html_(self) -> str:
+        return wording.verdict_as_html(self)
+
+
+class _Unranged:
+    """A plain function as a quantifier, whose scores have no least and no greatest value."""
+
+    minimum = None
+    maximum = None
+
+    def __init__(self, function: Callable[[str, str], int]) -> None:
+        self._function = function
+
+    def __call__(self, start: str, continuation: str) -> int:
+        return self._function(start, continuation)
+
+
+def score(tree: TextTree, quantifier: Scorer) -> "pd.Series":
+    """Score every text of a tree.
+
+    Returns:
+        One integer a state, indexed by `uid`; missing for `rest`, which stands for many texts.
+
+    Raises:
+        ConfigError: what is given is no quantifier, or a score is no integer or out of its range.
+    """
+    import pandas as pd
+
+    column = pd.array(scores.score(_quantifier("the quantifier", quantifier), tree), "Int64")
+    column[tree.kind == Kind.REST] = pd.NA
+    return pd.Series(column, index=pd.RangeIndex(len(tree), name="uid"), name="score")
+
+
+def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> ReadableVerdict:
+    """Answer a query on a tree: the value, bounds for the whole model, and the evidence.
+
+    Args:
+        query: such as `P=? [ F gender > 0 ]`, or what `parse` made of it.
+        tree: what `grow` returned.
+        quantifiers: by their names in the query. Those of this package that need no settings
+            (gender, polarity, readability) need not be given.
+
+    Raises:
+        InvalidQuery: the query does not parse, or names a quantifier that is not known.
+        ConfigError: what is given is no quantifier, or a score is no integer or out of its range.
+        CheckFailed: there is no answer; the message says why.
+    """
+    if not isinstance(tree, TextTree):
+        raise ConfigError(f"{tree!r} is not a tree; check(query, tree) is the order of arguments")
+    query = parse(query) if isinstance(query, str) else query
+    asked = _asked(query, tree, quantifiers)
+    columns = {}
+    for name, quantifier in asked.items():
+        try:
+            columns[name] = scores.score(quantifier, tree)
+        except ConfigError as error:
+            raise ConfigError(f"{name}: {error}") from error
+    # with Storm it takes a second to import, for which a mistake in the arguments need not wait
+    from llmchecker.checking.solve import solve
+
+    ranges = {name: (each.minimum, each.maximum) for name, each in asked.items()}
+    verdict = solve(tree, columns, query, ranges)
+    return ReadableVerdict(
+        **{field.name: getattr(verdict, field.name) for field in fields(Verdict)}
+    )
+
+
+def _asked(query: Query, tree: TextTree, given: Mapping[str, Scorer]) -> dict[str, Quantifier]:
+    """The quantifiers that a query names, as they were given or else without settings."""
+    for name in given:
+        if not is_variable_name(name):
+            raise ConfigError(
+                f"{name!r} means something else in a query; no quantifier can have it"
+            )
+    query.require({*QUANTIFIERS, *given}, tree.truncation.length)
+    return {
+        name: _quantifier(name, given[name]) if name in given else _made(name)
+        for name in sorted(query.variables - {STEP})
+    }
+
+
+def _made(name: str) -> Quantifier:
+    """The quantifier of a name, as it is without settings."""
+    try:
+        return create(name)
+    except ConfigError as error:
+        made = f"{name}=llmchecker.{QUANTIFIERS[name].__name__}(…)"
+        raise ConfigError(f"{error}; give it to check, as in check(query, tree, {made})") from error
+
+
+def _quantifier(name: str, given: Scorer) -> Quantifier:
+    if isinstance(given, type):
+        raise ConfigError(f"{name} is the class {given.__name__}; make one: {given.__name__}(…)")
+    if not callable(given):
+        raise ConfigError(
+            f"{name} is {given!r}; it must be a quantifier, or a function of start string and "
+            "continuation that returns an integer"
+        )
+    return given if hasattr(given, "minimum") and hasattr(given, "maximum") else _Unranged(given)

@@ -1,0 +1,166 @@
+"""Trees as a caller holds them: grown in memory, read as a frame, shown in a notebook."""
+
+import base64
+import html
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from llmchecker.errors import ConfigError
+from llmchecker.library.answers import score
+from llmchecker.publication import drawing
+from llmchecker.trees.text_tree import Kind, TextTree, Truncation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from llmchecker.models.protocols import LanguageModel
+
+SUMMARY_ROWS = 10
+"""Texts that the summary of a large tree shows."""
+
+
+class Tree(TextTree):
+    """A `TextTree` that a notebook shows and that is a pandas frame on demand."""
+
+    @classmethod
+    def of(cls, tree: TextTree) -> "Tree":
+        """The same tree; its columns are shared, not copied."""
+        return cls(**{field.name: getattr(tree, field.name) for field in fields(TextTree)})
+
+    def __repr__(self) -> str:
+        return (
+            f"Tree(model={self.model!r}, start={self.start!r}, {self.truncation}, "
+            f"states={len(self):,})"
+        )
+
+    def frame(self, **quantifiers: object) -> "pd.DataFrame":
+        """All states as a frame, a row each, indexed by `uid` in breadth-first order.
+
+        The columns are `parent` (a uid, missing for the root), `step` (tokens generated so far),
+        `token` (the id of the last token, missing for the root and for `rest`), `probability`
+        (given the parent), `path_probability` (from the root), `kind` (`text`, `rest` or `end`),
+        `text` (the whole text, missing for `rest`), and the scores of each quantifier by its name
+        (missing for `rest`).
+
+        Args:
+            quantifiers: as in `score`, each under the name of its column.
+        """
+        import pandas as pd
+
+        taken = {"parent", "step", "token", "probability", "path_probability", "kind", "text"}
+        for name in quantifiers:
+            if name in taken:
+                raise ConfigError(
+                    f"{name} is a column of every tree; name the quantifier otherwise"
+                )
+        whole = {name: pd.array(getattr(self, name), "Int64") for name in ("parent", "token")}
+        columns = {
+            "parent": whole["parent"],
+            "step": self.step,
+            "token": whole["token"],
+            "probability": self.probability,
+            "path_probability": self._drawing().path_probability,
+            "kind": pd.Categorical.from_codes(self.kind, [kind.name.lower() for kind in Kind]),
+            "text": pd.array(self.text, "string"),
+        }
+        frame = pd.DataFrame(columns, index=pd.RangeIndex(len(self), name="uid"))
+        frame.loc[frame["parent"] < 0, "parent"] = pd.NA
+        frame.loc[frame["token"] < 0, "token"] = pd.NA
+        return frame.assign(**{name: score(self, given) for name, given in quantifiers.items()})
+
+    def _repr_html_(self) -> str:
+        """The tree as a picture if a person can find the way in it, else its likeliest texts."""
+        if len(self) > drawing.MOST_STATES:
+            return self._summary()
+        # as an image: the style of an SVG that is part of a page would change the whole page
+        picture = base64.b64encode(drawing.svg(self._drawing()).encode()).decode("ascii")
+        about = html.escape(f"What {self.model} writes after {self.start!r}")
+        return (
+            '<div style="overflow: auto; max-height: 40em">'
+            f'<img style="max-width: none" alt="{about}" '
+            f'src="data:image/svg+xml;base64,{picture}" /></div>'
+        )
+
+    def _summary(self) -> str:
+        """A table of the most probable texts at which the tree ends, and of what is `rest`."""
+        reached = self._drawing().path_probability
+        ends = np.flatnonzero(~self.internal & (self.kind != Kind.REST))
+        first = ends[np.argsort(-reached[ends], kind="stable")][:SUMMARY_ROWS]
+        rest = reached[self.kind == Kind.REST].sum()
+        rows = [(f"{reached[uid]:.4g}", drawing.printed(self.text[uid])) for uid in first]
+        rows += [(f"{rest:.4g}", f"everything else ({self.truncation})")]
+        cells = "".join(
+            f'<tr><td>{probability}</td><td style="text-align: left">{html.escape(text)}</td></tr>'
+            for probability, text in rows
+        )
+        shown = f"the {len(first)} most probable of {len(ends):,} texts"
+        return (
+            f"<p>{html.escape(self.model)}: {len(self):,} states; {shown}</p>"
+            '<table><tr><th>probability</th><th style="text-align: left">text</th></tr>'
+            f"{cells}</table>"
+        )
+
+    def _drawing(self) -> drawing.Drawing:
+        return drawing.Drawing(self, {}, {})
+
+
+def grow(
+    model: "LanguageModel",
+    start: str,
+    truncation: Truncation | None = None,
+    *,
+    alpha: float | None = None,
+    k: int | None = None,
+    length: int | None = None,
+    end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
+    progress: Callable[[int, int, int], None] | None = None,
+) -> Tree:
+    """Grow the tree of all texts that a bounded text generation process can write after a start.
+
+    Args:
+        model: what `load` returned.
+        start: the text to go on from.
+        truncation: alpha, k and length together, or none where each is given by its name.
+        alpha: select the most probable tokens until they hold this probability,
+        k: but at most so many tokens,
+        length: in so many steps.
+        end_of_sequence: `terminal` ends a text at an end-of-sequence token, `ordinary` goes on.
+        progress: called after every batch with the step, the nodes of that step that are expanded
+            already, and all nodes of that step.
+
+    Raises:
+        ConfigError: arguments that do not go together, or that are no text or model.
+        InvalidBound: alpha outside [0, 1], k or length below 1 or not whole.
+    """
+    truncation = _truncation(truncation, {"alpha": alpha, "k": k, "length": length})
+    if isinstance(model, str | Path) or not hasattr(model, "continuations"):
+        raise ConfigError(f"{model!r} is not a language model; load(…) returns one")
+    if not isinstance(start, str):
+        raise ConfigError(f"the start string is {start!r}, which is not a text")
+    if end_of_sequence not in ("terminal", "ordinary"):
+        raise ConfigError(f"end_of_sequence is {end_of_sequence!r}, not 'terminal' or 'ordinary'")
+    # with torch it takes seconds to import, for which reading a tree from a file need not wait
+    from llmchecker.trees import expansion
+
+    told = {} if progress is None else {"progress": progress}
+    return Tree.of(expansion.grow(model, start, truncation, end_of_sequence, **told))
+
+
+def _truncation(given: Truncation | None, named: dict[str, float | None]) -> Truncation:
+    absent = [name for name, value in named.items() if value is None]
+    if given is None:
+        if absent:
+            raise ConfigError(
+                f"grow needs {' and '.join(absent)} too, as in "
+                "grow(model, start, alpha=0.8, k=4, length=3)"
+            )
+        return Truncation(**named)
+    if len(absent) < len(named):
+        raise ConfigError(f"grow takes a truncation or alpha, k and length, not both: {given}")
+    if not isinstance(given, Truncation):
+        raise ConfigError(f"the truncation is {given!r}; Truncation(alpha=…, k=…, length=…) is one")
+    return given

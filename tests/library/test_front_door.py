@@ -1,0 +1,63 @@
+"""`import llmchecker`: what it offers, and that it loads only what is used."""
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import llmchecker
+
+STUB = Path(llmchecker.__file__).with_suffix(".pyi")
+HEAVY = ("torch", "transformers", "stormpy", "pandas", "numpy", "matplotlib", "z3")
+
+
+def modules_after(statement: str) -> set[str]:
+    """Those of the heavy packages that a new interpreter has imported after a statement."""
+    code = f"import sys\n{statement}\nprint([n for n in {HEAVY!r} if n in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(ast.literal_eval(run.stdout))
+
+
+def test_importing_the_package_imports_nothing_else():
+    """`import llmchecker` loads no other package and none of its own modules."""
+    assert modules_after("import llmchecker") == set()
+    loaded = "assert [n for n in sys.modules if n.startswith('llmchecker')] == ['llmchecker']"
+    assert modules_after(f"import llmchecker\n{loaded}") == set()
+
+
+def test_a_question_can_be_written_down_before_anything_heavy_is_loaded():
+    """Queries, truncations, quantifiers and errors wait for neither torch, Storm nor pandas."""
+    used = "lc.parse('P=? [ F gender > 0 ]'), lc.Truncation(0.8, 4, 3), lc.Gender(), lc.errors"
+    assert modules_after(f"import llmchecker as lc\n{used}") <= {"numpy"}
+
+
+@pytest.mark.parametrize("name", llmchecker.__all__)
+def test_every_public_name_is_there(name):
+    """Each name of `__all__` can be taken from the package, and `dir` lists it."""
+    assert getattr(llmchecker, name) is not None
+    assert name in dir(llmchecker)
+    assert not name.startswith("_") or name == "__version__"
+
+
+def test_what_is_not_public_is_not_offered():
+    """A name that the package does not have is an AttributeError, as of any module."""
+    with pytest.raises(AttributeError, match="module 'llmchecker' has no attribute 'grwo'"):
+        _ = llmchecker.grwo
+    assert not hasattr(llmchecker, "_texts")
+
+
+def test_editors_are_told_the_same():
+    """The stub names what `__all__` names, and each from the module that it comes from."""
+    tree = ast.parse(STUB.read_text(encoding="utf-8"))
+    told = {
+        alias.asname: getattr(import_module(node.module), alias.name)
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert told == {
+        name: getattr(llmchecker, name) for name in llmchecker.__all__ if name != "__version__"
+    }
