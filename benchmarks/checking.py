@@ -22,7 +22,7 @@ from llmchecker.chains import chaos, markov_chain
 from llmchecker.chains.jani import write_jani
 from llmchecker.chains.prism import write_prism
 from llmchecker.checking import storm, whole_model
-from llmchecker.quantifiers import scores
+from llmchecker.quantifiers.scores import read_all_scores, write_scores
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import TextTree
 
@@ -57,7 +57,7 @@ def write_tree(directory: Path, states: int, seed: int = 1) -> None:
     tree = generated_tree(states, seed)
     tree.write(directory / "tree.parquet")
     for name, column in generated_scores(tree, seed).items():
-        scores.write(column, tree, directory / f"{name}.parquet")
+        write_scores(column, tree, directory / f"{name}.parquet")
 
 
 def measured_check(directory: Path, query: str, bounds: bool = True) -> dict[str, float]:
@@ -105,7 +105,7 @@ def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
     names = sorted({name for atom in query.atoms for name in atom.variables} - {"step"})
     times = [time.perf_counter()]
     tree = TextTree.read(directory / "tree.parquet")
-    values = scores.read_all(tree, [directory / f"{name}.parquet" for name in names])
+    values = read_all_scores(tree, [directory / f"{name}.parquet" for name in names])
     times.append(time.perf_counter())
     chain = markov_chain.build(tree, values)
     verdict = storm.check_chain(chain, query)

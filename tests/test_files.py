@@ -5,8 +5,19 @@ import subprocess
 import threading
 
 import pytest
+from helpers.damage import flipped
 
-from llmchecker.files import is_sha256, read_json, sha256_of, write_json, written_whole
+from llmchecker.errors import DamagedFile
+from llmchecker.files import (
+    BLANK_SEAL,
+    is_sha256,
+    read_json,
+    read_sealed,
+    sha256_of,
+    write_json,
+    written_sealed,
+    written_whole,
+)
 
 
 def names(directory) -> list[str]:
@@ -124,3 +135,44 @@ def test_a_checksum_is_what_a_shell_says(tmp_path):
     assert is_sha256(printed.split()[0])
     for other in ("", "0" * 63, "0" * 65, "A" * 64, "0" * 64 + "\n", None, 5):
         assert not is_sha256(other)
+
+
+def sealed(path, before: str, after: str) -> bytes:
+    """Write a sealed file, and return what is in it."""
+    with written_sealed(path) as partial:
+        partial.write_text(f"{before}{BLANK_SEAL}{after}")
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("before", ["", "a text\n", f"{BLANK_SEAL} is no seal\n", "sha256:" * 9])
+def test_a_sealed_file_is_read_as_it_is(before, tmp_path):
+    """A sealed file is what was written with a checksum in it, whatever text stands before that."""
+    contents = sealed(tmp_path / "file", before, "\n")
+    assert contents.startswith(before.encode() + b"sha256:")
+    assert read_sealed(tmp_path / "file") == contents
+
+
+@pytest.mark.parametrize("before", ["a text\n", f"{BLANK_SEAL}\n"])
+def test_any_damage_to_a_sealed_file_is_found(before, tmp_path):
+    """A flipped bit, a missing or an added end, and a missing file are never let pass."""
+    path = tmp_path / "file"
+    contents = sealed(path, before, " the end\n")
+    damaged = [flipped(contents, bit) for bit in range(8 * len(contents))]
+    damaged += [contents[:end] for end in range(len(contents))]
+    for other in (*damaged, contents + b"\n", contents + contents):
+        path.write_bytes(other)
+        with pytest.raises(DamagedFile, match="file is not as this program writes files"):
+            read_sealed(path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        read_sealed(path)
+
+
+def test_a_file_without_a_place_for_its_seal_is_not_written(tmp_path):
+    """A writer that forgets the seal is told so, and leaves nothing behind."""
+    with (
+        pytest.raises(ValueError, match="blank seal"),
+        written_sealed(tmp_path / "file") as partial,
+    ):
+        partial.write_text("a text")
+    assert names(tmp_path) == []

@@ -13,7 +13,7 @@
     │   └── UnusablePrograms     an archive arrived that has no programs that can be taken safely
     ├── InvalidTree              columns that do not form a text tree
     ├── InvalidTable             published figures that cannot be what they stand for
-    ├── InvalidStore             a file among stored distributions that holds something else
+    ├── DamagedFile              a file of ours that is not what was written
     ├── CheckFailed              Storm gave no answer, or two routes disagree
     ├── MissingTool              a program that must be installed is not
     └── ProgramError             a C program that cannot be treated
@@ -79,8 +79,8 @@ class InvalidTable(LLMCheckerError, ValueError):
     """Published figures that cannot be what they stand for."""
 
 
-class InvalidStore(LLMCheckerError):
-    """A file among the stored distributions that holds something else."""
+class DamagedFile(LLMCheckerError):
+    """A file that this package wrote, and that is not what it wrote any more."""
 
 
 class CheckFailed(LLMCheckerError):

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, and their checksums."""
+"""Files that are either whole or absent, their checksums, and files that carry their own."""
 
 import hashlib
 import json
@@ -10,6 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from llmchecker.errors import DamagedFile
+
+BLANK_SEAL = "sha256:" + "0" * 64
+"""What a writer puts where a file's seal will stand; nothing after it may look like a seal."""
+
+_SEAL = re.compile(rb"sha256:[0-9a-f]{64}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -54,3 +60,53 @@ def write_json(content: Mapping[str, Any], path: str | Path) -> None:
 def read_json(path: str | Path) -> dict[str, Any]:
     """Read a JSON file that holds a mapping."""
     return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+@contextmanager
+def written_sealed(path: str | Path) -> Iterator[Path]:
+    """As `written_whole`; the block writes `BLANK_SEAL`, which becomes the seal of the file.
+
+    The seal is the sha256 of the file with the blank seal in it. It lies within the file, so that
+    it is neither lost nor left behind, and is read with the very bytes that it vouches for.
+    """
+    with written_whole(path) as partial:
+        yield partial
+        contents = partial.read_bytes()
+        place = _place_of_seal(contents)
+        if place is None or contents[place] != BLANK_SEAL.encode():
+            raise ValueError(f"{path} was written without a blank seal")
+        with partial.open("r+b") as file:
+            file.seek(place.start)
+            file.write(_seal(contents, place))
+
+
+def read_sealed(path: str | Path) -> bytes:
+    """Read a file that `written_sealed` wrote.
+
+    Raises:
+        DamagedFile: a bit of the file is not what was written, or the file never had a seal.
+    """
+    contents = Path(path).read_bytes()
+    place = _place_of_seal(contents)
+    if place is None or contents[place] != _seal(contents, place):
+        reason = "has no checksum" if place is None else "does not fit its checksum"
+        raise DamagedFile(
+            f"{path} is not as this program writes files: it {reason}. If it is a result that was "
+            "damaged, or that an older version wrote, delete it, and the command that made it "
+            "makes it again"
+        )
+    return contents
+
+
+def _place_of_seal(contents: bytes) -> slice | None:
+    """Where the last seal stands: what is written before it may hold texts that look like one."""
+    places = [slice(*found.span()) for found in _SEAL.finditer(contents)]
+    return places[-1] if places else None
+
+
+def _seal(contents: bytes, place: slice) -> bytes:
+    """What the seal at a place must be."""
+    hasher = hashlib.sha256(contents[: place.start])
+    hasher.update(BLANK_SEAL.encode())
+    hasher.update(contents[place.stop :])
+    return b"sha256:" + hasher.hexdigest().encode()

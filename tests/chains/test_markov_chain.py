@@ -48,9 +48,9 @@ def test_a_drawn_tree_becomes_its_chain():
 
 
 def test_a_lone_start_string_is_a_chain():
-    """A text that has ended at once is one state with one loop."""
-    chain = markov_chain.build(trees.by_hand([]), {})
-    assert chain.explored(nowhere(chain)) == (1, 1)
+    """A start string that a model ends at once is two states with one loop."""
+    chain = markov_chain.build(trees.by_hand([(0, 1.0, END)]), {})
+    assert chain.explored(nowhere(chain)) == (2, 2)
 
 
 def test_the_full_shape_of_the_published_table():
@@ -131,7 +131,7 @@ def test_bad_scores_are_refused(scores):
 
 def test_an_impossible_child_is_not_reachable():
     """A child of probability 0 has no transition, and neither it nor its children count."""
-    tree = trees.by_hand([(0, 1.0, TEXT), (0, 0.0, TEXT), (2, 1.0, TEXT)])
+    tree = trees.by_hand([(0, 1.0, END), (0, 0.0, TEXT), (2, 1.0, TEXT)])
     chain = markov_chain.build(tree, {})
     assert np.all(chain.values > 0)
     assert chain.explored(nowhere(chain)) == (2, 2)

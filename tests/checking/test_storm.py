@@ -380,7 +380,7 @@ def test_a_row_short_of_one_is_computed_as_it_is():
 
 def test_an_impossible_child_is_counted_by_neither_route(tmp_path):
     """A child of probability 0 changes neither the value nor the size, by either route."""
-    tree = trees.by_hand([(0, 1.0, TEXT), (0, 0.0, TEXT), (1, 1.0, TEXT)])
+    tree = trees.by_hand([(0, 1.0, TEXT), (0, 0.0, END), (1, 1.0, TEXT)])
     every_route(tree, {}, parse("P=? [ F step = 2 ]"), tmp_path)
 
 

@@ -137,7 +137,7 @@ def test_deciding_states_bear_a_sign_and_a_legend():
 
 def test_a_text_that_adds_nothing_or_spaces_can_be_seen():
     """Spaces have a sign, and an empty addition is named."""
-    tree = by_hand([(0, 0.5, Kind.TEXT), (0, 0.5, Kind.END)], length=2)
+    tree = by_hand([(0, 0.5, Kind.TEXT), (0, 0.5, Kind.END)])
     tree = with_texts(tree, ["w", "w  ", "w"])
     assert [words(box) for box in boxes(drawing.svg(Drawing(tree, {}, {})))] == [
         *("w", "␣␣", "(no text)"),

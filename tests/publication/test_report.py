@@ -45,7 +45,8 @@ LABELS = {"one": "One <1>", "two": 'Two "2"'}
 def awkward_tree() -> TextTree:
     """Texts that are easily mistaken for markup, the first of which goes on."""
     count = len(AWKWARD)
-    states = [(0, 0.125, Kind.TEXT)] * count + [(0, 1 - 0.125 * count, Kind.REST)]
+    states = [(0, 0.125, Kind.TEXT), *[(0, 0.125, Kind.END)] * (count - 1)]
+    states += [(0, 1 - 0.125 * count, Kind.REST)]
     states += [(1, 0.5, Kind.END), (1, 0.25, Kind.TEXT), (1, 0.25, Kind.REST)]
     tree = by_hand(states, length=2)
     texts = [START, *(START + text for text in AWKWARD), None]

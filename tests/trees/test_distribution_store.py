@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers.damage import flipped
 
-from llmchecker.errors import InvalidStore
 from llmchecker.models.loading import load_model
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.selection import Selection
@@ -14,7 +14,7 @@ from llmchecker.trees.store import DistributionStore
 from llmchecker.trees.text_tree import Truncation
 
 START = "The player won because"
-TRUNCATIONSS = [
+TRUNCATIONS = [
     Truncation(0.8, 15, 3),
     Truncation(0.9, 9, 2),
     Truncation(1.0, 3, 4),
@@ -57,7 +57,7 @@ def stored(directory, model, limit=GB):
     return DistributionStore(directory, limit).after("model", model.encode(START))
 
 
-@pytest.mark.parametrize("order", list(product(TRUNCATIONSS, repeat=2)))
+@pytest.mark.parametrize("order", list(product(TRUNCATIONS, repeat=2)))
 def test_a_tree_is_the_same_from_the_store(order, tmp_path, random_model):
     """After any tree of the same start string, the next has the bits it has without a store."""
     model = load_model(random_model("llama"))
@@ -93,7 +93,7 @@ def test_models_and_prompts_are_kept_apart(tmp_path, random_model):
     """Another fingerprint or prompt finds nothing."""
     model = load_model(random_model("llama"))
     store = DistributionStore(tmp_path, GB)
-    grow(model, START, TRUNCATIONSS[0], stored=store.after("model", model.encode(START)))
+    grow(model, START, TRUNCATIONS[0], stored=store.after("model", model.encode(START)))
     suffixes = np.empty((1, 0), dtype=np.int64)
     for fingerprint, prompt, found in (
         ("model", START, 1),
@@ -113,10 +113,10 @@ def test_an_interrupted_growth_keeps_what_it_computed(tmp_path, random_model):
 
     model = Counting(load_model(random_model("llama")))
     with pytest.raises(KeyboardInterrupt):
-        grow(model, START, TRUNCATIONSS[0], progress=interrupt, stored=stored(tmp_path, model))
+        grow(model, START, TRUNCATIONS[0], progress=interrupt, stored=stored(tmp_path, model))
     before = model.asked
     model.asked = []
-    grow(model, START, TRUNCATIONSS[0], stored=stored(tmp_path, model))
+    grow(model, START, TRUNCATIONS[0], stored=stored(tmp_path, model))
     assert () not in model.asked
     assert len(model.asked) < len(before)
 
@@ -170,10 +170,34 @@ def test_no_space_stores_nothing(tmp_path):
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
-def test_a_damaged_file_is_named(tmp_path):
-    """A file that holds no distributions is named, with what to do."""
-    add_many(tmp_path, 1)
-    file = next(tmp_path.rglob("*.parquet"))
-    file.write_bytes(b"damaged")
-    with pytest.raises(InvalidStore, match="delete it to compute them again"):
-        DistributionStore(tmp_path, GB).after("model", (1, 2))
+def test_a_damaged_file_is_dropped(tmp_path, caplog):
+    """Whichever bit of a stored file flips, it is named in the log, deleted, and not used."""
+    opened = DistributionStore(tmp_path, GB).after("model", (1, 2))
+    opened.add(np.array([[7]]), selection_of(1))
+    opened.save()
+    (file,) = tmp_path.rglob("*.parquet")
+    whole = file.read_bytes()
+    for bit in range(0, 8 * len(whole), 7):
+        file.write_bytes(flipped(whole, bit))
+        caplog.clear()
+        opened = DistributionStore(tmp_path, GB).after("model", (1, 2))
+        assert not list(opened.select(np.array([[7]]), 0.5, 1)), bit
+        assert file.name in caplog.text
+        assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[0.5, float("nan")], [float("inf"), 0.5], [0.25, 0.5], [0.5, -0.25], [0.75, 0.5], [1.5, 0.0]],
+)
+def test_numbers_that_are_no_distribution_are_dropped(values, tmp_path, caplog):
+    """Stored numbers that are no probabilities, rise or add up to more than 1 are not used."""
+    opened = DistributionStore(tmp_path, GB).after("model", (1, 2))
+    one = np.array([values])
+    opened.add(np.array([[7]]), Selection(np.array([[0, 1]]), one, np.array([1]), 1 - one[:, 0]))
+    opened.save()
+    (file,) = tmp_path.rglob("*.parquet")
+    opened = DistributionStore(tmp_path, GB).after("model", (1, 2))
+    assert not list(opened.select(np.array([[7]]), 0.25, 1))
+    assert f"{file} holds numbers that are no distributions" in caplog.text
+    assert not file.exists()

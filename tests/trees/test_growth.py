@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+from helpers.damage import flipped
 
 import llmchecker.trees.fingerprints
 from llmchecker.models.loading import load_model
@@ -82,6 +83,18 @@ def test_a_tree_without_its_record_is_not_known(model, tmp_path, lost):
     assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
     (tmp_path / "L3.json").write_text('{"nodes": 3}')
     assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
+
+
+def test_a_damaged_tree_is_grown_again(model, tmp_path, caplog):
+    """A tree of which a bit has flipped does not count as grown, and the log says so."""
+    path = tmp_path / "L3.parquet"
+    grower(model, tmp_path).grow(path, START, TRUNCATION, silent)
+    whole = path.read_bytes()
+    path.write_bytes(flipped(whole, 4 * len(whole)))
+    assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
+    assert "L3.parquet" in caplog.text
+    grower(model, tmp_path).grow(path, START, TRUNCATION, silent)
+    assert path.read_bytes() == whole
 
 
 def test_shards_in_files_make_the_tree(model, tmp_path):

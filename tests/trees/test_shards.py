@@ -12,7 +12,7 @@ from llmchecker.errors import InvalidBound, InvalidTree
 from llmchecker.models.loading import load_model
 from llmchecker.models.table import TableModel
 from llmchecker.trees.expansion import grow
-from llmchecker.trees.shards import Shard, merge
+from llmchecker.trees.shards import Shard, merge_shards
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
 START = "The player won because"
@@ -35,14 +35,16 @@ def assert_same(one: TextTree, other: TextTree) -> None:
 def test_same_tree_on_random_models(architecture, count, truncation, random_model):
     """However many parts, with few texts for each or many, the tree has the same bits."""
     model = load_model(random_model(architecture))
-    assert_same(merge(in_parts(model, START, truncation, count)), grow(model, START, truncation))
+    assert_same(
+        merge_shards(in_parts(model, START, truncation, count)), grow(model, START, truncation)
+    )
 
 
 def test_same_tree_on_smollm2(smollm2):
     """On the real SmolLM2 two parts make the tree, and neither computes all of it."""
     model, truncation = load_model(smollm2, threads=2), Truncation(0.8, 5, 4)
     parts, whole = in_parts(model, START, truncation, 2), grow(model, START, truncation)
-    assert_same(merge(parts), whole)
+    assert_same(merge_shards(parts), whole)
     assert all(part.internal.sum() < whole.internal.sum() for part in parts)
 
 
@@ -64,7 +66,7 @@ def weighted(weights):
 def test_same_tree_on_generated_models(weights, alpha, k, length, count):
     """Trees that end early, have one text a level, or fewer texts than parts are the same too."""
     model, truncation = weighted(weights), Truncation(alpha, k, length)
-    assert_same(merge(in_parts(model, "a", truncation, count)), grow(model, "a", truncation))
+    assert_same(merge_shards(in_parts(model, "a", truncation, count)), grow(model, "a", truncation))
 
 
 @given(masses=st.lists(st.floats(1e-6, 1), min_size=1, max_size=60), count=st.integers(1, 9))
@@ -83,7 +85,7 @@ def test_parts_of_different_trees_are_refused():
     one = in_parts(weighted([5, 3, 1]), "a", Truncation(1.0, 3, 3), 2)
     other = in_parts(weighted([3, 5, 1]), "a", Truncation(1.0, 3, 3), 2)
     with pytest.raises(InvalidTree, match="shard 2 of 2 is of another tree than shard 1"):
-        merge([one[0], other[1]])
+        merge_shards([one[0], other[1]])
 
 
 def test_a_part_is_a_tree():

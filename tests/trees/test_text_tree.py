@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from helpers.damage import flipped
 
-from llmchecker.errors import InvalidBound, InvalidTree
+from llmchecker.errors import DamagedFile, InvalidBound, InvalidTree
+from llmchecker.trees.parquet import write_parquet
 from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 
 
@@ -19,7 +22,7 @@ def small_tree() -> TextTree:
         step=np.array([0, 1, 1, 1, 2]),
         token=np.array([NO_TOKEN, 7, 3, NO_TOKEN, 0]),
         probability=np.array([1, 0.5, 0.25, 0.25, 1]),
-        kind=np.array([Kind.TEXT, Kind.TEXT, Kind.TEXT, Kind.REST, Kind.END], dtype=np.int8),
+        kind=np.array([Kind.TEXT, Kind.TEXT, Kind.END, Kind.REST, Kind.END], dtype=np.int8),
         text=np.array(["a\n🙂", 'a\n🙂"b', "a\n🙂c", None, 'a\n🙂"b'], dtype=object),
     )
 
@@ -66,7 +69,7 @@ def test_file_is_open_to_other_tools(tmp_path):
     columns = ["uid", "parent", "step", "token", "probability", "kind", "text"]
     assert list(frame.columns) == columns
     assert frame["uid"].tolist() == [0, 1, 2, 3, 4]
-    assert frame["kind"].tolist() == ["text", "text", "text", "rest", "end"]
+    assert frame["kind"].tolist() == ["text", "text", "end", "rest", "end"]
     assert frame["text"].isna().tolist() == [False, False, False, True, False]
 
 
@@ -75,6 +78,17 @@ def test_same_tree_gives_the_same_bytes(tmp_path):
     for name in ("one.parquet", "two.parquet"):
         small_tree().write(tmp_path / name)
     assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
+
+
+def test_every_flipped_bit_of_a_tree_is_found(tmp_path):
+    """Whichever bit of a tree's file flips, reading it raises an error that names the file."""
+    path = tmp_path / "tree.parquet"
+    small_tree().write(path)
+    whole = path.read_bytes()
+    for bit in range(8 * len(whole)):
+        path.write_bytes(flipped(whole, bit))
+        with pytest.raises(DamagedFile, match=r"tree\.parquet .* delete it"):
+            TextTree.read(path)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +102,11 @@ def test_same_tree_gives_the_same_bytes(tmp_path):
         ("step", [0, 1, 1, 1, 3], "breadth-first"),
         ("parent", [-1, 0, 0, 0, 3], "only a text can have children"),
         ("probability", [1, 0.5, 0.25, 0.2, 1], "children of state 0 have probability 0.95"),
-        ("probability", [1, 0.75, 0.5, -0.25, 1], "negative"),
+        ("probability", [1, 0.75, 0.5, -0.25, 1], "not a number from 0 to 1"),
+        ("probability", [1, float("nan"), 0.25, 0.25, 1], "not a number from 0 to 1"),
+        ("probability", [1, 0.5, 0.25, 0.25, float("nan")], "not a number from 0 to 1"),
+        ("probability", [1, float("inf"), 0.25, 0.25, 1], "not a number from 0 to 1"),
+        ("kind", [0, 0, 0, 1, 2], "state 2 is a text of 1 tokens, fewer than L = 2"),
     ],
 )
 def test_columns_that_form_no_tree_are_refused(column, value, reason):
@@ -99,7 +117,43 @@ def test_columns_that_form_no_tree_are_refused(column, value, reason):
 
 
 def test_another_parquet_file_is_refused(tmp_path):
-    """A parquet file of something else is refused by its path."""
-    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "other.parquet")
+    """A parquet file of something else is refused by its path, whoever wrote it."""
+    path = tmp_path / "other.parquet"
+    pd.DataFrame({"a": [1]}).to_parquet(path)
+    with pytest.raises(DamagedFile, match=r"other\.parquet is not .* has no checksum"):
+        TextTree.read(path)
+    write_parquet(pa.table({"a": [1]}), path)
     with pytest.raises(InvalidTree, match=r"other\.parquet is not a text tree"):
-        TextTree.read(tmp_path / "other.parquet")
+        TextTree.read(path)
+
+
+def test_a_shard_is_not_taken_for_a_tree(tmp_path):
+    """Texts without children are let pass in a shard only, and its file is read as a shard only."""
+    lone = small_tree()
+    part = replace(lone, kind=np.array([0, 0, 0, 1, 2], dtype=np.int8), is_shard=True)
+    for tree, path in ((part, tmp_path / "part.parquet"), (lone, tmp_path / "tree.parquet")):
+        tree.write(path)
+        assert TextTree.read(path, is_shard=tree.is_shard).digest == tree.digest
+        with pytest.raises(InvalidTree, match=r"holds (one shard of a tree|a whole tree)"):
+            TextTree.read(path, is_shard=not tree.is_shard)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("model", "other"),
+        ("truncation", Truncation(0.5, 2, 2)),
+        ("token", [NO_TOKEN, 7, 4, NO_TOKEN, 0]),
+        ("probability", [1, 0.5, 0.25 + 2**-53, 0.25, 1]),
+        ("kind", [0, 0, 2, 1, 0]),
+        ("text", ["a\n🙂", 'a\n🙂"b', "a\n🙂d", None, 'a\n🙂"b']),
+    ],
+)
+def test_trees_that_differ_have_different_digests(column, value, tmp_path):
+    """The digest changes with any column and is that of the tree that is read back."""
+    tree = small_tree()
+    old = getattr(tree, column)
+    value = np.array(value, dtype=old.dtype) if isinstance(old, np.ndarray) else value
+    assert replace(tree, **{column: value}).digest != tree.digest
+    tree.write(tmp_path / "tree.parquet")
+    assert TextTree.read(tmp_path / "tree.parquet").digest == tree.digest

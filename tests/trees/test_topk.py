@@ -6,13 +6,19 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from llmchecker.errors import InvalidStore, UnknownName
+from llmchecker.errors import DamagedFile, UnknownName
 from llmchecker.models.loading import load_model
 from llmchecker.models.table import TableModel
-from llmchecker.trees import fingerprints
+from llmchecker.trees import fingerprints, topk
 from llmchecker.trees.grower import Grower
 from llmchecker.trees.store import DistributionStore
-from llmchecker.trees.topk import masses, read_prompts, stored_masses
+from llmchecker.trees.topk import (
+    masses,
+    read_masses,
+    read_prompts,
+    stored_masses,
+    write_masses,
+)
 
 ROOT = Path(__file__).parents[2]
 PAPER = ROOT.parent / "shared/data/awesome-chatgpt-prompts-153.csv"
@@ -142,14 +148,28 @@ def test_other_questions_are_asked(tmp_path, random_model, monkeypatch):
     assert asks()
 
 
-def test_a_damaged_file_of_the_store_is_named(tmp_path, random_model):
-    """A file that holds no masses is named, with what to do about it."""
+def test_a_damaged_file_of_the_store_is_computed_again(tmp_path, random_model, caplog):
+    """Stored masses that a flipped bit changed are named in the log, and asked for again."""
     model = random_model("llama")
-    stored_masses(grower(model, tmp_path), ["The player"], 4)
+    expected, _ = stored_masses(grower(model, tmp_path), ["The player"], 4)
     (path,) = tmp_path.glob("*/masses.parquet")
-    path.write_bytes(b"no table")
-    with pytest.raises(InvalidStore, match=r"masses\.parquet holds no masses .*delete it"):
-        stored_masses(grower(model, tmp_path), ["The player"], 4)
+    contents = bytearray(path.read_bytes())
+    contents[len(contents) // 3] ^= 1
+    path.write_bytes(contents)
+    again, seconds = stored_masses(grower(model, tmp_path), ["The player"], 4)
+    assert seconds > 0
+    assert "masses.parquet" in caplog.text
+    pd.testing.assert_frame_equal(again, expected, check_exact=True)
+    assert stored_masses(grower(model, tmp_path), ["The player"], 4)[1] == 0
+
+
+@pytest.mark.parametrize("values", [[0.5, 0.4], [0.5, 1.5], [-0.5, 0.5], [0.5, float("nan")]])
+def test_numbers_that_are_no_masses_are_refused(values, tmp_path):
+    """Masses that fall with k, or are no probabilities, are refused although nothing is damaged."""
+    path = tmp_path / "masses.parquet"
+    write_masses(pd.DataFrame({"prompt": [0, 0], "k": [1, 2], "mass": values}), path)
+    with pytest.raises(DamagedFile, match=r"masses\.parquet holds numbers that are no masses"):
+        read_masses(path)
 
 
 def test_a_file_that_another_job_deletes_is_computed_again(tmp_path, random_model, monkeypatch):
@@ -157,14 +177,14 @@ def test_a_file_that_another_job_deletes_is_computed_again(tmp_path, random_mode
     model = random_model("llama")
     expected, _ = stored_masses(grower(model, tmp_path), ["The player"], 4)
     (path,) = tmp_path.glob("*/masses.parquet")
-    read = pd.read_parquet
+    read = topk.read_masses
 
     def read_and_lose(asked: Path) -> pd.DataFrame:
         table = read(asked)
         asked.unlink()
         return table
 
-    monkeypatch.setattr(pd, "read_parquet", read_and_lose)
+    monkeypatch.setattr(topk, "read_masses", read_and_lose)
     again, seconds = stored_masses(grower(model, tmp_path), ["The player"], 4)
     assert seconds > 0
     pd.testing.assert_frame_equal(again, expected)

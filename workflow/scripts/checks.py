@@ -5,7 +5,7 @@ from llmchecker.checking.solve import solve
 from llmchecker.config.checks import quantifiers_in
 from llmchecker.files import read_json
 from llmchecker.logs import job_log
-from llmchecker.quantifiers import scores
+from llmchecker.quantifiers.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work:
@@ -17,7 +17,7 @@ with job_log(snakemake.log[0]) as work:
         if check.tree not in read:  # checks on one tree follow one another
             read = {check.tree: TextTree.read(f"results/trees/{check.tree}.parquet")}
         tree = read[check.tree]
-        values = scores.read_all(tree, paths)
+        values = read_all_scores(tree, paths)
         seconds = sum(read_json(record)["seconds"] for record in records)
         with work():
             verdict = solve(tree, values, check.query, snakemake.params.ranges, seconds)

@@ -1,7 +1,7 @@
 from llmchecker.chains.jani import write_jani
 from llmchecker.chains.prism import write_prism
 from llmchecker.logs import job_log
-from llmchecker.quantifiers import scores
+from llmchecker.quantifiers.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work:
@@ -9,7 +9,7 @@ with job_log(snakemake.log[0]) as work:
     files = zip(snakemake.input.trees, snakemake.params.scores, *outputs, strict=True)
     for tree_path, score_paths, prism_path, jani_path in files:
         tree = TextTree.read(tree_path)
-        values = scores.read_all(tree, score_paths)
+        values = read_all_scores(tree, score_paths)
         with work():
             write_prism(tree, values, prism_path)
             write_jani(tree, values, jani_path)

@@ -5,7 +5,7 @@ from llmchecker.checking.verdicts import Verdict
 from llmchecker.files import read_json, written_whole
 from llmchecker.logs import job_log
 from llmchecker.publication import report
-from llmchecker.quantifiers import scores
+from llmchecker.quantifiers.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work, work():
@@ -25,7 +25,7 @@ with job_log(snakemake.log[0]) as work, work():
     if (result := report.smallest_with_witness(results)) is not None:
         place = results.index(result)
         tree = TextTree.read(inputs.trees[place])
-        values = scores.read_all(tree, params.scores[place])
+        values = read_all_scores(tree, params.scores[place])
         view = report.tree_view(result, tree, values)
     text = report.render(
         results=results,

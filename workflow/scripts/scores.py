@@ -2,8 +2,8 @@ import time
 
 from llmchecker.files import write_json
 from llmchecker.logs import job_log
-from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.registry import create
+from llmchecker.quantifiers.scores import score, write_scores
 from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work:
@@ -14,8 +14,8 @@ with job_log(snakemake.log[0]) as work:
     for tree_path, name, (scores_path, seconds_path) in tasks:
         tree = TextTree.read(tree_path)
         began = time.monotonic()
-        values = scores.score(quantifiers[name], tree)
+        values = score(quantifiers[name], tree)
         seconds = time.monotonic() - began
         work.seconds += seconds
-        scores.write(values, tree, scores_path)
+        write_scores(values, tree, scores_path)
         write_json({"texts": len(tree), "seconds": seconds}, seconds_path)

@@ -1,10 +1,9 @@
-import pandas as pd
-
 from llmchecker.logs import job_log
 from llmchecker.publication import tables
+from llmchecker.trees.topk import read_masses
 
 with job_log(snakemake.log[0]) as work:
-    frames = [pd.read_parquet(path) for path in snakemake.input.masses]
+    frames = [read_masses(path) for path in snakemake.input.masses]
     masses = dict(zip(snakemake.params.labels, frames, strict=True))
     with work():
         table = tables.figure3(masses)

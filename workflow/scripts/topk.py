@@ -1,9 +1,8 @@
 from pathlib import Path
 
-from llmchecker.files import written_whole
 from llmchecker.logs import job_log
 from llmchecker.trees.grower import Grower
-from llmchecker.trees.topk import read_prompts, stored_masses
+from llmchecker.trees.topk import read_prompts, stored_masses, write_masses
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
@@ -11,5 +10,4 @@ with job_log(snakemake.log[0]) as work:
     prompts = read_prompts(snakemake.input.prompts, params.column)
     table, seconds = stored_masses(grower, prompts, params.maximum_k)
     work.seconds += seconds
-    with written_whole(snakemake.output[0]) as partial:
-        table.to_parquet(partial)
+    write_masses(table, snakemake.output[0])

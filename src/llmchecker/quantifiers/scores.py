@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from llmchecker.errors import ConfigError, InvalidTree
-from llmchecker.files import written_whole
 from llmchecker.quantifiers.quantifier import Quantifier
+from llmchecker.trees.parquet import read_parquet, write_parquet
 from llmchecker.trees.text_tree import Kind, TextTree
 
 REST_FILLER = 0
@@ -38,8 +37,11 @@ def score(quantifier: Quantifier, tree: TextTree) -> np.ndarray:
     return scores
 
 
-def write(scores: np.ndarray, tree: TextTree, path: str | Path) -> None:
-    """Write the columns uid and score, with no score where the state is `rest`."""
+def write_scores(scores: np.ndarray, tree: TextTree, path: str | Path) -> None:
+    """Write the columns uid and score, with no score where the state is `rest`.
+
+    The file tells which tree it belongs to, by the digest of the tree.
+    """
     unknown = tree.kind == Kind.REST
     table = pa.table(
         {
@@ -47,29 +49,25 @@ def write(scores: np.ndarray, tree: TextTree, path: str | Path) -> None:
             "score": pa.array(scores, pa.int64(), mask=unknown),
         }
     )
-    with written_whole(path) as partial:
-        pq.write_table(table, partial, compression="zstd")
+    write_parquet(table, path, {"tree": tree.digest})
 
 
-def read(tree: TextTree, path: str | Path) -> np.ndarray:
+def read_scores(tree: TextTree, path: str | Path) -> np.ndarray:
     """Read the scores of a tree: (n,) int64, `REST_FILLER` for `rest`.
 
     Raises:
+        DamagedFile: a bit of the file is not what was written.
         InvalidTree: the file is about another tree.
     """
-    table = pq.read_table(path)
-    if "score" not in table.column_names:
-        raise InvalidTree(f"{path} does not hold scores")
-    column = table["score"].combine_chunks()
-    unknown = column.is_null().to_numpy(zero_copy_only=False)
-    if not np.array_equal(unknown, tree.kind == Kind.REST):
+    table, about = read_parquet(path)
+    if about.get("tree") != tree.digest or "score" not in table.column_names:
         raise InvalidTree(f"{path} does not hold the scores of this tree; delete it to score again")
-    return column.fill_null(REST_FILLER).to_numpy()
+    return table["score"].combine_chunks().fill_null(REST_FILLER).to_numpy()
 
 
-def read_all(tree: TextTree, paths: Iterable[str | Path]) -> dict[str, np.ndarray]:
+def read_all_scores(tree: TextTree, paths: Iterable[str | Path]) -> dict[str, np.ndarray]:
     """Read the scores of several quantifiers, by name: the file's name without its suffix."""
-    return {Path(path).stem: read(tree, path) for path in paths}
+    return {Path(path).stem: read_scores(tree, path) for path in paths}
 
 
 def _score_text(quantifier: Quantifier, start: str, text: str) -> int:

@@ -40,7 +40,7 @@ def grow(
         progress: told after every batch how far the level is.
         stored: distributions of this model after this start string that need not be computed, and
             to which those that were computed are added. The tree is the same with and without.
-        shard: grow only this part of the tree, which `shards.merge` puts together with the others.
+        shard: grow only this part of the tree, which `merge_shards` puts together with the others.
     """
     prompt = model.encode(start)
     continuations = cache(lambda: model.continuations(prompt))
@@ -48,7 +48,7 @@ def grow(
     levels = [_root()]
     texts = [_texts(model, np.array([prompt]), np.array([Kind.TEXT]))]
     frontier = _Frontier(np.empty((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64), np.ones(1))
-    size = 1
+    size, is_shard = 1, shard is not None
     for step in range(1, truncation.length + 1):
         if shard is not None and is_split(step - 1, len(frontier), shard.count, truncation.length):
             frontier, shard = frontier.rows(shard.part(frontier.masses)), None
@@ -70,7 +70,13 @@ def grow(
         frontier = frontier.rows(level.kind == Kind.TEXT)
         size += len(level.kind)
     columns = {name: getattr(_joined(levels), name) for name in _NAMES}
-    return TextTree(model=model.name, truncation=truncation, **columns, text=np.concatenate(texts))
+    return TextTree(
+        model=model.name,
+        truncation=truncation,
+        **columns,
+        text=np.concatenate(texts),
+        is_shard=is_shard,
+    )
 
 
 def _selections(

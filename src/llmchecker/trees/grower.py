@@ -1,5 +1,6 @@
 """Trees in files, each beside a record of how it was grown: `….parquet` beside `….json`."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -7,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.files import read_json, write_json
+from llmchecker.errors import DamagedFile
+from llmchecker.files import read_json, read_sealed, write_json
 from llmchecker.trees import fingerprints, making
-from llmchecker.trees.shards import Shard, merge
+from llmchecker.trees.shards import Shard, merge_shards
 from llmchecker.trees.store import DistributionStore
 from llmchecker.trees.text_tree import TextTree, Truncation
 
@@ -18,12 +20,14 @@ if TYPE_CHECKING:
     from llmchecker.models.masked import MaskedModel
     from llmchecker.trees.expansion import EndOfSequence, Progress
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Growth:
     """How a tree was grown.
 
-    Args:
+    Attributes:
         fingerprint: of all that the tree depends on.
         nodes: texts that have children.
         computed: those of them for which the model was asked; for the others its answer was stored.
@@ -71,12 +75,18 @@ class Grower:
     store: DistributionStore
 
     def has_grown(self, path: str | Path, start: str, truncation: Truncation) -> bool:
-        """Whether a file holds just the tree that would be grown."""
+        """Whether a file holds just the tree that would be grown, to the last bit of the file."""
         try:
             recorded = Growth(**read_json(record_of(path))).fingerprint
+            if recorded != self.fingerprint(start, truncation):
+                return False
+            read_sealed(path)
         except (OSError, ValueError, TypeError):
             return False
-        return Path(path).is_file() and recorded == self.fingerprint(start, truncation)
+        except DamagedFile as error:
+            _log.warning("to be grown again: %s", error)
+            return False
+        return True
 
     def grow(
         self,
@@ -108,9 +118,10 @@ class Grower:
         """Put together a tree from the files of all its shards; write it and its record.
 
         Raises:
+            DamagedFile: a bit of a file is not what was written.
             InvalidTree: files that do not hold the shards of one tree.
         """
-        tree = merge([TextTree.read(shard) for shard in shards])
+        tree = merge_shards([TextTree.read(shard, is_shard=True) for shard in shards])
         grown = [Growth(**read_json(record_of(shard))) for shard in shards]
         computed, seconds = sum(g.computed for g in grown), sum(g.seconds for g in grown)
         makings = [making for g in grown for making in g.makings]

@@ -61,7 +61,7 @@ def is_split(step: int, texts: int, count: int, length: int) -> bool:
     return texts >= TEXTS_A_SHARD * count or step == length - 1
 
 
-def merge(shards: Sequence[TextTree]) -> TextTree:
+def merge_shards(shards: Sequence[TextTree]) -> TextTree:
     """Put together all shards of a tree, in the order of their numbers.
 
     Raises:

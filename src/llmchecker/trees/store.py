@@ -11,6 +11,7 @@ beside them, in folders of its own that count against the same limit.
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import uuid
 from collections.abc import Iterator, Sequence
@@ -19,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from llmchecker.errors import InvalidStore
-from llmchecker.files import written_whole
+from llmchecker.errors import DamagedFile
+from llmchecker.trees.parquet import read_parquet, write_parquet
 from llmchecker.trees.selection import HEAD, Selection, reselect
+from llmchecker.trees.text_tree import PROBABILITY_TOLERANCE
 
 ROWS_AT_ONCE = 4096
 
@@ -37,12 +38,14 @@ _SCHEMA = pa.schema(
     }
 )
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class DistributionStore:
     """All stored distributions.
 
-    Args:
+    Attributes:
         directory: where; it is made when something is stored.
         limit_bytes: of all files together.
     """
@@ -55,9 +58,6 @@ class DistributionStore:
 
         Args:
             fingerprint: of all that determines the model's answers to the last bit.
-
-        Raises:
-            InvalidStore: a file holds something else.
         """
         return StoredDistributions(self, self.folder(fingerprint, *prompt))
 
@@ -92,7 +92,7 @@ class StoredDistributions:
         self._new: list[tuple[int, ...]] = []
         self.added = 0
         for path in sorted(folder.glob(_FILES)):
-            with contextlib.suppress(FileNotFoundError):  # another job made room
+            with contextlib.suppress(FileNotFoundError), dropped_if_damaged(path):
                 self._read(path)
                 os.utime(path)
 
@@ -135,27 +135,55 @@ class StoredDistributions:
             return
         heads = [self._known[suffix] for suffix in self._new]
         columns = [self._new, [head[0] for head in heads], [head[1] for head in heads]]
-        table = pa.table(columns, schema=_SCHEMA)
         self._new = []
-        with written_whole(self._folder / f"{uuid.uuid4().hex}.parquet") as partial:
-            pq.write_table(table, partial, compression="zstd")
+        table = pa.table(columns, schema=_SCHEMA)
+        write_parquet(table, self._folder / f"{uuid.uuid4().hex}.parquet")
         self._store.make_room()
 
     def _read(self, path: Path) -> None:
-        try:
-            table = pq.read_table(path, schema=_SCHEMA).combine_chunks()
-        except pa.ArrowInvalid as error:
-            raise InvalidStore(
-                f"{path} holds no distributions ({error}); delete it to compute them again"
-            ) from error
-        columns = [table[name].combine_chunks() for name in ("tokens", "probabilities")]
-        flat = [column.flatten().to_numpy() for column in columns]
-        offsets = columns[0].offsets.to_numpy()
-        for row, suffix in enumerate(map(tuple, table["suffix"].to_pylist())):
+        suffixes, offsets, tokens, probabilities = _checked(path)
+        for row, suffix in enumerate(suffixes):
             head = slice(offsets[row], offsets[row + 1])
             known = self._known.get(suffix)
             if known is None or len(known[0]) < offsets[row + 1] - offsets[row]:
-                self._known[suffix] = (flat[0][head], flat[1][head])
+                self._known[suffix] = (tokens[head], probabilities[head])
+
+
+@contextlib.contextmanager
+def dropped_if_damaged(path: Path) -> Iterator[None]:
+    """Delete a stored file that the block finds damaged: what it held is computed again."""
+    try:
+        yield
+    except DamagedFile as error:
+        _log.warning("not used, and deleted: %s", error)
+        path.unlink(missing_ok=True)
+
+
+def _checked(path: Path) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray, np.ndarray]:
+    """Read a stored file: its suffixes, where the head of each begins, and all heads in a row.
+
+    Raises:
+        DamagedFile: a bit of the file is not what was written, or what was written are no
+            beginnings of distributions: numbers from 0 to 1 that fall and add up to 1 at most.
+    """
+    table, _ = read_parquet(path)
+    if table.schema != _SCHEMA:
+        raise DamagedFile(f"{path} holds no distributions")
+    tokens, probabilities = (table[name].combine_chunks() for name in _SCHEMA.names[1:])
+    offsets = tokens.offsets.to_numpy()
+    values = probabilities.flatten().to_numpy()
+    sums = np.diff(np.concatenate([[0.0], values.cumsum()])[offsets])
+    first = np.zeros(len(values), dtype=bool)
+    first[offsets[:-1]] = True
+    if not (
+        np.array_equal(offsets, probabilities.offsets.to_numpy())
+        and np.all((values >= 0) & (values <= 1))
+        and np.all(first[1:] | (np.diff(values) <= 0))
+        and np.all(sums <= 1 + PROBABILITY_TOLERANCE)
+    ):
+        raise DamagedFile(f"{path} holds numbers that are no distributions")
+    suffixes = list(map(tuple, table["suffix"].to_pylist()))
+    return suffixes, offsets, tokens.flatten().to_numpy(), values
 
 
 def _padded(rows: Sequence[np.ndarray], filler: float) -> np.ndarray:

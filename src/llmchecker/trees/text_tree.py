@@ -5,6 +5,7 @@ States stand in breadth-first order: the root (the start string) is row 0, the c
 are adjacent, ordered by falling probability, with their `rest` last.
 """
 
+import hashlib
 import json
 from dataclasses import dataclass
 from enum import IntEnum
@@ -13,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from llmchecker.errors import InvalidBound, InvalidTree
-from llmchecker.files import written_whole
+from llmchecker.trees.parquet import read_parquet, write_parquet
 
 PROBABILITY_TOLERANCE = 1e-9
+"""How far from 1 the probabilities of siblings may add up: they and their sum are rounded."""
+
 NO_TOKEN = -1
 
 
@@ -32,9 +34,12 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Truncation:
-    """Where a text generation process is cut: alpha, k and the horizon L, `length`, in tokens.
+    """Where a text generation process is cut (Definition III.4 of Gross et al., 2025).
 
-    Definition III.4 of Gross et al. (2025).
+    Attributes:
+        alpha: the probability that the selected tokens hold together, from 0 to 1.
+        k: the most tokens that are selected after a text.
+        length: the horizon L, in tokens.
 
     Raises:
         InvalidBound: alpha outside [0, 1], k or length below 1 or not whole.
@@ -57,9 +62,9 @@ class Truncation:
 
 @dataclass(frozen=True)
 class TextTree:
-    """All states of one bounded text generation process.
+    """All states of one bounded text generation process, or of one shard of it.
 
-    Args:
+    Attributes:
         model: the name of the language model.
         truncation: where the process was cut.
         parent: (n,) int64, row of the parent; -1 for the root.
@@ -69,10 +74,13 @@ class TextTree:
         kind: (n,) int8, a `Kind` each.
         text: (n,) objects, the start string and what was generated, decoded as a whole; None for
             `rest`, which stands for many texts.
+        is_shard: whether this is one part of a tree (see `shards`). Only a part may hold texts
+            before the horizon that have no children: another part holds them.
 
     Raises:
-        InvalidTree: columns of unequal length or that break the order described above, children
-            whose probabilities do not sum to 1, a parent that is not a text.
+        InvalidTree: columns of unequal length or that break the order described above, a
+            probability that is no number from 0 to 1, children whose probabilities do not add up
+            to 1, a parent that is not a text, a text before the horizon that has no children.
     """
 
     model: str
@@ -83,6 +91,7 @@ class TextTree:
     probability: np.ndarray
     kind: np.ndarray
     text: np.ndarray
+    is_shard: bool = False
 
     def __post_init__(self) -> None:
         _check(self)
@@ -107,6 +116,25 @@ class TextTree:
         """Transitions of the chain: the edges of the tree and a self-loop on each terminal."""
         return 2 * len(self) - 1 - int(self.internal.sum())
 
+    @cached_property
+    def digest(self) -> str:
+        """A sha256 of the model's name, the truncation and all columns.
+
+        Equal trees have equal digests, whichever version of whatever library wrote their files.
+        """
+        about = [self.model, *vars(self.truncation).values(), self.is_shard]
+        hasher = hashlib.sha256(json.dumps(about).encode())
+        for column, dtype in (
+            (self.parent, "<i8"),
+            (self.step, "<i8"),
+            (self.token, "<i8"),
+            (self.probability, "<f8"),
+            (self.kind, "<i1"),
+        ):
+            hasher.update(np.ascontiguousarray(column, dtype))
+        hasher.update(json.dumps(self.text.tolist()).encode())
+        return hasher.hexdigest()
+
     def write(self, path: str | Path) -> None:
         """Write a parquet file: uid, parent, step, token, probability, kind and text."""
         columns = {
@@ -126,20 +154,27 @@ class TextTree:
             "k": self.truncation.k,
             "L": self.truncation.length,
         }
-        table = pa.table(columns).replace_schema_metadata({"llmchecker": json.dumps(about)})
-        with written_whole(path) as partial:
-            pq.write_table(table, partial, compression="zstd")
+        if self.is_shard:
+            about["shard"] = True
+        write_parquet(pa.table(columns), path, about)
 
     @classmethod
-    def read(cls, path: str | Path) -> "TextTree":
+    def read(cls, path: str | Path, is_shard: bool = False) -> "TextTree":
         """Read what `write` wrote.
 
+        Args:
+            is_shard: whether a shard of a tree is asked for. What asks for a whole tree must not
+                be given a part of one.
+
         Raises:
-            InvalidTree: the file is not a text tree.
+            DamagedFile: a single bit of the file is not what was written.
+            InvalidTree: the file is not a text tree, or a shard where none is asked for.
         """
+        table, about = read_parquet(path)
+        if about.get("shard", False) != is_shard:
+            found = "a whole tree, not one shard" if is_shard else "one shard of a tree, not all"
+            raise InvalidTree(f"{path} holds {found} of it")
         try:
-            table = pq.read_table(path)
-            about = json.loads(table.schema.metadata[b"llmchecker"])
             return cls(
                 model=about["model"],
                 truncation=Truncation(about["alpha"], about["k"], about["L"]),
@@ -149,6 +184,7 @@ class TextTree:
                 probability=table["probability"].to_numpy(),
                 kind=_kinds(table["kind"].combine_chunks()),
                 text=table["text"].to_numpy(),
+                is_shard=is_shard,
             )
         except (pa.ArrowInvalid, KeyError, TypeError) as error:
             raise InvalidTree(f"{path} is not a text tree: {error}") from error
@@ -172,6 +208,9 @@ def _check(tree: TextTree) -> None:
         raise InvalidTree("states must stand in breadth-first order, each a step after its parent")
     if np.any(tree.kind[parent] != Kind.TEXT):
         raise InvalidTree("only a text can have children; rest and end are terminal")
+    # said so that a probability that is not a number, which compares as false, is refused too
+    if not np.all((tree.probability >= 0) & (tree.probability <= 1)):
+        raise InvalidTree("a probability is not a number from 0 to 1")
     sums = np.bincount(parent, weights=tree.probability[1:], minlength=n)
     wrong = tree.internal & (np.abs(sums - 1) > PROBABILITY_TOLERANCE)
     if np.any(wrong):
@@ -179,5 +218,10 @@ def _check(tree: TextTree) -> None:
         raise InvalidTree(
             f"the children of state {uid} have probability {float(sums[uid])!r}, not 1"
         )
-    if np.any(tree.probability < 0):
-        raise InvalidTree("a probability is negative")
+    unfinished = (tree.kind == Kind.TEXT) & (tree.step < tree.truncation.length) & ~tree.internal
+    if np.any(unfinished) and not tree.is_shard:
+        uid = int(np.flatnonzero(unfinished)[0])
+        raise InvalidTree(
+            f"state {uid} is a text of {tree.step[uid]} tokens, fewer than L = "
+            f"{tree.truncation.length}, that has not ended and has no children"
+        )

@@ -1,5 +1,6 @@
 """How much probability the most probable next tokens hold (RQ1, Figure 3 of Gross et al., 2025)."""
 
+import contextlib
 import csv
 import os
 import time
@@ -12,15 +13,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from llmchecker.errors import InvalidStore, UnknownName
-from llmchecker.files import written_whole
+from llmchecker.errors import DamagedFile, UnknownName
 from llmchecker.trees import fingerprints
+from llmchecker.trees.parquet import read_parquet, write_parquet
+from llmchecker.trees.store import dropped_if_damaged
+from llmchecker.trees.text_tree import PROBABILITY_TOLERANCE
 
 # torch takes seconds to import, which stored masses need not wait for
 if TYPE_CHECKING:
     from llmchecker.models.distributions import Distributions
     from llmchecker.models.protocols import LanguageModel
     from llmchecker.trees.grower import Grower
+
+_COLUMNS = ("prompt", "k", "mass")
 
 
 def read_prompts(path: str | Path, column: str) -> list[str]:
@@ -50,29 +55,43 @@ def stored_masses(
         The masses, and the seconds for which the model was asked.
 
     Raises:
-        InvalidStore: a file of the store holds something else.
         UnusableModel: the model cannot be loaded.
     """
     fingerprint = fingerprints.of_masses(grower.model_fingerprint, prompts, maximum_k)
     path = grower.store.folder(fingerprint) / "masses.parquet"
-    try:
-        table = pd.read_parquet(path)
+    # the file may not be there, or go while it is read, since other jobs make room
+    with contextlib.suppress(FileNotFoundError), dropped_if_damaged(path):
+        table = read_masses(path)
         os.utime(path)
         return table, 0.0
-    except FileNotFoundError:  # not stored, or another job made room
-        pass
-    except pa.ArrowInvalid as error:
-        raise InvalidStore(
-            f"{path} holds no masses ({error}); delete it to compute them again"
-        ) from error
     asked = grower.model
     began = time.monotonic()
     table = masses(asked, prompts, maximum_k, threads=grower.threads)
     seconds = time.monotonic() - began
-    with written_whole(path) as partial:
-        table.to_parquet(partial)
+    write_masses(table, path)
     grower.store.make_room()
     return table, seconds
+
+
+def write_masses(table: pd.DataFrame, path: str | Path) -> None:
+    """Write what `masses` returned, as a parquet file."""
+    write_parquet(pa.Table.from_pandas(table, preserve_index=False), path)
+
+
+def read_masses(path: str | Path) -> pd.DataFrame:
+    """Read what `write_masses` wrote.
+
+    Raises:
+        DamagedFile: a bit of the file is not what was written, or it holds no masses: numbers from
+            0 to 1 that do not fall with k.
+    """
+    table = read_parquet(path)[0].to_pandas()
+    if list(table.columns) != list(_COLUMNS):
+        raise DamagedFile(f"{path} holds no masses")
+    rising = (table["mass"].diff() >= 0) | (table["k"] == 1)
+    if not (table["mass"].between(0, 1 + PROBABILITY_TOLERANCE) & rising).all():
+        raise DamagedFile(f"{path} holds numbers that are no masses")
+    return table
 
 
 def masses(
