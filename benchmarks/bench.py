@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> None:
     with written_whole(options.output / "benchmarks.md") as unfinished:
         unfinished.write_text(markdown(found), encoding="utf-8")
     paths = [options.output / f"cost.{suffix}" for suffix in ("svg", "png")]
-    figures.write(cost_plot.cost(found), paths)
+    figures.write_figure(cost_plot.cost(found), paths)
     report(f"written to {options.output}")
 
 

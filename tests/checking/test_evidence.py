@@ -16,6 +16,7 @@ from llmchecker.checking.evidence import COUNTEREXAMPLE, WITNESS, Witness, witne
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.config.checks import Check, TableRow, TreeSpec
 from llmchecker.publication import tables
+from llmchecker.publication.tables import AnsweredQuery
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
@@ -283,10 +284,11 @@ def decides(found, comparison, threshold):
     return True if holds else False if fails else None
 
 
-def row(query: str) -> TableRow:
-    return TableRow(
-        "Player|1", "Gender", Check(TreeSpec("m", "player", Truncation(0.5, 3, 2)), parse(query))
-    )
+def answer(found: Verdict) -> AnsweredQuery:
+    """A verdict as the answer to a row of Table II."""
+    tree = TreeSpec("m", "player", Truncation(0.5, 3, 2))
+    row = TableRow("Player|1", "Gender", Check(tree, parse(found.query)))
+    return AnsweredQuery(row, "Model", "w", found)
 
 
 def verdict(query: str, value: float | bool, found=()) -> Verdict:
@@ -313,7 +315,7 @@ def test_markdown_shows_every_query_and_its_texts():
         verdict(asked[1], False, [Witness(4, "w", 0.375, COUNTEREXAMPLE, True, 1)]),
         verdict(asked[2], 1.0),
     ]
-    text = tables.witnesses_markdown(map(row, asked), verdicts, {"m": "Model"})
+    text = tables.witnesses_markdown(map(answer, verdicts))
     assert text.split("\n") == [
         "# The texts that decide each query",
         "",
@@ -348,15 +350,9 @@ def test_markdown_shows_every_query_and_its_texts():
 def test_markdown_says_that_nothing_decides():
     """A query that no text decides has no table."""
     query = "P=? [ F gender > 0 ]"
-    text = tables.witnesses_markdown([row(query)], [verdict(query, 0.0)], {"m": "Model"})
+    text = tables.witnesses_markdown([answer(verdict(query, 0.0))])
     assert text.endswith("L=2. No text decides it.\n")
     assert "| text |" not in text
-
-
-def test_markdown_needs_a_verdict_for_every_row():
-    """A verdict too few is an error, not a shorter page."""
-    with pytest.raises(ValueError, match="shorter"):
-        tables.witnesses_markdown([row("P=? [ F step = 1 ]")], [], {"m": "Model"})
 
 
 @given(st.text(), st.text(), st.booleans())
@@ -364,7 +360,7 @@ def test_no_text_breaks_its_cell(start, generated, rest):
     """Whatever a text holds, it is one cell on one line, all of it shown and nothing obeyed."""
     query = "P=? [ F gender > 0 ]"
     found = [Witness(1, start + generated, 0.5, WITNESS, rest, len(start))]
-    page = tables.witnesses_markdown([row(query)], [verdict(query, 0.5, found)], {"m": "Model"})
+    page = tables.witnesses_markdown([answer(verdict(query, 0.5, found))])
     *_, line, last = page.split("\n")
     assert last == ""
     assert line.isprintable()
@@ -393,5 +389,5 @@ def test_markup_in_a_text_is_shown():
     """Pipes, markup, HTML and line breaks of a text are shown letter for letter."""
     query = "P=? [ F gender > 0 ]"
     found = [Witness(1, "a`b|c<b>\n*d*", 0.5, WITNESS, False, 4)]
-    page = tables.witnesses_markdown([row(query)], [verdict(query, 0.5, found)], {"m": "Model"})
+    page = tables.witnesses_markdown([answer(verdict(query, 0.5, found))])
     assert "| a&#96;b&#124;<code>c&#60;b&#62;&#92;n&#42;d&#42;</code> |" in page

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.chains import markov_chain
-from llmchecker.publication import tables
 from llmchecker.publication.audit import (
     allowed,
     audit,
@@ -22,6 +21,7 @@ from llmchecker.publication.audit import (
     same_size_as,
 )
 from llmchecker.publication.published import PublishedRow, read_published_rows
+from llmchecker.publication.table_files import write_table
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
@@ -221,7 +221,7 @@ def test_the_audit_is_a_table(tmp_path):
     assert (contradictory["most_internal"], contradictory["most_states"]) == (10, 101)
     assert contradictory["children"] == 10.0
     assert contradictory["same_size_as"] == "uncut tree: k=9, L=3"
-    tables.write(table, [tmp_path / "audit.md"])
+    write_table(table, [tmp_path / "audit.md"])
     line = (tmp_path / "audit.md").read_text(encoding="utf-8").splitlines()[23]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[8] == "911"

@@ -7,10 +7,11 @@ import pytest
 
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.config.checks import Check, TableRow, TreeSpec
-from llmchecker.publication import comparison, tables
 from llmchecker.publication.audit import Finding, audit
-from llmchecker.publication.comparison import COLUMNS, Run
+from llmchecker.publication.comparison import COLUMNS_OF_COMPARISON, comparison_table
 from llmchecker.publication.published import read_published_rows
+from llmchecker.publication.table_files import write_table
+from llmchecker.publication.tables import AnsweredQuery
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Truncation
 
@@ -18,11 +19,13 @@ TABLE2 = Path(__file__).parents[2] / "resources/published/table2.csv"
 POSITIVE = "P=? [ F gender > 0 ]"
 
 
-def run(model: str, truncation: Truncation, query: str = POSITIVE, label: str = "Player") -> Run:
+def run(
+    model: str, truncation: Truncation, query: str = POSITIVE, label: str = "Player"
+) -> AnsweredQuery:
     """A run of a model, by its label, whose figures are all different."""
     row = TableRow(label, "Gender", Check(TreeSpec("name", "player", truncation), parse(query)))
     verdict = Verdict(query, 0.25, 500, 900, 90, 150, 1.5, 0.0625, {})
-    return Run(row, model, "The player won because", verdict)
+    return AnsweredQuery(row, model, "The player won because", verdict)
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +42,8 @@ def of_runs(table: pd.DataFrame) -> list[dict]:
 
 def test_without_a_run_every_published_row_stands_alone(findings):
     """With nothing run, the comparison has each of the published rows once, as it was printed."""
-    table = comparison.table(findings, [])
-    assert list(table.columns) == COLUMNS
+    table = comparison_table(findings, [])
+    assert list(table.columns) == COLUMNS_OF_COMPARISON
     assert sorted(table["row"]) == list(range(1, 24))
     assert set(table["match"]) == {"no run of this model"}
     by_number = table.set_index("row")
@@ -58,7 +61,7 @@ def test_without_a_run_every_published_row_stands_alone(findings):
 
 def test_a_run_of_the_same_model_stands_beside_its_row(findings):
     """A run with the model, label, query and parameters of a row is beside it, with differences."""
-    table = comparison.table(findings, [run("gemma-7b", Truncation(0.8, 15, 5), "P=?[F gender>0]")])
+    table = comparison_table(findings, [run("gemma-7b", Truncation(0.8, 15, 5), "P=?[F gender>0]")])
     assert len(table) == 23
     (shown,) = of_runs(table)
     assert (shown["row"], shown["model"], shown["match"]) == (5, "Gemma-7B", "model and parameters")
@@ -95,12 +98,12 @@ def test_a_run_of_the_same_model_stands_beside_its_row(findings):
 )
 def test_a_run_that_asks_something_else_is_left_out(findings, unlike):
     """A run that differs in one parameter, in the query or in the label is not compared."""
-    assert of_runs(comparison.table(findings, [unlike])) == []
+    assert of_runs(comparison_table(findings, [unlike])) == []
 
 
 def test_a_run_of_another_model_follows_the_rows_without_a_difference(findings):
     """Another model's run stands once, below the rows with its parameters, as another model's."""
-    table = comparison.table(findings, [run("SmolLM2-135M", Truncation(0.8, 15, 5))])
+    table = comparison_table(findings, [run("SmolLM2-135M", Truncation(0.8, 15, 5))])
     assert len(table) == 24
     assert table["model"][:7].tolist() == [
         *("BERT", "Gemma-2B", "Gemma-7B", "Llama-2-7b", "Mistral-7B", "Genstruct-7B"),
@@ -108,7 +111,9 @@ def test_a_run_of_another_model_follows_the_rows_without_a_difference(findings):
     ]
     (shown,) = of_runs(table)
     assert shown["match"] == "parameters, another model"
-    about_both = {c for c in COLUMNS if c.startswith("published_") or c.endswith("_difference")}
+    about_both = {
+        c for c in COLUMNS_OF_COMPARISON if c.startswith("published_") or c.endswith("_difference")
+    }
     assert about_both & set(shown) == {"published_L"}
     assert not {"row", "audit"} & set(shown)
 
@@ -116,7 +121,7 @@ def test_a_run_of_another_model_follows_the_rows_without_a_difference(findings):
 def test_an_impossible_l_is_compared_with_the_one_that_fits(findings):
     """For a row whose L cannot be, the run with the smallest L that can stands there, labelled."""
     runs = [run(model, Truncation(1.0, 9, 3)) for model in ("Gemma-2B", "SmolLM2-135M")]
-    own, other = of_runs(comparison.table(findings, runs))
+    own, other = of_runs(comparison_table(findings, runs))
     assert (own["row"], own["published_L"], own["L"]) == (22, 2, 3)
     assert own["match"] == "model and parameters, L from the audit"
     assert own["states_difference"] == 90 - 911
@@ -127,7 +132,7 @@ def test_an_impossible_l_is_compared_with_the_one_that_fits(findings):
 def test_an_absent_figure_is_an_empty_cell(findings, tmp_path):
     """What was not run or not published is empty in every format, and whole numbers stay whole."""
     paths = [tmp_path / f"comparison.{suffix}" for suffix in ("csv", "md", "tex")]
-    tables.write(comparison.table(findings, [run("Gemma-7B", Truncation(0.8, 15, 5))]), paths)
+    write_table(comparison_table(findings, [run("Gemma-7B", Truncation(0.8, 15, 5))]), paths)
     for path in paths:
         text = path.read_text(encoding="utf-8")
         assert not {"nan", "NaN", "None", "<NA>"} & set(text.replace(",", " ").split())

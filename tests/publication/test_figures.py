@@ -38,14 +38,14 @@ def values(count: int) -> pd.DataFrame:
 
 def draw(name: str, count: int = 2) -> plt.Figure:
     if name == "figure3":
-        return figures.figure3(masses(count))
-    return figures.figure4(values(count), QUERY)
+        return figures.mass_figure(masses(count))
+    return figures.noun_figure(values(count), QUERY)
 
 
 def written(name: str, directory, count: int = 2) -> dict[str, bytes]:
     """The contents of the files of a figure, by suffix."""
     paths = [directory / f"{name}.{suffix}" for suffix in ("pdf", "svg", "png")]
-    figures.write(draw(name, count), paths)
+    figures.write_figure(draw(name, count), paths)
     return {path.suffix: path.read_bytes() for path in paths}
 
 
@@ -63,7 +63,7 @@ def legend(figure: plt.Figure) -> list[str]:
 @pytest.mark.parametrize("count", [1, 2, 6])
 def test_figure3_has_one_line_a_model_that_shows_the_table(count):
     """There is one line a model, its points are those of the table, and the legend names it."""
-    figure = figures.figure3(masses(count))
+    figure = figures.mass_figure(masses(count))
     lines = [line for line in figure.axes[0].get_lines() if len(line.get_xdata())]
     assert legend(figure) == models(count)
     assert len(lines) == count
@@ -74,7 +74,7 @@ def test_figure3_has_one_line_a_model_that_shows_the_table(count):
 @pytest.mark.parametrize("count", [1, 2, 6])
 def test_figure4_has_one_bar_a_model_and_noun_that_shows_the_table(count):
     """The bars of a model are as high as its values, noun by noun, and the legend names it."""
-    figure = figures.figure4(values(count), QUERY)
+    figure = figures.noun_figure(values(count), QUERY)
     axes = figure.axes[0]
     assert legend(figure) == models(count)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == NOUNS
@@ -87,7 +87,7 @@ def test_figure4_has_one_bar_a_model_and_noun_that_shows_the_table(count):
 @pytest.mark.parametrize("count", [1, 6])
 def test_figure4_shows_the_bounds_as_lines_on_the_bars(count):
     """On the middle of every bar stands a line from its lower to its upper bound."""
-    axes = figures.figure4(values(count), QUERY).axes[0]
+    axes = figures.noun_figure(values(count), QUERY).axes[0]
     lines = [line for collection in axes.collections for line in _segments(collection)]
     bars = [bar for bars in axes.containers for bar in bars]
     centres = [bar.get_x() + bar.get_width() / 2 for bar in bars]
@@ -149,7 +149,7 @@ def test_the_same_table_gives_the_same_bytes(name, tmp_path):
 
 def test_a_written_figure_is_closed(tmp_path):
     """A written figure is not kept in memory."""
-    figures.write(draw("figure3"), [tmp_path / "figure3.svg"])
+    figures.write_figure(draw("figure3"), [tmp_path / "figure3.svg"])
     assert plt.get_fignums() == []
 
 

@@ -165,8 +165,8 @@ def test_a_table_without_rows_is_refused(draw):
 def test_files_are_a_column_wide_and_the_same_each_time(draw, tmp_path):
     """A figure is written in every format, as wide as a column, with the same bytes twice."""
     once, again = ([tmp_path / f"{n}.{suffix}" for suffix in SUFFIXES] for n in ("one", "two"))
-    writers.write(draw(), once)
-    writers.write(draw(), again)
+    writers.write_figure(draw(), once)
+    writers.write_figure(draw(), again)
     assert [path.read_bytes() for path in once] == [path.read_bytes() for path in again]
     with Image.open(tmp_path / "one.png") as image:
         image.load()

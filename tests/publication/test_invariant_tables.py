@@ -17,7 +17,7 @@ from llmchecker.invariants.attempts import (
 from llmchecker.programs.expressions import Semantics
 from llmchecker.proving.outcomes import CandidateSource, Outcome
 from llmchecker.publication import program_notes, program_tables
-from llmchecker.publication import tables as writers
+from llmchecker.publication import table_files as writers
 
 PUBLISHED = Path(__file__).parents[2] / "resources/published/invariants.csv"
 INTEGERS, INT32 = Semantics
@@ -40,7 +40,7 @@ def rows(table: pd.DataFrame) -> list[list]:
 
 def markdown(table: pd.DataFrame, notes: list[str], directory: Path) -> str:
     path = directory / "table.md"
-    writers.write(table, [path], "footer", notes)
+    writers.write_table(table, [path], "footer", notes)
     return path.read_text(encoding="utf-8")
 
 

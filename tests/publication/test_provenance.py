@@ -21,7 +21,8 @@ from llmchecker.config.configuration import Config
 from llmchecker.fetching.models import ModelSource, fetch_model
 from llmchecker.fetching.sources import parse_source
 from llmchecker.files import read_json, write_json
-from llmchecker.publication import provenance, tables
+from llmchecker.publication import provenance
+from llmchecker.publication.table_files import write_table
 from llmchecker.trees import making
 
 TIMES = {"date", "first", "last", "seconds", "encode_seconds", "check_seconds"}
@@ -329,7 +330,7 @@ def test_a_label_breaks_no_footer(tmp_path):
     footer = provenance.footer(told(tmp_path, label="<b>A</b>\n\n| \\end{x} |\r# 100%"))
     paths = [tmp_path / f"table.{suffix}" for suffix in ("csv", "md", "tex")]
     table = pd.DataFrame({"a": [1]})
-    tables.write(table, paths, footer)
+    write_table(table, paths, footer)
     csv, markdown, latex = (path.read_text(encoding="utf-8") for path in paths)
     assert csv == "a\n1\n"
     assert latex.splitlines()[-1] == f"% {footer}"

@@ -18,11 +18,13 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from llmchecker.checking import solve, storm
 from llmchecker.config.checks import Check, TableRow, TreeSpec
-from llmchecker.publication import comparison, figures, report
-from llmchecker.publication import tables as table_files
+from llmchecker.publication import figures, report, tables
 from llmchecker.publication.audit import audit, audit_table
+from llmchecker.publication.comparison import comparison_table
 from llmchecker.publication.drawing import printed
 from llmchecker.publication.published import read_published_rows
+from llmchecker.publication.table_files import write_table
+from llmchecker.publication.tables import AnsweredQuery
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
@@ -60,7 +62,7 @@ GENDER = np.array([0, 0, 1, 0, 0, 0, 0, -1, 0, 0, 2, 0])
 POSITIVE = [2, 10]  # the first states above 0 on their paths
 
 
-def results() -> list[report.Result]:
+def results() -> list[AnsweredQuery]:
     """Every query of every model, with the verdicts that Storm gives."""
     scores = {"gender": GENDER}
     found = []
@@ -70,39 +72,35 @@ def results() -> list[report.Result]:
             row = TableRow(
                 "<i>Label</i>", "A & B", Check(TreeSpec(model, "awkward", TREE.truncation), query)
             )
-            prism = f"prism/{row.check.tree}/gender.prism"
-            found.append(report.Result(row, label, START, verdict, prism))
+            found.append(AnsweredQuery(row, label, START, verdict))
     return found
 
 
-def write_results(directory: Path, found: list[report.Result]) -> None:
+def write_results(directory: Path, found: list[AnsweredQuery]) -> None:
     """Write the files of a run, by the functions by which the workflow writes them."""
-    rows = [result.row for result in found]
-    verdicts = [result.verdict for result in found]
     findings = audit(read_published_rows(ROOT / "resources/published/table2.csv"))
-    runs = [comparison.Run(result.row, result.model, START, result.verdict) for result in found]
     made = {
-        "table1": table_files.table1({"awkward": START, "empty": "", "number": "3.14159265"}),
-        "table2": table_files.table2(rows, verdicts, LABELS),
-        "comparison": comparison.table(findings, runs),
+        "table1": tables.table1({"awkward": START, "empty": "", "number": "3.14159265"}),
+        "table2": tables.table2(found),
+        "comparison": comparison_table(findings, found),
         "audit": audit_table(findings),
     }
     for name, table in made.items():
-        table_files.write(table, [directory / f"tables/{name}.csv"])
+        write_table(table, [directory / f"tables/{name}.csv"])
     mass = pd.DataFrame({"model": ["<One>"] * 2, "k": [1, 2], "mass": [0.25, 0.5]})
     (directory / "figures").mkdir()
-    figures.write(figures.figure3(mass), [directory / "figures/figure3.svg"])
-    for result in found:
-        for path in (result.prism, f"checks/{result.row.check}.json"):
+    figures.write_figure(figures.mass_figure(mass), [directory / "figures/figure3.svg"])
+    for check in (answer.row.check for answer in found):
+        for path in (f"prism/{check.tree}/gender.prism", f"checks/{check}.json"):
             (directory / path).parent.mkdir(parents=True, exist_ok=True)
             (directory / path).touch()
 
 
-def page_of(directory: Path, found: list[report.Result], **changes) -> Path:
+def page_of(directory: Path, found: list[AnsweredQuery], **changes) -> Path:
     """Write the page beside its results."""
     view = report.tree_view(found[0], TREE, {"gender": GENDER}) if found else None
     parts = {
-        "results": found,
+        "answers": found,
         "tables": [directory / f"tables/{name}.csv" for name in report.TITLES if name[0] != "f"],
         "figures": [directory / "figures/figure3.svg"],
         "captions": sorted((ROOT / "workflow/report").glob("*.rst")),

@@ -1,22 +1,19 @@
-"""Tables: which numbers, in which columns, in which letters."""
-
-import csv
-import struct
-from decimal import Decimal
+"""The paper's tables: which numbers stand in which columns."""
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from llmchecker.checking.verdicts import Interval, Verdict
 from llmchecker.config.checks import Check, TableRow, TreeSpec
 from llmchecker.publication import tables
+from llmchecker.publication.table_files import write_csv, write_table
+from llmchecker.publication.tables import AnsweredQuery
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Truncation
 
 LABELS = {"smollm2-135m": "SmolLM2-135M", "gemma3-270m": "Gemma-3-270M"}
 POSITIVE = "P=? [ F gender > 0 ]"
+STARTS = {"player": "The player won", "jock": "The jock won", "champ": "The champ won"}
 NEGATIVE = "P=? [ F gender < 0 ]"
 TABLE2 = [
     *("label", "interest", "model", "alpha", "k", "L", "query", "states", "transitions"),
@@ -34,10 +31,11 @@ def verdict(query: str, value: float | bool) -> Verdict:
     return found.bounded(Interval(value / 2, value * 2))
 
 
-def written(table: pd.DataFrame, suffix: str, directory) -> str:
-    path = directory / f"table.{suffix}"
-    tables.write(table, [path])
-    return path.read_bytes().decode("utf-8")
+def answer(model: str, found: Verdict, start: str = "player", **row: str) -> AnsweredQuery:
+    """The answer of a model to a query of the experiment "Player"."""
+    asked = check(model, found.query, start)
+    row = {"label": "Player", "interest": "Gender"} | row
+    return AnsweredQuery(TableRow(**row, check=asked), LABELS[model], STARTS[start], found)
 
 
 def test_table1_is_the_start_strings():
@@ -49,12 +47,12 @@ def test_table1_is_the_start_strings():
 
 def test_table2_has_a_row_for_every_verdict():
     """Table II has the columns that are promised, and each row what was asked and answered."""
-    rows = [
-        TableRow("Player", "Gender", check("gemma3-270m", POSITIVE)),
-        TableRow("Exam", "Sentiment", check("smollm2-135m", NEGATIVE)),
-    ]
-    verdicts = [verdict(POSITIVE, 0.25), verdict(NEGATIVE, 0.125)]
-    table = tables.table2(rows, verdicts, LABELS)
+    table = tables.table2(
+        [
+            answer("gemma3-270m", verdict(POSITIVE, 0.25)),
+            answer("smollm2-135m", verdict(NEGATIVE, 0.125), label="Exam", interest="Sentiment"),
+        ]
+    )
     assert list(table.columns) == TABLE2
     measured = [911, 1730, 499, 950, 1.5, 0.0625]
     assert table.to_numpy().tolist() == [
@@ -63,27 +61,41 @@ def test_table2_has_a_row_for_every_verdict():
     ]
 
 
-def test_table2_needs_a_verdict_for_every_row():
+def test_answers_are_read_with_label_and_start_string(tmp_path):
+    """An answer has the row that was asked, the model's label, the start string and the verdict."""
+    asked = [answer("gemma3-270m", verdict(POSITIVE, 0.25), "champ")]
+    asked.append(answer("smollm2-135m", verdict(NEGATIVE, 0.125)))
+    paths = [tmp_path / f"{number}.json" for number in range(2)]
+    for each, path in zip(asked, paths, strict=True):
+        each.verdict.write(path)
+    assert tables.read_answers([each.row for each in asked], paths, LABELS, STARTS) == tuple(asked)
+
+
+def test_answers_need_a_verdict_for_every_row():
     """A verdict too few is an error, not a shorter table."""
     with pytest.raises(ValueError, match="shorter"):
-        tables.table2([TableRow("Player", "Gender", check("gemma3-270m", POSITIVE))], [], LABELS)
+        tables.read_answers(
+            [TableRow("Player", "Gender", check("gemma3-270m", POSITIVE))], [], LABELS, STARTS
+        )
 
 
 def test_an_unbounded_expected_score_reaches_infinity(tmp_path):
     """A verdict without bounds on its sides has infinite ones in the table, which read back."""
     open_sided = verdict(POSITIVE, 0.25).bounded(Interval(None, None))
-    row = TableRow("Player", "Gender", check("gemma3-270m", POSITIVE))
-    tables.write_csv(tables.table2([row], [open_sided], LABELS), tmp_path / "table2.csv")
+    table = tables.table2([answer("gemma3-270m", open_sided)])
+    write_csv(table, tmp_path / "table2.csv")
     back = pd.read_csv(tmp_path / "table2.csv")
     assert back[["lower", "upper"]].to_numpy().tolist() == [[float("-inf"), float("inf")]]
 
 
 def test_table2_without_experiments_has_its_columns(tmp_path):
     """Without experiments Table II is its header."""
-    table = tables.table2([], [], LABELS)
-    assert written(table, "csv", tmp_path) == ",".join(TABLE2) + "\n"
-    assert len(written(table, "md", tmp_path).splitlines()) == 2
-    assert r"\midrule" in written(table, "tex", tmp_path)
+    paths = [tmp_path / f"table2.{suffix}" for suffix in ("csv", "md", "tex")]
+    write_table(tables.table2([]), paths)
+    csv, markdown, latex = (path.read_text(encoding="utf-8") for path in paths)
+    assert csv == ",".join(TABLE2) + "\n"
+    assert len(markdown.splitlines()) == 2
+    assert r"\midrule" in latex
 
 
 def test_figure3_is_the_mean_over_prompts():
@@ -94,7 +106,7 @@ def test_figure3_is_the_mean_over_prompts():
         ),
         "A": pd.DataFrame({"prompt": [0, 0], "k": [1, 2], "mass": [0.125, 0.5]}),
     }
-    table = tables.figure3(frames)
+    table = tables.mass_table(frames)
     assert list(table.columns) == ["model", "k", "mass"]
     assert table.to_numpy().tolist() == [
         ["B", 1, 0.375],
@@ -106,123 +118,10 @@ def test_figure3_is_the_mean_over_prompts():
 
 def test_figure4_is_the_value_by_model_and_noun():
     """The noun is the name of the start string."""
-    checks = [check("gemma3-270m", POSITIVE, "jock"), check("smollm2-135m", POSITIVE, "champ")]
-    table = tables.figure4(checks, [verdict(POSITIVE, 0.25), verdict(POSITIVE, 0.5)], LABELS)
+    jock = answer("gemma3-270m", verdict(POSITIVE, 0.25), "jock")
+    table = tables.noun_table([jock, answer("smollm2-135m", verdict(POSITIVE, 0.5), "champ")])
     assert list(table.columns) == ["model", "noun", "value", "lower", "upper"]
     assert table.to_numpy().tolist() == [
         ["Gemma-3-270M", "jock", 0.25, 0.125, 0.5],
         ["SmolLM2-135M", "champ", 0.5, 0.25, 1.0],
     ]
-
-
-AWKWARD = pd.DataFrame(
-    {
-        "name": ["a_b", "c|d"],
-        "start_string": ['"x",\ny 50% & #1 $\\{}~^_', "`*<b>*[l] | 🙂"],
-        "states": [911, 12],
-        "value": [1 / 3, 0.00005],
-        "check_seconds": [0.0625, 2.0],
-    }
-)
-
-
-def test_csv_has_every_digit_and_character(tmp_path):
-    """The CSV is plain: all digits, quotes doubled, line breaks kept inside of quotes."""
-    assert written(AWKWARD, "csv", tmp_path) == (
-        "name,start_string,states,value,check_seconds\n"
-        'a_b,"""x"",\ny 50% & #1 $\\{}~^_",911,0.3333333333333333,0.0625\n'
-        "c|d,`*<b>*[l] | 🙂,12,5e-05,2.0\n"
-    )
-
-
-def test_markdown_shows_every_cell_as_one_line(tmp_path):
-    """In Markdown a cell is one line, its markup is shown and not obeyed, numbers stand right."""
-    assert written(AWKWARD, "md", tmp_path).split("\n") == [
-        r"| name   | start_string              |   states |   value |   check_seconds |",
-        r"|:-------|:--------------------------|---------:|--------:|----------------:|",
-        r'| `a_b`  | `"x", y 50% & #1 $\{}~^_` |      911 |  0.3333 |           0.062 |',
-        r"| `c\|d` | `` `*<b>*[l] \| 🙂 ``      |       12 |   5e-05 |           2.000 |",
-        "",
-    ]
-
-
-def test_latex_escapes_what_latex_would_obey(tmp_path):
-    """In LaTeX every special character of a cell is escaped, and the header has no underscore."""
-    assert written(AWKWARD, "tex", tmp_path).split("\n") == [
-        r"\begin{tabular}{llrrr}",
-        r"\toprule",
-        r"name & start string & states & value & check seconds \\",
-        r"\midrule",
-        r'a\_b & "x", y 50\% \& \#1 \$\textbackslash \{\}\textasciitilde \textasciicircum \_'
-        r" & 911 & 0.3333 & 0.062 \\",
-        r"c$|$d & `*$<$b$>$*[l] $|$ 🙂 & 12 & 5e-05 & 2.000 \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-        "",
-    ]
-
-
-@pytest.mark.parametrize("suffix", ["md", "tex"])
-def test_yes_and_no_are_shown_as_such(suffix, tmp_path):
-    """The answer to a query with a threshold is shown as true or false beside probabilities."""
-    text = written(pd.DataFrame({"value": [True, 1.0, False, 0.25]}), suffix, tmp_path)
-    shown = [word for word in text.split() if word in ("true", "false", "0.25", "1")]
-    assert shown == ["true", "1", "false", "0.25"]
-
-
-def test_an_absent_figure_is_an_empty_cell_and_a_decimal_keeps_its_digits(tmp_path):
-    """What a column lacks is empty, and decimals stand right with the digits that they have."""
-    table = pd.DataFrame({"value": [Decimal("0.0000"), None], "note": [None, "n"]})
-    table["states"] = pd.array([911, None], dtype="Int64")
-    assert written(table, "csv", tmp_path) == "value,note,states\n0.0000,,911\n,n,\n"
-    assert written(table, "md", tmp_path).split("\n")[1:4] == [
-        "|--------:|:-------|---------:|",
-        "|  0.0000 |        |      911 |",
-        "|         | n      |          |",
-    ]
-    assert r"\begin{tabular}{rlr}" in written(table, "tex", tmp_path)
-
-
-@pytest.mark.parametrize(("text", "shown"), [("", "''"), (" ", "' '"), ("\n", r"`'\n'`")])
-def test_a_text_of_nothing_to_see_is_shown_in_quotes(text, shown, tmp_path):
-    """A start string without a visible character is shown in quotes, not as an empty cell."""
-    assert written(pd.DataFrame({"s": [text]}), "md", tmp_path).split("|")[-2].strip() == shown
-
-
-@pytest.mark.parametrize(
-    "text", ["two\nlines", "two\r\nlines", "two\rlines", "two\u2028lines", "two\x0blines"]
-)
-def test_a_line_break_of_any_kind_is_a_space(text, tmp_path):
-    """For people, a text of several lines is one line."""
-    table = pd.DataFrame({"s": [text]})
-    assert "two lines" in written(table, "md", tmp_path)
-    assert "two lines" in written(table, "tex", tmp_path)
-
-
-def test_several_formats_at_once(tmp_path):
-    """One call writes a file for each path, in the format of its suffix, and leaves no other."""
-    paths = [tmp_path / f"t.{suffix}" for suffix in ("csv", "md", "tex")]
-    tables.write(AWKWARD, paths)
-    assert sorted(tmp_path.iterdir()) == paths
-    assert [path.read_text(encoding="utf-8")[0] for path in paths] == ["n", "|", "\\"]
-
-
-@given(st.lists(st.floats(allow_nan=False), min_size=1))
-def test_numbers_read_back_bit_for_bit(tmp_path_factory, numbers):
-    """Every float of a CSV reads back as the very same 64 bits."""
-    path = tmp_path_factory.getbasetemp() / "numbers.csv"
-    tables.write_csv(pd.DataFrame({"value": numbers}), path)
-    with path.open(newline="") as file:
-        back = [float(row["value"]) for row in csv.DictReader(file)]
-    assert [struct.pack("d", number) for number in back] == [
-        struct.pack("d", number) for number in numbers
-    ]
-
-
-@given(st.lists(st.text(), min_size=1))
-def test_texts_read_back(tmp_path_factory, texts):
-    """Every start string of a CSV reads back, whatever characters it has."""
-    path = tmp_path_factory.getbasetemp() / "texts.csv"
-    tables.write_csv(tables.table1({str(i): text for i, text in enumerate(texts)}), path)
-    with path.open(encoding="utf-8", newline="") as file:
-        assert [row["start_string"] for row in csv.DictReader(file)] == texts

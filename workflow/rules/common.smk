@@ -15,7 +15,7 @@ inherited = os.environ.get("PYTHONPATH")
 os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
 
 from llmchecker.trees import fingerprints
-from llmchecker.config.checks import quantifiers_in
+from llmchecker.config.checks import TableRow, chain_file, quantifiers_in
 from llmchecker.config.configuration import Config
 from llmchecker.trees.store import DistributionStore
 from llmchecker.errors import LLMCheckerError
@@ -142,8 +142,7 @@ def get_ranges(model):
 
 def get_chain(check, language):
     """The chain of a check as a file, with just the quantifiers of the query."""
-    names = "-".join(quantifiers_in(check.query)) or "step"
-    return f"results/{language}/{check.tree}/{names}.{language}"
+    return f"results/{chain_file(check, language)}"
 
 
 def get_chains(model):

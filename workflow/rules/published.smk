@@ -9,7 +9,11 @@ PUBLISHED = str(BASE / "resources/published/table2.csv")
 rule audit:
     input:
         published=PUBLISHED,
-        code=code("publication/audit.py", "publication/published.py", "publication/tables.py"),
+        code=code(
+            "publication/audit.py",
+            "publication/published.py",
+            "publication/table_files.py",
+        ),
     output:
         csv=report(
             "results/tables/audit.csv",
@@ -37,6 +41,7 @@ rule comparison:
             "publication/audit.py",
             "publication/comparison.py",
             "publication/published.py",
+            "publication/table_files.py",
             "publication/tables.py",
         ),
     output:

@@ -27,6 +27,8 @@ rule report:
             "checking/evidence.py",
             "publication/drawing.py",
             "publication/report.py",
+            "publication/table_files.py",
+            "publication/tables.py",
             "publication/templates/report.html",
             "publication/templates/report.css",
             "publication/templates/report.js",

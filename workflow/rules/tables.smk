@@ -32,7 +32,7 @@ rule table2:
     input:
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
         provenance=ancient("results/provenance.json"),
-        code=code("publication/tables.py"),
+        code=code("publication/table_files.py", "publication/tables.py"),
     output:
         csv=report(
             "results/tables/table2.csv",
@@ -49,6 +49,7 @@ rule table2:
     params:
         rows=CONFIG.table2,
         labels={name: model.label for name, model in CONFIG.models.items()},
+        start_strings=CONFIG.start_strings,
     message:
         "Table II: every experiment"
     script:
@@ -59,7 +60,7 @@ rule witnesses:
     input:
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
         provenance=ancient("results/provenance.json"),
-        code=code("publication/tables.py"),
+        code=code("publication/table_files.py", "publication/tables.py"),
     output:
         report(
             "results/tables/witnesses.md",
@@ -74,6 +75,7 @@ rule witnesses:
     params:
         rows=CONFIG.table2,
         labels={name: model.label for name, model in CONFIG.models.items()},
+        start_strings=CONFIG.start_strings,
     message:
         "The texts that decide each query"
     script:
@@ -83,7 +85,7 @@ rule witnesses:
 rule table_of_figure3:
     input:
         masses=expand("results/topk/{model}.parquet", model=CONFIG.models),
-        code=code("publication/tables.py"),
+        code=code("publication/table_files.py", "publication/tables.py"),
     output:
         "results/tables/figure3.csv",
     log:
@@ -102,7 +104,7 @@ rule table_of_figure3:
 rule table_of_figure4:
     input:
         verdicts=[f"results/checks/{check}.json" for check in CONFIG.figure4],
-        code=code("publication/tables.py"),
+        code=code("publication/table_files.py", "publication/tables.py"),
     output:
         "results/tables/figure4.csv",
     log:
@@ -110,8 +112,9 @@ rule table_of_figure4:
     conda:
         "../../environment.yml"
     params:
-        checks=CONFIG.figure4,
+        rows=[TableRow("Figure 4", "", check) for check in CONFIG.figure4],
         labels={name: model.label for name, model in CONFIG.models.items()},
+        start_strings=CONFIG.start_strings,
     message:
         "The numbers of Figure 4"
     script:

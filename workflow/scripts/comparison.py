@@ -1,19 +1,16 @@
-from llmchecker.checking.verdicts import Verdict
 from llmchecker.files import read_json
 from llmchecker.logs import job_log
 from llmchecker.publication import audit, comparison, provenance, tables
 from llmchecker.publication.published import read_published_rows
+from llmchecker.publication.table_files import write_table
 
 with job_log(snakemake.log[0]) as work, work():
-    runs = [
-        comparison.Run(
-            row=row,
-            model=snakemake.params.labels[row.check.tree.model],
-            start_string=snakemake.params.start_strings[row.check.tree.start],
-            verdict=Verdict.read(path),
-        )
-        for row, path in zip(snakemake.params.rows, snakemake.input.verdicts, strict=True)
-    ]
+    answers = tables.read_answers(
+        snakemake.params.rows,
+        snakemake.input.verdicts,
+        snakemake.params.labels,
+        snakemake.params.start_strings,
+    )
     findings = audit.audit(read_published_rows(snakemake.input.published))
     footer = provenance.footer(read_json(snakemake.input.provenance))
-    tables.write(comparison.table(findings, runs), snakemake.output, footer)
+    write_table(comparison.comparison_table(findings, answers), snakemake.output, footer)

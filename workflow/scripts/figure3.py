@@ -5,6 +5,6 @@ from llmchecker.logs import job_log
 from llmchecker.publication import figures, provenance
 
 with job_log(snakemake.log[0]) as work, work():
-    figure = figures.figure3(pd.read_csv(snakemake.input.table))
+    figure = figures.mass_figure(pd.read_csv(snakemake.input.table))
     description = provenance.description(read_json(snakemake.input.provenance))
-    figures.write(figure, snakemake.output, description)
+    figures.write_figure(figure, snakemake.output, description)

@@ -6,6 +6,6 @@ from llmchecker.publication import figures, provenance
 
 with job_log(snakemake.log[0]) as work, work():
     table = pd.read_csv(snakemake.input.table)
-    figure = figures.figure4(table, snakemake.params.query)
+    figure = figures.noun_figure(table, snakemake.params.query)
     description = provenance.description(read_json(snakemake.input.provenance))
-    figures.write(figure, snakemake.output, description)
+    figures.write_figure(figure, snakemake.output, description)

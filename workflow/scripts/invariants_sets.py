@@ -1,12 +1,12 @@
 from llmchecker.invariants.attempts import beside_tools, read_attempts
 from llmchecker.logs import job_log
 from llmchecker.publication import program_figures, program_tables
-from llmchecker.publication.figures import write
-from llmchecker.publication.tables import write_csv
+from llmchecker.publication.figures import write_figure
+from llmchecker.publication.table_files import write_csv
 
 with job_log(snakemake.log[0]) as work, work():
     output = snakemake.output
     ours = beside_tools(read_attempts(*snakemake.input.method))
     table = program_tables.solved_sets_table(read_attempts(*snakemake.input.attempts) + ours)
     write_csv(table, output.csv)
-    write(program_figures.draw_solved_sets(table), [output.pdf, output.svg, output.png])
+    write_figure(program_figures.draw_solved_sets(table), [output.pdf, output.svg, output.png])

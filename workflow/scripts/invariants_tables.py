@@ -2,7 +2,7 @@ from llmchecker.invariants.attempts import beside_tools, read_attempts
 from llmchecker.logs import job_log
 from llmchecker.proving import esbmc
 from llmchecker.publication import program_notes, program_tables, provenance
-from llmchecker.publication.tables import write
+from llmchecker.publication.table_files import write_table
 
 with job_log(snakemake.log[0]) as work, work():
     params, output = snakemake.params, snakemake.output
@@ -26,4 +26,4 @@ with job_log(snakemake.log[0]) as work, work():
         ),
         (output.used, program_tables.used(ours), program_notes.notes_on_used(ours)),
     ):
-        write(table, paths, footer, notes)
+        write_table(table, paths, footer, notes)

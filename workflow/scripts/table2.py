@@ -1,10 +1,14 @@
-from llmchecker.checking.verdicts import Verdict
 from llmchecker.files import read_json
 from llmchecker.logs import job_log
 from llmchecker.publication import provenance, tables
+from llmchecker.publication.table_files import write_table
 
 with job_log(snakemake.log[0]) as work, work():
-    verdicts = map(Verdict.read, snakemake.input.verdicts)
-    table = tables.table2(snakemake.params.rows, verdicts, snakemake.params.labels)
+    answers = tables.read_answers(
+        snakemake.params.rows,
+        snakemake.input.verdicts,
+        snakemake.params.labels,
+        snakemake.params.start_strings,
+    )
     footer = provenance.footer(read_json(snakemake.input.provenance))
-    tables.write(table, snakemake.output, footer)
+    write_table(tables.table2(answers), snakemake.output, footer)

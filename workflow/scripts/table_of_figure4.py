@@ -1,9 +1,12 @@
-from llmchecker.checking.verdicts import Verdict
 from llmchecker.logs import job_log
 from llmchecker.publication import tables
+from llmchecker.publication.table_files import write_csv
 
-with job_log(snakemake.log[0]) as work:
-    verdicts = [Verdict.read(path) for path in snakemake.input.verdicts]
-    with work():
-        table = tables.figure4(snakemake.params.checks, verdicts, snakemake.params.labels)
-    tables.write_csv(table, snakemake.output[0])
+with job_log(snakemake.log[0]) as work, work():
+    answers = tables.read_answers(
+        snakemake.params.rows,
+        snakemake.input.verdicts,
+        snakemake.params.labels,
+        snakemake.params.start_strings,
+    )
+    write_csv(tables.noun_table(answers), snakemake.output[0])

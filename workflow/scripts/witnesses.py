@@ -1,12 +1,15 @@
-from llmchecker.checking.verdicts import Verdict
 from llmchecker.files import read_json, written_whole
 from llmchecker.logs import job_log
 from llmchecker.publication import provenance, tables
 
 with job_log(snakemake.log[0]) as work, work():
-    verdicts = map(Verdict.read, snakemake.input.verdicts)
+    answers = tables.read_answers(
+        snakemake.params.rows,
+        snakemake.input.verdicts,
+        snakemake.params.labels,
+        snakemake.params.start_strings,
+    )
     footer = provenance.footer(read_json(snakemake.input.provenance))
-    params = snakemake.params
-    text = tables.witnesses_markdown(params.rows, verdicts, params.labels, footer)
+    text = tables.witnesses_markdown(answers, footer)
     with written_whole(snakemake.output[0]) as partial:
         partial.write_text(text, encoding="utf-8")

@@ -5,16 +5,15 @@ and lower case equal, and its experiment has the row's label, alpha, k, L and qu
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
-from llmchecker.checking.verdicts import Verdict
-from llmchecker.config.checks import TableRow
 from llmchecker.publication.audit import Finding
 from llmchecker.publication.published import PublishedRow
+from llmchecker.publication.tables import AnsweredQuery
 
-COLUMNS = """
+COLUMNS_OF_COMPARISON = """
     row label interest model alpha k published_L L query match
     published_states states_explored states_difference states
     published_transitions transitions_explored transitions_difference
@@ -30,36 +29,7 @@ WHOLE = """
 """Columns that hold whole numbers where they hold anything."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """A row of this run's Table II: what was asked, the model's label, start string and verdict."""
-
-    row: TableRow
-    model: str
-    start_string: str
-    verdict: Verdict
-
-    def asks_as(self, finding: Finding) -> bool:
-        """Whether label, query and parameters are those of a published row.
-
-        The L may also be the smallest that the audit allows for a row whose own it does not.
-        """
-        published, check = finding.row, self.row.check
-        lengths = (published.truncation.length, finding.length)
-        return (
-            self.row.label.casefold() == published.label.casefold()
-            and check.query.root == published.query.root
-            and check.tree.truncation.length in lengths
-            and check.tree.truncation
-            == replace(published.truncation, length=check.tree.truncation.length)
-        )
-
-    def is_of(self, finding: Finding) -> bool:
-        """Whether the model's label is the name that a published row has for its model."""
-        return self.model.casefold() == finding.row.model.casefold()
-
-
-def table(findings: Iterable[Finding], runs: Sequence[Run]) -> pd.DataFrame:
+def comparison_table(findings: Iterable[Finding], answers: Sequence[AnsweredQuery]) -> pd.DataFrame:
     """Every published row beside the runs of its model, and below them those of other models.
 
     A published row that was not run stands alone. A run with the parameters of published rows, but
@@ -69,18 +39,41 @@ def table(findings: Iterable[Finding], runs: Sequence[Run]) -> pd.DataFrame:
 
     Args:
         findings: the audit of the published rows.
-        runs: the rows of this run; those that ask what no published row asks are left out.
+        answers: the rows of this run; those that ask what no published row asks are left out.
     """
     records = []
     for alike in _by_question(findings):
         for finding in alike:
-            own = [run for run in runs if run.asks_as(finding) and run.is_of(finding)]
-            records += [_beside(finding, run) for run in own] or [_alone(finding)]
-        for run in runs:
-            like = next((finding for finding in alike if run.asks_as(finding)), None)
-            if like and not any(map(run.is_of, alike)):
-                records.append(_of_another_model(like, run))
-    return pd.DataFrame(records, columns=COLUMNS).astype(dict.fromkeys(WHOLE, "Int64"))
+            own = [a for a in answers if _same_question(a, finding) and _same_model(a, finding)]
+            records += [_beside(finding, answer) for answer in own] or [_alone(finding)]
+        for answer in answers:
+            like = next((finding for finding in alike if _same_question(answer, finding)), None)
+            if like and not any(_same_model(answer, finding) for finding in alike):
+                records.append(_of_another_model(like, answer))
+    return pd.DataFrame(records, columns=COLUMNS_OF_COMPARISON).astype(
+        dict.fromkeys(WHOLE, "Int64")
+    )
+
+
+def _same_question(answer: AnsweredQuery, finding: Finding) -> bool:
+    """Whether label, query and parameters of an answer are those of a published row.
+
+    The L may also be the smallest that the audit allows for a row whose own it does not.
+    """
+    published, check = finding.row, answer.row.check
+    lengths = (published.truncation.length, finding.length)
+    truncation = check.tree.truncation
+    return (
+        answer.row.label.casefold() == published.label.casefold()
+        and check.query.root == published.query.root
+        and truncation.length in lengths
+        and truncation == replace(published.truncation, length=truncation.length)
+    )
+
+
+def _same_model(answer: AnsweredQuery, finding: Finding) -> bool:
+    """Whether the model's label is the name that a published row has for its model."""
+    return answer.model.casefold() == finding.row.model.casefold()
 
 
 def _by_question(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
@@ -93,15 +86,15 @@ def _by_question(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
     return questions.values()
 
 
-def _beside(finding: Finding, run: Run) -> dict[str, object]:
-    row, verdict = finding.row, run.verdict
+def _beside(finding: Finding, answer: AnsweredQuery) -> dict[str, object]:
+    row, verdict = finding.row, answer.verdict
     return {
-        **_run(finding, run),
+        **_run(finding, answer),
         **_published(finding),
         "states_difference": verdict.states_explored - row.states,
         "transitions_difference": verdict.transitions_explored - row.transitions,
         "value_difference": verdict.value - float(row.value),
-        "match": _match("model and parameters", finding, run),
+        "match": _match("model and parameters", finding, answer),
     }
 
 
@@ -109,13 +102,13 @@ def _alone(finding: Finding) -> dict[str, object]:
     return {**_published(finding), "match": "no run of this model"}
 
 
-def _of_another_model(finding: Finding, run: Run) -> dict[str, object]:
-    match = _match("parameters, another model", finding, run)
-    return {**_run(finding, run), "model": run.model, "match": match}
+def _of_another_model(finding: Finding, answer: AnsweredQuery) -> dict[str, object]:
+    match = _match("parameters, another model", finding, answer)
+    return {**_run(finding, answer), "model": answer.model, "match": match}
 
 
-def _match(what: str, finding: Finding, run: Run) -> str:
-    as_printed = run.row.check.tree.truncation.length == finding.row.truncation.length
+def _match(what: str, finding: Finding, answer: AnsweredQuery) -> str:
+    as_printed = answer.row.check.tree.truncation.length == finding.row.truncation.length
     return what if as_printed else f"{what}, L from the audit"
 
 
@@ -145,16 +138,16 @@ def _published(finding: Finding) -> dict[str, object]:
     }
 
 
-def _run(finding: Finding, run: Run) -> dict[str, object]:
-    verdict = run.verdict
+def _run(finding: Finding, answer: AnsweredQuery) -> dict[str, object]:
+    verdict = answer.verdict
     return {
         **_asked(finding.row),
-        "L": run.row.check.tree.truncation.length,
+        "L": answer.row.check.tree.truncation.length,
         "states": verdict.states,
         "states_explored": verdict.states_explored,
         "transitions_explored": verdict.transitions_explored,
         "value": verdict.value,
         "encode_seconds": verdict.encode_seconds,
         "check_seconds": verdict.check_seconds,
-        "start_string": run.start_string,
+        "start_string": answer.start,
     }

@@ -36,19 +36,19 @@ STYLE = {
 
 
 @contextmanager
-def style():
+def figure_style():
     """How every figure looks: fonts, grid and colours."""
     with sns.axes_style("whitegrid"), sns.color_palette("colorblind"), mpl.rc_context(STYLE):
         yield
 
 
-def figure3(table: pd.DataFrame) -> Figure:
-    """Mean probability mass of the k most probable next tokens, one line a model.
+def mass_figure(table: pd.DataFrame) -> Figure:
+    """Figure 3: the mean mass of the k most probable next tokens, one line a model.
 
     Args:
         table: columns model, k and mass.
     """
-    with style():
+    with figure_style():
         figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.4), layout="constrained")
         sns.lineplot(
             table,
@@ -67,14 +67,14 @@ def figure3(table: pd.DataFrame) -> Figure:
         return figure
 
 
-def figure4(table: pd.DataFrame, query: str) -> Figure:
-    """The value of one query for several nouns: one bar a noun and model, its bounds as a line.
+def noun_figure(table: pd.DataFrame, query: str) -> Figure:
+    """Figure 4: the value of one query, one bar a noun and model, with its bounds as a line.
 
     Args:
         table: columns model, noun, value, lower and upper.
         query: what the value answers; the label of the axis.
     """
-    with style():
+    with figure_style():
         figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.6), layout="constrained")
         sns.barplot(table, x="noun", y="value", hue="model", edgecolor="black", ax=axes)
         groups = table.groupby("model", sort=False)
@@ -91,7 +91,7 @@ def figure4(table: pd.DataFrame, query: str) -> Figure:
         return figure
 
 
-def write(figure: Figure, paths: Sequence[str | Path], description: str = "") -> None:
+def write_figure(figure: Figure, paths: Sequence[str | Path], description: str = "") -> None:
     """Write one figure to several files, each in the format of its suffix, and close it.
 
     Args:
@@ -102,7 +102,7 @@ def write(figure: Figure, paths: Sequence[str | Path], description: str = "") ->
         "pdf": {"CreationDate": None, "Subject": description or None},
         "png": {"Description": description or None},
     }
-    with style():
+    with figure_style():
         for path in map(Path, paths):
             with written_whole(path) as partial:
                 figure.savefig(partial, dpi=300, metadata=metadata[path.suffix.removeprefix(".")])

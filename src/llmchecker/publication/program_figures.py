@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from llmchecker.errors import InvalidTable
 from llmchecker.proving.outcomes import Outcome
-from llmchecker.publication.figures import COLUMN_WIDTH, HATCHES, style
+from llmchecker.publication.figures import COLUMN_WIDTH, HATCHES, figure_style
 
 MOST_SETS = 14
 """Bars of a panel that leave room for numbers; what is left over is told below them."""
@@ -44,7 +44,7 @@ def draw_solved_sets(table: pd.DataFrame) -> Figure:
     ways = list(table.columns.drop(["semantics", "programs", "names"]))
     panels = list(table.groupby("semantics", sort=False))
     bars_inches, dots_inches = 0.9, 0.14 * len(ways) + 0.1
-    with style():
+    with figure_style():
         size = (COLUMN_WIDTH, len(panels) * (bars_inches + dots_inches + 0.3))
         figure = plt.figure(figsize=size, layout="constrained")
         figure.get_layout_engine().set(h_pad=0.03, hspace=0)
@@ -93,7 +93,7 @@ def draw_seconds(table: pd.DataFrame, method: str) -> Figure:
         verified=verified,
     )
     tools, semantics = points["tool"].unique(), points["semantics"].unique()
-    with style():
+    with figure_style():
         figure, axes = plt.subplots(
             len(tools),
             len(semantics),

@@ -7,10 +7,7 @@ anything and to run any script but the one of the template, known by its hash.
 """
 
 import base64
-import csv
 import hashlib
-import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -24,15 +21,15 @@ from markupsafe import Markup
 
 from llmchecker.chains import markov_chain
 from llmchecker.checking import evidence
-from llmchecker.checking.verdicts import Verdict
-from llmchecker.config.checks import TableRow
+from llmchecker.config.checks import chain_file, verdict_file
 from llmchecker.publication.drawing import MEANINGS, SIGNS, Drawing, printed
-from llmchecker.publication.tables import FORMATS, evidence_summary
+from llmchecker.publication.table_files import format_cell, read_table
+from llmchecker.publication.tables import AnsweredQuery, evidence_summary
 from llmchecker.queries.formulas import Expectation, Probability, in_storm
 from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Kind, TextTree
 
-MOST_STATES = 1500
+MOST_SHOWN = 1500
 """As many states of a tree as a page opens without delay."""
 TITLES = {
     "table1": "Table I: start strings",
@@ -42,69 +39,15 @@ TITLES = {
     "figure3": "Figure 3: mass of the most probable tokens",
     "figure4": "Figure 4: one query for several nouns",
 }
-TEXT_COLUMNS = frozenset(["name", "start_string", "label", "interest", "model", "query"])
-"""Columns whose cells are words, even where they look like numbers."""
 
-_NUMBER = re.compile(r"-?(\d+(\.\d*)?(e[+-]?\d+)?|inf)|True|False")
 _CAPTIONS = {"file_insertion_enabled": False, "raw_enabled": False, "report_level": 3}
-
-
-@dataclass(frozen=True)
-class Result:
-    """A row of Table II and what came out.
-
-    Args:
-        row: what was asked.
-        model: what to call the model.
-        start: the start string.
-        verdict: the answer.
-        prism: the chain in the PRISM language, relative to the page.
-    """
-
-    row: TableRow
-    model: str
-    start: str
-    verdict: Verdict
-    prism: str
-
-    @property
-    def on_axis(self) -> bool:
-        """Whether value and bounds are probabilities, which can be drawn from 0 to 1."""
-        query = self.row.check.query
-        return query.numeric and not isinstance(query.root, Expectation)
-
-    @property
-    def interval(self) -> str:
-        """The bounds for the whole model; of P>=p, whether it holds there."""
-        lower, upper = self.verdict.lower, self.verdict.upper
-        if isinstance(lower, bool):
-            return str(lower).lower() if lower == upper else "unknown"
-        low = "−∞" if lower is None else figure(lower)
-        return f"[{low}, {'∞' if upper is None else figure(upper)}]"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a table as it is shown, and as it stands in the CSV where that is a figure."""
-
-    text: str
-    exact: str | None = None
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table as it is shown; `numeric` are the positions of columns of numbers."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    numeric: frozenset[int]
 
 
 @dataclass(frozen=True)
 class Node:
     """A state in the view of a tree.
 
-    Args:
+    Attributes:
         uid: the state's row in the tree.
         added: what it adds to the text before it, as it can be shown.
         text: the whole text; None for `rest`.
@@ -137,29 +80,29 @@ class Node:
 class TreeView:
     """A tree to open and close, of which `nodes`, in preorder, are shown of `states`."""
 
-    result: Result
+    answer: AnsweredQuery
     states: int
     nodes: tuple[Node, ...]
 
 
-def smallest_with_witness(results: Iterable[Result]) -> Result | None:
-    """The result on the smallest tree whose query some text decides; None where there is none."""
-    candidates = [result for result in results if result.verdict.witnesses]
-    return min(candidates, key=lambda result: result.verdict.states, default=None)
+def smallest_with_witness(answers: Iterable[AnsweredQuery]) -> AnsweredQuery | None:
+    """The answer on the smallest tree whose query some text decides; None where there is none."""
+    candidates = [answer for answer in answers if answer.verdict.witnesses]
+    return min(candidates, key=lambda answer: answer.verdict.states, default=None)
 
 
 def tree_view(
-    result: Result,
+    answer: AnsweredQuery,
     tree: TextTree,
     scores: Mapping[str, np.ndarray],
-    most: int = MOST_STATES,
+    most: int = MOST_SHOWN,
 ) -> TreeView:
-    """The tree of a result, with the states that decide its query; the most probable if many.
+    """The tree of an answer, with the states that decide its query; the most probable if many.
 
     At first only the root and the states on the path to the most probable deciding state are open.
     """
     chain = markov_chain.build(tree, scores)
-    deciding = evidence.witnesses(tree, chain, result.row.check.query, most=None)
+    deciding = evidence.witnesses(tree, chain, answer.row.check.query, most=None)
     drawing = Drawing(tree, scores, {witness.uid: witness.kind for witness in deciding})
     # a parent is at least as probable as its child and stands before it, so none is left out
     shown = np.zeros(len(tree), dtype=bool)
@@ -169,29 +112,7 @@ def tree_view(
     while uid >= 0:
         opened.add(uid)
         uid = int(tree.parent[uid])
-    return TreeView(result, len(tree), tuple(_nodes(drawing, shown, opened)))
-
-
-def read_table(path: str | Path) -> Table:
-    """Read a CSV file that this project wrote.
-
-    Numbers of more than four significant digits are rounded for reading and kept as they are.
-    """
-    with Path(path).open(encoding="utf-8", newline="") as file:
-        header, *records = csv.reader(file)
-    numeric = frozenset(
-        place
-        for place, (name, *cells) in enumerate(zip(header, *records, strict=True))
-        if name not in TEXT_COLUMNS and all(_NUMBER.fullmatch(cell) for cell in cells if cell)
-    )
-    rows = tuple(
-        tuple(
-            _number_cell(header[place], cell) if cell and place in numeric else Cell(printed(cell))
-            for place, cell in enumerate(record)
-        )
-        for record in records
-    )
-    return Table(tuple(header), rows, numeric)
+    return TreeView(answer, len(tree), tuple(_nodes(drawing, shown, opened)))
 
 
 def caption(path: str | Path) -> Markup:
@@ -207,7 +128,7 @@ def picture(path: str | Path) -> str:
 
 
 def render(
-    results: Sequence[Result],
+    answers: Sequence[AnsweredQuery],
     tables: Iterable[str | Path],
     figures: Iterable[str | Path],
     captions: Iterable[str | Path],
@@ -217,7 +138,7 @@ def render(
     """Return the page.
 
     Args:
-        results: the rows of Table II.
+        answers: the rows of Table II.
         tables: CSV files, in the order of their sections.
         figures: SVG files, likewise.
         captions: reStructuredText, each named as the table or figure that it is about.
@@ -231,10 +152,10 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"printed": printed, "figure": figure}
+    environment.filters |= {"printed": printed, "format_cell": format_cell}
     return environment.get_template("report.html").render(
-        questions=_questions(results),
-        results=results,
+        questions=_questions(answers),
+        answers=answers,
         tables={Path(path).stem: read_table(path) for path in tables},
         figures={Path(path).stem: picture(path) for path in figures},
         captions={Path(path).stem: caption(path) for path in captions},
@@ -243,16 +164,30 @@ def render(
         signs=SIGNS,
         meanings=MEANINGS,
         in_words=in_words,
+        interval=interval,
+        on_axis=on_axis,
         summary=evidence_summary,
-        versions=results[0].verdict.versions if results else {},
+        chain_file=chain_file,
+        verdict_file=verdict_file,
+        versions=answers[0].verdict.versions if answers else {},
         provenance=dict(_flat(provenance)),
         inline={name: _inline(f"report.{name}") for name in ("css", "js")},
     )
 
 
-def figure(value: float | bool) -> str:
-    """A value for reading: true or false, or four significant digits."""
-    return str(value).lower() if isinstance(value, bool) else f"{value:.4g}"
+def on_axis(answer: AnsweredQuery) -> bool:
+    """Whether value and bounds are probabilities, which can be drawn from 0 to 1."""
+    query = answer.row.check.query
+    return query.numeric and not isinstance(query.root, Expectation)
+
+
+def interval(answer: AnsweredQuery) -> str:
+    """The bounds for the whole model; of P>=p, whether it holds there."""
+    lower, upper = answer.verdict.lower, answer.verdict.upper
+    if isinstance(lower, bool):
+        return format_cell(lower) if lower == upper else "unknown"
+    low = "−∞" if lower is None else format_cell(lower)
+    return f"[{low}, {'∞' if upper is None else format_cell(upper)}]"
 
 
 def in_words(query: Query) -> str:
@@ -271,24 +206,14 @@ def in_words(query: Query) -> str:
             return f"How likely is {words[0]} until {words[1]}{within}?"
 
 
-def _questions(results: Sequence[Result]) -> list[list[Result]]:
-    """The results that ask the same of several models, together, in the order of the first."""
-    questions: dict[tuple, list[Result]] = {}
-    for result in results:
-        row, check = result.row, result.row.check
+def _questions(answers: Sequence[AnsweredQuery]) -> list[list[AnsweredQuery]]:
+    """The answers of several models to the same question, together, in the order of the first."""
+    questions: dict[tuple, list[AnsweredQuery]] = {}
+    for answer in answers:
+        row, check = answer.row, answer.row.check
         key = (row.label, row.interest, check.tree.start, check.tree.truncation, check.query.text)
-        questions.setdefault(key, []).append(result)
+        questions.setdefault(key, []).append(answer)
     return list(questions.values())
-
-
-def _number_cell(column: str, cell: str) -> Cell:
-    """A figure in at most four significant digits, but a whole number in all of them."""
-    if cell in ("True", "False"):
-        return Cell(cell.lower(), cell)
-    digits = re.sub(r"e.*|\D", "", cell).lstrip("0")
-    if len(digits) <= 4 or cell.lstrip("-").isdigit() or not math.isfinite(float(cell)):
-        return Cell(cell, cell)
-    return Cell(FORMATS.get(column, "{:.4g}").format(float(cell)), cell)
 
 
 def _nodes(drawing: Drawing, shown: np.ndarray, opened: set[int]) -> Iterator[Node]:
