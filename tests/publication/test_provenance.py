@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 import subprocess
 from collections.abc import Mapping
 from copy import deepcopy
@@ -18,8 +17,6 @@ from helpers.project import GENDER, Project
 
 from llmchecker.checking import storm
 from llmchecker.config.configuration import Config
-from llmchecker.fetching.models import ModelSource, fetch_model
-from llmchecker.fetching.sources import parse_source
 from llmchecker.files import read_json, write_json
 from llmchecker.publication import provenance
 from llmchecker.publication.table_files import write_table
@@ -260,18 +257,6 @@ def test_without_a_repository_there_is_no_commit(repository, tmp_path_factory, m
         ("commit", None),
         ("changed", None),
     }
-
-
-def test_a_link_is_known_by_what_it_leads_to(tmp_path, random_model):
-    """The checksum of a model's linked file is that of its content when the model is asked."""
-    original = shutil.copytree(random_model("llama"), tmp_path / "original")
-    fetch_model(ModelSource(parse_source(f"path:{original}")), tmp_path / "model")
-    with (original / "config.json").open("a") as file:
-        file.write(" ")
-    files = making.making(tmp_path / "model", "causal", "float32", "cpu", 1).files
-    content = (original / "config.json").read_bytes()
-    assert files["config.json"] == hashlib.sha256(content).hexdigest()
-    assert files["config.json"] != read_json(tmp_path / "model/source.json")["files"]["config.json"]
 
 
 def told(tmp_path: Path, label: str = "One", **about: object) -> dict:

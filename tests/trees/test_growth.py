@@ -1,5 +1,6 @@
 """Trees in files: grown again when anything that they depend on changes, and only then."""
 
+import os
 import shutil
 
 import numpy as np
@@ -7,6 +8,9 @@ import pytest
 from helpers.damage import flipped
 
 import llmchecker.trees.fingerprints
+from llmchecker.errors import ChecksumMismatch
+from llmchecker.fetching.checksums import known_checksums
+from llmchecker.files import sha256_of, write_json
 from llmchecker.models.loading import load_model
 from llmchecker.trees.expansion import grow
 from llmchecker.trees.grower import Grower, Growth, record_of
@@ -83,6 +87,42 @@ def test_a_tree_without_its_record_is_not_known(model, tmp_path, lost):
     assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
     (tmp_path / "L3.json").write_text('{"nodes": 3}')
     assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
+
+
+def test_a_tree_of_damaged_weights_does_not_count_once_they_are_mended(model, tmp_path):
+    """A tree grown from weights with a flipped bit is not taken for that of the right ones.
+
+    Size and time of the file are those of before.
+    """
+    path, weights = tmp_path / "L3.parquet", model / "model.safetensors"
+    whole, times = weights.read_bytes(), weights.stat()
+
+    def put(contents: bytes) -> None:
+        weights.write_bytes(contents)
+        os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    right, _ = grower(model, tmp_path).grow(path, START, TRUNCATION, silent)
+    # the last byte holds the sign and most of the exponent of a float32
+    put(flipped(whole, 8 * len(whole) - 4))
+    assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
+    wrong, growth = grower(model, tmp_path).grow(path, START, TRUNCATION, silent)
+    assert wrong.digest != right.digest
+    assert growth.makings[0]["files"]["model.safetensors"] == sha256_of(weights)
+    put(whole)
+    assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
+    assert grower(model, tmp_path).grow(path, START, TRUNCATION, silent)[0].digest == right.digest
+
+
+def test_damaged_weights_that_were_fetched_grow_nothing(model, tmp_path):
+    """A tree of the weights that were fetched stays; a new one is refused and leaves no file."""
+    path, weights = tmp_path / "L3.parquet", model / "model.safetensors"
+    write_json({"files": known_checksums(model)}, model / "source.json")
+    grower(model, tmp_path).grow(path, START, TRUNCATION, silent)
+    weights.write_bytes(flipped(weights.read_bytes(), 4 * weights.stat().st_size))
+    assert grower(model, tmp_path).has_grown(path, START, TRUNCATION)
+    with pytest.raises(ChecksumMismatch, match=r"model\.safetensors is not what was fetched"):
+        grower(model, tmp_path).grow(tmp_path / "L4.parquet", START, Truncation(0.8, 4, 4), silent)
+    assert not (tmp_path / "L4.parquet").exists()
 
 
 def test_a_damaged_tree_is_grown_again(model, tmp_path, caplog):

@@ -14,6 +14,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from llmchecker.errors import UnusableModel
+from llmchecker.fetching.checksums import checked_checksums
 from llmchecker.models.batches import Batches
 from llmchecker.models.causal import CausalModel
 from llmchecker.models.masked import MaskedModel
@@ -44,11 +45,13 @@ def load_model(
             the keys and values that a causal model keeps. No answer depends on either.
 
     Raises:
+        ChecksumMismatch: a file is not the one that was fetched.
         UnusableModel: the directory holds no model of that kind that transformers can load.
     """
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
     directory = Path(directory)
+    files = checked_checksums(directory)
     auto_class = {"causal": AutoModelForCausalLM, "masked": AutoModelForMaskedLM}[kind]
     local = {"local_files_only": True, "trust_remote_code": False}
     try:
@@ -58,7 +61,10 @@ def load_model(
         )
     except Exception as error:  # transformers documents no exceptions and raises many kinds
         raise UnusableModel(f"{directory} does not load as a {kind} model: {error}") from error
-    return wrap_model(network.to(device), tokenizer, kind, directory.name, threads, memory_bytes)
+    network = network.to(device)
+    model = wrap_model(network, tokenizer, kind, directory.name, threads, memory_bytes)
+    model.files = files
+    return model
 
 
 def wrap_model(

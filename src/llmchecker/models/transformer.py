@@ -1,6 +1,6 @@
 """What causal and masked transformers share: tokens, texts and the end of a text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -25,6 +25,8 @@ class Transformer:
         self.memory_bytes = memory_bytes
         self.vocabulary_size = network.config.vocab_size
         self.end_tokens = _end_tokens(network, tokenizer)
+        self.files: Mapping[str, str] = {}
+        """The sha256 of every file that the model was loaded from; none if it was handed over."""
 
     def encode(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer(text, verbose=False)["input_ids"])

@@ -7,14 +7,13 @@ and by the code that makes the result, so that it is not taken for one that othe
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from llmchecker.fetching.model_files import PROVENANCE
-from llmchecker.files import read_json, sha256_of
+from llmchecker.files import sha256_of
 from llmchecker.trees.text_tree import Truncation
 
 ANSWERING = (
@@ -28,25 +27,22 @@ ANSWERING = (
 )
 """Modules that determine what a model answers."""
 
-SNAKEMAKE_TIMESTAMP = ".snakemake_timestamp"
-
 GROWING = (*ANSWERING, "trees/expansion.py", "trees/shards.py")
 """Modules that determine a tree."""
 
 
-def of_model(directory: str | Path, kind: str, dtype: str, device: str) -> str:
+def of_model(files: Mapping[str, str], kind: str, dtype: str, device: str) -> str:
     """A fingerprint of all that determines a model's answers to the last bit.
 
     The processor is part of it, and so are the libraries: they determine the order in which
     products are added.
 
     Args:
-        directory: a model directory. Checksums are those that were recorded when it was fetched;
-            for a link, whose target may have changed since, size and time of the target stand in.
+        files: the sha256 of every file of the model by name.
         kind, dtype, device: as in `loading.load_model`.
     """
     return _hash(
-        _files(Path(directory), _stamp),
+        dict(files),
         [kind, dtype, device, processor()],
         [version(package) for package in ("torch", "transformers", "tokenizers")],
         _code(ANSWERING),
@@ -54,7 +50,7 @@ def of_model(directory: str | Path, kind: str, dtype: str, device: str) -> str:
 
 
 def of_tree(
-    directory: str | Path,
+    files: Mapping[str, str],
     kind: str,
     dtype: str,
     start: str,
@@ -64,9 +60,12 @@ def of_tree(
     """A fingerprint of all that determines a tree, but for the last bits of its probabilities.
 
     A tree may have been grown on another machine.
+
+    Args:
+        files: the sha256 of every file of the model by name.
     """
     asked = [kind, dtype, start, truncation.alpha, truncation.k, truncation.length, end_of_sequence]
-    return _hash(_files(Path(directory), _stamp), asked, _code(GROWING))
+    return _hash(dict(files), asked, _code(GROWING))
 
 
 def of_masses(model: str, prompts: Sequence[str], k: int) -> str:
@@ -78,31 +77,8 @@ def of_masses(model: str, prompts: Sequence[str], k: int) -> str:
     return _hash([model, list(prompts), k], _code(("trees/topk.py",)))
 
 
-def checksums(directory: str | Path) -> dict[str, str]:
-    """The sha256 of every file of a model: as recorded when it was fetched, of a link as it is."""
-    return _files(Path(directory), sha256_of)
-
-
 def _hash(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _files(directory: Path, identify: Callable[[Path], Any]) -> dict[str, Any]:
-    """Recorded checksums by name; for a link and for a file without one, what `identify` says."""
-    try:
-        recorded = read_json(directory / PROVENANCE)["files"]
-    except (OSError, ValueError, KeyError):
-        recorded = {}
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
-    return {
-        name: recorded[name] if name in recorded and not path.is_symlink() else identify(path)
-        for path in files
-        if (name := str(path.relative_to(directory))) not in (PROVENANCE, SNAKEMAKE_TIMESTAMP)
-    }
-
-
-def _stamp(path: Path) -> list[int]:
-    return [path.stat().st_size, path.stat().st_mtime_ns]
 
 
 @cache

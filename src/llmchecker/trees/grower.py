@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.errors import DamagedFile
+from llmchecker.fetching.checksums import known_checksums
 from llmchecker.files import read_json, read_sealed, write_json
 from llmchecker.trees import fingerprints, making
 from llmchecker.trees.shards import Shard, merge_shards
@@ -99,6 +100,7 @@ class Grower:
         """Grow a tree, or a shard of it; write it and its record.
 
         Raises:
+            ChecksumMismatch: the model's files are not those that were fetched.
             UnusableModel: the model cannot be loaded.
         """
         # with torch and transformers it takes seconds to import, which a tree that is there saves
@@ -159,15 +161,26 @@ class Grower:
 
     @cached_property
     def _making(self) -> making.Making:
-        return making.making(self.directory, self.kind, self.dtype, self.device, self.threads)
+        return making.making(
+            self.directory, self.files, self.kind, self.dtype, self.device, self.threads
+        )
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The sha256 of the model's files: as they were loaded, or as far as they are known."""
+        return self.model.files if self.is_loaded else self._known_files
 
     @cached_property
+    def _known_files(self) -> Mapping[str, str]:
+        return known_checksums(self.directory)
+
+    @property
     def model_fingerprint(self) -> str:
         """What the model's answers depend on, to the last bit."""
-        return fingerprints.of_model(self.directory, self.kind, self.dtype, self.device)
+        return fingerprints.of_model(self.files, self.kind, self.dtype, self.device)
 
     def fingerprint(self, start: str, truncation: Truncation) -> str:
         """What the tree depends on, but for the last bits of its probabilities."""
         return fingerprints.of_tree(
-            self.directory, self.kind, self.dtype, start, truncation, self.end_of_sequence
+            self.files, self.kind, self.dtype, start, truncation, self.end_of_sequence
         )

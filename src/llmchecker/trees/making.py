@@ -69,12 +69,19 @@ class Making:
     date: str
 
 
-def making(directory: str | Path, kind: str, dtype: str, device: str, threads: int) -> Making:
-    """How the model in a directory is asked here and now."""
+def making(
+    directory: str | Path,
+    files: Mapping[str, str],
+    kind: str,
+    dtype: str,
+    device: str,
+    threads: int,
+) -> Making:
+    """How the model in a directory is asked here and now, given the sha256 of its files."""
     directory = Path(directory)
     return Making(
         source=as_fetched(directory).get("source", f"path:{directory}"),
-        files=fingerprints.checksums(directory),
+        files=files,
         kind=kind,
         dtype=dtype,
         device=device,
