@@ -18,10 +18,11 @@ import pandas  # noqa: F401 - pyarrow imports it at its first read, which is not
 import stormpy
 from generated_tree import RANGES, generated_scores, generated_tree
 
-from llmchecker.chains import chaos, markov_chain
+from llmchecker.chains import markov_chain
 from llmchecker.chains.jani import write_jani
 from llmchecker.chains.prism import write_prism
-from llmchecker.checking import storm, whole_model
+from llmchecker.checking import whole_model
+from llmchecker.checking.bounded_process import check_chain
 from llmchecker.quantifiers.scores import read_all_scores, write_scores
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import TextTree
@@ -108,7 +109,7 @@ def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
     values = read_all_scores(tree, [directory / f"{name}.parquet" for name in names])
     times.append(time.perf_counter())
     chain = markov_chain.build(tree, values)
-    verdict = storm.check_chain(chain, query)
+    verdict = check_chain(chain, query)
     times.append(time.perf_counter())
     read, plain = np.diff(times).tolist()
     figures = {
@@ -119,8 +120,7 @@ def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
     }
     if bounds:
         began = time.perf_counter()
-        process = chaos.complete(tree, values, query, RANGES)
-        bounded = verdict.bounded(whole_model.bounds(process, query))
+        bounded = verdict.bounded(whole_model.bounds(tree, values, query, RANGES))
         figures["bounds_seconds"] = time.perf_counter() - began
         figures["bounds_ratio"] = figures["bounds_seconds"] / plain
         if not bounded.lower - 1e-9 <= verdict.value <= bounded.upper + 1e-9:

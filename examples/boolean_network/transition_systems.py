@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from llmchecker.chains.chaos import DecisionProcess
-from llmchecker.chains.markov_chain import MarkovChain
+from llmchecker.chains.transitions import Transitions
 from llmchecker.checking import storm
 from llmchecker.errors import CheckFailed
 
@@ -32,17 +31,9 @@ def on_paths(
         CheckFailed: Storm gave no answer.
     """
     row_pointers, columns, labels = _with_sink(row_pointers, columns, labels)
-    nowhere = np.zeros(len(row_pointers) - 1, dtype=bool)
-    process = DecisionProcess(
-        groups=row_pointers[:-1],
-        rows=np.arange(len(columns)),
-        columns=columns,
-        values=np.ones(len(columns)),
-        truths={},
-        rest=nowhere,
-        end=nowhere,
-    )
-    model = storm.mdp(process, labels)
+    rows = np.arange(len(columns))
+    choices = Transitions(row_pointers[:-1], rows, columns, np.ones(len(columns)))
+    model = storm.model(choices, labels)
     # of an MDP, P compares under every scheduler: some path satisfies it unless Pmax < 1
     some, every = ~_states(model, f"P<1 [ {path} ]"), _states(model, f"P>=1 [ {path} ]")
     return some[:-1], every[:-1]
@@ -59,11 +50,11 @@ def at_random(
         (n,) bool twice: where its probability is above 0, where it is 1.
     """
     row_pointers, columns, labels = _with_sink(row_pointers, columns, labels)
-    nowhere = np.zeros(len(row_pointers) - 1, dtype=bool)
     degrees = np.diff(row_pointers)
+    states = np.arange(len(degrees))
     values = np.repeat(1 / degrees, degrees)
-    chain = MarkovChain(row_pointers, columns, values, variables={}, rest=nowhere, end=nowhere)
-    model = storm.dtmc(chain, labels)
+    chain = Transitions(states, np.repeat(states, degrees), columns, values)
+    model = storm.model(chain, labels)
     some, surely = _states(model, f"P>0 [ {path} ]"), _states(model, f"P>=1 [ {path} ]")
     return some[:-1], surely[:-1]
 

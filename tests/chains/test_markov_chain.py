@@ -1,6 +1,7 @@
 """A tree becomes the chain that the bounded text generation process is."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -127,6 +128,14 @@ def test_bad_scores_are_refused(scores):
     """Scores that are not one integer a state, or that hide the step, make no chain."""
     with pytest.raises(InvalidTree):
         markov_chain.build(trees.by_hand(DRAWN), scores)
+
+
+def test_a_text_that_just_stops_is_refused():
+    """A shard, some texts of which go on in other shards, makes no chain."""
+    tree = trees.by_hand([(0, 0.5, TEXT), (0, 0.5, REST)])
+    shard = replace(tree, truncation=replace(tree.truncation, length=2), is_shard=True)
+    with pytest.raises(InvalidTree, match="state 1 has no children"):
+        markov_chain.build(shard, {})
 
 
 def test_an_impossible_child_is_not_reachable():

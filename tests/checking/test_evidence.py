@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.chains import markov_chain
-from llmchecker.checking import evidence, storm
+from llmchecker.checking import evidence
+from llmchecker.checking.bounded_process import check_chain
 from llmchecker.checking.evidence import COUNTEREXAMPLE, WITNESS, Witness, witnesses
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.config.checks import Check, TableRow, TreeSpec
@@ -301,7 +302,7 @@ def test_a_verdict_keeps_its_witnesses(tmp_path):
     query = parse("P=? [ F gender > 0 ]")
     chain = markov_chain.build(TREE, GENDER)
     found = witnesses(TREE, chain, query)
-    kept = storm.check_chain(chain, query).with_witnesses(map(asdict, found))
+    kept = check_chain(chain, query).with_witnesses(map(asdict, found))
     kept.write(tmp_path / "verdict.json")
     assert Verdict.read(tmp_path / "verdict.json") == kept
     assert tuple(Witness(**fields) for fields in kept.witnesses) == found

@@ -353,15 +353,15 @@ def test_a_model_that_cannot_be_had_is_explained(project, capfd):
 NOISE = """
 import ctypes, os, sys
 from llmchecker.cli import main
-from llmchecker.checking import storm
+from llmchecker.checking import solve
 
-def loud(*arguments, check=storm.check_chain):
+def loud(*arguments, check=solve.check_chain):
     print("noise of Python")
     os.write(1, b"noise of a system call")
     ctypes.CDLL(None).printf(b"noise of C")
     return check(*arguments)
 
-storm.check_chain = loud
+solve.check_chain = loud
 sys.exit(main.main(sys.argv[1:]))
 """
 

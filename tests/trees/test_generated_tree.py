@@ -9,6 +9,7 @@ from llmchecker.chains import markov_chain
 from llmchecker.chains.jani import write_jani
 from llmchecker.chains.prism import write_prism
 from llmchecker.checking import storm
+from llmchecker.checking.bounded_process import check_chain
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Kind
 
@@ -42,7 +43,7 @@ def test_every_route_agrees_on_a_generated_tree(seed, tmp_path):
     write_jani(tree, scores, tmp_path / "w.jani")
     chain = markov_chain.build(tree, scores)
     for query in map(parse, QUERIES):
-        verdict = storm.check_chain(chain, query)
+        verdict = check_chain(chain, query)
         for answer in (
             storm.check_prism(tmp_path / "w.prism", query),
             storm.check_jani(tmp_path / "w.jani", query),

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from llmchecker.chains.markov_chain import require_finished
 from llmchecker.errors import UnknownName
 from llmchecker.files import written_whole
 from llmchecker.queries.formulas import STEP, Atom, Literal, is_variable_name
@@ -39,8 +40,10 @@ def jani_text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         scores: (n,) integers for each quantifier, by name; what stands in `rest` is not read.
 
     Raises:
+        InvalidTree: a text is not finished.
         UnknownName: a quantifier whose name this model uses for something else.
     """
+    require_finished(tree)
     for name in scores:
         if not is_variable_name(name):
             raise UnknownName(f"a quantifier named {name!r} cannot be a variable in JANI")

@@ -8,13 +8,16 @@ numbers. A child of probability 0 has no transition and is not reachable.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 import numpy as np
 
+from llmchecker.chains.product import Process
+from llmchecker.chains.transitions import Transitions, consecutive, relative_error
 from llmchecker.errors import InvalidTree, UnknownName
-from llmchecker.queries.formulas import STEP, Atom, Connective, Formula, Label, Literal
+from llmchecker.queries.formulas import LABELS, STEP, Atom, Connective, Formula, Label, Literal
+from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Kind, TextTree
 
 
@@ -49,6 +52,34 @@ class MarkovChain:
 
     def __len__(self) -> int:
         return len(self.rest)
+
+    @cached_property
+    def transitions(self) -> Transitions:
+        """The matrix, with one choice in each state."""
+        rows = np.repeat(np.arange(len(self)), np.diff(self.row_pointers))
+        return Transitions(np.arange(len(self)), rows, self.columns, self.values)
+
+    @cached_property
+    def relative_error(self) -> float:
+        """By what part of itself a probability computed from the chain may be wrong, at most."""
+        depth = int(self.variables[STEP].max())
+        return relative_error(self.transitions.rows, self.values, depth)
+
+    def process(self, query: Query) -> Process:
+        """Return the process to which a query can be put: its atoms are false in `rest`.
+
+        Raises:
+            UnknownName: an atom names a variable that the chain does not have.
+        """
+        n = len(self)
+        propositions = (*query.atoms, *query.literals, *map(Label, LABELS))
+        return Process(
+            transitions=self.transitions,
+            truths={proposition: self.satisfying(proposition) for proposition in propositions},
+            silent=np.zeros(n, dtype=bool),
+            fate=np.zeros(n, dtype=np.int8),
+            relative_error=self.relative_error,
+        )
 
     def satisfying(self, formula: Formula) -> np.ndarray:
         """Return (n,) bool: the states in which a formula without P and temporal operators holds.
@@ -113,9 +144,7 @@ class MarkovChain:
     def _entries(self, states: np.ndarray) -> np.ndarray:
         """Return the indices into `columns` of all transitions of the states."""
         first = self.row_pointers[states]
-        count = self.row_pointers[states + 1] - first
-        behind = np.cumsum(count)
-        return np.repeat(first - (behind - count), count) + np.arange(count.sum())
+        return consecutive(first, self.row_pointers[states + 1] - first)
 
 
 def _distinct(states: np.ndarray, last: np.ndarray) -> np.ndarray:
@@ -133,8 +162,10 @@ def build(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
         scores: (n,) integers for each quantifier, by name; what stands in `rest` is not read.
 
     Raises:
-        InvalidTree: scores that are not one integer for each state, or are named `step`.
+        InvalidTree: scores that are not one integer for each state, or are named `step`; a text
+            that is not finished.
     """
+    require_finished(tree)
     n = len(tree)
     if STEP in scores:
         raise InvalidTree(
@@ -156,3 +187,20 @@ def build(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
         rest=tree.kind == Kind.REST,
         end=tree.kind == Kind.END,
     )
+
+
+def require_finished(tree: TextTree) -> None:
+    """Check that every text without children has ended or stands at the horizon.
+
+    A text that just stops would count as one that stays as it is for ever, which no model said.
+
+    Raises:
+        InvalidTree: a text does not.
+    """
+    early = (tree.kind == Kind.TEXT) & ~tree.internal & (tree.step < tree.truncation.length)
+    if np.any(early):
+        uid = int(np.flatnonzero(early)[0])
+        raise InvalidTree(
+            f"state {uid} has no children, though its text has not ended and stands at step "
+            f"{int(tree.step[uid])} of {tree.truncation.length}: the tree is not whole"
+        )

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from llmchecker.chains.markov_chain import require_finished
 from llmchecker.errors import UnknownName
 from llmchecker.files import written_whole
 from llmchecker.queries.formulas import STEP, Atom, Literal, is_variable_name
@@ -51,8 +52,10 @@ def prism_text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         scores: (n,) integers for each quantifier, by name; what stands in `rest` is not read.
 
     Raises:
+        InvalidTree: a text is not finished.
         UnknownName: a quantifier whose name PRISM or this program uses for something else.
     """
+    require_finished(tree)
     for name in scores:
         if not is_variable_name(name):
             raise UnknownName(f"a quantifier named {name!r} cannot be a variable in PRISM")
@@ -98,8 +101,7 @@ def in_prism(proposition: Atom | Literal) -> str:
 def _commands(tree: TextTree, columns: Mapping[str, np.ndarray]) -> list[str]:
     """Return a command for each state that goes on, guarded by `uid` alone, and one for leaves.
 
-    A text at the last step has no children, nor have rest and end. A text may lack them elsewhere,
-    in a tree that no model grew: then it has a command of its own.
+    A text at the last step has no children, nor have rest and end.
     """
     names = list(columns)
     last = int(tree.step.max())
@@ -117,7 +119,7 @@ def _commands(tree: TextTree, columns: Mapping[str, np.ndarray]) -> list[str]:
     first, behind = (
         np.searchsorted(tree.parent, ongoing, side=side).tolist() for side in ("left", "right")
     )
-    updates = [" + ".join(branches[i:j]) or "true" for i, j in zip(first, behind, strict=True)]
+    updates = [" + ".join(branches[i:j]) for i, j in zip(first, behind, strict=True)]
     return [
         *(f"  [] uid={uid} -> {update};" for uid, update in zip(ongoing, updates, strict=True)),
         f"  [] kind != {Kind.TEXT.value} | step = {last} -> true;",

@@ -5,7 +5,7 @@ from typing import Any
 
 from llmchecker.checking.storm import check_jani, check_prism
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.errors import CheckFailed
+from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.queries.parser import parse
 
 TOLERANCE = 1e-12
@@ -28,7 +28,8 @@ def crosscheck(
         maximum_jani: states up to which, beyond that, the JANI file is read.
 
     Returns:
-        The query, both values, whether they were compared at all, and by which file.
+        The query, both values, whether they were compared at all, and by which file or why not: the
+        tree is too large, the value is unknown, or Storm's front end cannot be asked this query.
 
     Raises:
         CheckFailed: the sizes explored differ, or the values: two numbers by more than 1e-12
@@ -42,7 +43,12 @@ def crosscheck(
     else:
         most = max(maximum_prism, maximum_jani)
         return outcome | {"compared": False, "reason": f"more than {most} states"}
-    answer = check(path, parse(verdict.query))
+    if verdict.value is None:
+        return outcome | {"compared": False, "reason": "the value is unknown"}
+    try:
+        answer = check(path, parse(verdict.query))
+    except InvalidQuery as error:
+        return outcome | {"compared": False, "reason": str(error)}
     numbers = not isinstance(verdict.value, bool) and not isinstance(answer.value, bool)
     tolerance = TOLERANCE * max(1.0, abs(verdict.value)) if numbers else 0
     if abs(answer.value - verdict.value) > tolerance:

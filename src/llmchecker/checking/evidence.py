@@ -14,6 +14,7 @@ there a shortest path problem, are just the first k in the order of their probab
 import os.path
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -36,7 +37,6 @@ from llmchecker.trees.text_tree import Kind, TextTree
 
 WITNESS = "witness"
 COUNTEREXAMPLE = "counterexample"
-_BELOW_ONE = np.nextafter(1.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ def witnesses(
     To P=? with F or U they are the witnesses, with G the counterexamples. To a threshold they are
     the smallest set whose mass alone shows that it is met or not: the witnesses show P>=p met with
     a mass of at least p and P<=p violated with more than p; the counterexamples show P<=p met with
-    at least 1 - p and P>=p violated with more than 1 - p; likewise P>p and P<p. That a threshold
-    is met is decided here as Storm does, on the graph for P>=1 and P>0 and else in float64.
+    at least 1 - p and P>=p violated with more than 1 - p; likewise P>p and P<p. Where rounding
+    leaves open whether a threshold is met, no texts are returned.
 
     Truth in `rest` is that of the bounded process: an atom over a quantifier is false there. Two
     states may have one text where a model can write it in different tokens.
@@ -136,7 +136,7 @@ def witnesses(
         shown = violated if query.root.path.operator == "G" else satisfied
         count = len(shown.uids)
     else:
-        shown, count = _smallest(query, satisfied, violated)
+        shown, count = _smallest(query, satisfied, violated, chain.relative_error)
     count = count if most is None else min(count, most)
     return tuple(_described(tree, shown, count))
 
@@ -188,14 +188,19 @@ def _probability(query: Query) -> Probability:
     return query.root.probability if isinstance(query.root, PathQuantifier) else query.root
 
 
-def _smallest(query: Query, satisfied: _Decided, violated: _Decided) -> tuple[_Decided, int]:
-    """Which states show that the threshold is met or not, and how many of them are enough."""
-    value = min(satisfied.probabilities.sum(), _BELOW_ONE) if len(violated.uids) else 1.0
+def _smallest(
+    query: Query, satisfied: _Decided, violated: _Decided, error: float
+) -> tuple[_Decided, int]:
+    """Which states show that the threshold is met or not, and how many of them are enough.
+
+    None are where the probability, which may be wrong by that part of itself, does not tell.
+    """
     root = _probability(query)
-    threshold = float(root.threshold)
     # P>=p and P<p part the values below p from the others, P>p and P<=p those above p
     reaching = root.comparison in (">=", "<")
-    above = value >= threshold if reaching else value > threshold
+    above = _is_above(Fraction(root.threshold), reaching, satisfied, violated, error)
+    if above is None:
+        return satisfied, 0
     shown = satisfied if above else violated
     exceeding = above != reaching
     needed = decisive_mass(query, shown.kind, above)
@@ -203,6 +208,27 @@ def _smallest(query: Query, satisfied: _Decided, violated: _Decided) -> tuple[_D
     count = np.searchsorted(masses, needed, side="right" if exceeding else "left")
     # all of them are enough, though float64 may have summed them to a little less
     return shown, min(int(count), len(shown.uids))
+
+
+def _is_above(
+    threshold: Fraction, reaching: bool, satisfied: _Decided, violated: _Decided, error: float
+) -> bool | None:
+    """Whether the probability is above a threshold, or just reaches it; None if rounding decides.
+
+    That it is 0 or 1 is seen without adding up: there are no texts of one kind.
+    """
+    if threshold == 0:
+        return reaching or len(satisfied.uids) > 0
+    if threshold == 1:
+        return reaching and len(violated.uids) == 0
+    value = satisfied.probabilities.sum().item() if len(violated.uids) else 1.0
+    margin = error * value if len(violated.uids) else 0.0
+    # a float compared with a Fraction is compared exactly
+    if value - margin > threshold or (reaching and value - margin == threshold):
+        return True
+    if value + margin < threshold or (not reaching and value + margin == threshold):
+        return False
+    return None
 
 
 def _described(tree: TextTree, decided: _Decided, count: int) -> Iterator[Witness]:

@@ -6,7 +6,6 @@ one sum and exact up to float64 rounding, where Storm's usual iteration would st
 A threshold P>=p is compared with that float64; P>=1 and P>0 are decided on the graph alone.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,13 +17,18 @@ import stormpy
 from stormpy.developer.info import StormVersion
 
 import llmchecker
-from llmchecker.chains.chaos import DecisionProcess
 from llmchecker.chains.jani import in_jani
-from llmchecker.chains.markov_chain import MarkovChain
 from llmchecker.chains.prism import in_prism
-from llmchecker.checking.verdicts import Verdict
+from llmchecker.chains.transitions import Transitions
 from llmchecker.errors import CheckFailed, InvalidQuery
-from llmchecker.queries.formulas import Atom, Conditional, Expectation, Literal
+from llmchecker.queries.formulas import (
+    Atom,
+    Conditional,
+    Expectation,
+    Literal,
+    Probability,
+    subformulas,
+)
 from llmchecker.queries.query import Query
 
 # Storm prints its errors besides raising them, into output that is not its own.
@@ -33,6 +37,10 @@ stormpy.developer.set_log_level(stormpy.developer.LogLevel.OFF)
 PART = 1 << 16
 """Entries of a matrix that are handed to Storm at once."""
 NO_REWARDS: Mapping[str, np.ndarray] = {}
+MOST_EXACT = 2**53
+"""Up to here float64 has every whole number."""
+LARGEST_SCORE = 2**31
+"""What a variable of a PRISM program or JANI model is taken to be at most, in size."""
 Model = Any
 """A DTMC or an MDP in Storm's memory."""
 
@@ -53,50 +61,14 @@ class FileAnswer:
     transitions: int
 
 
-def check_chain(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -> Verdict:
-    """Ask Storm a query on a chain, and measure.
-
-    Raises:
-        UnknownName: the query names a variable that the chain does not have.
-        InvalidQuery: Storm does not read the query.
-        CheckFailed: Storm gave no answer.
-    """
-    full = chain.explored(np.zeros(len(chain), dtype=bool))
-    explored = chain.explored(chain.satisfying(query.decided))
-    began = time.perf_counter()
-    # Literals too: in a matrix, which has no variables, Storm takes `!true` for an unknown label.
-    labels = {p: f"a{i}" for i, p in enumerate((*query.atoms, *query.literals))}
-    formula = query.formula(lambda proposition: f'"{labels[proposition]}"')
-    with reported(InvalidQuery, f"does not read the query {query.text}"):
-        questions = stormpy.parse_properties(formula)
-    marks = {name: chain.satisfying(proposition) for proposition, name in labels.items()}
-    rewards = {}
-    if isinstance(query.root, Expectation):
-        rewards = {query.root.quantifier: chain.scores(query.root.quantifier)}
-    with reported(CheckFailed, f"cannot answer the query {query.text}"):
-        model = dtmc(chain, marks | {"rest": chain.rest, "end": chain.end}, rewards)
-        value = _value(model, questions, query)
-    return Verdict(
-        query=query.text,
-        value=value,
-        states=full.states,
-        transitions=full.transitions,
-        states_explored=explored.states,
-        transitions_explored=explored.transitions,
-        encode_seconds=encode_seconds,
-        check_seconds=time.perf_counter() - began,
-        versions=VERSIONS,
-    )
-
-
 def check_prism(path: str | Path, query: Query) -> FileAnswer:
     """Ask Storm a query on a program that `write_prism` wrote, through Storm's own front end.
 
     The time grows with the square of the states.
 
     Raises:
-        InvalidQuery: Storm does not read the query.
-        CheckFailed: Storm does not read the program, or gave no answer.
+        InvalidQuery: Storm does not read the query, reads a number of it as another, or fails.
+        CheckFailed: Storm does not read the program, or the query has no answer.
     """
     with reported(CheckFailed, f"does not read {path} to answer the query {query.text}"):
         program = stormpy.parse_prism_program(str(path))
@@ -118,11 +90,35 @@ def _check_program(
     query: Query,
     naming: Callable[[Atom | Literal], str],
 ) -> FileAnswer:
+    _require_exact(query)
     with reported(InvalidQuery, f"does not read the query {query.text}"):
         questions = stormpy.parse_properties(query.formula(naming), program)
-    with reported(CheckFailed, f"cannot answer the query {query.text}"):
+    with reported(CheckFailed, f"does not build a model to answer the query {query.text}"):
         model = stormpy.build_model(program, questions)
+    with reported(InvalidQuery, f"does not answer the query {query.text} on a model of its own"):
         return FileAnswer(_value(model, questions, query), model.nr_states, model.nr_transitions)
+
+
+def _require_exact(query: Query) -> None:
+    """Check that Storm's front end, which computes in float64, reads each number as it is meant.
+
+    Raises:
+        InvalidQuery: it would not.
+    """
+    for atom in query.atoms:
+        sizes = {name: np.array([LARGEST_SCORE]) for name in atom.variables}
+        if atom.largest(sizes) > MOST_EXACT:
+            raise InvalidQuery(
+                f"Storm's front end is not asked {query.text}: in {atom} numbers may be larger "
+                f"than {MOST_EXACT}, beyond which float64 lacks some whole numbers"
+            )
+    for formula in subformulas(query.root):
+        threshold = formula.threshold if isinstance(formula, Probability) else None
+        if threshold is not None and float(threshold) in (0, 1) and threshold not in (0, 1):
+            raise InvalidQuery(
+                f"Storm's front end is not asked {query.text}: it would take the threshold "
+                f"{threshold} for {float(threshold):.0f}"
+            )
 
 
 def values(model: Model, formula: str) -> np.ndarray:
@@ -135,7 +131,9 @@ def values(model: Model, formula: str) -> np.ndarray:
 
 
 def truths(model: Model, formula: str) -> np.ndarray:
-    """(n,) bool: the states in which a formula holds; P>0, P<1 and P>=1 by the graph alone.
+    """(n,) bool: the states in which a formula holds.
+
+    P>0, P<=0, P<1 and P>=1 of reaching a label are decided on the graph alone.
 
     Raises:
         RuntimeError: Storm gave no answer; see `reported`.
@@ -143,51 +141,40 @@ def truths(model: Model, formula: str) -> np.ndarray:
     return np.array(list(_answer(model, formula)), dtype=bool)
 
 
-def add_label(model: Model, name: str, states: np.ndarray) -> None:
-    """Mark (n,) bool states of a model with one more label."""
-    _add_label(model.labeling, name, states)
-
-
 def _answer(model: Model, text: str) -> object:
     (question,) = stormpy.parse_properties(text)
     return stormpy.model_checking(model, question, environment=_environment())
 
 
-def dtmc(
-    chain: MarkovChain,
+def model(
+    transitions: Transitions,
     labels: Mapping[str, np.ndarray],
     rewards: Mapping[str, np.ndarray] = NO_REWARDS,
 ) -> Model:
-    """Return Storm's model of a chain, with labels (n,) bool and rewards (n,) float by name."""
-    n = len(chain)
-    entries = stormpy.datastructures.SparseMatrixBuilder[float](
-        rows=n, columns=n, entries=len(chain.columns)
-    )
-    rows = np.repeat(np.arange(n), np.diff(chain.row_pointers))
-    for part in _parts(len(rows)):
-        entries.add_next_values(
-            rows[part].tolist(), chain.columns[part].tolist(), chain.values[part].tolist()
+    """Return Storm's model with labels (n,) bool and rewards (n,) float by name.
+
+    It is a DTMC where every state has one choice, and an MDP elsewhere.
+    """
+    n = len(transitions)
+    if np.all(transitions.choices == 1):
+        entries = stormpy.datastructures.SparseMatrixBuilder[float](
+            rows=n, columns=n, entries=len(transitions.columns)
         )
-    return stormpy.models.SparseDtmc[float](_components(entries, n, labels, rewards))
-
-
-def mdp(
-    process: DecisionProcess,
-    labels: Mapping[str, np.ndarray],
-    rewards: Mapping[str, np.ndarray] = NO_REWARDS,
-) -> Model:
-    """Return Storm's model of a decision process, with labels and rewards as for `dtmc`."""
-    n = len(process)
+        for part in _parts(len(transitions.columns)):
+            entries.add_next_values(*_lists(transitions, part))
+        return stormpy.models.SparseDtmc[float](_components(entries, n, labels, rewards))
     entries = stormpy.datastructures.SparseMatrixBuilder[float](
-        columns=n, entries=len(process.columns), has_custom_row_grouping=True, row_groups=n
+        columns=n, entries=len(transitions.columns), has_custom_row_grouping=True, row_groups=n
     )
-    entries.add_next_values(
-        process.rows.tolist(),
-        process.columns.tolist(),
-        process.values.tolist(),
-        process.groups.tolist(),
-    )
+    whole = slice(None)
+    entries.add_next_values(*_lists(transitions, whole), transitions.groups.tolist())
     return stormpy.models.SparseMdp[float](_components(entries, n, labels, rewards))
+
+
+def _lists(transitions: Transitions, part: slice) -> tuple[list[int], list[int], list[float]]:
+    columns = transitions.rows, transitions.columns, transitions.values
+    rows, columns, values = (column[part].tolist() for column in columns)
+    return rows, columns, values
 
 
 def _parts(n: int) -> Iterator[slice]:
@@ -230,10 +217,13 @@ def _environment() -> stormpy.environments.Environment:
     return environment
 
 
-def _value(
-    model: stormpy.models.SparseDtmc, questions: Sequence[stormpy.logic.Property], query: Query
-) -> float | bool:
+def _value(model: Model, questions: Sequence[stormpy.logic.Property], query: Query) -> float | bool:
     (start,) = model.initial_states
+    if isinstance(query.root, Expectation):
+        rewards = model.reward_models[query.root.quantifier]
+        if not rewards.has_state_rewards:
+            # where every score is 0 a JANI model defines none, and Storm refuses to add them up
+            return 0.0
     results = [
         stormpy.model_checking(
             model, question, only_initial_states=True, environment=_environment()

@@ -15,20 +15,26 @@ class Interval:
     For a number the least and the greatest that it can be, None where an expected score is not
     bounded on that side. For yes or no whether it surely holds and whether it may hold:
     (True, True) is true, (False, False) is false, (False, True) is unknown.
+
+    Attributes:
+        lower, upper: the two ends.
+        note: why they may be wider than need be, in a sentence; None where there is no reason.
     """
 
     lower: float | bool | None
     upper: float | bool | None
+    note: str | None = None
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What a check found, and what it took.
 
-    Args:
+    Attributes:
         query: the query as it was asked.
         value: the probability or expected score that =? asks for, or whether the query holds in the
-            start state, in the bounded process.
+            start state, in the bounded process; None where it is unknown, because a probability
+            lies within rounding of a threshold or no answer could be computed.
         lower, upper: an `Interval` for the whole model; None where it was not asked for, and where
             an expected score is not bounded on that side.
         witnesses: the fields of each `evidence.Witness`, most probable first.
@@ -38,10 +44,11 @@ class Verdict:
         encode_seconds: from tree and scores to the chain.
         check_seconds: from the chain to the value.
         versions: of storm, stormpy and llmchecker.
+        notes: why the value is unknown or the bounds are wider than need be, a sentence each.
     """
 
     query: str
-    value: float | bool
+    value: float | bool | None
     states: int
     transitions: int
     states_explored: int
@@ -52,10 +59,12 @@ class Verdict:
     lower: float | bool | None = None
     upper: float | bool | None = None
     witnesses: tuple[Mapping[str, object], ...] = ()
+    notes: tuple[str, ...] = ()
 
     def bounded(self, interval: Interval) -> "Verdict":
         """The same verdict with bounds for the whole model."""
-        return replace(self, lower=interval.lower, upper=interval.upper)
+        notes = self.notes if interval.note is None else (*self.notes, interval.note)
+        return replace(self, lower=interval.lower, upper=interval.upper, notes=notes)
 
     def with_witnesses(self, witnesses: Iterable[Mapping[str, object]]) -> "Verdict":
         """The same verdict with the texts that decide the query."""
@@ -74,6 +83,7 @@ class Verdict:
         """
         try:
             verdict = cls(**read_json(path))
-            return verdict.with_witnesses(verdict.witnesses)  # JSON has lists, not tuples
+            # JSON has lists, not tuples
+            return replace(verdict.with_witnesses(verdict.witnesses), notes=tuple(verdict.notes))
         except (ValueError, TypeError) as error:
             raise CheckFailed(f"{path} is not a verdict: {error}") from error

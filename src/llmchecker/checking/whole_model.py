@@ -1,38 +1,50 @@
 """Bounds for the whole model: the least and the greatest of what a query's value can be.
 
-Storm solves the decision process of `chaos` for the least and the greatest probability.
+Storm solves the decision process of `chaos` for the least and the greatest probability. Bounds are
+rounded outwards: by as much as float64 can have moved a probability that is computed from the tree
+(see `relative_error`), twice over, so that a value computed from the same tree lies within them. A
+probability that the graph shows to be 0 or 1 is exact.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Mapping
 
 import numpy as np
 
-from llmchecker.chains.chaos import DecisionProcess
+from llmchecker.chains import markov_chain
+from llmchecker.chains.chaos import MOST_VALUATIONS, DecisionProcess, complete
+from llmchecker.chains.markov_chain import MarkovChain
 from llmchecker.checking import storm
+from llmchecker.checking.bounded_process import expected
+from llmchecker.checking.satisfaction import Satisfaction
 from llmchecker.checking.verdicts import Interval
 from llmchecker.errors import CheckFailed
 from llmchecker.queries.formulas import (
-    Atom,
     Conditional,
     Connective,
     Expectation,
     Formula,
     Label,
-    Literal,
-    PathQuantifier,
     Probability,
     Temporal,
-    in_storm,
 )
 from llmchecker.queries.query import Query
+from llmchecker.queries.valuations import Range
+from llmchecker.trees.text_tree import TextTree
 
-DECISION_MARGIN = 1e-12
-"""A probability this close to a threshold decides nothing, since float64 may have rounded it."""
-_OPPOSITE = {">=": "<", ">": "<=", "<=": ">", "<": ">="}
+FREE = (
+    f"the bounds are wider than need be: the atoms can have more than {MOST_VALUATIONS} truth "
+    "values together, so that anything counts as possible in rest"
+)
+_DIVISION = 4 * 2.0**-53
+"""More than three roundings, each by at most half of the distance to the next float."""
 
 
-def bounds(process: DecisionProcess, query: Query) -> Interval:
+def bounds(
+    tree: TextTree,
+    scores: Mapping[str, np.ndarray],
+    query: Query,
+    score_ranges: Mapping[str, Range],
+) -> Interval:
     """Bound what a query's value is for the whole model, whatever `rest` hides.
 
     A P inside the query is decided for each state before what it stands in: where it surely holds,
@@ -42,105 +54,87 @@ def bounds(process: DecisionProcess, query: Query) -> Interval:
     An expected score takes in `rest` the limits of the quantifier's range; the value of the bounded
     process, which counts 0 there, lies within these bounds if the range holds 0.
 
+    Args:
+        tree: the bounded process.
+        scores: (n,) integers for each quantifier, by name; what stands in `rest` is not read.
+        score_ranges: the declared range of each quantifier that the query names.
+
     Raises:
-        CheckFailed: Storm gave no answer.
+        InvalidTree: a text scores outside the range of its quantifier, or is not finished.
+        CheckFailed: there is no answer; the message says why.
     """
-    labels = {p: f"a{i}" for i, p in enumerate((*query.atoms, *query.literals))}
-    marks = {
-        name: np.full(len(process), p.value) if isinstance(p, Literal) else process.truths[p]
-        for p, name in labels.items()
-    }
     with storm.reported(CheckFailed, f"cannot bound the query {query.text}"):
         if isinstance(query.root, Expectation):
-            return _expected(process, query.root)
-        model = storm.mdp(process, marks | {"rest": process.rest, "end": process.end})
-        bounded = _Bounded(model, lambda proposition: f'"{labels[proposition]}"')
-        match query.root:
-            case Conditional(path, given):
-                return _conditional(bounded, path, given)
-            case Probability(_, None, path):
-                return bounded.probability(path)
-        low, high = (bounded.satisfying(query.root, surely)[0] for surely in (True, False))
-        return Interval(bool(low), bool(high))
+            chain = markov_chain.build(tree, scores)
+            low, high = score_ranges.get(query.root.quantifier, (None, None))
+            return _expected(chain, query, low, high)
+        return _bounded(complete(tree, scores, query, score_ranges), query)
 
 
-def _expected(process: DecisionProcess, question: Expectation) -> Interval:
-    """Bound an expected score, with what the quantifier's range allows in `rest`."""
-    limits = []
-    for kind, scores in (("min", process.least), ("max", process.greatest)):
-        rewards = scores[question.quantifier]
-        finite = np.isfinite(rewards)
-        model = storm.mdp(
-            process,
-            {"unbounded": ~finite},
-            {question.quantifier: np.where(finite, rewards, 0.0)},
-        )
-        unbounded = storm.truths(model, f'P>0 [ F<={question.step} "unbounded" ]')
-        asked = f'R{{"{question.quantifier}"}}{kind}=? [ I={question.step} ]'
-        limits.append(None if unbounded[0] else storm.values(model, asked)[0].item())
-    return Interval(*limits)
+def unbounded(query: Query, reason: str) -> Interval:
+    """What is certain of a query without looking at any text, and why no more is."""
+    match query.root:
+        case Expectation():
+            return Interval(None, None, reason)
+        case _ if query.numeric:
+            return Interval(0.0, 1.0, reason)
+    return Interval(False, True, reason)
 
 
-def _conditional(bounded: "_Bounded", path: Formula, given: Formula) -> Interval:
+def _bounded(process: DecisionProcess, query: Query) -> Interval:
+    satisfaction = Satisfaction(process)
+    note = FREE if process.free else None
+    match query.root:
+        case Conditional(path, given):
+            lower, upper = _conditional(satisfaction, path, given)
+        case Probability(_, None, path):
+            lower, upper = _extremes(satisfaction, path)
+        case _:
+            lower, upper = (
+                bool(satisfaction.satisfying(query.root, surely)[0]) for surely in (True, False)
+            )
+    return Interval(lower, upper, note)
+
+
+def _extremes(satisfaction: Satisfaction, path: Formula) -> tuple[float, float]:
+    """The least and the greatest probability in the start state, rounded outwards."""
+    least = satisfaction.probabilities(path, least=True)
+    greatest = satisfaction.probabilities(path, least=False)
+    return least.low[0].item(), greatest.high[0].item()
+
+
+def _conditional(satisfaction: Satisfaction, path: Formula, given: Formula) -> tuple[float, float]:
     """Bound P(path & given) / P(given), of which P(given) - P(path & given) = P(!path & given)."""
-    both = bounded.probability(Connective("&", (path, given)))
-    other = bounded.probability(Connective("&", (Connective("!", (path,)), given)))
-    least, most = both.lower + other.upper, both.upper + other.lower
-    return Interval(both.lower / least if least else 0.0, both.upper / most if most else 1.0)
+    lower, upper = _extremes(satisfaction, Connective("&", (path, given)))
+    lower_other, upper_other = _extremes(
+        satisfaction, Connective("&", (Connective("!", (path,)), given))
+    )
+    least, most = 0.0, 1.0
+    if lower > 0:
+        exact = upper_other == 0
+        least = 1.0 if exact else lower / (lower + upper_other) * (1 - _DIVISION)
+    if upper + lower_other > 0:
+        exact = upper == 0 or lower_other == 0
+        share = upper / (upper + lower_other)
+        most = share if exact else min(share * (1 + _DIVISION), 1.0)
+    return least, most
 
 
-class _Bounded:
-    """An MDP to which the truth of one nested P after the other is added as a label."""
+def _expected(chain: MarkovChain, query: Query, low: int | None, high: int | None) -> Interval:
+    """Bound an expected score, with what the quantifier's range allows in `rest`.
 
-    def __init__(self, model: storm.Model, naming: Callable[[Atom | Literal], str]) -> None:
-        self.model = model
-        self.naming = naming
-        self.nested = 0
-
-    def probability(self, path: Formula) -> Interval:
-        """The least and the greatest probability of a path formula in the start state."""
-        return Interval(*(self.extremes(path, surely)[0].item() for surely in (True, False)))
-
-    def satisfying(self, formula: Formula, surely: bool) -> np.ndarray:
-        """(n,) bool: the states in which a state formula surely holds, or may hold."""
-        return storm.truths(self.model, in_storm(self._decided(formula, surely), self.naming))
-
-    def extremes(self, path: Formula, surely: bool) -> np.ndarray:
-        """(n,) float64: in each state the least probability of a path formula, or the greatest."""
-        text = in_storm(self._decided(path, surely), self.naming)
-        return storm.values(self.model, f"P{'min' if surely else 'max'}=? [ {text} ]")
-
-    def holds(self, formula: Probability | PathQuantifier, surely: bool) -> np.ndarray:
-        """(n,) bool: the states in which P>=p, E or A surely holds, or may hold."""
-        if isinstance(formula, PathQuantifier):
-            formula = formula.probability
-        rising = formula.comparison in (">", ">=")
-        if formula.threshold in (0, 1):
-            # Storm decides these on the graph, where no rounding matters
-            comparison = formula.comparison if surely else _OPPOSITE[formula.comparison]
-            text = in_storm(self._decided(formula.path, surely == rising), self.naming)
-            states = storm.truths(self.model, f"P{comparison}{formula.threshold:f} [ {text} ]")
-            return states if surely else ~states
-        margin = DECISION_MARGIN if surely == rising else -DECISION_MARGIN
-        values = self.extremes(formula.path, surely == rising)
-        threshold = float(formula.threshold)
-        return values >= threshold + margin if rising else values <= threshold + margin
-
-    def _decided(self, formula: Formula, surely: bool) -> Formula:
-        """The formula with a label for each P in it: where it surely holds, or may hold."""
-        match formula:
-            case Probability() | PathQuantifier():
-                self.nested += 1
-                name = f"p{self.nested}"
-                storm.add_label(self.model, name, self.holds(formula, surely))
-                return Label(name)
-            case Connective("!", (operand,)):
-                return Connective("!", (self._decided(operand, not surely),))
-            case Connective("=>", (left, right)):
-                operands = self._decided(left, not surely), self._decided(right, surely)
-                return Connective("=>", operands)
-            case Connective() | Temporal():
-                operands = tuple(self._decided(operand, surely) for operand in formula.operands)
-                return replace(formula, operands=operands)
-            case _:
-                return formula
+    A limit of the range is the extreme of what may follow `rest`, at every later step too.
+    """
+    question = query.root
+    resting = Temporal("F", (Label("rest"),), question.step)
+    reached = Satisfaction(chain.process(query)).probabilities(resting, least=True)
+    limits = []
+    for limit, outwards in ((low, -1), (high, 1)):
+        if limit is None and not reached.impossible[0]:
+            limits.append(None)
+            continue
+        scores = np.where(chain.rest, limit or 0, chain.variables[question.quantifier])
+        size = float(np.abs(scores.astype(np.float64)).max())
+        found = expected(chain, question, scores)
+        limits.append(found + outwards * chain.relative_error * size)
+    return Interval(*limits)

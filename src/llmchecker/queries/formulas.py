@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 
@@ -93,11 +93,27 @@ class Atom:
         return self.variables <= {STEP}
 
     def holds(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return (n,) bool: where it holds, given (n,) int64 columns, `step` among them."""
+        """Return (n,) bool: where it holds, exactly, given (n,) integer columns, `step` among them.
+
+        Where a number on the way could leave int64, Python's own whole numbers are used, which are
+        slower and have no limit.
+        """
+        if self.largest(columns) >= 2**63:
+            columns = {name: column.astype(object) for name, column in columns.items()}
         truth = _COMPARE[self.comparison](
             _computed(self.left, columns), _computed(self.right, columns)
         )
         return np.broadcast_to(np.asarray(truth, dtype=bool), columns[STEP].shape)
+
+    def largest(self, columns: Mapping[str, np.ndarray]) -> int:
+        """Return a limit to the size of each number that `holds` computes on the way."""
+        sizes = {
+            name: max(abs(int(columns[name].min())), abs(int(columns[name].max())))
+            if len(columns[name])
+            else 0
+            for name in self.variables
+        }
+        return max(_largest(self.left, sizes), _largest(self.right, sizes))
 
 
 @dataclass(frozen=True)
@@ -167,6 +183,11 @@ class PathQuantifier:
 Formula = Atom | Literal | Label | Connective | Temporal | Probability | PathQuantifier
 
 
+def is_proposition(formula: object) -> bool:
+    """Whether a formula has no parts: it is an atom, a literal or a label."""
+    return isinstance(formula, Atom | Literal | Label)
+
+
 @dataclass(frozen=True)
 class Conditional:
     """`P=? [ path || given ]`: the probability of one path formula among the paths of another.
@@ -207,6 +228,38 @@ def subformulas(formula: Root) -> Iterator[Root]:
         case Conditional(path, given):
             yield from subformulas(path)
             yield from subformulas(given)
+
+
+def decided_on_graph(formula: Root) -> Root:
+    """Return what means the same, and what Storm decides without rounding where it is possible.
+
+    Storm decides P>=1, P>0, P<1 and P<=0 on the graph for F and U without a bound and for LTL. It
+    adds up probabilities for X and within step bounds, where 0.7 + 0.2 + 0.1 is less than 1. A
+    conjunction with `X true`, which always holds, is LTL.
+    """
+    match formula:
+        case Connective(_, operands) | Temporal(_, operands):
+            return replace(formula, operands=tuple(map(decided_on_graph, operands)))
+        case PathQuantifier():
+            return decided_on_graph(formula.probability)
+        case Conditional(path, given):
+            return Conditional(decided_on_graph(path), decided_on_graph(given))
+        case Probability(_, threshold, path):
+            path = decided_on_graph(path)
+            if threshold in (0, 1) and _counts_steps(path):
+                path = Connective("&", (path, Temporal("X", (Literal(True),))))
+            return replace(formula, path=path)
+    return formula
+
+
+def _counts_steps(path: Formula) -> bool:
+    """Whether a path formula has X or a step bound, outside of any P, E and A in it."""
+    match path:
+        case Temporal(operator, operands, bound):
+            return operator == "X" or bound is not None or any(map(_counts_steps, operands))
+        case Connective(_, operands):
+            return any(map(_counts_steps, operands))
+    return False
 
 
 def in_storm(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
@@ -252,11 +305,24 @@ def _variables(expression: Arithmetic) -> Iterator[str]:
             yield from _variables(right)
 
 
-def _computed(expression: Arithmetic, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+def _computed(expression: Arithmetic, columns: Mapping[str, np.ndarray]) -> np.ndarray | int:
     match expression:
         case Number(value):
-            return np.int64(value)
+            return value
         case Variable(name):
             return columns[name]
         case Operation(name, left, right):
             return _COMPUTE[name](_computed(left, columns), _computed(right, columns))
+
+
+def _largest(expression: Arithmetic, sizes: Mapping[str, int]) -> int:
+    """The largest absolute value that the expression or a part of it can have."""
+    match expression:
+        case Number(value):
+            return abs(value)
+        case Variable(name):
+            return sizes[name]
+        case Operation(name, left, right):
+            one, other = _largest(left, sizes), _largest(right, sizes)
+            # the parts themselves too: a factor 0 makes a product small, not its other factor
+            return max(one, other, one * other if name == "*" else one + other)

@@ -16,11 +16,11 @@ from llmchecker.queries.formulas import (
     Label,
     Literal,
     Number,
-    PathQuantifier,
     Probability,
     Root,
     Temporal,
     Variable,
+    decided_on_graph,
     in_storm,
     subformulas,
 )
@@ -77,7 +77,8 @@ class Query:
         path operator alone, and only where each operand is an expression, a single label or a bare
         literal, the last of which stops nothing.
         """
-        path = self.root.path if isinstance(self.root, Probability | PathQuantifier) else None
+        root = decided_on_graph(self.root)
+        path = root.path if isinstance(root, Probability) else None
         if not isinstance(path, Temporal) or path.operator not in ("F", "U"):
             return Literal(False)
         if not all(_is_expression(f) or isinstance(f, Label) for f in path.operands):
@@ -125,7 +126,7 @@ class Query:
                 raise invalid_at(self.text, place, f"{atom} never holds, {horizon}")
 
     def formula(self, naming: Callable[[Atom | Literal], str]) -> str:
-        """Return the query as Storm reads it, fully parenthesised.
+        """Return the query as Storm reads it, fully parenthesised, after `decided_on_graph`.
 
         A `Conditional` is two questions, for P(path & given) and for P(given), with ; between them.
 
@@ -133,14 +134,15 @@ class Query:
             naming: what stands for an atom or literal: a word, a quoted label or an expression in
                 parentheses.
         """
-        match self.root:
+        root = decided_on_graph(self.root)
+        match root:
             case Expectation(quantifier, step):
                 return f'R{{"{quantifier}"}}=? [ I={step} ]'
             case Conditional(path, given):
                 both = Connective("&", (path, given))
                 questions = (Probability("=", None, asked) for asked in (both, given))
                 return "; ".join(in_storm(question, naming) for question in questions)
-        return in_storm(self.root, naming)
+        return in_storm(root, naming)
 
 
 def invalid_at(text: str, place: int, problem: str) -> InvalidQuery:

@@ -5,10 +5,12 @@ A text scores one integer by each quantifier, within the range that the quantifi
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from llmchecker.errors import LLMCheckerError
 from llmchecker.queries.formulas import STEP, Arithmetic, Atom, Number, Operation, Variable
 
 Range = tuple[int | None, int | None]
@@ -18,20 +20,39 @@ MAX_ENUMERATED = 100_000
 """Combinations of scores that are tried one by one, at most."""
 
 
-def valuations(atoms: Sequence[Atom], step: int, ranges: Mapping[str, Range]) -> np.ndarray:
+class TooManyValuations(LLMCheckerError):
+    """Atoms that can have more truth values together than are wanted."""
+
+
+def valuations(
+    atoms: Sequence[Atom],
+    step: int,
+    ranges: Mapping[str, Range],
+    most: int = MAX_ENUMERATED,
+) -> np.ndarray:
     """The truth values that atoms can have together in a text of `step` tokens.
 
     Atoms over one quantifier are tried on every score that makes a difference, so that `a > 0` and
     `a < 0` are never both true. Where that cannot be done (products of an unbounded quantifier,
     too many scores) every combination counts as possible: bounds are then wider, never wrong.
 
+    Args:
+        step: the tokens of the text.
+        ranges: of each quantifier that the atoms name.
+        most: how many rows are wanted, at most.
+
     Returns:
         (m, atoms) bool, distinct rows.
+
+    Raises:
+        TooManyValuations: there are more.
     """
     if not atoms:
         return np.empty((1, 0), dtype=bool)
     groups = _groups(atoms)
-    tables = [_table([atoms[i] for i in group], step, ranges) for group in groups]
+    tables = [_table([atoms[i] for i in group], step, ranges, most) for group in groups]
+    if math.prod(map(len, tables)) > most:
+        raise TooManyValuations(f"{len(atoms)} atoms have more than {most} truth values together")
     order = np.argsort(list(itertools.chain(*groups)), kind="stable")
     rows = [np.concatenate(parts)[order] for parts in itertools.product(*tables)]
     return np.unique(np.array(rows, dtype=bool).reshape(len(rows), len(atoms)), axis=0)
@@ -53,15 +74,16 @@ def _groups(atoms: Sequence[Atom]) -> list[list[int]]:
     return [members for _, members in groups]
 
 
-def _table(atoms: Sequence[Atom], step: int, ranges: Mapping[str, Range]) -> np.ndarray:
+def _table(atoms: Sequence[Atom], step: int, ranges: Mapping[str, Range], most: int) -> np.ndarray:
     """The truth values that atoms over the same quantifiers can have together."""
     names = sorted(frozenset().union(*(atom.variables for atom in atoms)) - {STEP})
     scores = [_telling_scores(name, atoms, step, ranges[name]) for name in names]
-    if any(column is None for column in scores) or np.prod([len(s) for s in scores]) > (
-        MAX_ENUMERATED
-    ):
+    telling = [column for column in scores if column is not None]
+    if len(telling) < len(scores) or math.prod(map(len, telling)) > MAX_ENUMERATED:
+        if 2 ** len(atoms) > most:
+            raise TooManyValuations(f"{len(atoms)} atoms over the same quantifiers")
         return np.array(list(itertools.product([False, True], repeat=len(atoms))))
-    grid = np.meshgrid(*scores, indexing="ij") if names else []
+    grid = np.meshgrid(*telling, indexing="ij") if names else []
     columns = {name: axis.ravel() for name, axis in zip(names, grid, strict=True)}
     size = len(columns[names[0]]) if names else 1
     columns[STEP] = np.full(size, step)
@@ -91,13 +113,13 @@ def _telling_scores(
             root = -at_zero // (at_one - at_zero)
             around |= {root - 1, root, root + 1, root + 2}
     around |= {limit for limit in limits if limit is not None}
-    return np.array(
-        sorted(
-            score
-            for score in around
-            if (low is None or score >= low) and (high is None or score <= high)
-        )
-    )
+    telling = [
+        score
+        for score in sorted(around)
+        if (low is None or score >= low) and (high is None or score <= high)
+    ]
+    # NumPy would turn whole numbers beyond int64 into floats
+    return np.array(telling, dtype=object)
 
 
 def _degree(expression: Arithmetic, name: str) -> int:

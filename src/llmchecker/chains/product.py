@@ -1,0 +1,191 @@
+"""A path formula as reachability: the product of a process with the formula's progression.
+
+A state of the product is a state of the process and what the formula still demands of the paths
+that come there. Where nothing is left to be satisfied stands one `satisfied` state, and where the
+demand cannot be met any more one `violated` state; every path comes to one of the two. So the
+probability of any path formula, step bounds and nested temporal operators included, is that of
+reaching `satisfied`, a sum of products of transitions; and whether it is 0 or 1 is a question about
+the graph, which no rounding touches. This is how automata decide LTL (Vardi 1985, Courcoubetis and
+Yannakakis 1995), with an automaton of demands and without end components, since there is no cycle
+but the loops of single states.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmchecker.chains.transitions import Transitions, consecutive, merged
+from llmchecker.queries.formulas import Formula, Label, is_proposition, subformulas
+from llmchecker.queries.progression import Progression
+
+SATISFIED, VIOLATED = 0, 1
+"""The first two states of every product, and the numbers of the demands that they stand for."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A chain or a decision process, and what is known of its states.
+
+    It has no cycle but the loops of single states.
+
+    Attributes:
+        transitions: of n states.
+        truths: (n,) bool each, where an atom, a literal or a label holds.
+        silent: (n,) bool, states that are no part of a path: choices between the states of one
+            step. What holds there is not read.
+        fate: (n,) int8, 1 where every path formula that is not decided yet counts as satisfied, -1
+            where it counts as violated, 0 elsewhere.
+        relative_error: of each probability that is computed from it; see `relative_error`.
+    """
+
+    transitions: Transitions
+    truths: Mapping[Formula, np.ndarray]
+    silent: np.ndarray
+    fate: np.ndarray
+    relative_error: float
+
+    def __len__(self) -> int:
+        return len(self.transitions)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A process times a path formula.
+
+    Attributes:
+        transitions: of the states of the product; state 0 is `satisfied`, state 1 `violated`.
+        starts: (m,) int64, the state of the product in which each state that was asked for starts.
+    """
+
+    transitions: Transitions
+    starts: np.ndarray
+
+
+def product(
+    process: Process,
+    path: Formula,
+    starts: np.ndarray,
+    extra: Mapping[Label, np.ndarray] | None = None,
+) -> Product:
+    """Return the part of the product that is reachable from the starts.
+
+    On a tree it has at most as many states as the tree has pairs of a state and a start above it;
+    with one start it is no larger than the tree.
+
+    Args:
+        path: a path formula without P, E and A.
+        starts: (m,) int64, distinct states in which paths begin.
+        extra: (n,) bool each, for labels that stand in the path formula and not in `truths`.
+
+    Raises:
+        CheckFailed: the formula can leave too many demands.
+    """
+    transitions = process.transitions
+    reader = _Reader(process, path, extra or {})
+    first = reader.read(starts, np.full(len(starts), reader.progression.start))
+    keys, edges = _explored(transitions, reader, starts, first)
+    states = keys % len(process)
+
+    def place(states: np.ndarray, demands: np.ndarray) -> np.ndarray:
+        found = 2 + np.searchsorted(keys, demands * len(process) + states)
+        return np.where(demands <= VIOLATED, demands, found)
+
+    sources, source_demands, entries, target_demands = edges
+    choices = np.concatenate([[1, 1], transitions.choices[states]])
+    groups = np.concatenate([[0], np.cumsum(choices)[:-1]])
+    choice = transitions.rows[entries] - transitions.groups[sources]
+    loops = np.arange(2)
+    rows, columns, values = merged(
+        [
+            (loops, loops, np.ones(2)),
+            (
+                groups[place(sources, source_demands)] + choice,
+                place(transitions.columns[entries], target_demands),
+                transitions.values[entries],
+            ),
+        ]
+    )
+    return Product(Transitions(groups, rows, columns, values), place(starts, first))
+
+
+def _explored(
+    transitions: Transitions, reader: "_Reader", starts: np.ndarray, demands: np.ndarray
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """The undecided pairs of a state and a demand, by demand * n + state, rising; and their edges.
+
+    An edge is its source, the demand there, the entry of the process's matrix that it is made of,
+    and the demand at its target.
+    """
+    n = len(transitions)
+    count = np.diff(transitions.first)
+    seen = np.empty(0, dtype=np.int64)
+    new = np.unique((demands * n + starts)[demands > VIOLATED])
+    edges: list[tuple[np.ndarray, ...]] = [(np.empty(0, dtype=np.int64),) * 4]
+    while len(new):
+        states = new % n
+        entries = consecutive(transitions.first[states], count[states])
+        sources = np.repeat(new, count[states])
+        after = reader.read(transitions.columns[entries], sources // n)
+        edges.append((sources % n, sources // n, entries, after))
+        seen = np.union1d(seen, new)
+        open_ = after > VIOLATED
+        reached = np.unique(after[open_] * n + transitions.columns[entries][open_])
+        new = np.setdiff1d(reached, seen, assume_unique=True)
+    return seen, tuple(np.concatenate(column) for column in zip(*edges, strict=True))
+
+
+class _Reader:
+    """Reads states: what is left of a demand once a path has come to a state."""
+
+    def __init__(self, process: Process, path: Formula, extra: Mapping[Label, np.ndarray]) -> None:
+        self.progression = Progression(path)
+        self._process = process
+        propositions = list(dict.fromkeys(f for f in subformulas(path) if is_proposition(f)))
+        known = {**process.truths, **extra}
+        self._valuations, self._of = _valuations(
+            propositions, [known[p] for p in propositions], len(process)
+        )
+
+    def read(self, states: np.ndarray, demands: np.ndarray) -> np.ndarray:
+        """(m,) int64: the demands that are left, given those with which paths come to the states.
+
+        In a state that only leads to itself everything is decided.
+        """
+        process = self._process
+        left = demands.copy()
+        fate = process.fate[states]
+        is_open = demands > VIOLATED
+        left[is_open & (fate > 0)] = SATISFIED
+        left[is_open & (fate < 0)] = VIOLATED
+        read = is_open & (fate == 0) & ~process.silent[states]
+        absorbing = process.transitions.absorbing[states[read]]
+        width = 2 * len(self._valuations)
+        situations = demands[read] * width + 2 * self._of[states[read]] + absorbing
+        distinct, inverse = np.unique(situations, return_inverse=True)
+        after = [self._decided(*divmod(code, width)) for code in distinct.tolist()]
+        left[read] = np.array(after, dtype=np.int64)[inverse]
+        return left
+
+    def _decided(self, demand: int, situation: int) -> int:
+        number, absorbing = divmod(situation, 2)
+        valuation = self._valuations[number]
+        if absorbing:
+            return SATISFIED if self.progression.forever(demand, valuation) else VIOLATED
+        return self.progression.after(demand, valuation)
+
+
+def _valuations(
+    propositions: Sequence[Formula], truths: Sequence[np.ndarray], n: int
+) -> tuple[list[dict[Formula, bool]], np.ndarray]:
+    """The distinct valuations of the states, and (n,) int64 the number of that of each state."""
+    of = np.zeros(n, dtype=np.int64)
+    for truth in truths:
+        # renumbered each time, so that numbers stay below 2 n
+        _, of = np.unique(2 * of + truth, return_inverse=True)
+    _, first = np.unique(of, return_index=True)
+    valuations = [
+        {p: bool(truth[i]) for p, truth in zip(propositions, truths, strict=True)}
+        for i in first.tolist()
+    ]
+    return valuations, of
