@@ -1,0 +1,109 @@
+"""The package as pip installs it: all that it needs is in the wheel, and it works in any folder."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
+SHELL = "import sys; from llmchecker.cli.main import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """What the wheel of this checkout installs, in a folder that holds nothing else."""
+    directory = tmp_path_factory.mktemp("wheel")
+    # a copy, since building leaves files behind
+    source = directory / "source"
+    shutil.copytree(
+        ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+    )
+    for name in BUILT_FROM:
+        shutil.copy2(ROOT / name, source / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps"]
+    command += ["--no-build-isolation", "--disable-pip-version-check", "--wheel-dir"]
+    subprocess.run([*command, directory, source], check=True)
+    (wheel,) = directory.glob("llmchecker-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(directory / "site")
+    return directory / "site"
+
+
+def python(installed: Path, code: str, *arguments: str, cwd: Path) -> str:
+    """What code prints that uses the installed package, without a network or a checkout."""
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(installed), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_the_wheel_holds_every_file_of_the_package(installed):
+    """Schema, word lists, templates, stub and marker come along; the command is registered."""
+    package = ROOT / "src/llmchecker"
+    expected = {
+        str(path.relative_to(package))
+        for path in package.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    found = {
+        str(path.relative_to(installed / "llmchecker"))
+        for path in (installed / "llmchecker").rglob("*")
+        if path.is_file()
+    }
+    assert found == expected
+    (entry_points,) = installed.glob("llmchecker-*.dist-info/entry_points.txt")
+    assert "llmchecker = llmchecker.cli.main:main" in entry_points.read_text(encoding="utf-8")
+
+
+def test_a_question_from_the_shell_needs_a_config_and_nothing_else(
+    installed, random_model, tmp_path
+):
+    """Asked anywhere, `llmchecker check` keeps models and trees beside the config it is given."""
+    config = {
+        "models": {"small": {"label": "Small", "source": f"path:{random_model('gpt2')}"}},
+        "start_strings": {"player": "The player won because"},
+        "quantifiers": {"gender": {}},
+        "experiments": [],
+    }
+    (tmp_path / "project").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "project/config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    words = ["check", "P=? [ F gender = 0 ]", "--config", "../project/config.yaml", "--json"]
+    words += ["--model", "small", "--start", "The player won because"]
+    words += ["--alpha", "0.8", "--k", "3", "--length", "2"]
+    answer = json.loads(python(installed, SHELL, *words, cwd=tmp_path / "elsewhere"))
+    assert answer["value"] == 1
+    assert (tmp_path / "project" / answer["tree"]).is_file()
+    assert (tmp_path / "project/resources/models/small").is_dir()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+LIBRARY = """
+import sys
+import llmchecker as lc
+print(lc.__file__)
+tree = lc.grow(lc.load(sys.argv[1]), "The player won because", alpha=0.8, k=3, length=2)
+print(lc.check("P=? [ F gender = 0 ]", tree).value)
+print(len(tree.frame(gender=lc.Gender())) == len(tree))
+"""
+
+
+def test_the_library_needs_no_checkout(installed, random_model, tmp_path):
+    """In an empty folder, a tree is grown, checked and scored by the package of the wheel."""
+    said = python(installed, LIBRARY, str(random_model("gpt2")), cwd=tmp_path).splitlines()
+    assert Path(said[0]).is_relative_to(installed)
+    assert said[1:] == ["1.0", "True"]
+    assert list(tmp_path.iterdir()) == []
