@@ -34,8 +34,10 @@ MODULES = modules_below(PACKAGE)
 WRAPPED = {
     "torch": {
         "fetching.model_files",
+        "fetching.sizes",
         "models.batches",
         "models.causal",
+        "models.checks",
         "models.distributions",
         "models.loading",
         "models.masked",
@@ -46,6 +48,7 @@ WRAPPED = {
         "fetching.model_files",
         "library.loading",
         "models.causal",
+        "models.checks",
         "models.loading",
         "models.masked",
         "models.transformer",

@@ -5,14 +5,15 @@ torch and transformers are imported inside `convert_gguf`: checking files must n
 
 import functools
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from safetensors import SafetensorError, safe_open
+from typing import Any
 
 from llmchecker.errors import UnusableModel
+from llmchecker.fetching.sizes import WeightSizes, sizes_of, weight_shapes
 
 MODEL_CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -42,6 +43,17 @@ MODEL_FILES = (
     *WEIGHT_FILES,
 )
 
+JSON_FILES = (
+    "generation_config.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+)
+"""Those besides the configuration and the index that hold a JSON object, where they are."""
+
+_LAYERS = re.compile(r"(num|n)_\w*(layers?|blocks?)$|layers$")
 _NO_WEIGHTS = (
     f"there is neither {WEIGHTS} nor {INDEX}; only safetensors are read, as other weight files can "
     "run code when they are loaded"
@@ -55,6 +67,14 @@ def model_files(directory: Path) -> list[Path]:
     )
 
 
+def weight_files(directory: Path) -> list[Path]:
+    """The safetensors files of a model directory that `check_loadable` has passed."""
+    if (directory / WEIGHTS).is_file():
+        return [directory / WEIGHTS]
+    shards = set(_json_object(directory / INDEX)["weight_map"].values())
+    return [directory / shard for shard in sorted(shards)]
+
+
 def check_loadable(directory: Path) -> None:
     """Check that a model can be loaded from `directory` without running code from it.
 
@@ -63,18 +83,22 @@ def check_loadable(directory: Path) -> None:
 
     Raises:
         UnusableModel: no config.json, no tokenizer, no safetensors weights; a file that is
-            truncated or damaged; an index that names a file or tensor that is not there.
+            truncated or damaged; an index that names a file or tensor that is not there; a
+            configuration with more layers than there are tensors.
     """
-    if "model_type" not in _json_object(directory / MODEL_CONFIG):
+    config = _json_object(directory / MODEL_CONFIG)
+    if not isinstance(config.get("model_type"), str):
         raise UnusableModel(f"{MODEL_CONFIG} has no model_type, so it describes no model")
     if not any((directory / name).is_file() for name in TOKENIZER_FILES):
         raise UnusableModel(f"there is no tokenizer; one of {', '.join(TOKENIZER_FILES)}")
-    if (directory / WEIGHTS).is_file():
-        _tensor_names(directory / WEIGHTS)
-    elif (directory / INDEX).is_file():
+    for name in JSON_FILES:
+        if (directory / name).exists():
+            _json_object(directory / name)
+    if not (directory / WEIGHTS).is_file():
+        if not (directory / INDEX).is_file():
+            raise UnusableModel(_NO_WEIGHTS)
         _check_shards(directory)
-    else:
-        raise UnusableModel(_NO_WEIGHTS)
+    _check_layers(config, sizes_of(weight_files(directory)))
 
 
 def convert_gguf(gguf_file: Path, directory: Path) -> None:
@@ -139,21 +163,33 @@ def _check_shards(directory: Path) -> None:
     if not isinstance(weight_map, dict) or not weight_map:
         raise UnusableModel(f"{INDEX} has no weight_map")
     for tensor, shard in weight_map.items():
+        if not isinstance(shard, str):
+            raise UnusableModel(f"{INDEX} says that {tensor} is in {shard!r}, which is no file")
         shards[shard].add(tensor)
     present = {file.name for file in model_files(directory)}
-    if missing := sorted(set(map(str, shards)) - present):
+    if missing := sorted(shards.keys() - present):
         raise UnusableModel(f"{INDEX} names files that are not there: {', '.join(missing)}")
     for shard, tensors in shards.items():
-        if lost := sorted(tensors - _tensor_names(directory / shard)):
+        held = weight_shapes(directory / shard).keys()
+        if lost := sorted(tensors - held):
             raise UnusableModel(f"{shard} lacks {lost[0]}, which {INDEX} says it has")
+        if extra := sorted(held - tensors):
+            raise UnusableModel(f"{shard} has {extra[0]}, which {INDEX} does not say of it")
 
 
-def _tensor_names(file: Path) -> set[str]:
-    try:
-        with safe_open(file, framework="numpy") as tensors:
-            return set(tensors.keys())
-    except (SafetensorError, OSError) as error:
-        raise UnusableModel(f"{file.name} is truncated or damaged: {error}") from error
+def _check_layers(config: Any, sizes: WeightSizes) -> None:
+    """Refuse a number of layers, wherever it stands in the configuration, beyond all tensors.
+
+    The classes of some configurations make a list of so many entries before any network is built.
+    """
+    parts = config.items() if isinstance(config, dict) else enumerate(config)
+    for key, value in parts:
+        if isinstance(value, dict | list):
+            _check_layers(value, sizes)
+        elif isinstance(value, int) and _LAYERS.search(str(key)) and value > sizes.tensors:
+            raise UnusableModel(
+                f"{MODEL_CONFIG} says {key} is {value}, but the weights are {sizes.tensors} tensors"
+            )
 
 
 def _json_object(file: Path) -> dict:
@@ -161,8 +197,10 @@ def _json_object(file: Path) -> dict:
         value = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UnusableModel(f"there is no {file.name}") from error
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise UnusableModel(f"{file.name} is not JSON: {error}") from error
+    except RecursionError as error:
+        raise UnusableModel(f"{file.name} is nested too deeply to be read") from error
     if not isinstance(value, dict):
         raise UnusableModel(f"{file.name} holds no JSON object")
     return value

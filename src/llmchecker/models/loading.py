@@ -15,8 +15,16 @@ from transformers.utils import logging as transformers_logging
 
 from llmchecker.errors import UnusableModel
 from llmchecker.fetching.checksums import checked_checksums
+from llmchecker.fetching.model_files import check_loadable, weight_files
+from llmchecker.fetching.sizes import built_within, sizes_of
 from llmchecker.models.batches import Batches
 from llmchecker.models.causal import CausalModel
+from llmchecker.models.checks import (
+    require_causal,
+    require_masked,
+    require_vocabulary,
+    require_whole,
+)
 from llmchecker.models.masked import MaskedModel
 
 ModelKind = Literal["causal", "masked"]
@@ -46,7 +54,8 @@ def load_model(
 
     Raises:
         ChecksumMismatch: a file is not the one that was fetched.
-        UnusableModel: the directory holds no model of that kind that transformers can load.
+        UnusableModel: the directory holds no model of that kind that transformers can load, or its
+            weights are not all that the model has, or its tokenizer is that of another.
     """
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
@@ -55,10 +64,19 @@ def load_model(
     auto_class = {"causal": AutoModelForCausalLM, "masked": AutoModelForMaskedLM}[kind]
     local = {"local_files_only": True, "trust_remote_code": False}
     try:
+        check_loadable(directory)
         tokenizer = AutoTokenizer.from_pretrained(directory, **local)
-        network = auto_class.from_pretrained(
-            directory, dtype=getattr(torch, dtype), use_safetensors=True, **local
-        )
+        with built_within(sizes_of(weight_files(directory))):
+            network, loading = auto_class.from_pretrained(
+                directory,
+                dtype=getattr(torch, dtype),
+                use_safetensors=True,
+                output_loading_info=True,
+                # or else transformers refuses, and does not say which
+                ignore_mismatched_sizes=True,
+                **local,
+            )
+        require_whole(network, loading)
     except Exception as error:  # transformers documents no exceptions and raises many kinds
         raise UnusableModel(f"{directory} does not load as a {kind} model: {error}") from error
     network = network.to(device)
@@ -83,8 +101,20 @@ def wrap_model(
         kind, threads, memory_bytes: as in `load_model`.
         name: of the model in trees and messages; by default that of the directory or repository
             that the network came from, or else its class.
+
+    Raises:
+        UnusableModel: the network is not of that kind, or the tokenizer is not that of the network.
     """
     name = name or getattr(network, "name_or_path", "") or type(network).__name__
+    network = network.eval()
+    try:
+        require_vocabulary(network, tokenizer)
+        if kind == "causal":
+            require_causal(network)
+        else:
+            require_masked(network, tokenizer)
+    except UnusableModel as error:
+        raise UnusableModel(f"{name} is no usable {kind} model: {error}") from error
     wrapper = {"causal": CausalModel, "masked": MaskedModel}[kind]
     batches = Batches(threads, str(network.device))
-    return wrapper(name, network.eval(), tokenizer, batches, memory_bytes)
+    return wrapper(name, network, tokenizer, batches, memory_bytes)
