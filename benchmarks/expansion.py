@@ -17,7 +17,7 @@ from llmchecker.models.batches import Batches
 from llmchecker.models.causal import CausalModel
 from llmchecker.models.distributions import Distributions
 from llmchecker.models.loading import load_model
-from llmchecker.trees.expansion import grow
+from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Truncation
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
@@ -206,6 +206,6 @@ def _internal(node: Node) -> int:
 def _rate(model: CausalModel, truncation: Truncation) -> tuple[float, int]:
     """Internal nodes a second, and how many there are, of a tree from its start string."""
     began = time.perf_counter()
-    tree = grow(model, START, truncation)
+    tree = grow_tree(model, START, truncation)
     nodes = int(tree.internal.sum())
     return nodes / (time.perf_counter() - began), nodes

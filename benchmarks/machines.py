@@ -17,7 +17,7 @@ import numpy as np
 
 from llmchecker.checking.solve import solve
 from llmchecker.quantifiers.registry import create
-from llmchecker.quantifiers.scores import score
+from llmchecker.quantifiers.scores import score_tree
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import TextTree
 
@@ -54,11 +54,11 @@ def grow_here(model: str, path: str) -> None:
     import torch
 
     from llmchecker.models.loading import load_model
-    from llmchecker.trees.expansion import grow
+    from llmchecker.trees.expansion import grow_tree
     from llmchecker.trees.text_tree import Truncation
 
     print(f"torch {torch.__version__} computes with {torch.backends.cpu.get_cpu_capability()}")
-    grow(load_model(model), START, Truncation(*TRUNCATION)).write(path)
+    grow_tree(load_model(model), START, Truncation(*TRUNCATION)).write(path)
 
 
 def compare(tree: TextTree, other: TextTree) -> None:
@@ -84,7 +84,7 @@ def by_text(tree: TextTree) -> dict[tuple[int, ...], float]:
 def values(tree: TextTree) -> list[float]:
     """The value of every query on a tree."""
     quantifiers = {name: create(name, {}) for name in ("gender", "polarity")}
-    scores = {name: score(quantifier, tree) for name, quantifier in quantifiers.items()}
+    scores = {name: score_tree(quantifier, tree) for name, quantifier in quantifiers.items()}
     ranges = {name: (q.minimum, q.maximum) for name, q in quantifiers.items()}
     answers = []
     for query in map(parse, QUERIES):

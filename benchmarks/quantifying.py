@@ -39,5 +39,5 @@ def texts_per_second(
 def _seconds(quantifier: Quantifier, tree: TextTree) -> float:
     quantifier("", "")  # imports what it needs
     began = time.perf_counter()
-    scores.score(quantifier, tree)
+    scores.score_tree(quantifier, tree)
     return time.perf_counter() - began

@@ -74,7 +74,7 @@ def shell_log() -> Iterator[None]:
 
 @contextmanager
 def shell_progress(name: str, length: int) -> Iterator[Callable[[int, int, int], None]]:
-    """A callback for `expansion.grow`: a bar for each level where a person watches, else log lines.
+    """A callback for `grow_tree`: a bar for each level where a person watches, else log lines.
 
     Args:
         name: what is growing, for the log.
@@ -100,7 +100,7 @@ def shell_progress(name: str, length: int) -> Iterator[Callable[[int, int, int],
 def node_progress(
     name: str, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[int, int, int], None]:
-    """A callback for `expansion.grow` that logs nodes done and nodes a second every few seconds."""
+    """A callback for `grow_tree` that logs nodes done and nodes a second every few seconds."""
     began = last = clock()
     finished = 0
 

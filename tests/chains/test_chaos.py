@@ -17,7 +17,7 @@ from llmchecker.errors import InvalidTree
 from llmchecker.models.table import TableModel
 from llmchecker.queries.parser import parse
 from llmchecker.queries.valuations import valuations
-from llmchecker.trees.expansion import grow
+from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
 NAMES = ("gender", "polarity")
@@ -350,8 +350,8 @@ def test_the_truth_about_a_random_model_lies_within_the_bounds(seed, alpha, k, f
     """The value on the tree of all texts lies within the bounds on a bounded one; without rest
     the interval is that value."""
     query = f"P=? [ {oracle.written(formula)} ]"
-    whole = grow(random_model(seed), "a", Truncation(1.0, 3, 3))
-    bounded = grow(random_model(seed), "a", Truncation(alpha, k, 3))
+    whole = grow_tree(random_model(seed), "a", Truncation(1.0, 3, 3))
+    bounded = grow_tree(random_model(seed), "a", Truncation(alpha, k, 3))
     true = float(truth(whole, letters(whole), formula))
     found = interval(bounded, letters(bounded), query)
     assert found.lower - 1e-9 <= true <= found.upper + 1e-9

@@ -99,7 +99,7 @@ def no_growth(monkeypatch):
     def grow(*_):
         raise AssertionError("a tree was grown")
 
-    return lambda: monkeypatch.setattr(llmchecker.trees.expansion, "grow", grow)
+    return lambda: monkeypatch.setattr(llmchecker.trees.expansion, "grow_tree", grow)
 
 
 def eventually(tree: TextTree, holds: list[bool]) -> tuple[Fraction, Fraction]:
@@ -417,7 +417,7 @@ def test_an_interruption_has_its_own_status(capfd, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("llmchecker.cli.main.asked", interrupted)
+    monkeypatch.setattr("llmchecker.cli.main.task_asked", interrupted)
     assert main(arguments("--json")) == 130
     assert capfd.readouterr() == ("", "interrupted\n")
 

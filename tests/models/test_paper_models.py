@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from llmchecker.fetching.models import ModelSource, fetch_model
 from llmchecker.fetching.sources import parse_source
 from llmchecker.models.loading import load_model
-from llmchecker.trees.expansion import grow
+from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Truncation
 
 STARTS = ["The player won because ", "Lolita, light of my life,", "🙂 the 日本\n игрок"]
@@ -109,7 +109,7 @@ def test_tree_is_that_of_the_network_on_disk(fetched):
     name, _, directory = fetched
     model = load_model(directory, kind_of(name))
     prompt = model.encode(STARTS[0])
-    tree = grow(model, STARTS[0], TRUNCATION, end_of_sequence="ordinary")
+    tree = grow_tree(model, STARTS[0], TRUNCATION, end_of_sequence="ordinary")
     tail = (model.tokenizer.mask_token_id, model.tokenizer.sep_token_id) if name == "bert" else ()
     place = -2 if name == "bert" else -1
     network = network_that_reads_at(place, tail, model.network)

@@ -25,7 +25,7 @@ from llmchecker.publication.published import read_published_rows
 from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.registry import create
 from llmchecker.queries.parser import parse
-from llmchecker.trees.expansion import grow
+from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Truncation
 
 ROOT = Path(__file__).parents[2]
@@ -285,7 +285,7 @@ def drawn_model() -> TableModel:
 @pytest.fixture(scope="module")
 def drawn():
     """The tree of the worked example."""
-    return grow(drawn_model(), START, Truncation(0.75, 2, 2))
+    return grow_tree(drawn_model(), START, Truncation(0.75, 2, 2))
 
 
 def test_the_worked_example_has_the_size_that_it_says(drawn):
@@ -303,7 +303,7 @@ def test_the_worked_example_is_computed(drawn, row, monkeypatch):
     """Value and bounds of every query on the page are what the package computes."""
     monkeypatch.chdir(ROOT)
     gender = create("gender", {})
-    columns = {"gender": scores.score(gender, drawn)}
+    columns = {"gender": scores.score_tree(gender, drawn)}
     query, *expected = row
     verdict = solve.solve(drawn, columns, parse(query.strip("`")), {"gender": (None, None)})
     found = (verdict.value, verdict.lower, verdict.upper)

@@ -25,10 +25,10 @@ from llmchecker.quantifiers.gender import Gender
 from llmchecker.quantifiers.polarity import Polarity
 from llmchecker.quantifiers.readability import Readability
 from llmchecker.quantifiers.registry import QUANTIFIERS, create
-from llmchecker.quantifiers.scores import score
+from llmchecker.quantifiers.scores import score_tree
 from llmchecker.quantifiers.similarity import Similarity
 from llmchecker.queries.formulas import is_variable_name
-from llmchecker.trees.expansion import grow
+from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 
 ROOT = Path(__file__).parents[2]
@@ -159,7 +159,7 @@ class Recorder:
 def test_score_gives_one_integer_a_state() -> None:
     """Texts are scored by their continuation, `rest` is filled, equal texts are asked for once."""
     recorder = Recorder()
-    scores = score(recorder, tree_of("The player is", "The players", "The player is", None))
+    scores = score_tree(recorder, tree_of("The player is", "The players", "The player is", None))
     assert scores.tolist() == [0, 3, 1, 3, 0]
     assert scores.dtype == np.int64
     assert recorder.asked == [("The player", ""), ("The player", " is"), ("The player", "s")]
@@ -168,7 +168,7 @@ def test_score_gives_one_integer_a_state() -> None:
 def test_a_rewritten_start_counts_as_generated() -> None:
     """When decoding changes the end of the start string, start + continuation is still the text."""
     recorder = Recorder()
-    score(recorder, tree_of("I don't", None, start="I do not"))
+    score_tree(recorder, tree_of("I don't", None, start="I do not"))
     assert recorder.asked == [("I do not", ""), ("I do", "n't")]
 
 
@@ -181,7 +181,7 @@ def test_a_score_outside_the_declaration_is_refused(value: object) -> None:
             return value
 
     with pytest.raises(ConfigError, match="Wrong scored 'The player'"):
-        score(Wrong(), tree_of("The player is"))
+        score_tree(Wrong(), tree_of("The player is"))
 
 
 def test_numpy_integers_are_integers() -> None:
@@ -191,7 +191,7 @@ def test_numpy_integers_are_integers() -> None:
         def __call__(self, start: str, continuation: str) -> int:
             return np.int32(3)
 
-    assert score(Numpy(), tree_of("The player is")).tolist() == [3, 3]
+    assert score_tree(Numpy(), tree_of("The player is")).tolist() == [3, 3]
 
 
 # Gender
@@ -450,7 +450,7 @@ def real_trees(smollm2: Path) -> list[TextTree]:
         "The result of my exam was": Truncation(0.9, 8, 3),
         "Once upon a time, there was": Truncation(0.6, 3, 6),
     }
-    return [grow(model, start, truncation) for start, truncation in starts.items()]
+    return [grow_tree(model, start, truncation) for start, truncation in starts.items()]
 
 
 def textblob_score(start: str, text: str) -> int:
@@ -494,7 +494,7 @@ def test_scores_of_real_trees_are_what_plain_calls_say(
     """On all texts of trees that a real model wrote, scores are the integers of the plain call."""
     for tree in real_trees:
         known = tree.kind != Kind.REST
-        scores = score(create(name, SETTINGS.get(name)), tree)[known]
+        scores = score_tree(create(name, SETTINGS.get(name)), tree)[known]
         assert scores.tolist() == [plain(tree.start, text) for text in tree.text[known]]
         assert len(set(scores.tolist())) > 1
 

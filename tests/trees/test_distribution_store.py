@@ -8,7 +8,7 @@ import pytest
 from helpers.damage import flipped
 
 from llmchecker.models.loading import load_model
-from llmchecker.trees.expansion import grow
+from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.selection import Selection
 from llmchecker.trees.store import DistributionStore
 from llmchecker.trees.text_tree import Truncation
@@ -62,38 +62,38 @@ def test_a_tree_is_the_same_from_the_store(order, tmp_path, random_model):
     """After any tree of the same start string, the next has the bits it has without a store."""
     model = load_model(random_model("llama"))
     for truncation in order:
-        tree = grow(model, START, truncation, stored=stored(tmp_path, model))
-        assert_same(tree, grow(model, START, truncation))
+        tree = grow_tree(model, START, truncation, stored=stored(tmp_path, model))
+        assert_same(tree, grow_tree(model, START, truncation))
 
 
 def test_no_text_is_asked_for_twice(tmp_path, random_model):
     """Growing (0.9, 9, 3) after (0.8, 15, 5) asks only after texts that the first did not reach."""
     model = Counting(load_model(random_model("llama")))
-    grow(model, START, Truncation(0.2, 15, 5), stored=stored(tmp_path, model))
+    grow_tree(model, START, Truncation(0.2, 15, 5), stored=stored(tmp_path, model))
     first = model.asked
     assert len(first) == len(set(first))
     model.asked = []
-    tree = grow(model, START, Truncation(0.3, 9, 3), stored=stored(tmp_path, model))
+    tree = grow_tree(model, START, Truncation(0.3, 9, 3), stored=stored(tmp_path, model))
     assert not set(model.asked) & set(first)
     assert len(model.asked) < tree.internal.sum()
     model.asked = []
-    grow(model, START, Truncation(0.3, 9, 3), stored=stored(tmp_path, model))
+    grow_tree(model, START, Truncation(0.3, 9, 3), stored=stored(tmp_path, model))
     assert model.asked == []
 
 
 def test_from_the_store_on_smollm2(tmp_path, smollm2):
     """On the real SmolLM2 a tree that is half stored has the bits of one that is computed."""
     model = load_model(smollm2, threads=2)
-    grow(model, START, Truncation(0.6, 4, 3), stored=stored(tmp_path, model))
-    tree = grow(model, START, Truncation(0.8, 6, 3), stored=stored(tmp_path, model))
-    assert_same(tree, grow(model, START, Truncation(0.8, 6, 3)))
+    grow_tree(model, START, Truncation(0.6, 4, 3), stored=stored(tmp_path, model))
+    tree = grow_tree(model, START, Truncation(0.8, 6, 3), stored=stored(tmp_path, model))
+    assert_same(tree, grow_tree(model, START, Truncation(0.8, 6, 3)))
 
 
 def test_models_and_prompts_are_kept_apart(tmp_path, random_model):
     """Another fingerprint or prompt finds nothing."""
     model = load_model(random_model("llama"))
     store = DistributionStore(tmp_path, GB)
-    grow(model, START, TRUNCATIONS[0], stored=store.after("model", model.encode(START)))
+    grow_tree(model, START, TRUNCATIONS[0], stored=store.after("model", model.encode(START)))
     suffixes = np.empty((1, 0), dtype=np.int64)
     for fingerprint, prompt, found in (
         ("model", START, 1),
@@ -113,10 +113,10 @@ def test_an_interrupted_growth_keeps_what_it_computed(tmp_path, random_model):
 
     model = Counting(load_model(random_model("llama")))
     with pytest.raises(KeyboardInterrupt):
-        grow(model, START, TRUNCATIONS[0], progress=interrupt, stored=stored(tmp_path, model))
+        grow_tree(model, START, TRUNCATIONS[0], progress=interrupt, stored=stored(tmp_path, model))
     before = model.asked
     model.asked = []
-    grow(model, START, TRUNCATIONS[0], stored=stored(tmp_path, model))
+    grow_tree(model, START, TRUNCATIONS[0], stored=stored(tmp_path, model))
     assert () not in model.asked
     assert len(model.asked) < len(before)
 

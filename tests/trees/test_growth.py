@@ -12,7 +12,7 @@ from llmchecker.errors import ChecksumMismatch
 from llmchecker.fetching.checksums import known_checksums
 from llmchecker.files import sha256_of, write_json
 from llmchecker.models.loading import load_model
-from llmchecker.trees.expansion import grow
+from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.grower import Grower, Growth, record_of
 from llmchecker.trees.shards import Shard
 from llmchecker.trees.store import DistributionStore
@@ -49,7 +49,7 @@ def test_a_tree_and_its_record_are_written(model, tmp_path):
     """The file holds the tree that `grow` returns, and the record what it took."""
     path = tmp_path / "L3.parquet"
     tree, growth = grower(model, tmp_path).grow(path, START, TRUNCATION, silent)
-    expected = grow(load_model(model), START, TRUNCATION)
+    expected = grow_tree(load_model(model), START, TRUNCATION)
     assert np.array_equal(TextTree.read(path).probability, expected.probability)
     assert np.array_equal(tree.text, expected.text)
     assert growth.nodes == growth.computed == expected.internal.sum()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from llmchecker.errors import InvalidBound, InvalidTree
 from llmchecker.models.loading import load_model
 from llmchecker.models.table import TableModel
-from llmchecker.trees.expansion import grow
+from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.shards import Shard, merge_shards
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
@@ -19,7 +19,9 @@ START = "The player won because"
 
 
 def in_parts(model, start, truncation, count) -> list[TextTree]:
-    return [grow(model, start, truncation, shard=Shard(number, count)) for number in range(count)]
+    return [
+        grow_tree(model, start, truncation, shard=Shard(number, count)) for number in range(count)
+    ]
 
 
 def assert_same(one: TextTree, other: TextTree) -> None:
@@ -36,14 +38,14 @@ def test_same_tree_on_random_models(architecture, count, truncation, random_mode
     """However many parts, with few texts for each or many, the tree has the same bits."""
     model = load_model(random_model(architecture))
     assert_same(
-        merge_shards(in_parts(model, START, truncation, count)), grow(model, START, truncation)
+        merge_shards(in_parts(model, START, truncation, count)), grow_tree(model, START, truncation)
     )
 
 
 def test_same_tree_on_smollm2(smollm2):
     """On the real SmolLM2 two parts make the tree, and neither computes all of it."""
     model, truncation = load_model(smollm2, threads=2), Truncation(0.8, 5, 4)
-    parts, whole = in_parts(model, START, truncation, 2), grow(model, START, truncation)
+    parts, whole = in_parts(model, START, truncation, 2), grow_tree(model, START, truncation)
     assert_same(merge_shards(parts), whole)
     assert all(part.internal.sum() < whole.internal.sum() for part in parts)
 
@@ -66,7 +68,9 @@ def weighted(weights):
 def test_same_tree_on_generated_models(weights, alpha, k, length, count):
     """Trees that end early, have one text a level, or fewer texts than parts are the same too."""
     model, truncation = weighted(weights), Truncation(alpha, k, length)
-    assert_same(merge_shards(in_parts(model, "a", truncation, count)), grow(model, "a", truncation))
+    assert_same(
+        merge_shards(in_parts(model, "a", truncation, count)), grow_tree(model, "a", truncation)
+    )
 
 
 @given(masses=st.lists(st.floats(1e-6, 1), min_size=1, max_size=60), count=st.integers(1, 9))

@@ -33,7 +33,7 @@ from helpers.project import (
 )
 
 from llmchecker.models.loading import load_model
-from llmchecker.trees.expansion import grow
+from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import TextTree, Truncation
 from llmchecker.trees.topk import read_prompts
 
@@ -160,7 +160,7 @@ def test_trees_are_those_that_one_process_grows(project, random_model):
     for model, start in TREES:
         kind = "masked" if model == "bert" else "causal"
         whole = load_model(random_model(model), kind=kind)
-        expected = grow(whole, START_STRINGS[start], Truncation(0.8, 3, 2))
+        expected = grow_tree(whole, START_STRINGS[start], Truncation(0.8, 3, 2))
         tree = TextTree.read(project.tree(model, start))
         assert tree.text.tolist() == expected.text.tolist()
         assert tree.probability.tobytes() == expected.probability.tobytes()
@@ -406,7 +406,7 @@ EXPANSION = "src/llmchecker/trees/expansion.py"
 # stops before the second of two trees: the first is deeper and grown before it
 STOPPED = """
 
-def grow(*arguments, whole=grow):
+def grow_tree(*arguments, whole=grow_tree):
     if arguments[2].length == 1:
         import os
         {stop}

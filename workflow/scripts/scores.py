@@ -3,7 +3,7 @@ import time
 from llmchecker.files import write_json
 from llmchecker.logs import job_log
 from llmchecker.quantifiers.registry import create
-from llmchecker.quantifiers.scores import score, write_scores
+from llmchecker.quantifiers.scores import score_tree, write_scores
 from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work:
@@ -14,7 +14,7 @@ with job_log(snakemake.log[0]) as work:
     for tree_path, name, (scores_path, seconds_path) in tasks:
         tree = TextTree.read(tree_path)
         began = time.monotonic()
-        values = score(quantifiers[name], tree)
+        values = score_tree(quantifiers[name], tree)
         seconds = time.monotonic() - began
         work.seconds += seconds
         write_scores(values, tree, scores_path)

@@ -82,7 +82,7 @@ def _scored(task: Task, tree: TextTree) -> dict[str, np.ndarray]:
     values = {}
     for name in quantifiers_in(task.query):
         logging.info("scoring %d states: %s", len(tree), name)
-        values[name] = scores.score(task.config.quantifiers[name], tree)
+        values[name] = scores.score_tree(task.config.quantifiers[name], tree)
     return values
 
 

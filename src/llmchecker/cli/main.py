@@ -25,7 +25,7 @@ from pathlib import Path
 
 from llmchecker import logs
 from llmchecker.cli.answers import answer_as_json, answer_as_text, draw_task, solve_task
-from llmchecker.cli.question import add_task, asked
+from llmchecker.cli.question import add_task, task_asked
 from llmchecker.cli.verify import add_verify
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.files import written_whole
@@ -87,7 +87,7 @@ def argument_parser() -> argparse.ArgumentParser:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    with _standard_output_kept_clean(), asked(arguments) as task:
+    with _standard_output_kept_clean(), task_asked(arguments) as task:
         answered = solve_task(task)
     if hasattr(sys.stdout, "reconfigure"):
         # a model may write what the terminal's encoding lacks
@@ -102,7 +102,7 @@ def _check(arguments: argparse.Namespace) -> int:
 def _tree(arguments: argparse.Namespace) -> int:
     output = arguments.output
     by_suffix = "dot" if output and output.suffix in (".dot", ".gv") else "svg"
-    with _standard_output_kept_clean(), asked(arguments) as task:
+    with _standard_output_kept_clean(), task_asked(arguments) as task:
         drawn = draw_task(task)
     text = drawing.WRITERS[arguments.format or by_suffix](drawn)
     if output is None:

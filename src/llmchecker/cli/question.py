@@ -67,7 +67,7 @@ def add_task(command: argparse.ArgumentParser) -> None:
 
 
 @contextlib.contextmanager
-def asked(arguments: argparse.Namespace) -> Iterator[Task]:
+def task_asked(arguments: argparse.Namespace) -> Iterator[Task]:
     """Yield what the arguments ask, while the project is the current directory.
 
     Raises:

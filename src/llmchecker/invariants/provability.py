@@ -20,7 +20,7 @@ from llmchecker.programs.parsing import read_program
 from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.provable import Provable
 from llmchecker.queries.parser import parse
-from llmchecker.trees.expansion import grow
+from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Truncation
 
 
@@ -39,9 +39,9 @@ def provability(
         judges = list(_quantifiers(file, loop.number, semantics))
         if not judges:
             continue
-        tree = grow(model, prompt(program, loop, Variant.CONSTRAINED), truncation)
+        tree = grow_tree(model, prompt(program, loop, Variant.CONSTRAINED), truncation)
         for meaning, quantifier in judges:
-            values = {"provable": scores.score(quantifier, tree)}
+            values = {"provable": scores.score_tree(quantifier, tree)}
             ranges = {"provable": (quantifier.minimum, quantifier.maximum)}
             for wanted, query in QUERIES.items():
                 verdict = solve(tree, values, parse(query), ranges)

@@ -56,7 +56,7 @@ def score(tree: TextTree, quantifier: Scorer) -> "pd.Series":
     """
     import pandas as pd
 
-    column = pd.array(scores.score(_quantifier("the quantifier", quantifier), tree), "Int64")
+    column = pd.array(scores.score_tree(_quantifier("the quantifier", quantifier), tree), "Int64")
     column[tree.kind == Kind.REST] = pd.NA
     return pd.Series(column, index=pd.RangeIndex(len(tree), name="uid"), name="score")
 
@@ -82,7 +82,7 @@ def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Reada
     columns = {}
     for name, quantifier in asked.items():
         try:
-            columns[name] = scores.score(quantifier, tree)
+            columns[name] = scores.score_tree(quantifier, tree)
         except ConfigError as error:
             raise ConfigError(f"{name}: {error}") from error
     # with Storm it takes a second to import, for which a mistake in the arguments need not wait

@@ -147,7 +147,7 @@ def grow(
     from llmchecker.trees import expansion
 
     told = {} if progress is None else {"progress": progress}
-    return Tree.of(expansion.grow(model, start, truncation, end_of_sequence, **told))
+    return Tree.of(expansion.grow_tree(model, start, truncation, end_of_sequence, **told))
 
 
 def _truncation(given: Truncation | None, named: dict[str, float | None]) -> Truncation:

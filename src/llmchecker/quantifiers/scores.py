@@ -17,7 +17,7 @@ from llmchecker.trees.text_tree import Kind, TextTree
 REST_FILLER = 0
 
 
-def score(quantifier: Quantifier, tree: TextTree) -> np.ndarray:
+def score_tree(quantifier: Quantifier, tree: TextTree) -> np.ndarray:
     """Score every text of a tree, each distinct text once.
 
     Where decoding rewrote the end of the start string (a tokenizer that turns "do" + "not" into

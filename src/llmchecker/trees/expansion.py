@@ -21,7 +21,7 @@ Progress = Callable[[int, int, int], None]
 """Called with the step, the nodes of that step already expanded, and all nodes of that step."""
 
 
-def grow(
+def grow_tree(
     model: LanguageModel,
     start: str,
     truncation: Truncation,

@@ -62,7 +62,7 @@ class Grower:
     Args:
         directory: of the model.
         kind, dtype, device, threads, memory_bytes: as in `loading.load_model`.
-        end_of_sequence: as in `expansion.grow`.
+        end_of_sequence: as in `expansion.grow_tree`.
         store: of distributions, so that none is computed twice.
     """
 
@@ -104,12 +104,12 @@ class Grower:
             UnusableModel: the model cannot be loaded.
         """
         # with torch and transformers it takes seconds to import, which a tree that is there saves
-        from llmchecker.trees.expansion import grow
+        from llmchecker.trees.expansion import grow_tree
 
         model = self.model
         began = time.monotonic()
         stored = self.store.after(self.model_fingerprint, model.encode(start))
-        tree = grow(model, start, truncation, self.end_of_sequence, progress, stored, shard)
+        tree = grow_tree(model, start, truncation, self.end_of_sequence, progress, stored, shard)
         seconds = time.monotonic() - began
         made = [asdict(replace(self._making, date=making.now()))]
         return tree, self._written(tree, path, start, stored.added, seconds, made)
