@@ -12,7 +12,7 @@ from helpers.trees import by_hand, full
 import llmchecker as lc
 from llmchecker.errors import ConfigError, InvalidBound
 from llmchecker.library.trees import Tree
-from llmchecker.publication.drawing import MOST_STATES
+from llmchecker.publication.drawing import MOST_DRAWN
 from llmchecker.trees.text_tree import Kind
 
 TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END
@@ -100,7 +100,7 @@ def test_a_small_tree_is_a_picture_in_a_notebook():
 def test_a_large_tree_is_a_summary_in_a_notebook():
     """The most probable texts stand with their probabilities, the rest with its own."""
     tree = Tree.of(full(9, 3))
-    assert len(tree) > MOST_STATES
+    assert len(tree) > MOST_DRAWN
     page = tree._repr_html_()
     cells = re.findall(r"<tr><td>([^<]*)</td>", page)
     assert cells[:10] == ["0.001"] * 10

@@ -91,12 +91,6 @@ def test_states_stand_in_preorder():
     assert list(Drawing(full(2, 2), {}, {}).preorder()) == [0, 1, 4, 5, 6, 2, 7, 8, 9, 3]
 
 
-def test_path_probabilities_are_products():
-    """A state's path has the product of the probabilities on it."""
-    tree = by_hand([(0, 0.5, Kind.TEXT), (0, 0.5, Kind.REST), (1, 0.25, Kind.TEXT), (1, 0.75, 1)])
-    assert Drawing(tree, {}, {}).path_probability.tolist() == [1, 0.5, 0.5, 0.125, 0.375]
-
-
 def test_texts_are_shown_and_never_obeyed():
     """Markup, quotes, line breaks and invisible characters arrive as text on one line."""
     drawn = awkward()

@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from helpers.damage import flipped
+from helpers.trees import by_hand
 
 from llmchecker.errors import DamagedFile, InvalidBound, InvalidTree
 from llmchecker.trees.parquet import write_parquet
@@ -157,3 +158,9 @@ def test_trees_that_differ_have_different_digests(column, value, tmp_path):
     assert replace(tree, **{column: value}).digest != tree.digest
     tree.write(tmp_path / "tree.parquet")
     assert TextTree.read(tmp_path / "tree.parquet").digest == tree.digest
+
+
+def test_path_probabilities_are_products():
+    """A state's path has the product of the probabilities on it."""
+    tree = by_hand([(0, 0.5, Kind.TEXT), (0, 0.5, Kind.REST), (1, 0.25, Kind.TEXT), (1, 0.75, 1)])
+    assert tree.path_probability.tolist() == [1, 0.5, 0.5, 0.125, 0.375]

@@ -15,7 +15,6 @@ import os.path
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -150,13 +149,11 @@ def _decided(tree: TextTree, chain: MarkovChain, path: Formula) -> tuple[_Decide
     stop = reach.goal | ~reach.hold | ~tree.internal
     if reach.bound is not None:
         stop |= tree.step >= reach.bound
-    probability = tree.probability.copy()
+    probability = tree.path_probability
     undecided = np.ones(len(tree), dtype=bool)  # before the state, all along the path
-    first_of_step = np.searchsorted(tree.step, np.arange(1, tree.step[-1] + 2))
-    for begin, end in pairwise(first_of_step):
-        parent = tree.parent[begin:end]
-        probability[begin:end] *= probability[parent]
-        undecided[begin:end] = undecided[parent] & ~stop[parent]
+    for level in tree.levels:
+        parent = tree.parent[level]
+        undecided[level] = undecided[parent] & ~stop[parent]
     # a state of probability 0 is not reachable in the chain
     first = undecided & stop & (probability > 0)
 

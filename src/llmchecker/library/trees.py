@@ -63,7 +63,7 @@ class Tree(TextTree):
             "step": self.step,
             "token": whole["token"],
             "probability": self.probability,
-            "path_probability": self._drawing().path_probability,
+            "path_probability": self.path_probability,
             "kind": pd.Categorical.from_codes(self.kind, [kind.name.lower() for kind in Kind]),
             "text": pd.array(self.text, "string"),
         }
@@ -74,7 +74,7 @@ class Tree(TextTree):
 
     def _repr_html_(self) -> str:
         """The tree as a picture if a person can find the way in it, else its likeliest texts."""
-        if len(self) > drawing.MOST_STATES:
+        if len(self) > drawing.MOST_DRAWN:
             return self._summary()
         # as an image: the style of an SVG that is part of a page would change the whole page
         picture = base64.b64encode(drawing.svg(self._drawing()).encode()).decode("ascii")
@@ -87,7 +87,7 @@ class Tree(TextTree):
 
     def _summary(self) -> str:
         """A table of the most probable texts at which the tree ends, and of what is `rest`."""
-        reached = self._drawing().path_probability
+        reached = self.path_probability
         ends = np.flatnonzero(~self.internal & (self.kind != Kind.REST))
         first = ends[np.argsort(-reached[ends], kind="stable")][:SUMMARY_ROWS]
         rest = reached[self.kind == Kind.REST].sum()

@@ -10,8 +10,6 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
@@ -20,7 +18,7 @@ from llmchecker.checking.evidence import COUNTEREXAMPLE, WITNESS
 from llmchecker.errors import InvalidBound
 from llmchecker.trees.text_tree import Kind, TextTree
 
-MOST_STATES = 400
+MOST_DRAWN = 400
 """As many states as a person can still find the way in."""
 SIGNS = {WITNESS: "✓", COUNTEREXAMPLE: "✗"}
 MEANINGS = {WITNESS: "satisfies the query", COUNTEREXAMPLE: "violates the query"}
@@ -45,7 +43,7 @@ _FILLS = {WITNESS: "#d3f0df", COUNTEREXAMPLE: "#fde0d2"}
 class Drawing:
     """What is to be seen of a tree.
 
-    Args:
+    Attributes:
         tree: the texts.
         scores: (n,) integers by the quantifier's name; in `rest` they mean nothing.
         decisive: of the states that decide a query, by uid, the `kind` of their witness.
@@ -54,16 +52,6 @@ class Drawing:
     tree: TextTree
     scores: Mapping[str, np.ndarray]
     decisive: Mapping[int, str]
-
-    @cached_property
-    def path_probability(self) -> np.ndarray:
-        """(n,) float64: the probability of the path from the root to each state."""
-        tree = self.tree
-        probability = tree.probability.copy()
-        first_of_step = np.searchsorted(tree.step, np.arange(1, tree.step[-1] + 2))
-        for begin, end in pairwise(first_of_step):
-            probability[begin:end] *= probability[tree.parent[begin:end]]
-        return probability
 
     def added(self, uid: int) -> str:
         """What a state adds to its parent's text; of the root all of it, of `rest` nothing.
@@ -109,14 +97,14 @@ def require_small(tree: TextTree) -> None:
     """Check that a tree can be drawn.
 
     Raises:
-        InvalidBound: it has more than `MOST_STATES` states; says what would surely have fewer.
+        InvalidBound: it has more than `MOST_DRAWN` states; says what would surely have fewer.
     """
-    if len(tree) <= MOST_STATES:
+    if len(tree) <= MOST_DRAWN:
         return
     truncation = tree.truncation
-    smaller_k = [k for k in range(1, truncation.k) if _at_most(k, truncation.length) <= MOST_STATES]
+    smaller_k = [k for k in range(1, truncation.k) if _at_most(k, truncation.length) <= MOST_DRAWN]
     smaller_length = [
-        n for n in range(1, truncation.length) if _at_most(truncation.k, n) <= MOST_STATES
+        n for n in range(1, truncation.length) if _at_most(truncation.k, n) <= MOST_DRAWN
     ]
     remedies = [
         *(f"k={k} with L={truncation.length}" for k in smaller_k[-1:]),
@@ -124,7 +112,7 @@ def require_small(tree: TextTree) -> None:
     ]
     raise InvalidBound(
         f"a tree of {len(tree):,} states ({truncation}) is too large to draw, which ends at "
-        f"{MOST_STATES}; a smaller k or length is needed"
+        f"{MOST_DRAWN}; a smaller k or length is needed"
         + (f": {' or '.join(remedies)} is small enough whatever alpha is" if remedies else "")
     )
 
@@ -279,7 +267,7 @@ def _box(
     group.set("class", " ".join(classes))
     about = drawing.tree.text[uid]
     whole = "texts that go on with any other token" if about is None else printed(about)
-    _element(group, "title", f"{whole} — probability {drawing.path_probability[uid]:.4g}")
+    _element(group, "title", f"{whole} — probability {drawing.tree.path_probability[uid]:.4g}")
     box = {"x": f"{x:.1f}", "y": f"{y - _BOX / 2:.1f}", "rx": "4"}
     _element(group, "rect", **box, width=f"{width:.1f}", height=str(_BOX))
     text = _element(group, "text", _label(drawing, uid), x=f"{x + 7:.1f}", y=f"{y + 4:.1f}")

@@ -106,7 +106,7 @@ def tree_view(
     drawing = Drawing(tree, scores, {witness.uid: witness.kind for witness in deciding})
     # a parent is at least as probable as its child and stands before it, so none is left out
     shown = np.zeros(len(tree), dtype=bool)
-    shown[np.argsort(-drawing.path_probability, kind="stable")[:most]] = True
+    shown[np.argsort(-drawing.tree.path_probability, kind="stable")[:most]] = True
     opened = set()
     uid = int(tree.parent[deciding[0].uid]) if deciding else 0
     while uid >= 0:
@@ -234,7 +234,7 @@ def _nodes(drawing: Drawing, shown: np.ndarray, opened: set[int]) -> Iterator[No
             added=drawing.piece(uid),
             text=tree.text[uid],
             probability=float(tree.probability[uid]),
-            path_probability=float(drawing.path_probability[uid]),
+            path_probability=float(drawing.tree.path_probability[uid]),
             kind=Kind(tree.kind[uid]).name.lower(),
             decisive=drawing.decisive.get(uid),
             scores=tuple(drawing.scored(uid)),

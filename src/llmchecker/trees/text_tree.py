@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,20 @@ class TextTree:
         internal = np.zeros(len(self), dtype=bool)
         internal[self.parent[1:]] = True
         return internal
+
+    @cached_property
+    def levels(self) -> tuple[slice, ...]:
+        """The rows of each step after the root's: a step's states are adjacent."""
+        first = np.searchsorted(self.step, np.arange(1, self.step[-1] + 2)).tolist()
+        return tuple(slice(begin, end) for begin, end in pairwise(first))
+
+    @cached_property
+    def path_probability(self) -> np.ndarray:
+        """(n,) float64: the probability of the path from the root to each state."""
+        probability = self.probability.copy()
+        for level in self.levels:
+            probability[level] *= probability[self.parent[level]]
+        return probability
 
     @property
     def transitions(self) -> int:
