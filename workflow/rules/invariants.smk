@@ -326,7 +326,8 @@ if CONFIG.invariants is not None:
                 *fingerprints.GROWING,
                 *("proving/judging.py", "invariants/provability.py"),
                 "invariants/provability_records.py",
-                *("chains/chaos.py", "checking/verdicts.py", "checking/storm.py"),
+                *("queries/progression.py", "chains/product.py", "chains/chaos.py"),
+                *("checking/satisfaction.py", "checking/verdicts.py", "checking/storm.py"),
             ),
         output:
             "results/invariants/provable/{model}.json",

@@ -93,7 +93,8 @@ def _beside(finding: Finding, answer: AnsweredQuery) -> dict[str, object]:
         **_published(finding),
         "states_difference": verdict.states_explored - row.states,
         "transitions_difference": verdict.transitions_explored - row.transitions,
-        "value_difference": verdict.value - float(row.value),
+        # a value that rounding leaves open differs by an unknown amount
+        "value_difference": None if verdict.value is None else verdict.value - float(row.value),
         "match": _match("model and parameters", finding, answer),
     }
 

@@ -98,7 +98,7 @@ def table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
                 "transitions_explored": verdict.transitions_explored,
                 "encode_seconds": verdict.encode_seconds,
                 "check_seconds": verdict.check_seconds,
-                "value": verdict.value,
+                "value": _value(verdict),
                 **_bounds(verdict),
             }
         )
@@ -148,6 +148,11 @@ def witnesses_markdown(answers: Iterable[AnsweredQuery], footer: str = "") -> st
     return "\n\n".join(sections) + "\n" + paragraph(footer)
 
 
+def _value(verdict: Verdict) -> float | bool | str:
+    """The value, or that it is not known."""
+    return "unknown" if verdict.value is None else verdict.value
+
+
 def _section(answer: AnsweredQuery) -> str:
     """The texts of one query below a heading of their own."""
     row, verdict = answer.row, answer.verdict
@@ -156,7 +161,7 @@ def _section(answer: AnsweredQuery) -> str:
     lines = [
         f"## {' · '.join(headings)}",
         "",
-        f"{query} is {format_cell(verdict.value)} for {row.check.tree.truncation}. "
+        f"{query} is {format_cell(_value(verdict))} for {row.check.tree.truncation}. "
         + evidence_summary(row.check.query, verdict),
     ]
     if verdict.witnesses:
