@@ -16,9 +16,9 @@ from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.annotation import annotate
 from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import COMPARISONS, Expression
+from llmchecker.programs.known_functions import ASSERTS, ASSUMES
 from llmchecker.programs.parsing import parse_program
 from llmchecker.programs.statements import Loop, Program
-from llmchecker.programs.syntax import ASSERTS, ASSUMES
 from llmchecker.proving.completion import atoms, disjunctions
 from llmchecker.proving.houdini import Candidate
 

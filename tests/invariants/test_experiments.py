@@ -123,3 +123,23 @@ def test_a_directory_without_programs_is_told(tmp_path, capsys):
     """There is nothing to verify in an empty directory, and the message says what was sought."""
     assert main(["verify", str(tmp_path)]) == 2
     assert "no C file" in capsys.readouterr().err
+
+
+def test_a_number_of_thousands_of_digits_stops_no_other_program(tmp_path, capsys):
+    """A constant too long to be read is a message for its file, and the others are verified."""
+    (tmp_path / "a_long.c").write_text(f"int main(void) {{ int x = {'9' * 5000}; }}")
+    (tmp_path / "b_count.c").write_text(COUNT)
+    assert main(["verify", str(tmp_path), "--jobs", "2"]) == 1
+    long, count, _ = capsys.readouterr().out.strip().splitlines()
+    assert long.split("\t")[:2] == ["a_long", "unsupported"]
+    assert "a constant of 5000 digits" in long
+    assert count.split("\t")[:2] == ["b_count", "verified"]
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan", "-3", "0", "1e300", "soon"])
+def test_seconds_that_no_program_can_have_are_refused(files, seconds, capsys):
+    """Seconds that are no positive number are a message that names the argument."""
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", str(files[0]), f"--seconds={seconds}"])
+    assert ended.value.code == 2
+    assert f"argument --seconds: {seconds!r}" in capsys.readouterr().err

@@ -135,7 +135,8 @@ def test_types_by_their_words() -> None:
 
 def test_open_values_have_the_type_of_their_function() -> None:
     """`__VERIFIER_nondet_uchar()` is any unsigned char."""
-    (assigned,) = program("int x = __VERIFIER_nondet_uchar();").body
+    declared = "extern unsigned char __VERIFIER_nondet_uchar(void);"
+    (assigned,) = program("int x = __VERIFIER_nondet_uchar();", declared).body
     assert assigned.value == Nondet(Type(8, False))
 
 

@@ -58,6 +58,7 @@ WRAPPED = {
     "pycparser": {
         "programs.annotation",
         "programs.c_expressions",
+        "programs.known_functions",
         "programs.parsing",
         "programs.syntax",
     },

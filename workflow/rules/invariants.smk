@@ -10,7 +10,9 @@ if CONFIG.invariants is not None:
                 "expressions",
                 "statements",
                 "c_expressions",
+                "translation",
                 "syntax",
+                "known_functions",
                 "parsing",
                 "annotation",
             )

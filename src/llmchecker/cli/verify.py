@@ -18,7 +18,13 @@ from pathlib import Path
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from llmchecker.fetching.programs import program_files
 from llmchecker.programs.expressions import Semantics, c_text
-from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome, Verification
+from llmchecker.proving.outcomes import (
+    COMPLETION,
+    CandidateSource,
+    Outcome,
+    Verification,
+    seconds_within_reason,
+)
 
 EXIT_NOT_VERIFIED = 1
 
@@ -40,7 +46,7 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
         help="mathematical integers, or 32-bit ones that wrap around (default: %(default)s)",
     )
     parser.add_argument(
-        "--seconds", type=float, default=60.0, help="for one program (default: %(default)g)"
+        "--seconds", type=_seconds, default=60.0, help="for one program (default: %(default)g)"
     )
     parser.add_argument(
         "--jobs",
@@ -56,6 +62,14 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
         help="a source of candidates to switch off; may be given several times",
     )
     parser.set_defaults(run=run_verify)
+
+
+def _seconds(text: str) -> float:
+    """The argument of `--seconds`."""
+    try:
+        return seconds_within_reason(float(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
 
 
 def run_verify(arguments: argparse.Namespace) -> int:

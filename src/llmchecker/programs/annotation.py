@@ -15,26 +15,15 @@ from llmchecker.programs.expressions import (
     c_text,
     walk,
 )
+from llmchecker.programs.known_functions import ASSERTS, ASSUMES
 from llmchecker.programs.statements import (
     Program,
 )
-from llmchecker.programs.syntax import (
-    ASSERTS,
-    ASSUMES,
-    FAILURES,
-    STOPS,
-    loops_in,
-    main_function,
-    nodes_in,
-    parse_c,
-)
+from llmchecker.programs.syntax import loops_in, main_function, nodes_in, parse_c
+from llmchecker.programs.translation import FAILURES, STOPS
 
 INVARIANT = "__ESBMC_loop_invariant"
-
-
 ASSERT = "__ESBMC_assert"
-
-
 ASSUME = "__ESBMC_assume"
 
 

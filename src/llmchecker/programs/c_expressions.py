@@ -49,6 +49,9 @@ ESBMC_QUANTIFIERS = {"__ESBMC_forall": "forall", "__ESBMC_exists": "exists"}
 
 _LONG_MAX = 2**63 - 1
 
+_MOST_DIGITS = 70
+"""Digits of a constant that are read: enough for 64 bits in base 2."""
+
 _OPERATORS = frozenset((*ARITHMETIC, *COMPARISONS, *CONNECTIVES))
 
 
@@ -169,6 +172,8 @@ class ExpressionReader:
         if not node.type.endswith("int") or not node.value[0].isdigit():
             raise self.unsupported(node, f"the constant {node.value}")
         digits = node.value.rstrip("uUlL")
+        if len(digits) > _MOST_DIGITS:
+            raise self.unsupported(node, f"a constant of {len(digits)} digits")
         octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
         value = int(digits, 8 if octal else 0)
         decimal = digits.isdigit() and not octal

@@ -153,7 +153,26 @@ class Evaluator:
         function = _FUNCTIONS[op]
         if truth:
             return lambda state: int(function(a(state), b(state)))
+        if op in ("/", "%") and self._machine and to.signed:
+            return self._divided(function, a, b, to)
         return lambda state: self.wrapped(function(a(state), b(state)), to)
+
+    def _divided(
+        self, function: Callable[[int, int], int], a: Evaluation, b: Evaluation, to: Type
+    ) -> Evaluation:
+        """A quotient or remainder of machine integers, which traps where the quotient is too large.
+
+        Only the least number divided by -1 is (C11 6.5.5p6).
+        """
+        least = -(1 << to.bits - 1)
+
+        def divide(state: ConcreteState) -> int:
+            dividend, divisor = a(state), b(state)
+            if dividend == least and divisor == -1:
+                raise Violation(0)
+            return self.wrapped(function(dividend, divisor), to)
+
+        return divide
 
     def _quantified(self, expression: Quantified) -> Evaluation:
         body = self.value(expression.body)

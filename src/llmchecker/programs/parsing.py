@@ -9,13 +9,15 @@ than a value.
 Everything else is refused by name, file and line.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pycparser import c_ast, c_generator
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
-from llmchecker.programs.c_expressions import ExpressionReader, called
+from llmchecker.programs.c_expressions import NONDET, ExpressionReader, called
 from llmchecker.programs.expressions import (
+    BOOL,
     Binary,
     Constant,
     Element,
@@ -24,6 +26,13 @@ from llmchecker.programs.expressions import (
     Nondet,
     Type,
     walk,
+)
+from llmchecker.programs.known_functions import (
+    ASSERTS,
+    ASSUMES,
+    KNOWN,
+    Parameters,
+    read_known_functions,
 )
 from llmchecker.programs.statements import (
     Assert,
@@ -40,40 +49,14 @@ from llmchecker.programs.statements import (
     Stop,
 )
 from llmchecker.programs.syntax import (
-    ASSERTS,
-    ASSUMES,
-    FAILURES,
     LOOPS,
-    STOPS,
+    integer_type,
     loops_in,
     main_function,
     nodes_in,
     parse_c,
 )
-
-_TYPES = {
-    ("_Bool",): Type(1, False),
-    ("bool",): Type(1, False),
-    ("char",): Type(8),
-    ("char", "signed"): Type(8),
-    ("char", "unsigned"): Type(8, False),
-    ("short",): Type(16),
-    ("int", "short"): Type(16),
-    ("short", "unsigned"): Type(16, False),
-    ("int",): Type(32),
-    ("signed",): Type(32),
-    ("int", "signed"): Type(32),
-    ("unsigned",): Type(32, False),
-    ("int", "unsigned"): Type(32, False),
-    ("long",): Type(64),
-    ("int", "long"): Type(64),
-    ("long", "long"): Type(64),
-    ("int", "long", "long"): Type(64),
-    ("long", "unsigned"): Type(64, False),
-    ("int", "long", "unsigned"): Type(64, False),
-    ("long", "long", "unsigned"): Type(64, False),
-}
-"""Types by their words, sorted; `long` has 64 bits, as on every 64-bit Unix."""
+from llmchecker.programs.translation import FAILURES, STOPS
 
 _LARGEST_LIST = 64
 
@@ -86,7 +69,8 @@ def read_program(path: Path) -> Program:
         UnsupportedProgram: it has a construct that is not covered, named with file and line.
     """
     try:
-        source = path.read_text(encoding="utf-8")
+        # As bytes: a compiler does not take every carriage return for the end of a line.
+        source = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableProgram(f"{path} cannot be read: {error}") from error
     return parse_program(source, path.stem, path.name)
@@ -107,6 +91,7 @@ class _FrontEnd:
         self._scopes: list[list[str]] = [[]]
         self._numbers: dict[int, int] = {}
         self._around = 0
+        self._parameters = Parameters({})
         self._reader = ExpressionReader(file, self, self._types)
 
     def __contains__(self, name: str) -> bool:
@@ -115,13 +100,24 @@ class _FrontEnd:
     def program(self, unit: c_ast.FileAST) -> Program:
         self._reader.refuse_deep(unit)
         main = main_function(unit, self._file)
+        self._parameters = read_known_functions(unit, self._reader)
         self._numbers = {id(loop): number for number, loop in enumerate(loops_in(main.body))}
         body: list[Statement] = []
         for part in unit.ext:
-            if isinstance(part, c_ast.Decl) and not isinstance(part.type, c_ast.FuncDecl):
-                body += self._declaration(part, zero=True)
-        if _parameters(main):
+            match part:
+                case c_ast.Decl(type=c_ast.FuncDecl()) | c_ast.FuncDef():
+                    pass  # `read_known_functions` has read it
+                case c_ast.Decl():
+                    body += self._declaration(part, zero=True)
+                case c_ast.Typedef(name=name) if name != "bool" or integer_type(part.type) == BOOL:
+                    pass  # a variable of the type is refused where it is declared
+                case _:
+                    what = getattr(part, "name", None) or type(part).__name__
+                    raise self._unsupported(part, f"{what!r} outside of functions")
+        if _parameters(main) or main.param_decls:
             raise self._unsupported(main, "a parameter of main")
+        if main.decl.storage or main.decl.funcspec:
+            raise self._unsupported(main, "a main that is static or inline")
         body += self._block(main.body)
         return Program(self._name, self._source, self._types, tuple(body))
 
@@ -166,9 +162,7 @@ class _FrontEnd:
                     raise self._unsupported(node, "break or continue outside a loop")
                 return (Break() if isinstance(node, c_ast.Break) else Continue(),)
             case c_ast.Return():
-                value = Constant(0) if node.expr is None else self._reader.read(node.expr)
-                # What is returned is evaluated, and may divide by zero.
-                return (Stop(),) if isinstance(value, Constant) else (Branch(value, (), ()), Stop())
+                return (*self._evaluated(*([] if node.expr is None else [node.expr])), Stop())
             case c_ast.EmptyStatement():
                 return ()
         raise self._unsupported(node, _STATEMENTS.get(type(node), type(node).__name__))
@@ -202,15 +196,20 @@ class _FrontEnd:
             raise self._unsupported(node, f"{' '.join(sorted(words))} for {node.name!r}")
 
     def _type(self, node: c_ast.Node) -> Type:
+        type_ = integer_type(node)
+        if type_ is not None:
+            return type_
         if isinstance(node, c_ast.TypeDecl) and isinstance(node.type, c_ast.IdentifierType):
-            words = tuple(sorted(node.type.names))
-            if words in _TYPES:
-                return _TYPES[words]
             raise self._unsupported(node, f"the type {' '.join(node.type.names)}")
         inner = node.type if isinstance(node, c_ast.TypeDecl) else node
         raise self._unsupported(node, _STATEMENTS.get(type(inner), "a type that is no integer"))
 
     def _declare(self, node: c_ast.Decl, type_: Type) -> None:
+        if node.name in KNOWN or node.name.startswith(NONDET):
+            raise self._unsupported(node, f"a variable {node.name!r}, which is a known function,")
+        if node.name[0] == "_" and len(self._scopes) == 1:
+            # Some of these are variables of the C library.
+            raise self._unsupported(node, f"the reserved name {node.name!r} outside of functions")
         if node.name in self:
             raise self._unsupported(node, f"a second {node.name!r} in the scope of the first")
         known = self._types.get(node.name)
@@ -279,15 +278,29 @@ class _FrontEnd:
     def _call(self, node: c_ast.FuncCall) -> Block:
         name = called(node)
         arguments = node.args.exprs if node.args else []
-        if name in STOPS:
-            return (Stop(),)
-        if name in FAILURES:
+        if name in STOPS and len(arguments) == (name == "exit"):
+            return (*self._evaluated(*arguments), Stop())
+        if name in FAILURES and all(isinstance(a, c_ast.Constant) for a in arguments):
             return (Assert(Constant(0), node.coord.line), Stop())
-        if name in ASSERTS and arguments:
-            return (Assert(self._reader.read(arguments[0]), node.coord.line),)
-        if name in ASSUMES and arguments:
-            return (Assume(self._reader.read(arguments[0])),)
+        if name in ASSERTS | ASSUMES:
+            condition = self._condition(name, node, arguments)
+            return (Assert(condition, node.coord.line) if name in ASSERTS else Assume(condition),)
         raise self._unsupported(node, f"the call of {name or 'a function'}")
+
+    def _evaluated(self, *nodes: c_ast.Node) -> Block:
+        """What evaluates expressions for nothing: they may divide by zero."""
+        values = [self._reader.read(node) for node in nodes]
+        return tuple(Branch(value, (), ()) for value in values if not isinstance(value, Constant))
+
+    def _condition(self, name: str, node: c_ast.FuncCall, arguments: Sequence) -> Expression:
+        """What is asserted or assumed by a call: its argument, which may come with a message."""
+        message = name == "__ESBMC_assert" and len(arguments) == 2
+        if len(arguments) != 1 and not (message and isinstance(arguments[1], c_ast.Constant)):
+            raise self._unsupported(node, f"the call of {name} with these arguments")
+        condition = self._reader.read(arguments[0])
+        if not self._parameters.keep(name, condition, self._types):
+            raise self._unsupported(node, f"the call of {name}, which cuts its argument short,")
+        return condition
 
     def _loop(self, node: c_ast.Node) -> Block:
         self._scopes.append([])

@@ -1,74 +1,83 @@
-"""C text as a syntax tree, and the functions whose meaning is known."""
+"""C text as a syntax tree of pycparser, and what several modules ask of one."""
 
 import re
 from collections.abc import Iterator
 
 from pycparser import c_ast, c_parser
 
-from llmchecker.errors import UnreadableProgram, UnsupportedProgram
-
-ASSERTS = frozenset(("assert", "__VERIFIER_assert", "__ESBMC_assert"))
-
-
-ASSUMES = frozenset(("__VERIFIER_assume", "__ESBMC_assume", "assume_abort_if_not"))
-
-
-STOPS = frozenset(("abort", "exit"))
-
-
-FAILURES = frozenset(("reach_error", "__VERIFIER_error", "__assert_fail"))
-
+from llmchecker.errors import UnreadableProgram
+from llmchecker.programs.expressions import Type
+from llmchecker.programs.translation import translated
 
 LOOPS = (c_ast.While, c_ast.For, c_ast.DoWhile)
 
+_TYPES = {
+    ("_Bool",): Type(1, False),
+    ("bool",): Type(1, False),
+    ("char",): Type(8),
+    ("char", "signed"): Type(8),
+    ("char", "unsigned"): Type(8, False),
+    ("short",): Type(16),
+    ("int", "short"): Type(16),
+    ("short", "unsigned"): Type(16, False),
+    ("int",): Type(32),
+    ("signed",): Type(32),
+    ("int", "signed"): Type(32),
+    ("unsigned",): Type(32, False),
+    ("int", "unsigned"): Type(32, False),
+    ("long",): Type(64),
+    ("int", "long"): Type(64),
+    ("long", "long"): Type(64),
+    ("int", "long", "long"): Type(64),
+    ("long", "unsigned"): Type(64, False),
+    ("int", "long", "unsigned"): Type(64, False),
+    ("long", "long", "unsigned"): Type(64, False),
+}
+"""Types by their words, sorted; `long` has 64 bits, as on every 64-bit Unix."""
+
 
 def parse_c(source: str, file: str) -> c_ast.FileAST:
+    """The syntax tree of a C file; `bool` is a name of `_Bool` in it.
+
+    Args:
+        file: what messages call it.
+
+    Raises:
+        UnreadableProgram: it is not C.
+        UnsupportedProgram: its text may mean something else to a compiler than to the parser.
+    """
+    text = translated(source, file)
+    if re.search(r"\bbool\b", text):
+        # On the first line, so that every line keeps its number.
+        text = f"typedef _Bool bool; {text}"
     try:
-        return c_parser.CParser().parse(_prepared(source, file), file)
+        return c_parser.CParser().parse(text, file)
     except (c_parser.ParseError, ValueError, AssertionError, RecursionError) as error:
         raise UnreadableProgram(f"{file} is not C that can be parsed: {error}") from error
 
 
-def _prepared(source: str, file: str) -> str:
-    """Source without comments, includes and attributes, every line where it was."""
-    source = _without_comments(source)
-    source = re.sub(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", " ", source)
-    lines = source.split("\n")
-    for number, line in enumerate(lines, 1):
-        if line.lstrip().startswith("#"):
-            if not re.match(r"\s*#\s*include\b", line):
-                raise UnsupportedProgram(f"{file}:{number}: {line.strip()!r} is not supported")
-            lines[number - 1] = ""
-    if re.search(r"\bbool\b", source):
-        lines[0] = f"typedef _Bool bool; {lines[0]}"
-    return "\n".join(lines)
-
-
-def _without_comments(source: str) -> str:
-    pattern = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*'
-
-    def kept(match: re.Match[str]) -> str:
-        found = match.group()
-        return found if found[0] in "\"'" else " " + "\n" * found.count("\n")
-
-    return re.sub(pattern, kept, source, flags=re.DOTALL)
-
-
 def main_function(unit: c_ast.FileAST, file: str) -> c_ast.FuncDef:
+    """The definition of `main`; raises UnreadableProgram if there is none."""
     for part in unit.ext:
         if isinstance(part, c_ast.FuncDef) and part.decl.name == "main":
             return part
     raise UnreadableProgram(f"{file} has no function main")
 
 
+def integer_type(node: c_ast.Node) -> Type | None:
+    """The integer type that a declaration names; None if it names another."""
+    if isinstance(node, c_ast.TypeDecl) and isinstance(node.type, c_ast.IdentifierType):
+        return _TYPES.get(tuple(sorted(node.type.names)))
+    return None
+
+
 def loops_in(node: c_ast.Node) -> Iterator[c_ast.Node]:
-    if isinstance(node, LOOPS):
-        yield node
-    for _, child in node.children():
-        yield from loops_in(child)
+    """Yield all loops in the order of the text."""
+    yield from nodes_in(node, LOOPS)
 
 
 def nodes_in(node: c_ast.Node, kinds: tuple[type, ...]) -> Iterator[c_ast.Node]:
+    """Yield all nodes of some kinds in the order of the text, the node itself among them."""
     if isinstance(node, kinds):
         yield node
     for _, child in node.children():

@@ -6,6 +6,9 @@ from enum import StrEnum
 from llmchecker.programs.expressions import Expression
 from llmchecker.programs.runs import Failure
 
+MOST_SECONDS = 1_000_000
+"""The longest time that a program may be given: solvers count milliseconds in 32 bits."""
+
 
 class CandidateSource(StrEnum):
     """Where a candidate comes from."""
@@ -83,3 +86,14 @@ class Verification:
 
 COMPLETION = (CandidateSource.ATOMS, CandidateSource.RELATIONS, CandidateSource.DISJUNCTIONS)
 """The sources within this package."""
+
+
+def seconds_within_reason(seconds: float) -> float:
+    """The seconds, if a program can be given so many.
+
+    Raises:
+        ValueError: they are no number, not more than 0, or more than `MOST_SECONDS`.
+    """
+    if not 0 < seconds <= MOST_SECONDS:
+        raise ValueError(f"seconds must be more than 0 and at most {MOST_SECONDS:,}")
+    return seconds

@@ -197,6 +197,10 @@ class Encoder:
             return a * b
         self.checks.append(b != 0)
         if self._machine:
+            if type_.signed and not (isinstance(right, Constant) and right.value != -1):
+                # The least number has no opposite: its quotient by -1 traps (C11 6.5.5p6).
+                least = self._number(-(1 << type_.bits - 1), type_)
+                self.checks.append(z3.Or(a != least, b != -1))
             unsigned, signed = (z3.UDiv, _bvsdiv) if op == "/" else (z3.URem, z3.SRem)
             return (signed if type_.signed else unsigned)(a, b)
         return _quotient(a, b) if op == "/" else a - b * _quotient(a, b)

@@ -16,7 +16,14 @@ from llmchecker.programs.statements import Loop, Program
 from llmchecker.proving import esbmc
 from llmchecker.proving.completion import atoms, disjunctions
 from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
-from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome, Proven, Verification
+from llmchecker.proving.outcomes import (
+    COMPLETION,
+    CandidateSource,
+    Outcome,
+    Proven,
+    Verification,
+    seconds_within_reason,
+)
 from llmchecker.proving.relations import relations
 
 
@@ -28,11 +35,17 @@ class Limits:
         seconds: for the proof and ESBMC together; ESBMC has at least 5.
         disjunctions: how many are tried.
         runs: concrete runs.
+
+    Raises:
+        ValueError: no program can be given so many seconds.
     """
 
     seconds: float = 60.0
     disjunctions: int = 1000
     runs: int = 400
+
+    def __post_init__(self) -> None:
+        seconds_within_reason(self.seconds)
 
     @property
     def question(self) -> float:

@@ -1,0 +1,188 @@
+"""Functions of verification benchmarks: what they mean, and whether a file's own mean it too.
+
+A call of one of them is an assertion, an assumption, a stop or a failure. A file may declare or
+define them again; what it says must then agree with the known meaning, or the program is refused:
+an assumption that returns where its condition is false is none.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pycparser import c_ast
+
+from llmchecker.programs.c_expressions import NONDET, NONDET_TYPES, ExpressionReader, called
+from llmchecker.programs.expressions import BOOL, INT, Expression, Type, is_truth, promoted, type_of
+from llmchecker.programs.syntax import integer_type, nodes_in
+from llmchecker.programs.translation import FAILURES, STOPS
+
+ASSERTS = frozenset(("assert", "__VERIFIER_assert", "__ESBMC_assert"))
+"""Functions whose argument must hold."""
+
+ASSUMES = frozenset(("__VERIFIER_assume", "__ESBMC_assume", "assume_abort_if_not"))
+"""Functions that return only where their argument holds."""
+
+KNOWN = ASSERTS | ASSUMES | STOPS | FAILURES
+
+_CALLED_BY_THE_LIBRARY = frozenset(("malloc", "calloc", "realloc", "free", "atexit"))
+"""Functions that the C library may call by itself, before `main` or in it."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The type to which each known function converts its argument.
+
+    Attributes:
+        types: by name; where a function is not declared, its argument is passed as an int.
+    """
+
+    types: Mapping[str, Type]
+
+    def keep(self, name: str, condition: Expression, types: Mapping[str, Type]) -> bool:
+        """Whether a condition is as true after it has become the parameter as before."""
+        if is_truth(condition) or (name == "assert" and name not in self.types):
+            # A macro compares with zero and converts nothing.
+            return True
+        to = self.types.get(name, INT)
+        return to == BOOL or promoted(type_of(condition, types)).bits <= to.bits
+
+
+def read_known_functions(unit: c_ast.FileAST, reader: ExpressionReader) -> Parameters:
+    """Check all that a file says of functions other than `main`.
+
+    Raises:
+        UnsupportedProgram: it declares or defines a function in another meaning than the known one.
+    """
+    types: dict[str, Type] = {}
+    declared = set()
+    for node in nodes_in(unit, (c_ast.Decl,)):
+        if isinstance(node.type, c_ast.FuncDecl):
+            declared.add(node.name)
+            types |= _declared(node, reader)
+    for part in unit.ext:
+        if isinstance(part, c_ast.FuncDef) and part.decl.name != "main":
+            _refuse_definition(part, reader)
+    for call in nodes_in(unit, (c_ast.FuncCall,)):
+        name = called(call)
+        drawn = NONDET_TYPES.get(name.removeprefix(NONDET)) if name.startswith(NONDET) else None
+        if name not in declared and drawn not in (None, INT):
+            # C takes what is not declared for a function that returns an int.
+            raise reader.unsupported(call, f"the call of {name}, which is not declared,")
+    return Parameters(types)
+
+
+def _declared(node: c_ast.Decl, reader: ExpressionReader) -> dict[str, Type]:
+    """The type of the parameter of an assertion or assumption, where a declaration tells one."""
+    name, result = node.name, integer_type(node.type.type)
+    drawn = NONDET_TYPES.get(name.removeprefix(NONDET)) if name.startswith(NONDET) else None
+    if drawn is not None and (result != drawn or _parameters(node)):
+        raise reader.unsupported(node, f"{name!r} of another type than its name says")
+    if name in KNOWN and node.funcspec:
+        raise reader.unsupported(node, f"{' '.join(node.funcspec)} for {name!r}")
+    if name not in ASSERTS | ASSUMES or node.type.args is None:
+        return {}
+    first, *others = _parameters(node) or [None]
+    type_ = None if first is None else integer_type(getattr(first, "type", None))
+    if type_ is None or (others and name != "__ESBMC_assert"):
+        raise reader.unsupported(node, f"{name!r} with other parameters than one integer")
+    return {name: type_}
+
+
+def _parameters(node: c_ast.Decl) -> list[c_ast.Node]:
+    arguments = node.type.args.params if node.type.args is not None else []
+    alone = len(arguments) == 1 and isinstance(arguments[0], c_ast.Typename)
+    if alone and getattr(getattr(arguments[0].type, "type", None), "names", None) == ["void"]:
+        return []
+    return arguments
+
+
+def _refuse_definition(definition: c_ast.FuncDef, reader: ExpressionReader) -> None:
+    """Refuse the definition of a function unless it means what is known, or is never called."""
+    name = definition.decl.name
+    own = name in STOPS or name.startswith(NONDET)
+    if own or name in _CALLED_BY_THE_LIBRARY or (name[0] == "_" and name not in KNOWN):
+        raise reader.unsupported(definition, f"a definition of {name!r}")
+    if name not in ASSERTS | ASSUMES:
+        # A failure is never reached where a program is verified, and others are never called.
+        return
+    parameters = _parameters(definition.decl)
+    if len(parameters) != 1 or not isinstance(parameters[0], c_ast.Decl) or definition.param_decls:
+        raise reader.unsupported(definition, f"a definition of {name!r} without one parameter")
+    kept = _Definition(name, parameters[0].name)
+    if not kept.means_what_is_known(definition.body.block_items or ()):
+        raise reader.unsupported(definition, f"this definition of {name!r}")
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """A function's body, read for what it does with its parameter.
+
+    Where the parameter holds it must do nothing. Where it does not, an assumption must not return;
+    what an assertion does there is of no account, since it has failed already.
+    """
+
+    name: str
+    parameter: str
+
+    @property
+    def assumes(self) -> bool:
+        """Whether it is an assumption, not an assertion."""
+        return self.name in ASSUMES
+
+    def means_what_is_known(self, body: Sequence[c_ast.Node]) -> bool:
+        """Whether the body does nothing but return where the parameter holds, and else stops."""
+        stopped = not self.assumes
+        for statement in body:
+            match statement:
+                case c_ast.If(cond=cond, iftrue=then, iffalse=None) if self._is_negation(cond):
+                    stopped = stopped or _stops(then)
+                    if not stopped:
+                        return False
+                case c_ast.FuncCall() if not self.assumes and self._asserts_parameter(statement):
+                    pass
+                case c_ast.Return(expr=None):
+                    return stopped
+                case c_ast.EmptyStatement():
+                    pass
+                case _:
+                    return False
+        return stopped
+
+    def _is_negation(self, node: c_ast.Node) -> bool:
+        match node:
+            case c_ast.UnaryOp(op="!", expr=c_ast.ID(name=name)):
+                return name == self.parameter
+            case c_ast.BinaryOp(op="==", left=c_ast.ID(name=name), right=c_ast.Constant(value="0")):
+                return name == self.parameter
+        return False
+
+    def _asserts_parameter(self, call: c_ast.FuncCall) -> bool:
+        arguments = call.args.exprs if call.args else []
+        match call, arguments:
+            case c_ast.FuncCall(name=c_ast.ID(name="assert")), [c_ast.ID(name=name)]:
+                # Not in the definition of `assert` itself, which would call itself for ever.
+                return self.name != "assert" and name == self.parameter
+        return False
+
+
+def _stops(node: c_ast.Node) -> bool:
+    """Whether what begins so certainly never ends."""
+    match node:
+        case c_ast.Compound(block_items=[first, *_]):
+            return _stops(first)
+        case c_ast.FuncCall():
+            arguments = node.args.exprs if node.args else []
+            constant = all(isinstance(argument, c_ast.Constant) for argument in arguments)
+            return called(node) in STOPS and constant
+        case c_ast.While(cond=c_ast.Constant(value="1"), stmt=stmt):
+            return _is_empty(stmt)
+        case c_ast.For(init=None, cond=None, next=None, stmt=stmt):
+            return _is_empty(stmt)
+        case c_ast.Label(name=label, stmt=c_ast.Goto(name=target)):
+            return label == target
+    return False
+
+
+def _is_empty(node: c_ast.Node) -> bool:
+    return isinstance(node, c_ast.EmptyStatement) or (
+        isinstance(node, c_ast.Compound) and not node.block_items
+    )

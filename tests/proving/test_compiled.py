@@ -1,0 +1,159 @@
+"""Verified programs beside gcc: no run of the compiled program contradicts a proof."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from helpers.compiled import needs_gcc, violations
+
+from llmchecker.errors import ProgramError
+from llmchecker.programs.expressions import Semantics
+from llmchecker.programs.parsing import parse_program
+from llmchecker.proving.outcomes import Outcome
+from llmchecker.proving.verification import Limits, Verifier
+
+PROGRAMS = Path(__file__).parents[2] / "resources" / "programs"
+EXPECTED = yaml.safe_load(Path(__file__).with_name("expected.yaml").read_text(encoding="utf-8"))
+HOLDING = [
+    (name, semantics)
+    for name, known in sorted(EXPECTED.items())
+    for semantics in Semantics
+    if known[semantics] == "holds"
+]
+
+ASSERT = "void __VERIFIER_assert(int);\nint __VERIFIER_nondet_int(void);\n"
+
+FAILING = {
+    "a joined comment": (
+        "int main(void) { int x = 0;\n// a remark that goes on \\\nx = 1;\n"
+        "__VERIFIER_assert(x == 1); }"
+    ),
+    "a comment of joined slashes": (
+        "int main(void) { int x = 0;\n/\\\n/ x = 1;\n;x = x;\n__VERIFIER_assert(x == 1); }"
+    ),
+    "a constructor": (
+        "int x = 1;\n__attribute__((constructor)) void before(void) { x = 0; }\n"
+        "int main(void) { __VERIFIER_assert(x == 1); }"
+    ),
+    "a constructor by another word": (
+        "int x = 1;\nvoid before(void) __attribute__((__constructor__, unused));\n"
+        "void before(void) { x = 0; }\nint main(void) { __VERIFIER_assert(x == 1); }"
+    ),
+    "a variable that is cleaned up": (
+        "int x = 1;\nvoid after(int *p) { x = 0; }\n"
+        "int main(void) { { int y __attribute__((cleanup(after))) = 0; y = 1; } "
+        "__VERIFIER_assert(x == 1); }"
+    ),
+    "an int of eight bits": (
+        "int main(void) { int x __attribute__((mode(QI))) = 0; x = 300; "
+        "__VERIFIER_assert(x == 300); }"
+    ),
+    "an abort of the program's own": (
+        "int x = 1;\nvoid abort(void) { x = 0; }\n"
+        "int main(void) { if (x) abort(); __VERIFIER_assert(x == 1); }"
+    ),
+    "an exit of the program's own": (
+        "void exit(int status) { }\nint main(void) { exit(0); __VERIFIER_assert(0); }"
+    ),
+    "an assumption that returns": (
+        "void __VERIFIER_assume(int condition) { }\nint main(void) { "
+        "int x = __VERIFIER_nondet_int(); __VERIFIER_assume(x > 0); __VERIFIER_assert(x > 0); }"
+    ),
+    "an assumption that may return": (
+        "void assume_abort_if_not(int c) { if (!c) return; if (!c) abort(); }\nint main(void) { "
+        "int x = __VERIFIER_nondet_int(); assume_abort_if_not(x > 0); __VERIFIER_assert(x > 0); }"
+    ),
+    "an assumption that asserts": (
+        "#include <assert.h>\nvoid __VERIFIER_assume(int c) { assert(c); while (!c) ; }\n"
+        "int main(void) { int x = __VERIFIER_nondet_int(); __VERIFIER_assume(x > 0); }"
+    ),
+    "an assertion with an effect": (
+        "int x = 1;\nvoid __ESBMC_assert(int c, const char *m) { x = 0; }\n"
+        'int main(void) { __ESBMC_assert(x == 1, ""); __VERIFIER_assert(x == 1); }'
+    ),
+    "an assertion of a char": (
+        "void assert(char c) { if (!c) reach_error(); }\n"
+        "int main(void) { int x = 256; assert(x); }"
+    ),
+    "an assertion of a wide number": (
+        "int main(void) { long x = 4294967296; __VERIFIER_assert(x); }"
+    ),
+    "an open value with an effect": (
+        "int x = 1;\nint __VERIFIER_nondet_int(void) { x = 0; return 1; }\n"
+        "int main(void) { int y = __VERIFIER_nondet_int(); __VERIFIER_assert(x == 1); }"
+    ),
+    "an open value of another type": (
+        "extern int __VERIFIER_nondet_uint(void);\n"
+        "int main(void) { __VERIFIER_assert(__VERIFIER_nondet_uint() >= 0); }"
+    ),
+    "an open value that is not declared": (
+        "int main(void) { __VERIFIER_assert(__VERIFIER_nondet_uint() >= 0); }"
+    ),
+    "bool by another name": (
+        "typedef int bool;\nint main(void) { bool b = 2; __VERIFIER_assert(b == 1); }"
+    ),
+    "a raw string": (
+        'int main(void) { int x = 0; __ESBMC_assert(x == 0, R"(")"); x = 1; /* " */\n'
+        '__VERIFIER_assert(x == 0); }'
+    ),
+    "a quotient that traps": (
+        "int main(void) { int x = __VERIFIER_nondet_int(); int y = -1; "
+        "int z = x / y; __VERIFIER_assert(y == -1); }"
+    ),
+    "a remainder that traps": (
+        "int main(void) { int x = __VERIFIER_nondet_int(); int y = -1; "
+        "x %= y; __VERIFIER_assert(y == -1); }"
+    ),
+    "a wide quotient that traps": (
+        "long __VERIFIER_nondet_long(void);\nint main(void) { "
+        "long x = __VERIFIER_nondet_long(); int y = -1; x = x / y; __VERIFIER_assert(y == -1); }"
+    ),
+    "a status that traps": (
+        "#include <stdlib.h>\nint main(void) { int x = __VERIFIER_nondet_int(); exit(1 / x); }"
+    ),
+    "a status out of range": (
+        "#include <stdlib.h>\nint main(void) { int a[2] = {0, 0}; int i = 2; exit(a[i]); }"
+    ),
+    "a quotient by zero in what is returned": (
+        "int main(void) { int x = __VERIFIER_nondet_int(); return 1 % x; }"
+    ),
+}  # fmt: skip
+"""Programs that fail when gcc has compiled them, by the reason."""
+
+
+def verdict(source: str, semantics: Semantics) -> Outcome | None:
+    """What becomes of a program; None if it is refused."""
+    try:
+        program = parse_program(source, "case")
+        return Verifier(program, semantics, Limits(seconds=20)).verify({}).outcome
+    except ProgramError:
+        return None
+
+
+@needs_gcc
+@pytest.mark.parametrize("reason", FAILING)
+def test_what_fails_after_gcc_is_not_verified(reason: str, tmp_path: Path) -> None:
+    """A program that fails when it is compiled and run is refused, false or not proven."""
+    source = ASSERT + FAILING[reason]
+    assert violations(source, Semantics.INT32, tmp_path) != 0
+    assert verdict(source, Semantics.INT32) is not Outcome.VERIFIED
+
+
+@needs_gcc
+def test_an_included_file_that_changes_the_meaning_is_not_ignored(tmp_path: Path) -> None:
+    """A program whose assertion fails because of a file that it includes is refused."""
+    (tmp_path / "change.h").write_text("#define while if\n")
+    source = f"""#include "change.h"
+{ASSERT}int main(void) {{ int x = 0; while (x < 5) x++; __VERIFIER_assert(x == 5); }}"""
+    assert violations(source, Semantics.INT32, tmp_path)
+    assert verdict(source, Semantics.INT32) is None
+
+
+@needs_gcc
+@pytest.mark.parametrize(("name", "semantics"), HOLDING)
+def test_what_holds_does_not_fail_after_gcc(name: str, semantics: Semantics, tmp_path: Path):
+    """No run of a compiled program of the project violates what is proven of it."""
+    source = next(PROGRAMS.rglob(f"{name}.c")).read_text(encoding="utf-8")
+    found = violations(source, semantics, tmp_path)
+    # Quantifiers are ESBMC's, and gcc has none.
+    assert found == 0 if "__ESBMC_" not in source else found is None
