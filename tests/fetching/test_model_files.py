@@ -1,17 +1,21 @@
 """The files of a model directory, and what becomes of a GGUF file."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.sources import (
-    assert_nothing_left,
-)
+from helpers.sources import assert_nothing_left, write_model, write_sharded
+from safetensors.numpy import save_file
 
-from llmchecker.errors import (
-    UnusableModel,
+from llmchecker.errors import UnusableModel
+from llmchecker.fetching.model_files import (
+    INDEX,
+    JSON_FILES,
+    MODEL_CONFIG,
+    check_loadable,
+    convert_gguf,
 )
-from llmchecker.fetching.model_files import convert_gguf
 from llmchecker.fetching.models import ModelSource, fetch_model
 from llmchecker.fetching.sources import Source
 
@@ -92,3 +96,83 @@ def test_gguf_that_lacks_weights(tmp_path: Path) -> None:
     write_gguf(tmp_path / "m.gguf", without="blk.0.ffn_up.weight")
     with pytest.raises(UnusableModel, match=r"lacks the weights .*up_proj"):
         convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
+
+
+# --- what is refused before anything is loaded -------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [MODEL_CONFIG, *JSON_FILES])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        ("[]", "holds no JSON object"),
+        ("3", "holds no JSON object"),
+        ('{"a": ' + "9" * 5000 + "}", "is not JSON"),
+        ("\ud800", "is not JSON"),
+    ],
+)
+def test_json_that_is_none(tmp_path: Path, name: str, content: str, message: str) -> None:
+    """A JSON file that is a list, nested without end or no text is refused by its name."""
+    model = write_model(tmp_path / "model")
+    (model / name).write_bytes(content.encode("utf-8", "surrogatepass"))
+    with pytest.raises(UnusableModel, match=f"{name} .*{message}|{name} {message}"):
+        check_loadable(model)
+
+
+@pytest.mark.parametrize(
+    ("weight_map", "message"),
+    [
+        ([], "has no weight_map"),
+        ({"weight1": ["model-00001-of-00002.safetensors"]}, "weight1 is in .*, which is no file"),
+        ({"weight1": None}, "weight1 is in None, which is no file"),
+        ({"weight1": "../model-00001-of-00002.safetensors"}, "names files that are not there"),
+        (
+            {"weight1": "model-00001-of-00002.safetensors"}
+            | {"weight2": "model-00001-of-00002.safetensors"},
+            "lacks weight2",
+        ),
+    ],
+)
+def test_index_that_is_none(tmp_path: Path, weight_map: object, message: str) -> None:
+    """An index that names no files, or the wrong ones, is refused."""
+    model = write_sharded(tmp_path / "model")
+    (model / INDEX).write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(UnusableModel, match=message):
+        check_loadable(model)
+
+
+def test_shard_with_a_tensor_that_the_index_does_not_say_of_it(tmp_path: Path) -> None:
+    """Of two tensors of one name in two files, nobody could say which one counts."""
+    model = write_sharded(tmp_path / "model")
+    both = {"weight1": np.zeros(3), "weight2": np.ones(3)}
+    save_file(both, model / "model-00002-of-00002.safetensors")
+    with pytest.raises(UnusableModel, match=r"00002.safetensors has weight1, which .* does not"):
+        check_loadable(model)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"num_hidden_layers": 10**7},
+        {"n_layer": 2},
+        {"encoder_layers": 10**30},
+        {"text_config": {"num_layers": 2}},
+        {"parts": [{"num_blocks": 2}]},
+    ],
+)
+def test_more_layers_than_tensors(tmp_path: Path, config: dict) -> None:
+    """A number of layers that the file cannot hold is refused, wherever it stands."""
+    model = write_model(tmp_path / "model")
+    (model / MODEL_CONFIG).write_text(json.dumps({"model_type": "llama"} | config))
+    with pytest.raises(UnusableModel, match=r"says \w+ is \d+, but the weights are 1 tensors"):
+        check_loadable(model)
+
+
+def test_model_type_that_is_none(tmp_path: Path) -> None:
+    """A model_type that is no text names no architecture."""
+    model = write_model(tmp_path / "model")
+    (model / MODEL_CONFIG).write_text('{"model_type": ["llama"]}')
+    with pytest.raises(UnusableModel, match="has no model_type"):
+        check_loadable(model)

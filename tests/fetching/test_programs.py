@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers.sources import overwrite
 
 from llmchecker.errors import ChecksumMismatch, ConfigError, SourceUnavailable, UnusablePrograms
 from llmchecker.fetching import programs
@@ -170,7 +171,7 @@ def test_bounds_hold_before_anything_is_unpacked(archive, tmp_path, monkeypatch)
     with pytest.raises(UnusablePrograms, match="unpacks to more than 4000 bytes"):
         fetch_programs(source(archive), tmp_path / "programs")
     monkeypatch.undo()
-    monkeypatch.setattr(programs, "PROGRAMS", 2)
+    monkeypatch.setattr(programs, "MOST_PROGRAMS", 2)
     with pytest.raises(UnusablePrograms, match="is one more than 2"):
         fetch_programs(source(archive), tmp_path / "programs")
 
@@ -180,6 +181,26 @@ def test_a_damaged_archive_is_told(archive, tmp_path, damage):
     """A cut, foreign or empty file is called damaged."""
     pack(archive, below("sets/good"))
     archive.write_bytes(damage(archive.read_bytes()))
+    with pytest.raises(UnusablePrograms, match="the archive is damaged"):
+        fetch_programs(source(archive), tmp_path / "programs")
+
+
+def test_a_header_that_unpacks_to_too_much_is_not_read(tmp_path, monkeypatch):
+    """What a tar archive says of a member before its size is bounded as all else is."""
+    archive = tmp_path / "x.tar.gz"
+    with tarfile.open(archive, "w:gz", pax_headers={"comment": "x" * 20_000}) as packed:
+        info = tarfile.TarInfo("sets/good/2.c")
+        packed.addfile(info)
+    monkeypatch.setattr(programs, "UNPACKED_BYTES", 15_000)
+    with pytest.raises(UnusablePrograms, match="unpacks to more than 15000 bytes"):
+        fetch_programs(source(archive), tmp_path / "programs")
+
+
+@pytest.mark.parametrize("field", [(8, 10, 99, 2), (8, 10, 14, 2), (4, 6, 90, 2), (22, 24, 1, 4)])
+def test_an_oddly_packed_archive_is_told(tmp_path, field):
+    """A compression or version that is not known, or a wrong size, is a message."""
+    archive = pack(tmp_path / "x.zip", {"sets/good/a.c": b"int x;" * 99})
+    overwrite(archive, *field)
     with pytest.raises(UnusablePrograms, match="the archive is damaged"):
         fetch_programs(source(archive), tmp_path / "programs")
 

@@ -3,9 +3,7 @@
 import pytest
 from helpers.fake_hub import COMMIT
 
-from llmchecker.errors import (
-    ConfigError,
-)
+from llmchecker.errors import ConfigError
 from llmchecker.fetching.sources import Source, parse_source
 
 

@@ -71,3 +71,15 @@ def serve_model(served: Hub, tmp_path: Path) -> Path:
     served.files = {file.name: file.read_bytes() for file in origin.iterdir()}
     served.large = frozenset({"model.safetensors"})
     return origin
+
+
+def overwrite(wheel: Path, in_local: int, in_central: int, value: int, size: int) -> None:
+    """Overwrite a field of the headers of a wheel's first file: in the local and the central one.
+
+    The places are those of the ZIP specification, 4.3.7 and 4.3.12.
+    """
+    contents = bytearray(wheel.read_bytes())
+    for header, place in ((b"PK\3\4", in_local), (b"PK\1\2", in_central)):
+        first = contents.index(header) + place
+        contents[first : first + size] = value.to_bytes(size, "little")
+    wheel.write_bytes(contents)

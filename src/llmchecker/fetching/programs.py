@@ -8,20 +8,22 @@ Of an archive nothing is taken but the C files of one folder, whole and as they 
 trusted than the network: members that are links, or that name a place outside, are refused.
 """
 
+import gzip
 import hashlib
+import io
 import logging
 import re
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
 from llmchecker.errors import ChecksumMismatch, ConfigError, SourceUnavailable, UnusablePrograms
-from llmchecker.fetching.downloads import download
+from llmchecker.fetching.downloads import UNREADABLE_ZIP, download
 from llmchecker.files import is_sha256
 
 FORMS = "path:directory, archive:https://….tar.gz or archive:file.zip"
@@ -32,7 +34,7 @@ UNPACKED_BYTES = 2 << 30
 """The most that an archive may unpack to."""
 PROGRAM_BYTES = 1 << 20
 """The largest C file."""
-PROGRAMS = 10_000
+MOST_PROGRAMS = 10_000
 """The most C files."""
 
 _FORMATS = (".tar.gz", ".tgz", ".zip")
@@ -214,15 +216,34 @@ def _unpacked(source: ProgramSource, archive: Path) -> dict[str, bytes]:
             if _is_program(parts, source.folder):
                 _demand_plain(source, member, parts[-1], found)
                 found[parts[-1]] = member.read()
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+    except (tarfile.TarError, *UNREADABLE_ZIP) as error:
         raise UnusablePrograms(f"{source}: the archive is damaged: {error}") from error
     if not found:
         raise UnusablePrograms(f"{source} has no C file in the folder {source.folder!r}")
     return found
 
 
+class _Bounded(io.RawIOBase):
+    """A stream that ends with an error once it has given as much as an archive may unpack to.
+
+    tarfile reads headers of any length, which a member's size says nothing of.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._left = stream, UNPACKED_BYTES
+
+    def read(self, size: int = -1) -> bytes:
+        """Read at most so many bytes."""
+        if size < 0 or size > self._left:
+            raise tarfile.ReadError(f"it unpacks to more than {UNPACKED_BYTES} bytes")
+        block = self._stream.read(size)
+        self._left -= len(block)
+        return block
+
+
 def _members_of_tar(path: Path) -> Iterator[_Member]:
-    with tarfile.open(path, "r:gz") as archive:
+    # each member is read as it comes by, so that nothing is unpacked twice
+    with gzip.open(path) as stream, tarfile.open(fileobj=_Bounded(stream), mode="r|") as archive:
         for info in archive:
             read = _reader(archive.extractfile, info)
             yield _Member(info.name, info.size, info.isreg() and not info.issparse(), read)
@@ -271,8 +292,8 @@ def _demand_plain(
         wrong = f"is larger than {PROGRAM_BYTES} bytes"
     elif name in found:
         wrong = "has the name of another one"
-    elif len(found) == PROGRAMS:
-        wrong = f"is one more than {PROGRAMS}"
+    elif len(found) == MOST_PROGRAMS:
+        wrong = f"is one more than {MOST_PROGRAMS}"
     else:
         return
     raise UnusablePrograms(f"{source}: member {member.name!r} {wrong}")
