@@ -1,6 +1,7 @@
 """The files of a model directory, and what becomes of a GGUF file."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from helpers.sources import assert_nothing_left, write_model, write_sharded
 from safetensors.numpy import save_file
 
 from llmchecker.errors import UnusableModel
+from llmchecker.fetching.gguf_header import gguf_sizes
 from llmchecker.fetching.model_files import (
     INDEX,
     JSON_FILES,
@@ -96,6 +98,57 @@ def test_gguf_that_lacks_weights(tmp_path: Path) -> None:
     write_gguf(tmp_path / "m.gguf", without="blk.0.ffn_up.weight")
     with pytest.raises(UnusableModel, match=r"lacks the weights .*up_proj"):
         convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
+
+
+@pytest.mark.parametrize("blocks", [0, 2, 10**7, 2**32 - 1])
+def test_gguf_with_another_number_of_blocks(tmp_path: Path, blocks: int) -> None:
+    """A GGUF file that names fewer or more blocks than it has is refused before one is built."""
+    write_gguf(tmp_path / "m.gguf")
+    key, contents = b"llama.block_count", (tmp_path / "m.gguf").read_bytes()
+    value = contents.index(key) + len(key) + 4  # behind the type of the value
+    changed = contents[:value] + blocks.to_bytes(4, "little") + contents[value + 4 :]
+    (tmp_path / "m.gguf").write_bytes(changed)
+    message = f"llama.block_count is {blocks}, but its weights are those of 1 blocks"
+    with pytest.raises(UnusableModel, match=message):
+        convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
+
+
+@pytest.mark.parametrize("place", [8, 16])
+@pytest.mark.parametrize("count", [10**7, 2**63, 2**64 - 1])
+def test_gguf_that_names_more_than_it_holds(tmp_path: Path, place: int, count: int) -> None:
+    """A count of tensors or entries beyond the end of the file is refused, and not followed."""
+    write_gguf(tmp_path / "m.gguf")
+    contents = (tmp_path / "m.gguf").read_bytes()
+    changed = contents[:place] + count.to_bytes(8, "little") + contents[place + 8 :]
+    (tmp_path / "m.gguf").write_bytes(changed)
+    with pytest.raises(UnusableModel, match=f"cannot be read: it names {count} entries, and"):
+        convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
+
+
+@pytest.mark.parametrize("length", [10**12, 2**64 - 1])
+def test_gguf_with_a_list_beyond_its_end(tmp_path: Path, length: int) -> None:
+    """A list of tokens that would go on for days is refused."""
+    write_gguf(tmp_path / "m.gguf")
+    key, contents = b"tokenizer.ggml.tokens", (tmp_path / "m.gguf").read_bytes()
+    value = contents.index(key) + len(key) + 8  # behind two types
+    changed = contents[:value] + length.to_bytes(8, "little") + contents[value + 8 :]
+    (tmp_path / "m.gguf").write_bytes(changed)
+    with pytest.raises(UnusableModel, match=f"cannot be read: it names {length} entries, and"):
+        convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
+
+
+def test_damaged_gguf_headers(tmp_path: Path) -> None:
+    """Whatever a byte of the header becomes, the strict reading ends, with sizes or a message."""
+    write_gguf(tmp_path / "m.gguf")
+    whole = (tmp_path / "m.gguf").read_bytes()
+    assert gguf_sizes(tmp_path / "m.gguf").tensors == whole[8]
+    rng = np.random.default_rng(3)
+    for place in rng.integers(0, 3000, size=1000):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << rng.integers(8)
+        (tmp_path / "m.gguf").write_bytes(damaged)
+        with suppress(UnusableModel):
+            gguf_sizes(tmp_path / "m.gguf")
 
 
 # --- what is refused before anything is loaded -------------------------------------------------

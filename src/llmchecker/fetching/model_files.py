@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.errors import UnusableModel
-from llmchecker.fetching.sizes import WeightSizes, sizes_of, weight_shapes
+from llmchecker.fetching.gguf_header import gguf_sizes
+from llmchecker.fetching.sizes import WeightSizes, built_within, sizes_of, weight_shapes
 
 MODEL_CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -113,8 +114,9 @@ def convert_gguf(gguf_file: Path, directory: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    sizes = gguf_sizes(gguf_file)
     try:
-        with _gguf_read_once():
+        with _gguf_read_once(), built_within(sizes):
             tokenizer = AutoTokenizer.from_pretrained(gguf_file.parent, gguf_file=gguf_file.name)
             model, loading = AutoModelForCausalLM.from_pretrained(
                 gguf_file.parent,

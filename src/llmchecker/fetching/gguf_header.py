@@ -1,0 +1,126 @@
+"""The header of a GGUF file, read strictly: no number in it is believed before it fits the file.
+
+The library that reads GGUF follows every length and count that a file names, also beyond the end
+of the file, and transformers builds as many layers as a file names. A damaged file would keep both
+busy for days.
+
+Source of the format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+import re
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+from llmchecker.errors import UnusableModel
+from llmchecker.fetching.sizes import WeightSizes
+
+_STRING, _ARRAY = 8, 9
+_FORMATS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
+"""How `struct` calls the types of plain values, by their number in the file."""
+_MOST_DIMENSIONS = 8
+_BLOCK = re.compile(r"blk\.(\d{1,9})\.")
+_VERSIONS = (2, 3)
+
+
+def gguf_sizes(file: Path) -> WeightSizes:
+    """What the weights of a GGUF file are, by its header.
+
+    Raises:
+        UnusableModel: the header names more than the file holds, or another number of layers, of
+            which transformers would make up some or leave some out.
+    """
+    size = file.stat().st_size
+    with file.open("rb") as opened:
+        try:
+            return _Header(opened, size).sizes()
+        except (struct.error, UnicodeDecodeError) as error:
+            raise UnusableModel(f"the GGUF file cannot be read: {error}") from error
+
+
+class _Header:
+    """A reader that goes through the header once, from its first byte to its last."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._size = file, size
+        self._blocks: set[int] = set()
+
+    def sizes(self) -> WeightSizes:
+        magic, version = self._file.read(4), self._number("I")
+        if magic != b"GGUF" or version not in _VERSIONS:
+            raise UnusableModel(
+                f"the GGUF file cannot be read: it is of version {version}; known are 2 and 3"
+            )
+        tensors, entries = self._number("Q"), self._number("Q")
+        layers = {}
+        for _ in range(self._fitting(entries)):
+            key, value = self._text(), self._value(self._number("I"))
+            if key.endswith(".block_count"):
+                layers[key] = value
+        numbers = sum(self._tensor() for _ in range(self._fitting(tensors)))
+        for key, value in layers.items():
+            if value != len(self._blocks) or self._blocks != set(range(len(self._blocks))):
+                raise UnusableModel(
+                    f"the GGUF file says {key} is {value}, but its weights are those of "
+                    f"{len(self._blocks)} blocks"
+                )
+        return WeightSizes(tensors, numbers)
+
+    def _number(self, form: str) -> int | float:
+        (value,) = struct.unpack(f"<{form}", self._file.read(struct.calcsize(f"<{form}")))
+        return value
+
+    def _fitting(self, count: int, width: int = 1) -> int:
+        """A count of things that are so wide at least, if as many may still follow."""
+        left = self._size - self._file.tell()
+        if count * width > left:
+            raise UnusableModel(
+                f"the GGUF file cannot be read: it names {count} entries, and {left} bytes follow"
+            )
+        return count
+
+    def _text(self) -> str:
+        return self._file.read(self._fitting(self._number("Q"))).decode("utf-8", "replace")
+
+    def _value(self, kind: int) -> int | float | None:
+        """A plain value; a text or a list is passed over."""
+        if kind in _FORMATS:
+            return self._number(_FORMATS[kind])
+        if kind == _STRING:
+            self._text()
+        elif kind == _ARRAY:
+            self._pass_over_array()
+        else:
+            raise UnusableModel(f"the GGUF file cannot be read: it has a value of type {kind}")
+        return None
+
+    def _pass_over_array(self) -> None:
+        kind, count = self._number("I"), self._number("Q")
+        if kind in _FORMATS:
+            width = struct.calcsize(f"<{_FORMATS[kind]}")
+            self._file.seek(self._fitting(count, width) * width, 1)
+        elif kind == _STRING:
+            for _ in range(self._fitting(count, 8)):
+                self._file.seek(self._fitting(self._number("Q")), 1)
+        else:  # lists of lists are in the format, but in no file of a model
+            raise UnusableModel(f"the GGUF file cannot be read: it has a list of type {kind}")
+
+    def _tensor(self) -> int:
+        """The numbers of one tensor, of whose type and place nothing is used."""
+        if block := _BLOCK.match(self._text()):
+            self._blocks.add(int(block[1]))
+        dimensions = self._number("I")
+        if dimensions > _MOST_DIMENSIONS:
+            raise UnusableModel(
+                f"the GGUF file cannot be read: a tensor has {dimensions} dimensions"
+            )
+        numbers = 1
+        for _ in range(dimensions):
+            numbers *= self._number("Q")
+        self._number("I"), self._number("Q")
+        if numbers > 8 * self._size:  # no type takes less than a bit for a number
+            raise UnusableModel(
+                f"the GGUF file cannot be read: a tensor has {numbers} numbers, and the file is "
+                f"{self._size} bytes"
+            )
+        return numbers
