@@ -13,10 +13,12 @@ from llmchecker.files import (
     is_sha256,
     read_json,
     read_sealed,
+    read_with_checksum,
     sha256_of,
     write_json,
     written_sealed,
     written_whole,
+    written_with_checksum,
 )
 
 
@@ -176,3 +178,37 @@ def test_a_file_without_a_place_for_its_seal_is_not_written(tmp_path):
     ):
         partial.write_text("a text")
     assert names(tmp_path) == []
+
+
+def test_a_checksum_beside_a_file_is_one_that_a_shell_checks(tmp_path):
+    """`sha256sum -c` takes the file beside, and reading takes what was written."""
+    with written_with_checksum(tmp_path / "a.csv") as partial:
+        partial.write_text("a\n1\n")
+    assert names(tmp_path) == ["a.csv", "a.csv.sha256"]
+    subprocess.run(["sha256sum", "-c", "--strict", "a.csv.sha256"], cwd=tmp_path, check=True)
+    assert read_with_checksum(tmp_path / "a.csv") == b"a\n1\n"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.sha256"])
+def test_any_damage_to_a_file_or_to_its_checksum_is_found(name, tmp_path):
+    """Neither another file nor another checksum passes, but a new file with its own does."""
+    with written_with_checksum(tmp_path / "a.csv") as partial:
+        partial.write_text("a\n1\n")
+    content = (tmp_path / name).read_bytes()
+    bits = range(8 * min(len(content), 64))
+    for other in (*(flipped(content, bit) for bit in bits), content[:-2][:63], b""):
+        (tmp_path / name).write_bytes(other)
+        with pytest.raises(DamagedFile, match=r"a\.csv is not as this program writes files"):
+            read_with_checksum(tmp_path / "a.csv")
+    with written_with_checksum(tmp_path / "a.csv") as partial:
+        partial.write_text("other")
+    assert read_with_checksum(tmp_path / "a.csv") == b"other"
+
+
+def test_a_checksum_does_not_outlive_its_file(tmp_path):
+    """Where writing fails the older file stays, and no checksum vouches for it any more."""
+    with written_with_checksum(tmp_path / "a.csv") as partial:
+        partial.write_text("old")
+    with pytest.raises(KeyboardInterrupt), written_with_checksum(tmp_path / "a.csv"):
+        raise KeyboardInterrupt
+    assert names(tmp_path) == ["a.csv"]

@@ -89,13 +89,50 @@ def read_sealed(path: str | Path) -> bytes:
     contents = Path(path).read_bytes()
     place = _place_of_seal(contents)
     if place is None or contents[place] != _seal(contents, place):
-        reason = "has no checksum" if place is None else "does not fit its checksum"
-        raise DamagedFile(
-            f"{path} is not as this program writes files: it {reason}. If it is a result that was "
-            "damaged, or that an older version wrote, delete it, and the command that made it "
-            "makes it again"
-        )
+        raise _not_ours(path, "has no checksum" if place is None else "does not fit its checksum")
     return contents
+
+
+@contextmanager
+def written_with_checksum(path: str | Path) -> Iterator[Path]:
+    """As `written_whole`, with a file `{path}.sha256` beside it, for formats without a place in it.
+
+    `sha256sum -c` checks the file too.
+    """
+    path, beside = Path(path), _checksum_file(path)
+    # none is there while the file changes, so that it never vouches for what it does not know
+    beside.unlink(missing_ok=True)
+    with written_whole(path) as partial:
+        yield partial
+        line = f"{sha256_of(partial)}  {path.name}\n"
+    with written_whole(beside) as partial:
+        partial.write_text(line, encoding="utf-8")
+
+
+def read_with_checksum(path: str | Path) -> bytes:
+    """Read a file that `written_with_checksum` wrote.
+
+    Raises:
+        DamagedFile: the file is not what was written, or has no checksum beside it.
+    """
+    contents, beside = Path(path).read_bytes(), _checksum_file(path)
+    if not beside.is_file():
+        raise _not_ours(path, f"has no checksum beside it, in {beside.name}")
+    if beside.read_bytes()[:64] != hashlib.sha256(contents).hexdigest().encode():
+        raise _not_ours(path, f"does not fit its checksum in {beside.name}")
+    return contents
+
+
+def _checksum_file(path: str | Path) -> Path:
+    return Path(path).with_name(f"{Path(path).name}.sha256")
+
+
+def _not_ours(path: str | Path, reason: str) -> DamagedFile:
+    return DamagedFile(
+        f"{path} is not as this program writes files: it {reason}. If it is a result that was "
+        "damaged, or that an older version wrote, delete it, and the command that made it makes "
+        "it again"
+    )
 
 
 def _place_of_seal(contents: bytes) -> slice | None:

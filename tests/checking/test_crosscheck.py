@@ -12,7 +12,7 @@ from llmchecker.chains.prism import write_prism
 from llmchecker.checking.bounded_process import check_chain
 from llmchecker.checking.crosscheck import crosscheck
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.errors import CheckFailed
+from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Kind
 
@@ -108,6 +108,16 @@ def test_disagreement(query, change, compare, language):
     assert f"w.{language}" in message
     assert repr(wrong) in message
     assert repr(getattr(true, key)) in message
+
+
+def test_a_file_that_was_cut_is_found(compare, language, tmp_path):
+    """A file that lost its end is named, although what is left may be a chain all the same."""
+    path, query = tmp_path / f"w.{language}", verdict("P=? [ F gender > 0 ]")
+    whole = path.read_bytes()
+    for end in (len(whole) - 1, whole[:-1].rindex(b"\n") + 1, 0):
+        path.write_bytes(whole[:end])
+        with pytest.raises(DamagedFile, match=rf"w\.{language} .* delete it"):
+            compare(query)
 
 
 def test_a_difference_within_rounding_agrees(compare):

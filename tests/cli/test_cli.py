@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
+from helpers.damage import flipped
 from helpers.fake_hub import make_client_new, point_client_at, serving
 from helpers.random_models import save_as_published
 
@@ -216,7 +217,11 @@ def test_a_tree_is_of_one_way_to_run_the_model(project, capfd):
     config = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))
     write(config | {"expansion": {"end_of_sequence": "ordinary"}}, other)
     trees.append(answered(capfd, "--config", str(other))["tree"])
-    os.utime(project / "resources/models/gpt2/model.safetensors")
+    weights = project / "resources/models/gpt2/model.safetensors"
+    trained = project / "trained.safetensors"
+    trained.write_bytes(flipped(weights.read_bytes(), 8 * weights.stat().st_size - 12))
+    weights.unlink()
+    weights.symlink_to(trained)
     trees.append(answered(capfd)["tree"])
     assert len(set(trees)) == 4
 

@@ -125,7 +125,8 @@ def test_bars_differ_without_colour(count):
 def test_files_are_valid(name, count, tmp_path):
     """A PNG decodes and is a column wide, an SVG is XML and names the models, a PDF is whole."""
     files = written(name, tmp_path, count)
-    assert sorted(tmp_path.iterdir()) == [tmp_path / f"{name}.{s}" for s in ("pdf", "png", "svg")]
+    suffixes = ("pdf", "png", "svg", "svg.sha256")
+    assert sorted(tmp_path.iterdir()) == [tmp_path / f"{name}.{suffix}" for suffix in suffixes]
     with Image.open(tmp_path / f"{name}.png") as image:
         image.load()
         assert image.width == round(figures.COLUMN_WIDTH * DPI)

@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from llmchecker.checking import solve, storm
 from llmchecker.config.checks import Check, TableRow, TreeSpec
+from llmchecker.errors import DamagedFile
 from llmchecker.publication import figures, report, tables
 from llmchecker.publication.audit import audit, audit_table
 from llmchecker.publication.comparison import comparison_table
@@ -119,6 +120,16 @@ def written(tmp_path_factory) -> Path:
     found = results()
     write_results(directory, found)
     return page_of(directory, found)
+
+
+@pytest.mark.parametrize("name", ["tables/table2.csv", "tables/audit.csv", "figures/figure3.svg"])
+def test_a_table_or_figure_that_was_cut_is_found(written, name, tmp_path):
+    """A page with a table that lost a row, or with a figure that lost its end, is not made."""
+    shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content[: content[:-1].rindex(b"\n") + 1])
+    with pytest.raises(DamagedFile, match=rf"{Path(name).name} is not as this program writes"):
+        page_of(tmp_path, results())
 
 
 @pytest.fixture(scope="module")

@@ -104,10 +104,10 @@ def test_a_line_break_of_any_kind_is_a_space(text, tmp_path):
 
 
 def test_several_formats_at_once(tmp_path):
-    """One call writes a file for each path, in the format of its suffix, and leaves no other."""
+    """One call writes a file for each path, in the format of its suffix, and a checksum of one."""
     paths = [tmp_path / f"t.{suffix}" for suffix in ("csv", "md", "tex")]
     write_table(AWKWARD, paths)
-    assert sorted(tmp_path.iterdir()) == paths
+    assert sorted(tmp_path.iterdir()) == sorted([*paths, tmp_path / "t.csv.sha256"])
     assert [path.read_text(encoding="utf-8")[0] for path in paths] == ["n", "|", "\\"]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from llmchecker.errors import DamagedFile, UnknownName
+from llmchecker.errors import DamagedFile
 from llmchecker.models.loading import load_model
 from llmchecker.models.table import TableModel
 from llmchecker.trees import fingerprints, topk
@@ -15,13 +15,10 @@ from llmchecker.trees.store import DistributionStore
 from llmchecker.trees.topk import (
     masses,
     read_masses,
-    read_prompts,
     stored_masses,
     write_masses,
 )
 
-ROOT = Path(__file__).parents[2]
-PAPER = ROOT.parent / "shared/data/awesome-chatgpt-prompts-153.csv"
 EIGHTHS = {
     (0,): (1, 4, 2, 1),
     (1,): (0, 0, 8, 0),
@@ -81,24 +78,6 @@ def test_threads_change_no_bit_of_a_mass(architecture, kind, random_model):
         for n in (1, 3)
     )
     pd.testing.assert_frame_equal(one, three, check_exact=True)
-
-
-def test_prompts_of_any_text(tmp_path):
-    """Prompts are read whole: line breaks, quotes, commas, other scripts and empty ones."""
-    path = tmp_path / "prompts.csv"
-    path.write_text('act,prompt\n1,"a\nb, ""c"""\n2,日本語 🙂\n3,\n', encoding="utf-8", newline="")
-    assert read_prompts(path, "prompt") == ['a\nb, "c"', "日本語 🙂", ""]
-
-
-@pytest.mark.parametrize(
-    ("content", "has"), [("act,text\n1,a\n", "it has act, text"), ("", "it has")]
-)
-def test_a_column_that_is_not_there(content, has, tmp_path):
-    """The message names the file, the column that was asked for and those that there are."""
-    path = tmp_path / "prompts.csv"
-    path.write_text(content)
-    with pytest.raises(UnknownName, match=rf"prompts\.csv has no column 'prompt'; {has}"):
-        read_prompts(path, "prompt")
 
 
 def grower(model: Path, directory: Path, **changes) -> Grower:
@@ -198,12 +177,3 @@ def test_stored_masses_count_against_the_limit_of_the_store(tmp_path, random_mod
     table, _ = stored_masses(one, ["The player"], 4)
     assert not list(tmp_path.glob("*/*"))
     pd.testing.assert_frame_equal(table, stored_masses(one, ["The player"], 4)[0])
-
-
-@pytest.mark.skipif(not PAPER.is_file(), reason=f"{PAPER} is absent: the prompts of the paper")
-def test_the_prompts_of_the_paper():
-    """The paper's own data set is read as 153 prompts, none of them empty."""
-    prompts = read_prompts(PAPER, "prompt")
-    assert len(prompts) == 153
-    assert all(prompt.strip() for prompt in prompts)
-    assert prompts[0].startswith("I want you to act as a linux terminal.")

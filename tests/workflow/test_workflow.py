@@ -32,10 +32,10 @@ from helpers.project import (
     stats,
 )
 
+from llmchecker.fetching.prompts import read_prompts
 from llmchecker.models.loading import load_model
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import TextTree, Truncation
-from llmchecker.trees.topk import read_prompts
 
 pytestmark = pytest.mark.slow
 

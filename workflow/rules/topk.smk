@@ -24,6 +24,7 @@ if CONFIG.prompts is not None:
             lock=get_prompts_lock,
         output:
             "resources/datasets/prompts.csv",
+            "resources/datasets/prompts.csv.sha256",
         log:
             "results/logs/fetch_prompts.log",
         conda:

@@ -1,9 +1,10 @@
 import logging
 from pathlib import Path
 
+from llmchecker.fetching.prompts import read_prompts
 from llmchecker.logs import job_log, node_progress
 from llmchecker.trees.grower import Grower
-from llmchecker.trees.topk import read_prompts, stored_masses
+from llmchecker.trees.topk import stored_masses
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params

@@ -25,7 +25,7 @@ import numpy as np
 
 from llmchecker.chains.markov_chain import require_finished
 from llmchecker.errors import UnknownName
-from llmchecker.files import written_whole
+from llmchecker.files import written_with_checksum
 from llmchecker.queries.formulas import STEP, Atom, Literal, is_variable_name
 from llmchecker.trees.text_tree import Kind, TextTree
 
@@ -84,8 +84,8 @@ def prism_text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
 
 
 def write_prism(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Write `prism_text` to a file, as UTF-8."""
-    with written_whole(path) as partial:
+    """Write `prism_text` to a file, as UTF-8, with its checksum beside it."""
+    with written_with_checksum(path) as partial:
         partial.write_text(prism_text(tree, scores), encoding="utf-8", newline="\n")
 
 

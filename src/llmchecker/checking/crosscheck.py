@@ -6,6 +6,7 @@ from typing import Any
 from llmchecker.checking.storm import check_jani, check_prism
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.errors import CheckFailed, InvalidQuery
+from llmchecker.files import read_with_checksum
 from llmchecker.queries.parser import parse
 
 TOLERANCE = 1e-12
@@ -32,6 +33,7 @@ def crosscheck(
         tree is too large, the value is unknown, or Storm's front end cannot be asked this query.
 
     Raises:
+        DamagedFile: the file is not what was written.
         CheckFailed: the sizes explored differ, or the values: two numbers by more than 1e-12
             (an expected score above 1 by more than that part of it), yes from no at all.
     """
@@ -45,6 +47,8 @@ def crosscheck(
         return outcome | {"compared": False, "reason": f"more than {most} states"}
     if verdict.value is None:
         return outcome | {"compared": False, "reason": "the value is unknown"}
+    # a file that was cut may still be a chain, of which the query may even have the same value
+    read_with_checksum(path)
     try:
         answer = check(path, parse(verdict.query))
     except InvalidQuery as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 from llmchecker.errors import ChecksumMismatch, ConfigError, SourceUnavailable
 from llmchecker.fetching.downloads import demand_intact, hub_dataset_file
 from llmchecker.fetching.sources import Source, at_one_commit, demand_sha256, require_digest
-from llmchecker.files import written_whole
+from llmchecker.files import written_with_checksum
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class DatasetSource:
 
 
 def fetch_dataset(dataset: DatasetSource, path: str | Path, lock: str | Path | None = None) -> None:
-    """Make `path` a copy of the CSV file of a data set, whole or not at all.
+    """Make `path` a copy of the CSV file of a data set, whole or not at all, and note its sha256.
 
     Args:
         lock: as for `fetch_model`.
@@ -58,7 +58,7 @@ def fetch_dataset(dataset: DatasetSource, path: str | Path, lock: str | Path | N
     with at_one_commit(dataset.source, lock, "dataset") as source:
         _log.info("fetching %s", source)
         found = _dataset_file(source, dataset.file)
-    with written_whole(path) as partial:
+    with written_with_checksum(path) as partial:
         shutil.copyfile(found, partial)
         demand_sha256(source, partial, dataset.sha256)
         _demand_rows(source, partial, dataset.rows)

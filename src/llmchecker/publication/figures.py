@@ -18,7 +18,7 @@ import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from llmchecker.files import written_whole
+from llmchecker.files import written_whole, written_with_checksum
 
 COLUMN_WIDTH = 3.5
 """Inches: one column of a two-column page."""
@@ -104,7 +104,9 @@ def write_figure(figure: Figure, paths: Sequence[str | Path], description: str =
     }
     with figure_style():
         for path in map(Path, paths):
-            with written_whole(path) as partial:
+            # the report reads no other format
+            written = written_with_checksum if path.suffix == ".svg" else written_whole
+            with written(path) as partial:
                 figure.savefig(partial, dpi=300, metadata=metadata[path.suffix.removeprefix(".")])
     plt.close(figure)
 

@@ -22,6 +22,7 @@ from markupsafe import Markup
 from llmchecker.chains import markov_chain
 from llmchecker.checking import evidence
 from llmchecker.config.checks import chain_file, verdict_file
+from llmchecker.files import read_with_checksum
 from llmchecker.publication.drawing import MEANINGS, SIGNS, Drawing, printed
 from llmchecker.publication.table_files import format_cell, read_table
 from llmchecker.publication.tables import AnsweredQuery, evidence_summary
@@ -122,8 +123,12 @@ def caption(path: str | Path) -> Markup:
 
 
 def picture(path: str | Path) -> str:
-    """An SVG file as an address that holds the file itself."""
-    content = base64.b64encode(Path(path).read_bytes()).decode("ascii")
+    """An SVG file as an address that holds the file itself.
+
+    Raises:
+        DamagedFile: the file is not what was written.
+    """
+    content = base64.b64encode(read_with_checksum(path)).decode("ascii")
     return f"data:image/svg+xml;base64,{content}"
 
 

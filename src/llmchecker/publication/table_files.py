@@ -1,6 +1,7 @@
 """Tables as files: written as CSV, Markdown and LaTeX, and read again as they are to be shown."""
 
 import csv
+import io
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from llmchecker.files import written_whole
+from llmchecker.files import read_with_checksum, written_whole, written_with_checksum
 from llmchecker.publication.drawing import printed
 
 FORMATS = {
@@ -72,8 +73,17 @@ def write_csv(table: pd.DataFrame, path: str | Path) -> None:
     # a cell is quoted for the character that ends lines, but not for the other one that may
     returns = table.map(lambda cell: "\r" in str(cell)).any(axis=None)
     quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
-    with written_whole(path) as partial:
+    with written_with_checksum(path) as partial:
         table.to_csv(partial, index=False, lineterminator="\n", quoting=quoting)
+
+
+def read_csv(path: str | Path) -> pd.DataFrame:
+    """Read what `write_csv` wrote.
+
+    Raises:
+        DamagedFile: the file is not what was written.
+    """
+    return pd.read_csv(io.BytesIO(read_with_checksum(path)))
 
 
 def write_markdown(
@@ -108,9 +118,12 @@ def read_table(path: str | Path) -> TableView:
     """Read a CSV file that this project wrote.
 
     Numbers of more than four significant digits are rounded for reading and kept as they are.
+
+    Raises:
+        DamagedFile: the file is not what was written.
     """
-    with Path(path).open(encoding="utf-8", newline="") as file:
-        header, *records = csv.reader(file)
+    text = read_with_checksum(path).decode("utf-8")
+    header, *records = csv.reader(io.StringIO(text, newline=""))
     numeric = frozenset(
         place
         for place, (name, *cells) in enumerate(zip(header, *records, strict=True))

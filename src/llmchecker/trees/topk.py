@@ -1,7 +1,6 @@
 """How much probability the most probable next tokens hold (RQ1, Figure 3 of Gross et al., 2025)."""
 
 import contextlib
-import csv
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from llmchecker.errors import DamagedFile, UnknownName
+from llmchecker.errors import DamagedFile
 from llmchecker.trees import fingerprints
 from llmchecker.trees.parquet import read_parquet, write_parquet
 from llmchecker.trees.store import dropped_if_damaged
@@ -26,20 +25,6 @@ if TYPE_CHECKING:
     from llmchecker.trees.grower import Grower
 
 _COLUMNS = ("prompt", "k", "mass")
-
-
-def read_prompts(path: str | Path, column: str) -> list[str]:
-    """The prompts of a CSV file.
-
-    Raises:
-        UnknownName: the file has no such column.
-    """
-    with Path(path).open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file)
-        if column not in (rows.fieldnames or ()):
-            has = ", ".join(rows.fieldnames or ())
-            raise UnknownName(f"{path} has no column {column!r}; it has {has}")
-        return [row[column] for row in rows]
 
 
 def stored_masses(
