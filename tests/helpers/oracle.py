@@ -3,7 +3,9 @@
 It shares no code with the package. A formula is a nested tuple: ("true",), ("false",),
 ("label", name), ("atom", name, comparison, number), ("!", f), ("&", f, g), ("|", f, g),
 ("=>", f, g), ("X", f), ("F", n, f), ("G", n, f), ("U", n, f, g), ("W", f, g), ("R", f, g) with a
-bound n or None, ("P", comparison, fraction, f), and ("E", f), ("A", f) for some and every path.
+bound n or None, ("compare", e, comparison, e) over expressions e (a whole number, a name, or
+(operator, e, e) with one of + - *), ("P", comparison, fraction, f), and ("E", f), ("A", f) for some
+and every path.
 """
 
 from fractions import Fraction
@@ -14,10 +16,11 @@ from hypothesis import strategies as st
 class Tree:
     """A tree by its columns; a path runs from a state to a leaf and repeats the leaf for ever."""
 
-    def __init__(self, parent, probability, kind, variables):
+    def __init__(self, parent, probability, kind, variables, read=float):
+        """`read` makes of a probability what a fraction is made of: str takes 0.7 for 7/10."""
         self.kind = list(kind)
         self.variables = {name: list(column) for name, column in variables.items()}
-        self.probability = [Fraction(float(p)) for p in probability]
+        self.probability = [Fraction(read(p)) for p in probability]
         self.children = [[] for _ in self.kind]
         for state, before in enumerate(parent):
             if before >= 0:
@@ -62,6 +65,12 @@ class Tree:
                 if self.kind[state] == 1 and name != "step":
                     return False
                 return _compare(self.variables[name][state], comparison, number)
+            case ("compare", left, comparison, right):
+                names = {**_names(left), **_names(right)}
+                if self.kind[state] == 1 and names.keys() - {"step"}:
+                    return False
+                values = {name: int(self.variables[name][state]) for name in names}
+                return _compare(_number(left, values), comparison, _number(right, values))
             case ("P", comparison, bound, inner):
                 return _compare(self.probability_of(inner, state), comparison, bound)
             case ("E", f):
@@ -106,6 +115,8 @@ def written(formula):
             return f'"{name}"'
         case ("atom", name, comparison, number):
             return f"{name} {comparison} {number}"
+        case ("compare", left, comparison, right):
+            return f"{_expression(left)} {comparison} {_expression(right)}"
         case ("P", comparison, bound, inner):
             return f"P{comparison}{float(bound)} [ {written(inner)} ]"
         case ("E" | "A", f):
@@ -122,6 +133,35 @@ def written(formula):
 
 def _bound(n):
     return "" if n is None else f"<={n}"
+
+
+def _names(expression):
+    match expression:
+        case (_, left, right):
+            return {**_names(left), **_names(right)}
+        case str():
+            return {expression: None}
+    return {}
+
+
+def _number(expression, values):
+    match expression:
+        case ("+", left, right):
+            return _number(left, values) + _number(right, values)
+        case ("-", left, right):
+            return _number(left, values) - _number(right, values)
+        case ("*", left, right):
+            return _number(left, values) * _number(right, values)
+        case str():
+            return values[expression]
+    return expression
+
+
+def _expression(expression):
+    match expression:
+        case (operator, left, right):
+            return f"({_expression(left)} {operator} {_expression(right)})"
+    return str(expression)
 
 
 def _compare(left, comparison, right):
