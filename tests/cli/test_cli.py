@@ -21,6 +21,7 @@ from helpers.random_models import save_as_published
 import llmchecker.trees.expansion
 from llmchecker import logs
 from llmchecker.cli.main import main
+from llmchecker.errors import CheckFailed
 from llmchecker.quantifiers.registry import create
 from llmchecker.trees.grower import record_of
 from llmchecker.trees.text_tree import Kind, TextTree
@@ -189,6 +190,25 @@ def test_a_bound_that_there_is_not_is_infinite(project, capfd):
     assert (answer["lower"], answer["upper"]) == (None, None)
     assert main(arguments(query=query)) == 0
     assert "whole model  [-infinity, infinity]" in capfd.readouterr().out.splitlines()
+
+
+def test_where_the_bounds_fail_the_value_is_kept(project, capfd, monkeypatch):
+    """Bounds that cannot be computed are the widest there are, with a note and exit status 0."""
+    value = answered(capfd)["value"]
+
+    def failing(*_):
+        raise CheckFailed("the prover ran out of patience")
+
+    monkeypatch.setattr("llmchecker.checking.whole_model.bounds", failing)
+    answer = answered(capfd)
+    assert (answer["value"], answer["lower"], answer["upper"]) == (value, 0, 1)
+    assert main(arguments()) == 0
+    out, err = capfd.readouterr()
+    lines = out.splitlines()
+    assert f"value        {value:.6g}" in lines
+    assert "whole model  [0, 1]" in lines
+    assert any(line.startswith("note ") and "out of patience" in line for line in lines)
+    assert "Traceback" not in err
 
 
 def test_a_tree_is_grown_once(project, capfd, no_growth):

@@ -32,7 +32,7 @@ def verdict_rows(verdict: Verdict) -> dict[str, str]:
 
 def verdict_details(verdict: Verdict) -> list[str]:
     """Lines with the notes on a verdict, and with the texts that decide the query."""
-    lines = [f"note         {note}" for note in _notes(verdict)]
+    lines = [f"note         {note}" for note in verdict.notes]
     if verdict.witnesses:
         lines += ["", _heading(verdict.witnesses)]
     for witness in verdict.witnesses:
@@ -52,7 +52,7 @@ def verdict_as_html(verdict: Verdict) -> str:
         f'<td style="text-align: left">{html.escape(value)}</td></tr>'
         for name, value in verdict_rows(verdict).items()
     )
-    parts = [f"<table>{rows}</table>", *(f"<p>{html.escape(note)}</p>" for note in _notes(verdict))]
+    parts = [f"<table>{rows}</table>", *(f"<p>{html.escape(note)}</p>" for note in verdict.notes)]
     if verdict.witnesses:
         texts = "".join(
             f"<tr><td>{witness['probability']:.4g}</td>"
@@ -88,7 +88,3 @@ def _interval(verdict: Verdict) -> str:
     low = "-infinity" if lower is None else _figure(lower)
     high = "infinity" if upper is None else _figure(upper)
     return f"[{low}, {high}]"
-
-
-def _notes(verdict: Verdict) -> tuple[str, ...]:
-    return getattr(verdict, "notes", ())

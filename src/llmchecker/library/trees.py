@@ -77,7 +77,9 @@ class Tree(TextTree):
         if len(self) > drawing.MOST_DRAWN:
             return self._summary()
         # as an image: the style of an SVG that is part of a page would change the whole page
-        picture = base64.b64encode(drawing.svg(self._drawing()).encode()).decode("ascii")
+        picture = base64.b64encode(drawing.svg(drawing.Drawing(self, {}, {})).encode()).decode(
+            "ascii"
+        )
         about = html.escape(f"What {self.model} writes after {self.start!r}")
         return (
             '<div style="overflow: auto; max-height: 40em">'
@@ -103,9 +105,6 @@ class Tree(TextTree):
             '<table><tr><th>probability</th><th style="text-align: left">text</th></tr>'
             f"{cells}</table>"
         )
-
-    def _drawing(self) -> drawing.Drawing:
-        return drawing.Drawing(self, {}, {})
 
 
 def grow(
