@@ -96,6 +96,20 @@ def test_figure4_shows_the_bounds_as_lines_on_the_bars(count):
     assert np.allclose(sorted(lines), sorted(expected))
 
 
+def test_figure4_marks_what_is_unknown():
+    """An unknown value has a question mark in the place of its bar, and its bounds."""
+    table = values(2)
+    table.loc[4, "value"] = float("nan")
+    axes = figures.noun_figure(table, QUERY).axes[0]
+    bars = [bar for bars in axes.containers for bar in bars]
+    assert [bar.get_height() for bar in bars] == table["value"].fillna(0).tolist()
+    (mark,) = axes.texts
+    assert mark.get_text() == "?"
+    assert mark.xy == (pytest.approx(bars[4].get_x() + bars[4].get_width() / 2), 0)
+    lines = [line for collection in axes.collections for line in _segments(collection)]
+    assert len(lines) == len(table)
+
+
 def _segments(collection) -> list:
     if not isinstance(collection, LineCollection):
         return []

@@ -390,6 +390,21 @@ def mass_of_paths(tree: TextTree) -> np.ndarray:
     return mass
 
 
+def test_an_unknown_value_is_told(browser, written, tmp_path):
+    """Where no value is known the page says so and why, and its axis has bounds but no dot."""
+    shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
+    decided = results()[0]
+    verdict = replace(decided.verdict, value=None, witnesses=(), notes=("<b> is hard.",))
+    seen = opened(browser, page_of(tmp_path, [replace(decided, verdict=verdict)], view=None))
+    card = seen.page.locator(".answer")
+    assert card.locator(".result").text_content() == "unknown"
+    assert "<b> is hard." in card.text_content()
+    assert card.locator(".bounds:not(.end)").count() == 1
+    assert card.locator("circle").count() == 0
+    assert seen.complaints == []
+    seen.page.context.close()
+
+
 def test_a_run_without_experiments_has_a_page(browser, written, tmp_path):
     """Where nothing was asked the page says so."""
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)

@@ -3,13 +3,15 @@
 import csv
 import struct
 from decimal import Decimal
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.publication.table_files import write_csv, write_table
+from llmchecker.errors import DamagedFile
+from llmchecker.publication.table_files import read_csv, read_table, write_csv, write_table
 from llmchecker.publication.tables import table1
 
 
@@ -130,3 +132,16 @@ def test_texts_read_back(tmp_path_factory, texts):
     write_csv(table1({str(i): text for i, text in enumerate(texts)}), path)
     with path.open(encoding="utf-8", newline="") as file:
         assert [row["start_string"] for row in csv.DictReader(file)] == texts
+
+
+@pytest.mark.parametrize("read", [read_csv, read_table])
+def test_a_table_that_was_cut_is_refused_wherever_it_was_cut(read, tmp_path):
+    """No beginning of a table is read, not even one that ends with a row, and the file is named."""
+    path: Path = tmp_path / "table.csv"
+    write_csv(AWKWARD, path)
+    assert len(read_csv(path)) == len(read_table(path).rows) == len(AWKWARD)
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DamagedFile, match=f"{path} is not as this program writes"):
+            read(path)

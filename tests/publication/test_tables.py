@@ -1,5 +1,7 @@
 """The paper's tables: which numbers stand in which columns."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -80,12 +82,40 @@ def test_answers_need_a_verdict_for_every_row():
 
 
 def test_an_unbounded_expected_score_reaches_infinity(tmp_path):
-    """A verdict without bounds on its sides has infinite ones in the table, which read back."""
-    open_sided = verdict(POSITIVE, 0.25).bounded(Interval(None, None))
+    """A score without bounds on its sides has infinite ones in the table, which read back."""
+    open_sided = verdict('R{"gender"}=? [ I=2 ]', 0.25).bounded(Interval(None, None))
     table = tables.table2([answer("gemma3-270m", open_sided)])
     write_csv(table, tmp_path / "table2.csv")
     back = pd.read_csv(tmp_path / "table2.csv")
     assert back[["lower", "upper"]].to_numpy().tolist() == [[float("-inf"), float("inf")]]
+
+
+@pytest.mark.parametrize(
+    ("query", "bounds"), [(POSITIVE, ["0.0", "1.0"]), ("P>=0.5 [ X step = 1 ]", ["False", "True"])]
+)
+def test_what_is_unknown_is_told(query, bounds, tmp_path):
+    """A value that is not known is "unknown", and bounds that are not are those of anything."""
+    found = replace(verdict(query, 0.0), value=None, lower=None, upper=None, notes=("It is hard.",))
+    unknown = answer("gemma3-270m", found)
+    paths = [tmp_path / f"table2.{suffix}" for suffix in ("csv", "md", "tex")]
+    write_table(tables.table2([unknown]), paths)
+    csv, markdown, latex = (path.read_text(encoding="utf-8") for path in paths)
+    assert csv.splitlines()[1].split(",")[-3:] == ["unknown", *bounds]
+    assert "| unknown " in markdown
+    assert "& unknown &" in latex
+    page = tables.witnesses_markdown([unknown])
+    assert "is unknown for alpha=0.9" in page
+    assert page.endswith("\n\nIt is hard.\n")
+
+
+def test_an_unknown_value_of_a_noun_is_an_empty_cell():
+    """In the numbers of Figure 4 an unknown value is absent, and its bounds are there."""
+    unknown = replace(verdict(POSITIVE, 0.25), value=None)
+    table = tables.noun_table([answer("gemma3-270m", verdict(POSITIVE, 0.5))] * 2)
+    assert table["value"].tolist() == [0.5, 0.5]
+    table = tables.noun_table([answer("gemma3-270m", unknown)])
+    assert table["value"].isna().all()
+    assert table[["lower", "upper"]].to_numpy().tolist() == [[0.125, 0.5]]
 
 
 def test_table2_without_experiments_has_its_columns(tmp_path):

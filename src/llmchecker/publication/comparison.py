@@ -88,13 +88,13 @@ def _by_question(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
 
 def _beside(finding: Finding, answer: AnsweredQuery) -> dict[str, object]:
     row, verdict = finding.row, answer.verdict
+    unknown = verdict.value is None  # and differs by an unknown amount
     return {
         **_run(finding, answer),
         **_published(finding),
         "states_difference": verdict.states_explored - row.states,
         "transitions_difference": verdict.transitions_explored - row.transitions,
-        # a value that rounding leaves open differs by an unknown amount
-        "value_difference": None if verdict.value is None else verdict.value - float(row.value),
+        "value_difference": None if unknown else verdict.value - float(row.value),
         "match": _match("model and parameters", finding, answer),
     }
 
@@ -147,7 +147,7 @@ def _run(finding: Finding, answer: AnsweredQuery) -> dict[str, object]:
         "states": verdict.states,
         "states_explored": verdict.states_explored,
         "transitions_explored": verdict.transitions_explored,
-        "value": verdict.value,
+        "value": answer.value,
         "encode_seconds": verdict.encode_seconds,
         "check_seconds": verdict.check_seconds,
         "start_string": answer.start,

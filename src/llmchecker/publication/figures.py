@@ -70,13 +70,17 @@ def mass_figure(table: pd.DataFrame) -> Figure:
 def noun_figure(table: pd.DataFrame, query: str) -> Figure:
     """Figure 4: the value of one query, one bar a noun and model, with its bounds as a line.
 
+    Where the value is not known, a question mark stands in place of the bar.
+
     Args:
         table: columns model, noun, value, lower and upper.
         query: what the value answers; the label of the axis.
     """
     with figure_style():
         figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.6), layout="constrained")
-        sns.barplot(table, x="noun", y="value", hue="model", edgecolor="black", ax=axes)
+        # seaborn would leave out a bar without a height, and the next would take its place
+        drawn = table.fillna({"value": 0.0})
+        sns.barplot(drawn, x="noun", y="value", hue="model", edgecolor="black", ax=axes)
         groups = table.groupby("model", sort=False)
         hatches = itertools.cycle(HATCHES)
         for bars, (_, rows), hatch in zip(axes.containers, groups, hatches, strict=False):
@@ -86,6 +90,8 @@ def noun_figure(table: pd.DataFrame, query: str) -> Figure:
                 axes.scatter(centres, rows[edge], marker="_", s=12, color="black", linewidth=0.8)
             for bar in bars:
                 bar.set(hatch=hatch, linewidth=0.6)
+            for x in itertools.compress(centres, rows["value"].isna()):
+                axes.annotate("?", (x, 0), (0, 2), textcoords="offset points", ha="right")
         axes.set(xlabel=None, ylabel=query)
         sns.move_legend(axes, "lower center", bbox_to_anchor=(0.5, 1), ncols=2, title=None)
         return figure

@@ -25,7 +25,7 @@ from llmchecker.config.checks import chain_file, verdict_file
 from llmchecker.files import read_with_checksum
 from llmchecker.publication.drawing import MEANINGS, SIGNS, Drawing, printed
 from llmchecker.publication.table_files import format_cell, read_table
-from llmchecker.publication.tables import AnsweredQuery, evidence_summary
+from llmchecker.publication.tables import UNKNOWN, AnsweredQuery, evidence_summary
 from llmchecker.queries.formulas import Expectation, Probability, in_storm
 from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Kind, TextTree
@@ -188,11 +188,13 @@ def on_axis(answer: AnsweredQuery) -> bool:
 
 def interval(answer: AnsweredQuery) -> str:
     """The bounds for the whole model; of P>=p, whether it holds there."""
-    lower, upper = answer.verdict.lower, answer.verdict.upper
+    lower, upper = answer.bounds
     if isinstance(lower, bool):
-        return format_cell(lower) if lower == upper else "unknown"
-    low = "−∞" if lower is None else format_cell(lower)
-    return f"[{low}, {'∞' if upper is None else format_cell(upper)}]"
+        return format_cell(lower) if lower == upper else UNKNOWN
+    low, high = (
+        format_cell(end).replace("-inf", "−∞").replace("inf", "∞") for end in (lower, upper)
+    )
+    return f"[{low}, {high}]"
 
 
 def in_words(query: Query) -> str:

@@ -1,4 +1,8 @@
-"""Tables as files: written as CSV, Markdown and LaTeX, and read again as they are to be shown."""
+"""Tables as files: written as CSV, Markdown and LaTeX, and read again as they are to be shown.
+
+A CSV file ends where its last row ends, so that one that was cut looks like a shorter table. Each
+therefore has its checksum in a file beside it and is read only while it fits.
+"""
 
 import csv
 import io
@@ -23,7 +27,7 @@ TEXT_COLUMNS = frozenset(["name", "start_string", "label", "interest", "model", 
 """Columns whose cells are words, even where they look like numbers."""
 MARKUP = frozenset("\\`*_{}[]<>#|$~&!")
 
-_NUMBER = re.compile(r"-?(\d+(\.\d*)?(e[+-]?\d+)?|inf)|True|False")
+_NUMBER = re.compile(r"-?(\d+(\.\d*)?(e[+-]?\d+)?|inf)|True|False|unknown")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from llmchecker.checking.evidence import COUNTEREXAMPLE, WITNESS, decisive_mass,
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.config.checks import TableRow
 from llmchecker.publication.table_files import as_code, as_text, escaped, format_cell, paragraph
+from llmchecker.queries.formulas import Expectation
 from llmchecker.queries.query import Query
 
 COLUMNS_OF_TABLE2 = """
@@ -22,6 +23,8 @@ KINDS_OF_TEXT = {
     WITNESS: "Texts that satisfy it",
     COUNTEREXAMPLE: "Texts that violate it",
 }
+UNKNOWN = "unknown"
+"""What stands where no value can be told."""
 LEGEND = """\
 What the model wrote stands as code behind the start string. An ellipsis is a token that was not
 selected: what it does to a quantifier is unknown, and every atom over one counts as false there."""
@@ -42,6 +45,28 @@ class AnsweredQuery:
     model: str
     start: str
     verdict: Verdict
+
+    @property
+    def value(self) -> float | bool | str:
+        """The value of the bounded process, or "unknown"."""
+        return UNKNOWN if self.verdict.value is None else self.verdict.value
+
+    @property
+    def bounds(self) -> tuple[float | bool, float | bool]:
+        """What is certain for the whole model, of which a side that was not found says nothing.
+
+        A probability is at least 0 and at most 1, an expected score can be anything, and of yes or
+        no (False, True) is unknown.
+        """
+        query = self.row.check.query
+        if not query.numeric:
+            lowest, highest = False, True
+        elif isinstance(query.root, Expectation):
+            lowest, highest = -math.inf, math.inf
+        else:
+            lowest, highest = 0.0, 1.0
+        lower, upper = self.verdict.lower, self.verdict.upper
+        return lowest if lower is None else lower, highest if upper is None else upper
 
 
 def read_answers(
@@ -98,8 +123,8 @@ def table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
                 "transitions_explored": verdict.transitions_explored,
                 "encode_seconds": verdict.encode_seconds,
                 "check_seconds": verdict.check_seconds,
-                "value": _value(verdict),
-                **_bounds(verdict),
+                "value": answer.value,
+                **_bounds(answer),
             }
         )
     return pd.DataFrame(records, columns=COLUMNS_OF_TABLE2)
@@ -121,14 +146,14 @@ def mass_table(masses: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def noun_table(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
     """The numbers of Figure 4: the value of one query and its bounds, by model and noun.
 
-    The noun is the name of the start string.
+    The noun is the name of the start string. An unknown value is an empty cell.
     """
     records = [
         {
             "model": answer.model,
             "noun": answer.row.check.tree.start,
             "value": answer.verdict.value,
-            **_bounds(answer.verdict),
+            **_bounds(answer),
         }
         for answer in answers
     ]
@@ -148,11 +173,6 @@ def witnesses_markdown(answers: Iterable[AnsweredQuery], footer: str = "") -> st
     return "\n\n".join(sections) + "\n" + paragraph(footer)
 
 
-def _value(verdict: Verdict) -> float | bool | str:
-    """The value, or that it is not known."""
-    return "unknown" if verdict.value is None else verdict.value
-
-
 def _section(answer: AnsweredQuery) -> str:
     """The texts of one query below a heading of their own."""
     row, verdict = answer.row, answer.verdict
@@ -161,8 +181,9 @@ def _section(answer: AnsweredQuery) -> str:
     lines = [
         f"## {' · '.join(headings)}",
         "",
-        f"{query} is {format_cell(_value(verdict))} for {row.check.tree.truncation}. "
+        f"{query} is {format_cell(answer.value)} for {row.check.tree.truncation}. "
         + evidence_summary(row.check.query, verdict),
+        *(f"\n{escaped(note)}" for note in verdict.notes),
     ]
     if verdict.witnesses:
         lines += ["", "| probability | text |", "|------------:|:-----|"]
@@ -181,6 +202,8 @@ def evidence_summary(query: Query, verdict: Verdict) -> str:
         return "No text decides it."
     kind = verdict.witnesses[0]["kind"]
     together = format_cell(math.fsum(w["probability"] for w in verdict.witnesses))
+    if query.numeric and verdict.value is None:
+        return f"{KINDS_OF_TEXT[kind]}, together {together}:"
     compared = format_cell(decisive_mass(query, kind, verdict.value))
     share = f"of {compared}" if query.numeric else f"against a bound of {compared}"
     return f"{KINDS_OF_TEXT[kind]}, together {together} {share}:"
@@ -193,9 +216,5 @@ def _text_cell(witness: Mapping[str, Any]) -> str:
     return escaped(start) + code + (" …" if witness["rest"] else "")
 
 
-def _bounds(verdict: Verdict) -> dict[str, float | bool]:
-    """The bounds of a verdict; an expected score that is not bounded on a side reaches infinity."""
-    return {
-        "lower": -math.inf if verdict.lower is None else verdict.lower,
-        "upper": math.inf if verdict.upper is None else verdict.upper,
-    }
+def _bounds(answer: AnsweredQuery) -> dict[str, float | bool]:
+    return dict(zip(("lower", "upper"), answer.bounds, strict=True))
