@@ -1,14 +1,19 @@
 """Verified programs beside gcc: no run of the compiled program contradicts a proof."""
 
+import random
+from itertools import islice
 from pathlib import Path
 
 import pytest
 import yaml
+from helpers import random_c
 from helpers.compiled import needs_gcc, violations
+from helpers.mutations import ORIGINALS, candidates, mutants
 
 from llmchecker.errors import ProgramError
-from llmchecker.programs.expressions import Semantics
+from llmchecker.programs.expressions import INT, Semantics, Type, c_text
 from llmchecker.programs.parsing import parse_program
+from llmchecker.proving.houdini import Prover
 from llmchecker.proving.outcomes import Outcome
 from llmchecker.proving.verification import Limits, Verifier
 
@@ -157,3 +162,69 @@ def test_what_holds_does_not_fail_after_gcc(name: str, semantics: Semantics, tmp
     found = violations(source, semantics, tmp_path)
     # Quantifiers are ESBMC's, and gcc has none.
     assert found == 0 if "__ESBMC_" not in source else found is None
+
+
+NAMES = {"a": INT, "b": INT, "c": Type(8), "d": Type(16, False), "e": Type(64)}
+DRAWN = """
+extern int __VERIFIER_nondet_int(void);
+extern char __VERIFIER_nondet_char(void);
+extern unsigned short __VERIFIER_nondet_ushort(void);
+extern long __VERIFIER_nondet_long(void);
+extern void __VERIFIER_assert(int);
+int main(void) {
+    int a = __VERIFIER_nondet_int(); int b = __VERIFIER_nondet_int();
+    char c = __VERIFIER_nondet_char(); unsigned short d = __VERIFIER_nondet_ushort();
+    long e = __VERIFIER_nondet_long();
+"""
+
+
+def random_program(seed: int) -> str:
+    """Branches, assignments and quotients that may trap, and an assertion that may hold."""
+    source = random.Random(f"compiled {seed}")
+    lines = []
+    for _ in range(source.randint(1, 3)):
+        target = source.choice(sorted(NAMES))
+        value = c_text(random_c.expression(NAMES, 2, source))
+        if source.random() < 0.4:
+            value = f"{source.choice(sorted(NAMES))} {source.choice('/%')} ({value})"
+        lines.append(f"{target} = {value};")
+        if source.random() < 0.5:
+            lines[-1] = f"if ({c_text(random_c.expression(NAMES, 1, source))}) {lines[-1]}"
+    condition = c_text(random_c.expression(NAMES, 1, source))
+    lines.append(f"__VERIFIER_assert(({condition}) != 0 || {target} == {target});")
+    if source.random() < 0.5:
+        lines.append(f"__VERIFIER_assert(({condition}) != 0);")
+    return DRAWN + "\n".join(lines) + "\n}\n"
+
+
+@needs_gcc
+@pytest.mark.long
+@pytest.mark.parametrize("block", range(10))
+def test_random_programs_that_are_proven_do_not_fail_after_gcc(block: int, tmp_path: Path) -> None:
+    """What is proven of random programs over all kinds of integers, no compiled run violates."""
+    proven = 0
+    for seed in range(40 * block, 40 * block + 40):
+        source = random_program(seed)
+        program = parse_program(source, "random")
+        if Prover(program, Semantics.INT32, seconds=2).follows(()):
+            proven += 1
+            assert violations(source, Semantics.INT32, tmp_path, runs=200) == 0, source
+    assert proven > 4
+
+
+@needs_gcc
+@pytest.mark.long
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize("original", ORIGINALS, ids=lambda original: original.name)
+def test_changed_programs_that_are_proven_do_not_fail_after_gcc(original, semantics, tmp_path):
+    """What is proven of a program changed in one place, no run of the compiled one violates."""
+
+    def is_proven(mutant) -> bool:
+        prover = Prover(mutant.program, semantics, seconds=2)
+        tried = candidates(mutant.program, original.invariants)
+        return prover.follows(prover.inductive(tried))
+
+    for mutant in islice(filter(is_proven, islice(mutants(original), 40)), 8):
+        source = mutant.program.source
+        if "__ESBMC_" not in source:
+            assert violations(source, semantics, tmp_path, runs=100) == 0, mutant
