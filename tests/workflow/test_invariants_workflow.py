@@ -7,7 +7,10 @@ from copy import deepcopy
 
 import pandas as pd
 import pytest
+from helpers.imports import SCRIPTS, imported_by, script_of
 from helpers.project import EMPTY, ROOT, Project, read_config, stats
+
+from llmchecker.config.dependencies import ALWAYS, WITHOUT_CODE
 
 pytestmark = pytest.mark.slow
 
@@ -144,6 +147,30 @@ def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
         planned = project.planned("invariants")
     drawn = {"invariants_tables", "invariants_sets", "invariants_times"}
     assert set(planned) == {f"invariants_{name}" for name in again} | drawn | {"invariants"}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("chains/markov_chain.py", "checking/whole_model.py", "fetching/programs.py"),
+        *("invariants/sampling.py", "models/distributions.py", "programs/parsing.py"),
+        *("proving/relations.py", "publication/tables.py", "quantifiers/provable.py"),
+    ],
+)
+def test_a_changed_module_makes_again_what_imports_it(finished, module):
+    """A result on programs is made again when a module changes that its script imports."""
+    project, printed = finished
+    with project.appended(f"src/llmchecker/{module}", "\n# changed\n"):
+        planned = set(project.planned("invariants"))
+    scripts = {rule: script_of(rule) for rule in stats(printed) if rule != "invariants"}
+    demanded = {
+        rule
+        for rule, script in scripts.items()
+        if script not in WITHOUT_CODE and module in imported_by(SCRIPTS[script], {*ALWAYS})
+    }
+    assert demanded
+    assert demanded <= planned
+    assert "invariants_proposals" not in planned - demanded
 
 
 @pytest.mark.parametrize("name", ["counts", "new"])

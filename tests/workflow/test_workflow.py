@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from helpers.imports import SCRIPTS, imported_by, script_of
 from helpers.project import (
     CHECKS,
     EMPTY,
@@ -32,6 +33,7 @@ from helpers.project import (
     stats,
 )
 
+from llmchecker.config.dependencies import ALWAYS, EXCEPTIONS, WITHOUT_CODE
 from llmchecker.fetching.prompts import read_prompts
 from llmchecker.models.loading import load_model
 from llmchecker.trees.expansion import grow_tree
@@ -328,9 +330,9 @@ def test_a_model_without_experiments_has_no_jobs_but_its_statistics(project):
         ("src/llmchecker/quantifiers/gender.py", "\n# changed\n", STAGES[1:]),
         ("src/llmchecker/quantifiers/word_lists/female.txt", "\nchampioness\n", STAGES[1:]),
         ("src/llmchecker/trees/expansion.py", "\n# changed\n", STAGES),
-        ("src/llmchecker/queries/formulas.py", "\n# changed\n", ("checks", "crosschecks")),
+        ("src/llmchecker/checking/storm.py", "\n# changed\n", ("checks", "crosschecks")),
     ],
-    ids=["quantifier", "word list", "expansion", "formulas"],
+    ids=["quantifier", "word list", "expansion", "storm"],
 )
 def test_a_change_reruns_what_depends_on_it(project, file, text, again):
     """A changed file makes the results again that depend on it, and leaves the dearer ones."""
@@ -338,6 +340,39 @@ def test_a_change_reruns_what_depends_on_it(project, file, text, again):
         planned = project.planned()
     shards = {"shard": SHARDS["gpt2"]} if "trees" in again else {}
     assert planned == jobs(again) | shards | MADE_OF_CHECKS
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("errors.py", "fetching/downloads.py", "models/distributions.py", "queries/parser.py"),
+        *("trees/making.py", "trees/selection.py", "trees/topk.py", "programs/expressions.py"),
+        *("quantifiers/polarity.py", "quantifiers/scores.py", "chains/prism.py"),
+        *("checking/evidence.py", "config/checks.py", "publication/tables.py"),
+    ],
+)
+def test_a_changed_module_makes_again_what_imports_it(finished, module):
+    """A result is made again when a module changes that its script imports, and no tree besides.
+
+    Of no concern are exceptions, which say why.
+    """
+    project, printed = finished
+    with project.appended(f"src/llmchecker/{module}", "\n# changed\n"):
+        planned = set(project.planned())
+    demanded = {rule for rule in stats(printed) if module in code_of_rule(rule)}
+    assert demanded <= planned
+    dear = {"topk", "shard", *(f"trees_{model}" for model in MODELS)}
+    assert planned & dear == demanded & dear
+
+
+def code_of_rule(rule: str) -> set[str]:
+    """The modules on which a rule depends, by an independent walk of its script's imports."""
+    script = script_of(rule)
+    if script in WITHOUT_CODE:
+        return set()
+    unasked = {"quantifiers/polarity.py", "quantifiers/provable.py", "quantifiers/readability.py"}
+    without = {*ALWAYS, *EXCEPTIONS.get(script, ()), *(unasked if script == "scores" else ())}
+    return imported_by(SCRIPTS[script], without)
 
 
 def test_the_linter_is_content(project):
@@ -580,7 +615,7 @@ def rules() -> dict[str, set[str]]:
 
 def test_every_rule_has_a_log_a_message_and_an_environment():
     """Every rule says what it does, where it logs and what it runs in."""
-    assert len(rules()) == 33
+    assert len(rules()) == 30
     for name, directives in rules().items():
         assert {"log", "message", "conda", "output", "script"} <= directives, name
 

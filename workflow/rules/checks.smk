@@ -14,24 +14,7 @@ for model in CONFIG.models.values():
                 f"results/scores/{tree}/{name}.parquet" for tree, name in get_scores(model.name)
             ],
             seconds=[f"results/scores/{tree}/{name}.json" for tree, name in get_scores(model.name)],
-            code=code(
-                "queries/formulas.py",
-                "queries/parser.py",
-                "queries/query.py",
-                "queries/progression.py",
-                "chains/transitions.py",
-                "chains/product.py",
-                "chains/markov_chain.py",
-                "checking/evidence.py",
-                "queries/valuations.py",
-                "chains/chaos.py",
-                "checking/verdicts.py",
-                "checking/storm.py",
-                "checking/satisfaction.py",
-                "checking/bounded_process.py",
-                "checking/whole_model.py",
-                "checking/solve.py",
-            ),
+            code=get_code("checks"),
         output:
             [f"results/checks/{check}.json" for check in CONFIG.checks_of(model.name)],
         log:
@@ -58,16 +41,7 @@ for model in CONFIG.models.values():
             verdicts=[f"results/checks/{check}.json" for check in CONFIG.checks_of(model.name)],
             prism=[get_chain(check, "prism") for check in CONFIG.checks_of(model.name)],
             jani=[get_chain(check, "jani") for check in CONFIG.checks_of(model.name)],
-            code=code(
-                *(
-                    "queries/formulas.py",
-                    "queries/parser.py",
-                    "queries/query.py",
-                    "chains/prism.py",
-                    "chains/jani.py",
-                ),
-                *("checking/verdicts.py", "checking/storm.py", "checking/crosscheck.py"),
-            ),
+            code=get_code("crosschecks"),
         output:
             [f"results/crosschecks/{check}.json" for check in CONFIG.checks_of(model.name)],
         log:

@@ -14,12 +14,12 @@ sys.path.insert(0, str(BASE / "src"))
 inherited = os.environ.get("PYTHONPATH")
 os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
 
-from llmchecker.trees import fingerprints
 from llmchecker.config.checks import TableRow, chain_file, quantifiers_in
 from llmchecker.config.configuration import Config
+from llmchecker.config.dependencies import code_behind
 from llmchecker.trees.store import DistributionStore
 from llmchecker.errors import LLMCheckerError
-from llmchecker.quantifiers.registry import files_of
+from llmchecker.quantifiers.registry import QUANTIFIERS, files_of
 
 try:
     CONFIG = Config.parse(config)
@@ -45,9 +45,9 @@ wildcard_constraints:
 TREE = "{model}/{start}/alpha{alpha}_k{k}_L{L}"
 
 
-def code(*modules):
-    """Modules whose change must invalidate a result."""
-    return [str(BASE / "src/llmchecker" / module) for module in modules]
+def get_code(script, without=()):
+    """The files of the package whose change makes the result of a script again."""
+    return [str(file) for file in code_behind(BASE / f"workflow/scripts/{script}.py", without)]
 
 
 def get_model(wildcards):
@@ -130,6 +130,11 @@ def get_quantifier_files(model):
     """The files on which the scores of a model's trees depend."""
     names = get_quantifiers(model)
     return sorted({file for name in names for file in files_of(CONFIG.quantifiers[name])})
+
+
+def get_unasked_quantifiers(model):
+    """Modules of the quantifiers that are in no query on a tree of a model."""
+    return [f"quantifiers/{name}.py" for name in QUANTIFIERS if name not in get_quantifiers(model)]
 
 
 def get_ranges(model):

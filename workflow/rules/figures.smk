@@ -7,7 +7,7 @@ rule figure3:
     input:
         table="results/tables/figure3.csv",
         provenance=ancient("results/provenance.json"),
-        code=code("publication/figures.py"),
+        code=get_code("figure3"),
     output:
         pdf="results/figures/figure3.pdf",
         png="results/figures/figure3.png",
@@ -31,7 +31,7 @@ rule figure4:
     input:
         table="results/tables/figure4.csv",
         provenance=ancient("results/provenance.json"),
-        code=code("publication/figures.py"),
+        code=get_code("figure4"),
     output:
         pdf="results/figures/figure4.pdf",
         png="results/figures/figure4.png",

@@ -2,51 +2,13 @@
 if CONFIG.invariants is not None:
 
     PROGRAMS = "resources/datasets/programs"
-    FRONT_END = [
-        "fetching/programs.py",
-        *(
-            f"programs/{name}.py"
-            for name in (
-                "expressions",
-                "statements",
-                "c_expressions",
-                "translation",
-                "syntax",
-                "known_functions",
-                "parsing",
-                "annotation",
-            )
-        ),
-    ]
-    PROPOSING = FRONT_END + [
-        f"invariants/{name}.py"
-        for name in (
-            *("prompts", "proposals", "token_texts", "sampling"),
-            *("grammar", "enumeration", "asking"),
-        )
-    ]
-    PROVING = (
-        FRONT_END
-        + [
-            f"invariants/{name}.py"
-            for name in ("prompts", "proposals", "baselines", "attempts", "experiments")
-        ]
-        + [
-            f"proving/{name}.py"
-            for name in (
-                *("completion", "terms", "obligations", "esbmc", "outcomes"),
-                *("houdini", "relations", "verification"),
-            )
-        ]
-        + ["programs/evaluation.py", "programs/runs.py"]
-    )
-
-    DRAWING = [
-        "invariants/attempts.py",
-        "publication/program_tables.py",
-        "publication/program_notes.py",
-        "publication/program_figures.py",
-    ]
+    # what the jobs of an experiment say; those with a model try what it proposed
+    EXPERIMENTS = {
+        "variants/{model}": "Verifying with each prompt of {wildcards.model}",
+        "sources/{model}": "Verifying with proposals of {wildcards.model}",
+        "baselines": "Verifying without a model",
+        "tools": "Verifying with each tool",
+    }
 
     localrules:
         fetch_programs,
@@ -78,7 +40,7 @@ if CONFIG.invariants is not None:
         input:
             model="resources/models/{model}",
             programs=PROGRAMS,
-            code=code(*PROPOSING, *fingerprints.ANSWERING),
+            code=get_code("invariants_proposals"),
         output:
             "results/invariants/proposals/{model}.json",
         log:
@@ -104,101 +66,36 @@ if CONFIG.invariants is not None:
         script:
             "../scripts/invariants_proposals.py"
 
-    rule invariants_variants:
-        input:
-            proposals="results/invariants/proposals/{model}.json",
-            programs=PROGRAMS,
-            code=code(*PROVING),
-        output:
-            "results/invariants/variants/{model}/{semantics}.json",
-        log:
-            "results/logs/invariants/variants/{model}/{semantics}.log",
-        benchmark:
-            "results/benchmarks/invariants/variants/{model}/{semantics}.tsv"
-        priority: 1
-        conda:
-            "../../environment.yml"
-        resources:
-            mem_mb=4000,
-            runtime=480,
-        params:
-            experiment="variants",
-            attempting=get_attempting(),
-        message:
-            "Verifying with each prompt of {wildcards.model}, {wildcards.semantics}"
-        script:
-            "../scripts/invariants_attempts.py"
+    for place, doing in EXPERIMENTS.items():
+        experiment, _, model = place.partition("/")
 
-    rule invariants_sources:
-        input:
-            proposals="results/invariants/proposals/{model}.json",
-            programs=PROGRAMS,
-            code=code(*PROVING),
-        output:
-            "results/invariants/sources/{model}/{semantics}.json",
-        log:
-            "results/logs/invariants/sources/{model}/{semantics}.log",
-        benchmark:
-            "results/benchmarks/invariants/sources/{model}/{semantics}.tsv"
-        priority: 1
-        conda:
-            "../../environment.yml"
-        resources:
-            mem_mb=4000,
-            runtime=480,
-        params:
-            experiment="sources",
-            attempting=get_attempting(),
-        message:
-            "Verifying with proposals of {wildcards.model}, {wildcards.semantics}"
-        script:
-            "../scripts/invariants_attempts.py"
-
-    rule invariants_baselines:
-        input:
-            programs=PROGRAMS,
-            code=code(*PROVING),
-        output:
-            "results/invariants/baselines/{semantics}.json",
-        log:
-            "results/logs/invariants/baselines/{semantics}.log",
-        benchmark:
-            "results/benchmarks/invariants/baselines/{semantics}.tsv"
-        conda:
-            "../../environment.yml"
-        resources:
-            mem_mb=4000,
-            runtime=480,
-        params:
-            experiment="baselines",
-            attempting=get_attempting(),
-        message:
-            "Verifying without a model, {wildcards.semantics}"
-        script:
-            "../scripts/invariants_attempts.py"
-
-    rule invariants_tools:
-        input:
-            programs=PROGRAMS,
-            code=code(*PROVING),
-        output:
-            "results/invariants/tools/{semantics}.json",
-        log:
-            "results/logs/invariants/tools/{semantics}.log",
-        benchmark:
-            "results/benchmarks/invariants/tools/{semantics}.tsv"
-        conda:
-            "../../environment.yml"
-        resources:
-            mem_mb=4000,
-            runtime=480,
-        params:
-            experiment="tools",
-            attempting=get_attempting(),
-        message:
-            "Verifying with each tool, {wildcards.semantics}"
-        script:
-            "../scripts/invariants_attempts.py"
+        rule:
+            name:
+                f"invariants_{experiment}"
+            input:
+                proposals="results/invariants/proposals/{model}.json" if model else [],
+                programs=PROGRAMS,
+                code=get_code("invariants_attempts"),
+            output:
+                f"results/invariants/{place}/{{semantics}}.json",
+            log:
+                f"results/logs/invariants/{place}/{{semantics}}.log",
+            benchmark:
+                f"results/benchmarks/invariants/{place}/{{semantics}}.tsv"
+            # before those that need no model, which fill the cores while one is asked
+            priority: int(bool(model))
+            conda:
+                "../../environment.yml"
+            resources:
+                mem_mb=4000,
+                runtime=480,
+            params:
+                experiment=experiment,
+                attempting=get_attempting(),
+            message:
+                f"{doing}, {{wildcards.semantics}}"
+            script:
+                "../scripts/invariants_attempts.py"
 
     rule invariants_tables:
         input:
@@ -207,12 +104,7 @@ if CONFIG.invariants is not None:
             tools=get_attempts("tools"),
             method=get_attempts_of_method(),
             published=str(BASE / "resources/published/invariants.csv"),
-            code=code(
-                "publication/tables.py",
-                "invariants/attempts.py",
-                "publication/program_tables.py",
-                "publication/program_notes.py",
-            ),
+            code=get_code("invariants_tables"),
         output:
             variants=[
                 report(
@@ -273,7 +165,7 @@ if CONFIG.invariants is not None:
             method=lambda wildcards: (
                 get_attempts_of_method() if wildcards.figure == "tools" else []
             ),
-            code=code("publication/figures.py", *DRAWING),
+            code=get_code("invariants_sets"),
         output:
             csv="results/tables/invariants_figure_{figure}.csv",
             pdf="results/figures/invariants_{figure}.pdf",
@@ -299,7 +191,7 @@ if CONFIG.invariants is not None:
         input:
             tools=get_attempts("tools"),
             method=get_attempts_of_method(),
-            code=code("publication/figures.py", *DRAWING),
+            code=get_code("invariants_times"),
         output:
             csv="results/tables/invariants_figure_times.csv",
             pdf="results/figures/invariants_times.pdf",
@@ -323,14 +215,7 @@ if CONFIG.invariants is not None:
         input:
             model="resources/models/{model}",
             programs=PROGRAMS,
-            code=code(
-                *PROVING,
-                *fingerprints.GROWING,
-                *("proving/judging.py", "invariants/provability.py"),
-                "invariants/provability_records.py",
-                *("queries/progression.py", "chains/product.py", "chains/chaos.py"),
-                *("checking/satisfaction.py", "checking/verdicts.py", "checking/storm.py"),
-            ),
+            code=get_code("invariants_provable"),
         output:
             "results/invariants/provable/{model}.json",
         log:
@@ -358,12 +243,7 @@ if CONFIG.invariants is not None:
     rule invariants_provable_table:
         input:
             answers=expand("results/invariants/provable/{model}.json", model=get_writing_models()),
-            code=code(
-                "publication/tables.py",
-                "publication/program_tables.py",
-                "publication/program_notes.py",
-                "invariants/provability_records.py",
-            ),
+            code=get_code("invariants_provable_table"),
         output:
             [
                 report(

@@ -12,7 +12,7 @@ for model in CONFIG.models.values():
             scores=[
                 f"results/scores/{tree}/{name}.parquet" for tree, name in get_scores(model.name)
             ],
-            code=code("chains/prism.py", "chains/jani.py"),
+            code=get_code("prism"),
         output:
             prism=[get_chain(check, "prism") for check in get_chains(model.name)],
             jani=[get_chain(check, "jani") for check in get_chains(model.name)],

@@ -19,7 +19,7 @@ rule provenance:
             else []
         ),
         prompts="resources/datasets/prompts.csv" if CONFIG.prompts is not None else [],
-        code=code("publication/provenance.py"),
+        code=get_code("provenance"),
     output:
         "results/provenance.json",
     log:

@@ -9,11 +9,7 @@ PUBLISHED = str(BASE / "resources/published/table2.csv")
 rule audit:
     input:
         published=PUBLISHED,
-        code=code(
-            "publication/audit.py",
-            "publication/published.py",
-            "publication/table_files.py",
-        ),
+        code=get_code("audit"),
     output:
         csv=report(
             "results/tables/audit.csv",
@@ -37,13 +33,7 @@ rule comparison:
         published=PUBLISHED,
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
         provenance=ancient("results/provenance.json"),
-        code=code(
-            "publication/audit.py",
-            "publication/comparison.py",
-            "publication/published.py",
-            "publication/table_files.py",
-            "publication/tables.py",
-        ),
+        code=get_code("comparison"),
     output:
         csv=report(
             "results/tables/comparison.csv",

@@ -23,16 +23,7 @@ rule report:
             for name in (*REPORTED_TABLES, *DRAWN, "witnesses")
         ],
         provenance=ancient("results/provenance.json"),
-        code=code(
-            "checking/evidence.py",
-            "publication/drawing.py",
-            "publication/report.py",
-            "publication/table_files.py",
-            "publication/tables.py",
-            "publication/templates/report.html",
-            "publication/templates/report.css",
-            "publication/templates/report.js",
-        ),
+        code=get_code("report"),
     output:
         "results/report.html",
     log:

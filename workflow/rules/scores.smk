@@ -10,10 +10,7 @@ for model in CONFIG.models.values():
             grown=get_grown(model.name),
             trees=[f"results/trees/{tree}.parquet" for tree, _ in get_scores(model.name)],
             files=get_quantifier_files(model.name),
-            code=code(
-                "quantifiers/scores.py",
-                *(f"quantifiers/{name}.py" for name in get_quantifiers(model.name)),
-            ),
+            code=get_code("scores", without=get_unasked_quantifiers(model.name)),
         output:
             scores=[
                 f"results/scores/{tree}/{name}.parquet" for tree, name in get_scores(model.name)

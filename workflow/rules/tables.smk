@@ -7,6 +7,8 @@ localrules:
 
 
 rule table1:
+    input:
+        code=get_code("table1"),
     output:
         csv=report(
             "results/tables/table1.csv",
@@ -32,7 +34,7 @@ rule table2:
     input:
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
         provenance=ancient("results/provenance.json"),
-        code=code("publication/table_files.py", "publication/tables.py"),
+        code=get_code("table2"),
     output:
         csv=report(
             "results/tables/table2.csv",
@@ -60,7 +62,7 @@ rule witnesses:
     input:
         verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
         provenance=ancient("results/provenance.json"),
-        code=code("publication/table_files.py", "publication/tables.py"),
+        code=get_code("witnesses"),
     output:
         report(
             "results/tables/witnesses.md",
@@ -85,7 +87,7 @@ rule witnesses:
 rule table_of_figure3:
     input:
         masses=expand("results/topk/{model}.parquet", model=CONFIG.models),
-        code=code("publication/table_files.py", "publication/tables.py"),
+        code=get_code("table_of_figure3"),
     output:
         "results/tables/figure3.csv",
     log:
@@ -104,7 +106,7 @@ rule table_of_figure3:
 rule table_of_figure4:
     input:
         verdicts=[f"results/checks/{check}.json" for check in CONFIG.figure4],
-        code=code("publication/table_files.py", "publication/tables.py"),
+        code=get_code("table_of_figure4"),
     output:
         "results/tables/figure4.csv",
     log:

@@ -42,7 +42,7 @@ if CONFIG.prompts is not None:
         input:
             model="resources/models/{model}",
             prompts="resources/datasets/prompts.csv",
-            code=code("trees/topk.py", *fingerprints.ANSWERING),
+            code=get_code("topk"),
         output:
             "results/topk/{model}.parquet",
         log:

@@ -11,7 +11,7 @@ for model in CONFIG.models.values():
             model=f"resources/models/{model.name}",
             shards=[file for tree in CONFIG.trees(model.name) for file in get_shards(tree)],
             prompts=ancient("resources/datasets/prompts.csv") if CONFIG.prompts is not None else [],
-            code=code(*fingerprints.GROWING, "trees/store.py", "trees/grower.py"),
+            code=get_code("trees"),
         output:
             # a tree that is still what would be grown is kept
             trees=update(expand("results/trees/{tree}.parquet", tree=CONFIG.trees(model.name))),
@@ -49,7 +49,7 @@ for model in CONFIG.models.values():
 rule shard:
     input:
         model="resources/models/{model}",
-        code=code(*fingerprints.GROWING, "trees/store.py", "trees/grower.py"),
+        code=get_code("shard"),
     output:
         tree=f"results/shards/{TREE}/{{number}}-of-{{shards}}.parquet",
         growth=f"results/shards/{TREE}/{{number}}-of-{{shards}}.json",

@@ -1,0 +1,64 @@
+"""Imports of the workflow's scripts as Python's own module finder sees them, in their bytecode."""
+
+import io
+import re
+from functools import cache
+from modulefinder import ModuleFinder
+from pathlib import Path
+
+from helpers.project import ROOT
+
+PACKAGE = ROOT / "src/llmchecker"
+SCRIPTS = {script.stem: script for script in sorted((ROOT / "workflow/scripts").glob("*.py"))}
+
+
+class Imports(ModuleFinder):
+    """Modules that a script imports, as its bytecode says; the package's own alone are followed."""
+
+    def __init__(self, without: set[str]) -> None:
+        super().__init__(path=[str(PACKAGE.parent)], excludes=sorted(without))
+
+    def load_module(self, fqname, fp, pathname, file_info):
+        """Compile without what is for type checkers: the compiler drops what cannot be reached."""
+        if fp is not None:
+            source = fp.read().decode() if isinstance(fp, io.BufferedIOBase) else fp.read()
+            source = source.replace("if TYPE_CHECKING:", "if False:")
+            fp = io.BytesIO(source.encode())
+        return super().load_module(fqname, fp, pathname, file_info)
+
+
+def module_names(paths: set[str]) -> set[str]:
+    """The dotted names of modules, and of all modules in folders, given as in the exceptions."""
+    names = set()
+    for path in paths:
+        files = PACKAGE.glob(f"{path}*.py") if path.endswith("/") else [PACKAGE / path]
+        names |= {".".join(f.relative_to(PACKAGE.parent).with_suffix("").parts) for f in files}
+    return names
+
+
+def imported_by(script: Path, without: set[str]) -> set[str]:
+    """The modules behind a script but for some, as paths below the package."""
+    finder = Imports(module_names(without))
+    finder.run_script(str(script))
+    files = {Path(module.__file__) for module in finder.modules.values() if module.__file__}
+    return {str(f.relative_to(PACKAGE)) for f in files if f.is_relative_to(PACKAGE)} - {
+        str(f.relative_to(PACKAGE)) for f in PACKAGE.rglob("__init__.py")
+    }
+
+
+@cache
+def scripts_of_rules() -> dict[str, str]:
+    """For every rule, or what the names of rules made in a loop begin with, its script."""
+    found = {}
+    for file in sorted((ROOT / "workflow/rules").glob("*.smk")):
+        blocks = re.split(r"^ *rule ?(?=\w*:$)", file.read_text(encoding="utf-8"), flags=re.M)
+        for block in blocks[1:]:
+            name = re.match(r"\w+", block) or re.search(r'f"(\w+)_\{', block)
+            found[name[name.re.groups]] = re.search(r"scripts/(\w+)\.py", block)[1]
+    return found
+
+
+def script_of(rule: str) -> str:
+    """The script of a rule by the rule's full name."""
+    scripts = scripts_of_rules()
+    return scripts[max((name for name in scripts if rule.startswith(name)), key=len)]
