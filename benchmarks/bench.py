@@ -23,6 +23,7 @@ import overhead
 import pyarrow.parquet as pq
 import quantifying
 
+from llmchecker.config import paths
 from llmchecker.config.checks import TreeSpec
 from llmchecker.config.configuration import Config
 from llmchecker.config.validation import read_yaml
@@ -184,7 +185,7 @@ def _forward_passes(project: Path, config: Path) -> Figures:
     """What the records of all trees tell: see `growth.Growth`."""
     nodes, computed = {}, {}
     for model, trees in _trees(config).items():
-        records = [read_json(project / f"results/trees/{tree}.json") for tree in trees]
+        records = [read_json(project / paths.tree_record(tree)) for tree in trees]
         nodes[model] = sum(record["nodes"] for record in records)
         computed[model] = sum(record["computed"] for record in records)
     saved = {f"cache.{m}.forward_passes_saved_share": 1 - computed[m] / nodes[m] for m in nodes}
@@ -196,7 +197,7 @@ def _quantifiers(project: Path, config: Path, report: Callable[[str], None]) -> 
     quantifiers = read_yaml(config)["quantifiers"]
     found = {}
     for model, trees in _trees(config).items():
-        files = [project / f"results/trees/{tree}.parquet" for tree in trees]
+        files = [project / paths.tree_file(tree) for tree in trees]
         largest = max(files, key=lambda file: pq.read_metadata(file).num_rows)
         report(f"quantifiers on a tree of {model}")
         rates = in_own_process(
@@ -220,7 +221,7 @@ def _expansion(
         report(f"expansion with {name}")
         figures_of_model = in_own_process(
             partial(expansion.measure, report=report),
-            project / "resources/models" / name,
+            project / paths.model_directory(name),
             _cores(),
             parsed.expansion.memory_bytes,
             trees,

@@ -88,8 +88,8 @@ def test_every_data_file_of_the_package_is_known():
     """A file of the package that is no module is read by code that names it, or is a setting."""
     known = {file for pattern in dependencies.DATA.values() for file in PACKAGE.glob(pattern)}
     known |= set(PACKAGE.glob("quantifiers/word_lists/*"))  # an input of their own: `files_of`
-    files = {file for file in PACKAGE.rglob("*") if file.is_file() and file.suffix != ".pyc"}
-    assert {file for file in files if file.suffix != ".py"} == known
+    code = (".py", ".pyc", ".pyi", ".typed")  # the last two are for type checkers
+    assert {f for f in PACKAGE.rglob("*") if f.is_file() and f.suffix not in code} == known
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,11 @@ for model in CONFIG.models.values():
         name:
             f"checks_{model.name}"
         input:
-            grown=get_grown(model.name),
-            trees=[f"results/trees/{tree}.parquet" for tree in CONFIG.trees(model.name)],
-            growths=[f"results/trees/{tree}.json" for tree in CONFIG.trees(model.name)],
-            scores=[
-                f"results/scores/{tree}/{name}.parquet" for tree, name in get_scores(model.name)
-            ],
-            seconds=[f"results/scores/{tree}/{name}.json" for tree, name in get_scores(model.name)],
+            grown=paths.trees_mark(model.name),
+            trees=[paths.tree_file(tree) for tree in CONFIG.trees(model.name)],
+            growths=[paths.tree_record(tree) for tree in CONFIG.trees(model.name)],
+            scores=[paths.scores_file(*scored) for scored in get_scores(model.name)],
+            seconds=[paths.scores_record(*scored) for scored in get_scores(model.name)],
             code=get_code("checks"),
         output:
             [f"results/checks/{check}.json" for check in CONFIG.checks_of(model.name)],
@@ -38,9 +36,9 @@ for model in CONFIG.models.values():
         name:
             f"crosschecks_{model.name}"
         input:
-            verdicts=[f"results/checks/{check}.json" for check in CONFIG.checks_of(model.name)],
-            prism=[get_chain(check, "prism") for check in CONFIG.checks_of(model.name)],
-            jani=[get_chain(check, "jani") for check in CONFIG.checks_of(model.name)],
+            verdicts=[paths.verdict_file(check) for check in CONFIG.checks_of(model.name)],
+            prism=[paths.chain_file(check, "prism") for check in CONFIG.checks_of(model.name)],
+            jani=[paths.chain_file(check, "jani") for check in CONFIG.checks_of(model.name)],
             code=get_code("crosschecks"),
         output:
             [f"results/crosschecks/{check}.json" for check in CONFIG.checks_of(model.name)],

@@ -14,7 +14,8 @@ sys.path.insert(0, str(BASE / "src"))
 inherited = os.environ.get("PYTHONPATH")
 os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
 
-from llmchecker.config.checks import TableRow, chain_file, quantifiers_in
+from llmchecker.config import paths
+from llmchecker.config.checks import TableRow
 from llmchecker.config.configuration import Config
 from llmchecker.config.dependencies import code_behind
 from llmchecker.trees.store import DistributionStore
@@ -57,12 +58,12 @@ def get_model(wildcards):
 def get_model_lock(wildcards):
     """The lock of a model whose source names no commit."""
     locked = get_model(wildcards).source.source.needs_lock
-    return f"config/locks/models/{wildcards.model}.json" if locked else []
+    return paths.model_lock(wildcards.model) if locked else []
 
 
 def get_prompts_lock(wildcards):
     """The lock of the prompts, where their source names no commit."""
-    return "config/locks/datasets/prompts.json" if CONFIG.prompts.dataset.source.needs_lock else []
+    return paths.PROMPTS_LOCK if CONFIG.prompts.dataset.source.needs_lock else []
 
 
 def get_mem_mb(wildcards):
@@ -93,7 +94,7 @@ def get_threads():
 def get_shards(tree):
     """The files of the parts of a tree; none where one job grows it whole."""
     count = CONFIG.shards.get(tree, 0)
-    return [f"results/shards/{tree}/{number + 1}-of-{count}.parquet" for number in range(count)]
+    return [paths.shard_file(tree, number + 1, count) for number in range(count)]
 
 
 def get_growing(model):
@@ -102,13 +103,8 @@ def get_growing(model):
     return get_loading(model) | {
         "memory_bytes": settings.memory_bytes,
         "end_of_sequence": settings.end_of_sequence,
-        "store": DistributionStore(Path("results/distributions"), settings.store_bytes),
+        "store": DistributionStore(Path(paths.STORE_DIRECTORY), settings.store_bytes),
     }
-
-
-def get_grown(model):
-    """The mark that all trees of a model are what the last run would have grown."""
-    return f"results/trees/{model}.grown"
 
 
 def get_start_strings(model):
@@ -145,14 +141,9 @@ def get_ranges(model):
     }
 
 
-def get_chain(check, language):
-    """The chain of a check as a file, with just the quantifiers of the query."""
-    return f"results/{chain_file(check, language)}"
-
-
 def get_chains(model):
     """For every chain of a model that is written to files, one of its checks."""
-    return list({get_chain(c, "prism"): c for c in CONFIG.checks_of(model)}.values())
+    return list({paths.chain_file(c, "prism"): c for c in CONFIG.checks_of(model)}.values())
 
 
 def get_used_models():
@@ -175,12 +166,15 @@ def get_all_results():
         *expand("results/tables/comparison.{format}", format=["csv", "md", "tex"]),
         *expand("results/tables/{name}.csv", name=DRAWN),
         *expand("results/figures/{name}.{format}", name=DRAWN, format=["pdf", "svg", "png"]),
-        *expand("results/trees/{check.tree}.parquet", check=CONFIG.checks),
-        *(get_chain(check, language) for check in CONFIG.checks for language in ("prism", "jani")),
-        *expand(
-            "results/{stage}/{check}.json", stage=["checks", "crosschecks"], check=CONFIG.checks
+        *(paths.tree_file(check.tree) for check in CONFIG.checks),
+        *(
+            paths.chain_file(check, language)
+            for check in CONFIG.checks
+            for language in ("prism", "jani")
         ),
-        "results/provenance.json",
+        *map(paths.verdict_file, CONFIG.checks),
+        *map(paths.crosscheck_file, CONFIG.checks),
+        paths.PROVENANCE_FILE,
         "results/report.html",
     ]
 
@@ -212,10 +206,7 @@ def get_writing_models():
 
 def get_attempts(experiment):
     """The attempts of an experiment in every semantics; one that needs a model names it."""
-    return [
-        f"results/invariants/{experiment}/{semantics}.json"
-        for semantics in CONFIG.invariants.semantics
-    ]
+    return [paths.attempts_file(experiment, name) for name in CONFIG.invariants.semantics]
 
 
 def get_attempts_of_method():

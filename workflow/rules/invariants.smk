@@ -242,7 +242,7 @@ if CONFIG.invariants is not None:
 
     rule invariants_provable_table:
         input:
-            answers=expand("results/invariants/provable/{model}.json", model=get_writing_models()),
+            answers=[paths.provable_file(model) for model in get_writing_models()],
             code=get_code("invariants_provable_table"),
         output:
             [

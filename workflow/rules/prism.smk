@@ -7,15 +7,13 @@ for model in CONFIG.models.values():
         name:
             f"prism_{model.name}"
         input:
-            grown=get_grown(model.name),
-            trees=[f"results/trees/{check.tree}.parquet" for check in get_chains(model.name)],
-            scores=[
-                f"results/scores/{tree}/{name}.parquet" for tree, name in get_scores(model.name)
-            ],
+            grown=paths.trees_mark(model.name),
+            trees=[paths.tree_file(check.tree) for check in get_chains(model.name)],
+            scores=[paths.scores_file(*scored) for scored in get_scores(model.name)],
             code=get_code("prism"),
         output:
-            prism=[get_chain(check, "prism") for check in get_chains(model.name)],
-            jani=[get_chain(check, "jani") for check in get_chains(model.name)],
+            prism=[paths.chain_file(check, "prism") for check in get_chains(model.name)],
+            jani=[paths.chain_file(check, "jani") for check in get_chains(model.name)],
         log:
             f"results/logs/prism/{model.name}.log",
         benchmark:
@@ -25,13 +23,7 @@ for model in CONFIG.models.values():
         resources:
             runtime=30,
         params:
-            scores=[
-                [
-                    f"results/scores/{check.tree}/{name}.parquet"
-                    for name in quantifiers_in(check.query)
-                ]
-                for check in get_chains(model.name)
-            ],
+            scores=[paths.scores_of_check(check) for check in get_chains(model.name)],
         message:
             f"Writing the chains of {model.name}"
         script:

@@ -6,19 +6,19 @@ localrules:
 # then, but are not made again where only it has changed.
 rule provenance:
     input:
-        models=[f"resources/models/{model.name}" for model in get_used_models()],
+        models=[paths.model_directory(model.name) for model in get_used_models()],
         growths=[
-            f"results/trees/{tree}.json"
+            paths.tree_record(tree)
             for model in get_used_models()
             for tree in CONFIG.trees(model.name)
         ],
-        verdicts=[f"results/checks/{check}.json" for check in CONFIG.checks],
+        verdicts=[paths.verdict_file(check) for check in CONFIG.checks],
         masses=(
-            [f"results/topk/{model.name}.parquet" for model in get_used_models()]
+            [paths.masses_file(model.name) for model in get_used_models()]
             if CONFIG.prompts is not None
             else []
         ),
-        prompts="resources/datasets/prompts.csv" if CONFIG.prompts is not None else [],
+        prompts=paths.PROMPTS_FILE if CONFIG.prompts is not None else [],
         code=get_code("provenance"),
     output:
         "results/provenance.json",
@@ -32,7 +32,7 @@ rule provenance:
             model.name: {"label": model.label, **get_loading(model)} for model in get_used_models()
         },
         growths={
-            model.name: [f"results/trees/{tree}.json" for tree in CONFIG.trees(model.name)]
+            model.name: [paths.tree_record(tree) for tree in CONFIG.trees(model.name)]
             for model in get_used_models()
         },
     message:

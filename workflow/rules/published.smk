@@ -31,7 +31,7 @@ rule audit:
 rule comparison:
     input:
         published=PUBLISHED,
-        verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
+        verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
         provenance=ancient("results/provenance.json"),
         code=get_code("comparison"),
     output:

@@ -4,18 +4,15 @@ localrules:
 
 REPORTED = [row.check for row in CONFIG.table2]
 REPORTED_TABLES = ["table1", "table2", "comparison", "audit"]
-REPORTED_SCORES = [
-    [f"results/scores/{check.tree}/{name}.parquet" for name in quantifiers_in(check.query)]
-    for check in REPORTED
-]
+REPORTED_SCORES = [paths.scores_of_check(check) for check in REPORTED]
 
 
 rule report:
     input:
-        verdicts=[f"results/checks/{check}.json" for check in REPORTED],
-        trees=[f"results/trees/{check.tree}.parquet" for check in REPORTED],
+        verdicts=[paths.verdict_file(check) for check in REPORTED],
+        trees=[paths.tree_file(check.tree) for check in REPORTED],
         scores=sum(REPORTED_SCORES, []),
-        prism=[get_chain(check, "prism") for check in REPORTED],
+        prism=[paths.chain_file(check, "prism") for check in REPORTED],
         tables=expand("results/tables/{name}.csv", name=REPORTED_TABLES),
         figures=expand("results/figures/{name}.svg", name=DRAWN),
         captions=[

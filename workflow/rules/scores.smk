@@ -7,8 +7,8 @@ for model in CONFIG.models.values():
         name:
             f"scores_{model.name}"
         input:
-            grown=get_grown(model.name),
-            trees=[f"results/trees/{tree}.parquet" for tree, _ in get_scores(model.name)],
+            grown=paths.trees_mark(model.name),
+            trees=[paths.tree_file(tree) for tree, _ in get_scores(model.name)],
             files=get_quantifier_files(model.name),
             code=get_code("scores", without=get_unasked_quantifiers(model.name)),
         output:

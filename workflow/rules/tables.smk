@@ -32,7 +32,7 @@ rule table1:
 
 rule table2:
     input:
-        verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
+        verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
         provenance=ancient("results/provenance.json"),
         code=get_code("table2"),
     output:
@@ -60,7 +60,7 @@ rule table2:
 
 rule witnesses:
     input:
-        verdicts=[f"results/checks/{row.check}.json" for row in CONFIG.table2],
+        verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
         provenance=ancient("results/provenance.json"),
         code=get_code("witnesses"),
     output:
@@ -86,7 +86,7 @@ rule witnesses:
 
 rule table_of_figure3:
     input:
-        masses=expand("results/topk/{model}.parquet", model=CONFIG.models),
+        masses=[paths.masses_file(model) for model in CONFIG.models],
         code=get_code("table_of_figure3"),
     output:
         "results/tables/figure3.csv",
@@ -105,7 +105,7 @@ rule table_of_figure3:
 
 rule table_of_figure4:
     input:
-        verdicts=[f"results/checks/{check}.json" for check in CONFIG.figure4],
+        verdicts=[paths.verdict_file(check) for check in CONFIG.figure4],
         code=get_code("table_of_figure4"),
     output:
         "results/tables/figure4.csv",

@@ -8,16 +8,16 @@ for model in CONFIG.models.values():
         name:
             f"trees_{model.name}"
         input:
-            model=f"resources/models/{model.name}",
+            model=paths.model_directory(model.name),
             shards=[file for tree in CONFIG.trees(model.name) for file in get_shards(tree)],
-            prompts=ancient("resources/datasets/prompts.csv") if CONFIG.prompts is not None else [],
+            prompts=ancient(paths.PROMPTS_FILE) if CONFIG.prompts is not None else [],
             code=get_code("trees"),
         output:
             # a tree that is still what would be grown is kept
             trees=update(expand("results/trees/{tree}.parquet", tree=CONFIG.trees(model.name))),
             growths=update(expand("results/trees/{tree}.json", tree=CONFIG.trees(model.name))),
             # absent after a failure, from which trees come back old but with a new time
-            grown=touch(get_grown(model.name)),
+            grown=touch(f"results/trees/{model.name}.grown"),
         log:
             f"results/logs/trees/{model.name}.log",
         benchmark:

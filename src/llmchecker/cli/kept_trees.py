@@ -11,6 +11,7 @@ from pathlib import Path
 
 from llmchecker import logs
 from llmchecker.cli.question import Task
+from llmchecker.config import paths
 from llmchecker.errors import ConfigError, InvalidTree
 from llmchecker.fetching.model_files import PROVENANCE
 from llmchecker.fetching.models import fetch_model
@@ -19,9 +20,6 @@ from llmchecker.files import read_json
 from llmchecker.trees.grower import Grower
 from llmchecker.trees.store import DistributionStore
 from llmchecker.trees.text_tree import TextTree
-
-_LOCKS = Path("config/locks/models")
-_DISTRIBUTIONS = Path("results/distributions")
 
 
 @dataclass(frozen=True)
@@ -71,14 +69,14 @@ def _grower(task: Task) -> Grower:
         threads=settings.threads or len(os.sched_getaffinity(0)),
         memory_bytes=settings.memory_bytes,
         end_of_sequence=settings.end_of_sequence,
-        store=DistributionStore(_DISTRIBUTIONS, settings.store_bytes),
+        store=DistributionStore(Path(paths.STORE_DIRECTORY), settings.store_bytes),
     )
 
 
 def _demand_model(task: Task) -> None:
     """Fetch the model unless it is there, and refuse one that was fetched from elsewhere."""
     directory, source = task.model_directory, task.model.source
-    lock = _LOCKS / f"{task.model.name}.json"
+    lock = Path(paths.model_lock(task.model.name))
     if not directory.exists():
         fetch_model(source, directory, lock=lock)
         return

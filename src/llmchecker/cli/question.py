@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from llmchecker.config import paths
 from llmchecker.config.checks import TreeSpec
 from llmchecker.config.configuration import Config, ModelConfig
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean
@@ -40,11 +41,11 @@ class Task:
     @property
     def model_directory(self) -> Path:
         """Where the workflow keeps the model."""
-        return Path("resources/models", self.model.name)
+        return Path(paths.model_directory(self.model.name))
 
     def tree_path(self, folder: str) -> Path:
         """Where a tree of this model and this truncation is kept, in a folder named by its text."""
-        return Path(f"results/trees/{TreeSpec(self.model.name, folder, self.truncation)}.parquet")
+        return Path(paths.tree_file(TreeSpec(self.model.name, folder, self.truncation)))
 
 
 def add_task(command: argparse.ArgumentParser) -> None:

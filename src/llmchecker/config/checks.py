@@ -50,17 +50,6 @@ def quantifiers_in(query: Query) -> tuple[str, ...]:
     return tuple(sorted(query.variables - {STEP}))
 
 
-def chain_file(check: Check, language: str) -> str:
-    """The path below results/ of a check's chain, which has just the quantifiers of the query."""
-    names = "-".join(quantifiers_in(check.query)) or "step"
-    return f"{language}/{check.tree}/{names}.{language}"
-
-
-def verdict_file(check: Check) -> str:
-    """The path below results/ of a check's verdict."""
-    return f"checks/{check}.json"
-
-
 def slug(query: str) -> str:
     """A file name for a query: readable, and distinct for distinct queries."""
     words = {"<": " lt ", ">": " gt ", "=": " eq ", "!": " not ", "-": " minus "}

@@ -27,6 +27,7 @@ OF_NO_DISTRIBUTION = {
     "models/protocols.py": "says what a model offers, and computes nothing",
     "trees/fingerprints.py": "recognises what is kept; it compares what the other modules are",
     "trees/making.py": "tells how a tree was made",
+    "trees/parquet.py": "how tables of numbers are written and read",
     "trees/text_tree.py": "holds and checks a tree; others decide what is in it",
 }
 """Modules that do not change what a model answers, for which nobody wants to ask it again."""

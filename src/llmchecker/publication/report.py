@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from llmchecker.chains import markov_chain
 from llmchecker.checking import evidence
-from llmchecker.config.checks import chain_file, verdict_file
+from llmchecker.config import paths
 from llmchecker.files import read_with_checksum
 from llmchecker.publication.drawing import MEANINGS, SIGNS, Drawing, printed
 from llmchecker.publication.table_files import format_cell, read_table
@@ -157,7 +157,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"printed": printed, "format_cell": format_cell}
+    environment.filters |= {"printed": printed, "format_cell": format_cell, "from_page": _from_page}
     return environment.get_template("report.html").render(
         questions=_questions(answers),
         answers=answers,
@@ -172,12 +172,16 @@ def render(
         interval=interval,
         on_axis=on_axis,
         summary=evidence_summary,
-        chain_file=chain_file,
-        verdict_file=verdict_file,
+        paths=paths,
         versions=answers[0].verdict.versions if answers else {},
         provenance=dict(_flat(provenance)),
         inline={name: _inline(f"report.{name}") for name in ("css", "js")},
     )
+
+
+def _from_page(path: str) -> str:
+    """A path of a result as it is from the page, which lies in results/ itself."""
+    return path.removeprefix("results/")
 
 
 def on_axis(answer: AnsweredQuery) -> bool:

@@ -1,0 +1,93 @@
+"""Where everything lies that a run fetches and makes, relative to the directory of the run.
+
+A rule of the workflow writes out where its own results go, so that this can be read there. Whatever
+looks for what a rule has made asks here, and so does the command line. Paths are text: Snakemake
+compares text between runs.
+"""
+
+from llmchecker.config.checks import Check, TreeSpec, quantifiers_in
+
+STORE_DIRECTORY = "results/distributions"
+"""The directory of stored next-token distributions."""
+PROMPTS_FILE = "resources/datasets/prompts.csv"
+"""The prompts of the top-k statistics."""
+PROMPTS_LOCK = "config/locks/datasets/prompts.json"
+"""The lock of the prompts, where their source names no commit."""
+PROVENANCE_FILE = "results/provenance.json"
+"""How the results were made."""
+
+
+def model_directory(name: str) -> str:
+    """The directory of a model."""
+    return f"resources/models/{name}"
+
+
+def model_lock(name: str) -> str:
+    """The lock of a model whose source names no commit."""
+    return f"config/locks/models/{name}.json"
+
+
+def tree_file(tree: TreeSpec) -> str:
+    """The file of a tree."""
+    return f"results/trees/{tree}.parquet"
+
+
+def tree_record(tree: TreeSpec) -> str:
+    """The record of how a tree was grown."""
+    return f"results/trees/{tree}.json"
+
+
+def trees_mark(model: str) -> str:
+    """The mark that all trees of a model are what the last run would have grown."""
+    return f"results/trees/{model}.grown"
+
+
+def shard_file(tree: TreeSpec, number: int, count: int) -> str:
+    """The file of a part of a tree, of which the first has the number 1."""
+    return f"results/shards/{tree}/{number}-of-{count}.parquet"
+
+
+def scores_file(tree: TreeSpec, quantifier: str) -> str:
+    """The scores of the texts of a tree."""
+    return f"results/scores/{tree}/{quantifier}.parquet"
+
+
+def scores_record(tree: TreeSpec, quantifier: str) -> str:
+    """The record of what scoring a tree took."""
+    return f"results/scores/{tree}/{quantifier}.json"
+
+
+def scores_of_check(check: Check) -> list[str]:
+    """The scores on which a check depends, in the order of the quantifiers' names."""
+    return [scores_file(check.tree, name) for name in quantifiers_in(check.query)]
+
+
+def chain_file(check: Check, language: str) -> str:
+    """The chain of a check in a language, `prism` or `jani`, with the quantifiers of the query."""
+    names = "-".join(quantifiers_in(check.query)) or "step"
+    return f"results/{language}/{check.tree}/{names}.{language}"
+
+
+def verdict_file(check: Check) -> str:
+    """The verdict of a check."""
+    return f"results/checks/{check}.json"
+
+
+def crosscheck_file(check: Check) -> str:
+    """What a comparison of a verdict with other routes found."""
+    return f"results/crosschecks/{check}.json"
+
+
+def masses_file(model: str) -> str:
+    """The top-k statistics of a model."""
+    return f"results/topk/{model}.parquet"
+
+
+def attempts_file(experiment: str, semantics: str) -> str:
+    """The attempts of an experiment on programs; one that needs a model names it after a slash."""
+    return f"results/invariants/{experiment}/{semantics}.json"
+
+
+def provable_file(model: str) -> str:
+    """How likely a model is to write a provable invariant."""
+    return f"results/invariants/provable/{model}.json"

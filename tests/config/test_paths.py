@@ -1,0 +1,46 @@
+"""Where results lie: people, documents and other tools find them by these names."""
+
+import pytest
+
+from llmchecker.config import paths
+from llmchecker.config.checks import Check, TreeSpec
+from llmchecker.queries.parser import parse
+from llmchecker.trees.text_tree import Truncation
+
+TREE = TreeSpec("gpt2", "player", Truncation(0.8, 15, 5))
+SHAPE = "gpt2/player/alpha0.8_k15_L5"
+CHECK = Check(TREE, parse("P=? [ F similarity > 10 & gender > 0 ]"))
+STEPS = Check(TREE, parse("P=? [ F step = 5 ]"))
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (paths.model_directory("gpt2"), "resources/models/gpt2"),
+        (paths.model_lock("gpt2"), "config/locks/models/gpt2.json"),
+        (paths.tree_file(TREE), f"results/trees/{SHAPE}.parquet"),
+        (paths.tree_record(TREE), f"results/trees/{SHAPE}.json"),
+        (paths.trees_mark("gpt2"), "results/trees/gpt2.grown"),
+        (paths.shard_file(TREE, 1, 3), f"results/shards/{SHAPE}/1-of-3.parquet"),
+        (paths.scores_file(TREE, "gender"), f"results/scores/{SHAPE}/gender.parquet"),
+        (paths.scores_record(TREE, "gender"), f"results/scores/{SHAPE}/gender.json"),
+        (paths.chain_file(CHECK, "prism"), f"results/prism/{SHAPE}/gender-similarity.prism"),
+        (paths.chain_file(STEPS, "jani"), f"results/jani/{SHAPE}/step.jani"),
+        (paths.masses_file("gpt2"), "results/topk/gpt2.parquet"),
+        (paths.attempts_file("tools", "int32"), "results/invariants/tools/int32.json"),
+        (paths.provable_file("gpt2"), "results/invariants/provable/gpt2.json"),
+    ],
+)
+def test_every_result_has_its_place(path, expected):
+    """Trees, scores, chains and statistics lie where the documents say."""
+    assert path == expected
+
+
+def test_a_check_is_found_by_its_tree_and_query():
+    """A verdict and its comparison lie below their tree; the scores of a check are in order."""
+    assert paths.verdict_file(CHECK) == f"results/checks/{CHECK}.json"
+    assert paths.crosscheck_file(CHECK) == f"results/crosschecks/{CHECK}.json"
+    assert str(CHECK).startswith(f"{SHAPE}/P-eq-F-")
+    expected = [f"results/scores/{SHAPE}/{name}.parquet" for name in ("gender", "similarity")]
+    assert paths.scores_of_check(CHECK) == expected
+    assert paths.scores_of_check(STEPS) == []
