@@ -24,6 +24,7 @@ ALWAYS = {
 OF_NO_DISTRIBUTION = {
     "fetching/": "what was fetched is an input, known by its checksums",
     "files.py": "how a file is written; what is in a tree is decided elsewhere",
+    "models/checks.py": "refuses models; what one answers is computed elsewhere",
     "models/protocols.py": "says what a model offers, and computes nothing",
     "trees/fingerprints.py": "recognises what is kept; it compares what the other modules are",
     "trees/making.py": "tells how a tree was made",
