@@ -32,7 +32,7 @@ class Size(NamedTuple):
 class MarkovChain:
     """A DTMC of n states and m transitions with initial state 0, and what is known of its states.
 
-    Args:
+    Attributes:
         row_pointers: (n + 1,) int64; the transitions of a state s are the entries
             row_pointers[s] up to row_pointers[s + 1] of `columns` and `values`.
         columns: (m,) int64, successors, rising within a row.

@@ -42,7 +42,7 @@ COUNTEREXAMPLE = "counterexample"
 class Witness:
     """A state that decides the path formula of a query, and the text that leads there.
 
-    Args:
+    Attributes:
         uid: the state's row in the tree.
         text: the start string and what was generated; for `rest`, which has no text, its parent's.
         probability: of the path from the root to the state.

@@ -1,9 +1,8 @@
 """Storm, the model checker: the only module that imports stormpy.
 
-A chain reaches Storm as a matrix, built in linear time. Reachability is solved along the
-topological order of the chain: a tree has no cycle but the loops of its leaves, so every value is
+A process reaches Storm as a matrix, built in linear time. Reachability is solved along the
+topological order of its states: there is no cycle but the loops of single states, so every value is
 one sum and exact up to float64 rounding, where Storm's usual iteration would stop at 1e-6.
-A threshold P>=p is compared with that float64; P>=1 and P>0 are decided on the graph alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -30,7 +30,7 @@ from llmchecker.queries.formulas import (
 class Query:
     """One question to a chain; `parse` makes it.
 
-    Args:
+    Attributes:
         text: the query as it was asked.
         root: its syntax tree.
     """
