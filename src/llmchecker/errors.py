@@ -10,6 +10,7 @@
     │   ├── SourceUnavailable    the network, the hub or the registry did not deliver
     │   │   └── CommitMissing    the hub has the repository, but not the commit
     │   ├── UnusableModel        the files arrived but are not a model that can be loaded safely
+    │   ├── UnusableDataset      a file arrived that is no table that can be read
     │   └── UnusablePrograms     an archive arrived that has no programs that can be taken safely
     ├── InvalidTree              columns that do not form a text tree
     ├── InvalidTable             published figures that cannot be what they stand for
@@ -65,6 +66,10 @@ class CommitMissing(SourceUnavailable):
 
 class UnusableModel(SourceError):
     """Files that arrived but are not a model that can be loaded safely."""
+
+
+class UnusableDataset(SourceError):
+    """A file that arrived but is no table that can be read."""
 
 
 class UnusablePrograms(SourceError):

@@ -15,6 +15,7 @@ from llmchecker.errors import (
     ChecksumMismatch,
     ConfigError,
     SourceUnavailable,
+    UnusableDataset,
 )
 from llmchecker.fetching.datasets import DatasetSource, fetch_dataset
 from llmchecker.fetching.sources import Source, parse_source
@@ -123,3 +124,26 @@ def test_dataset_in_a_wheel() -> None:
     """A wheel is no source of data sets."""
     with pytest.raises(ConfigError, match="hf: or path:"):
         DatasetSource(Source("pypi", "w", "1"), "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"act,prompt\n", "has a header and no rows"),
+        (b"", "must name each column once"),
+        (b"\n\n", "must name each column once"),
+        (b"prompt,prompt\na,b\n", "must name each column once"),
+        (b"act,prompt\na,b\nc\n", "row 2 has 1 values, and the header names 2 columns"),
+        (b"act,prompt\na,b,c\n", "row 1 has 3 values, and the header names 2 columns"),
+        ("act,prompt\na,caf\u00e9\n".encode("latin-1"), "not CSV in UTF-8: 'utf-8' codec can't"),
+        (b'act,prompt\na,"b\n', "not CSV in UTF-8: unexpected end of data"),
+        (b"act,prompt\na," + b"b" * 200_000, "not CSV in UTF-8: field larger than"),
+    ],
+)
+def test_dataset_that_is_no_table(tmp_path: Path, content: bytes, message: str) -> None:
+    """Rows that are short or missing, and text that is not UTF-8, are refused when fetched."""
+    (tmp_path / "prompts.csv").write_bytes(content)
+    dataset = DatasetSource(Source("path", str(tmp_path / "prompts.csv")))
+    with pytest.raises(UnusableDataset, match=message):
+        fetch_dataset(dataset, tmp_path / "o" / "a.csv")
+    assert_nothing_left(tmp_path / "o" / "a.csv")

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from helpers.random_models import ARCHITECTURES, CAUSAL
@@ -237,3 +238,39 @@ def test_a_special_token_that_no_text_contains_may_lie_beyond(copied) -> None:
     tokenizer.add_special_tokens({"pad_token": "<padding>"})
     tokenizer.save_pretrained(directory)
     load_model(directory)
+
+
+ODD = (None, True, False, 0, -1, 3, 7, 1e300, -0.5, 10**6, 10**18, "", "gelu", [], [2, 3], {}, [[]])
+
+
+def probabilities(model) -> np.ndarray:
+    """The next token's probabilities after a text, by the model itself."""
+    with torch.inference_mode():
+        logits = model.network(input_ids=torch.tensor([model.encode("The player")])).logits
+    return logits[0, -1].double().softmax(0).numpy()
+
+
+SHAPES = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size")
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3", "gpt2", "bert"])
+@pytest.mark.parametrize("key", [*SHAPES, pytest.param("", marks=pytest.mark.long)])
+def test_a_configuration_with_odd_values(copied, architecture: str, key: str) -> None:
+    """Whatever a key of config.json holds, the model loads whole or is refused by a message.
+
+    A key that tells the shape of the weights cannot change unseen: what loads is the original. The
+    long run takes every key.
+    """
+    directory = copied(architecture)
+    whole = json.loads((directory / "config.json").read_text())
+    original = probabilities(load_model(directory, kind_of(architecture)))
+    for changed in [key] if key else sorted(whole):
+        for value in ODD:
+            change_config(directory, **whole | {changed: value})
+            try:
+                model = load_model(directory, kind_of(architecture))
+            except UnusableModel:
+                continue
+            if changed in SHAPES:
+                np.testing.assert_allclose(probabilities(model), original, rtol=0, atol=1e-6)
+        (directory / "config.json").write_text(json.dumps(whole))

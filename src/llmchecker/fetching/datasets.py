@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from llmchecker.errors import ChecksumMismatch, ConfigError, SourceUnavailable
+from llmchecker.errors import ChecksumMismatch, ConfigError, SourceUnavailable, UnusableDataset
 from llmchecker.fetching.downloads import demand_intact, hub_dataset_file
 from llmchecker.fetching.sources import Source, at_one_commit, demand_sha256, require_digest
 from llmchecker.files import written_with_checksum
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 class DatasetSource:
     """A CSV file of a data set.
 
-    Args:
+    Attributes:
         source: an hf: data set, or the path: of a file or directory.
         file: the file inside the data set; needed unless the source is itself a file.
         sha256: of the file.
@@ -53,6 +53,8 @@ def fetch_dataset(dataset: DatasetSource, path: str | Path, lock: str | Path | N
     Raises:
         SourceUnavailable: the source cannot be reached, does not exist, or refuses access.
         ChecksumMismatch: it delivered something else than the sha256, the commit or `rows` name.
+        UnusableDataset: it is no CSV table in UTF-8, a row is shorter or longer than the header, or
+            there is none and `rows` does not say so.
         ConfigError: no lock where one is needed.
     """
     with at_one_commit(dataset.source, lock, "dataset") as source:
@@ -75,20 +77,33 @@ def _dataset_file(source: Source, file: str | None) -> Path:
 
 
 def _demand_rows(source: Source, file: Path, expected: int | None) -> None:
-    if expected is None:
-        return
+    """Refuse a file that is no CSV table in UTF-8, or that has another number of rows."""
     try:
         with file.open(encoding="utf-8", newline="") as opened:
-            rows = sum(1 for row in csv.reader(opened, strict=True) if row) - 1
+            header, *rows = [row for row in csv.reader(opened, strict=True) if row] or [[]]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ChecksumMismatch(f"data set {source}: the file is not CSV: {error}") from error
-    if rows != expected:
+        raise UnusableDataset(
+            f"data set {source}: the file is not CSV in UTF-8: {error}"
+        ) from error
+    if len(set(header)) != len(header) or not header:
+        raise UnusableDataset(
+            f"data set {source}: the first row must name each column once; it is {header!r}"
+        )
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(header):
+            raise UnusableDataset(
+                f"data set {source}: row {number} has {len(row)} values, and the header names "
+                f"{len(header)} columns"
+            )
+    if expected is not None and len(rows) != expected:
         advice = {
             "hf": f"name a commit that has so many, as in hf:{source.name}@commit, where the data "
             "set grew or shrank since",
             "path": "put the right file there",
         }
         raise ChecksumMismatch(
-            f"data set {source} has {rows} rows, and {expected} are expected; "
+            f"data set {source} has {len(rows)} rows, and {expected} are expected; "
             f"{advice[source.scheme]}, or change `rows`"
         )
+    if not rows and expected is None:
+        raise UnusableDataset(f"data set {source} has a header and no rows")

@@ -21,7 +21,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 class Lock:
     """A repository at the commit that was its newest when it was locked.
 
-    Args:
+    Attributes:
         repository: owner/name.
         kind: "model" or "dataset".
         commit: 40 lower-case hexadecimal digits.

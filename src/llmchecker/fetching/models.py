@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 class ModelSource:
     """A model: its source and, where the source is larger than the model, the file in it.
 
-    Args:
+    Attributes:
         source: where it comes from; with `parts`, the name under which it is recorded.
         file: for pypi, the GGUF file inside the wheel.
         parts: for pypi, instead of `file`, the (source, file) pairs whose contents, one after

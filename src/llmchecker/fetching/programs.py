@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 class ProgramSource:
     """A directory of C files, or a folder of C files in an archive.
 
-    Args:
+    Attributes:
         scheme: "path" or "archive".
         place: the directory, or the archive: an https address or a file of this machine.
         folder: for an archive, the folder in it that holds the C files. The one directory that

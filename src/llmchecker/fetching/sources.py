@@ -45,7 +45,7 @@ _REVISIONS = {
 class Source:
     """A place to fetch from.
 
-    Args:
+    Attributes:
         scheme: "hf", "pypi" or "path".
         name: owner/name, the wheel's name, or the path.
         revision: the commit for hf, empty where a lock names it; the version for pypi; empty for
