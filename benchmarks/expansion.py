@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +10,9 @@ from statistics import harmonic_mean
 from threading import Barrier
 from typing import Literal
 
-import numpy as np
 import torch
 
-from llmchecker.models.batches import Batches
 from llmchecker.models.causal import CausalModel
-from llmchecker.models.distributions import Distributions
 from llmchecker.models.loading import load_model
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Truncation
@@ -105,39 +102,12 @@ def measure(
 class WholeTextModel(CausalModel):
     """A causal model that keeps no keys and values: it reads each text from its first token."""
 
+    reads_whole_texts = True
+
     @classmethod
     def of(cls, model: CausalModel) -> "WholeTextModel":
         """The same model, with the network that it has loaded."""
         return cls(model.name, model.network, model.tokenizer, model.batches, model.memory_bytes)
-
-    def continuations(self, prompt: Sequence[int]) -> "WholeTexts":
-        return WholeTexts(self.network, prompt, self.batches)
-
-
-class WholeTexts:
-    """Continuations for which whole texts are computed, in batches; see `Continuations`."""
-
-    def __init__(self, network, prompt: Sequence[int], batches: Batches) -> None:
-        self._network = network
-        self._prompt = np.array(prompt, dtype=np.int64)
-        self._batches = batches
-
-    def map(self, function, suffixes: np.ndarray, extended: bool = False) -> Iterator:
-        """Apply a function to the distributions after the prompt and each suffix, in batches."""
-        del extended
-        prompts = np.broadcast_to(self._prompt, (len(suffixes), len(self._prompt)))
-        texts = torch.from_numpy(np.concatenate([prompts, suffixes], axis=1))
-
-        def evaluated(first: int, behind: int, _: int) -> list:
-            with torch.inference_mode():
-                output = self._network(
-                    input_ids=texts[first:behind], use_cache=False, logits_to_keep=1
-                )
-                parts = output.logits[:, -1].split(SOFTMAX_ROWS)
-                return [function(Distributions.of_logits(part)) for part in parts]
-
-        for results in self._batches.map(evaluated, self._batches.cut(len(texts), BATCH_ROWS)):
-            yield from results
 
 
 def matrix_rates(

@@ -12,6 +12,8 @@
     │   ├── UnusableModel        the files arrived but are not a model that can be loaded safely
     │   ├── UnusableDataset      a file arrived that is no table that can be read
     │   └── UnusablePrograms     an archive arrived that has no programs that can be taken safely
+    ├── InvalidDistribution      what a model answers is no probability distribution
+    ├── UnusableText             a text that a model cannot read: too long, or not read as text
     ├── InvalidTree              columns that do not form a text tree
     ├── InvalidTable             published figures that cannot be what they stand for
     ├── DamagedFile              a file of ours that is not what was written
@@ -74,6 +76,14 @@ class UnusableDataset(SourceError):
 
 class UnusablePrograms(SourceError):
     """An archive that arrived but has no C files that can be taken safely."""
+
+
+class InvalidDistribution(LLMCheckerError, ValueError):
+    """What a model answers is no probability distribution: not finite, or not adding up to 1."""
+
+
+class UnusableText(LLMCheckerError, ValueError):
+    """A text that a model cannot read: it is too long, or a part of it is not read as text."""
 
 
 class InvalidTree(LLMCheckerError, ValueError):

@@ -192,7 +192,7 @@ def _byte_level() -> PreTrainedTokenizerFast:
     )
 
 
-def _word_piece() -> PreTrainedTokenizerFast:
+def word_piece() -> PreTrainedTokenizerFast:
     """As BERT: lower-cased word pieces between [CLS] and [SEP]."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -217,7 +217,7 @@ def _word_piece() -> PreTrainedTokenizerFast:
 
 def _word_piece_of_bert() -> PreTrainedTokenizerFast:
     """As BERT, whose decoder takes the space from before punctuation."""
-    tokenizer = _word_piece()
+    tokenizer = word_piece()
     tokenizer.backend_tokenizer.decoder = decoders.WordPiece(cleanup=True)
     return tokenizer
 
@@ -237,5 +237,5 @@ _TOKENIZERS = {
     "gemma3": _metaspace,
     "mistral": _metaspace,
     "gpt2": _byte_level,
-    "bert": _word_piece,
+    "bert": word_piece,
 }

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import torch
 from helpers.random_models import ARCHITECTURES, CAUSAL
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
-from llmchecker.errors import UnusableModel
+from llmchecker.errors import UnusableModel, UnusableText
 from llmchecker.models.distributions import Distributions
-from llmchecker.models.loading import load_model
+from llmchecker.models.loading import load_model, wrap_model
 from llmchecker.models.table import TableModel
 
 ANY_TEXT = [
@@ -117,3 +119,74 @@ def test_table_model_reads_its_longest_tokens():
     assert model.decode([(1, 2), (0,)]) == ["abb", "a"]
     with pytest.raises(ValueError, match="no token"):
         model.encode("c")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_special_tokens_in_a_text_are_text(architecture, random_model):
+    """Somebody who types what looks like a special token has typed text, and finds it again."""
+    model = load_model(random_model(architecture), kind_of(architecture))
+    before = model.encode("")
+    own = set(before) if architecture != "gpt2" else set()
+    for special in model.tokenizer.all_special_tokens:
+        tokens = model.encode(f"the {special} player")
+        found = set(tokens) & set(model.tokenizer.all_special_ids)
+        assert found <= own | {model.tokenizer.unk_token_id}
+        (text,) = model.decode([tokens])
+        if architecture == "bert":  # whose words are split at punctuation and have no capitals
+            assert model.tokenizer.unk_token_id in tokens or special[1:-1].lower() in text
+        else:
+            assert text == f"the {special} player"
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_tokens_before_a_text_stay(architecture, random_model):
+    """What the tokenizer itself puts before a text is still there when special tokens are text."""
+    model = load_model(random_model(architecture), kind_of(architecture))
+    begins = {"bert": model.tokenizer.cls_token_id, "gpt2": None}
+    begin = begins.get(architecture, model.tokenizer.bos_token_id)
+    tokens = model.encode("<s> the player")
+    assert tokens.count(begin) == (begin is not None)
+    assert begin is None or tokens[0] == begin
+
+
+def test_a_tokenizer_that_cannot_read_text_as_text_is_refused(random_model):
+    """Where a whole word is a special token in any case, it is refused by name."""
+    words = ["[UNK]", "[PAD]", "</s>", "the", "player", "won"]
+    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, "[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, unk_token="[UNK]", pad_token="[PAD]", eos_token="</s>"
+    )
+    model = wrap_model(load_model(random_model("llama")).network, tokenizer, name="words")
+    assert model.encode("the player won") == (3, 4, 5)
+    with pytest.raises(UnusableText, match=r"words reads a part of 'the </s> player'.*'</s>'"):
+        model.encode("the </s> player")
+
+
+def test_a_tokenizer_of_another_model_is_refused(random_model):
+    """A tokenizer with tokens that the network does not know is refused, and both sizes named."""
+    network = load_model(random_model("bert"), "masked").network
+    tokenizer = load_model(random_model("llama")).tokenizer
+    with pytest.raises(UnusableModel, match="tokenizer is not that of the network"):
+        wrap_model(network, tokenizer)
+
+
+def test_a_masked_model_needs_a_mask(random_model):
+    """A tokenizer without a mask cannot say where a masked model is to be read."""
+    network = load_model(random_model("llama")).network
+    with pytest.raises(UnusableModel, match="no mask_token"):
+        wrap_model(network, load_model(random_model("llama")).tokenizer, "masked")
+
+
+def test_a_loaded_network_answers_as_its_directory_does(random_model):
+    """Wrapped by its caller or loaded from its directory, a model gives the same bits."""
+    directory = random_model("llama")
+    network = AutoModelForCausalLM.from_pretrained(directory).train()
+    wrapped = wrap_model(network, AutoTokenizer.from_pretrained(directory))
+    assert wrapped.name == str(directory)
+    suffixes = np.array([[7, 11], [9, 5]])
+    one, other = (
+        all_rows(model.continuations(model.encode("The player")), suffixes)
+        for model in (wrapped, load_model(directory))
+    )
+    assert torch.equal(one, other)

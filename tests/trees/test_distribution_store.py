@@ -33,8 +33,8 @@ class Counting:
     def __getattr__(self, name):
         return getattr(self.model, name)
 
-    def continuations(self, prompt):
-        inner = self.model.continuations(prompt)
+    def continuations(self, prompt, deepest=0):
+        inner = self.model.continuations(prompt, deepest)
         outer = self
 
         class Counted:

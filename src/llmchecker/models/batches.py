@@ -45,12 +45,18 @@ class Batches:
     Args:
         threads: batches that are computed at once.
         device: where they are computed; only a CPU has use for more than one thread.
+        rows: all batches have so many, where a model keeps its bits in one shape only.
     """
 
-    def __init__(self, threads: int = 1, device: str = "cpu") -> None:
+    def __init__(self, threads: int = 1, device: str = "cpu", rows: int | None = None) -> None:
         on_cpu = torch.device(device).type == "cpu"
         self.threads = threads if on_cpu else 1
-        self.fewest, self.step = (FEWEST_ROWS, ROW_STEP) if on_cpu else (MOST_ROWS, MOST_ROWS)
+        self.device = device
+        if rows is None and not on_cpu:
+            rows = MOST_ROWS
+        self.fewest, self.step, self.most = (
+            (FEWEST_ROWS, ROW_STEP, MOST_ROWS) if rows is None else (rows, rows, rows)
+        )
         self._pool = ThreadPoolExecutor(
             self.threads, "batch", initializer=torch.set_num_threads, initargs=(1,)
         )
@@ -59,12 +65,12 @@ class Batches:
         """Cut n rows into batches about as large, so that all threads are done at the same time.
 
         Args:
-            most: rows of a batch that memory allows; `FEWEST_ROWS` are always allowed.
+            most: rows of a batch that memory allows; `fewest` are always allowed.
 
         Yields:
             The first row, the row after the last, and the rows to which the batch is padded.
         """
-        largest = max(min(most, MOST_ROWS) // self.step * self.step, self.fewest)
+        largest = max(min(most, self.most) // self.step * self.step, self.fewest)
         rounds = -(-n // (largest * self.threads))
         batches = min(rounds * self.threads, -(-n // self.fewest))
         first = 0

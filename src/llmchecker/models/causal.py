@@ -1,8 +1,9 @@
 """Causal transformers: the next token is read after the last one."""
 
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -10,9 +11,10 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from llmchecker.models.batches import Batches, distributions_of, padded
+from llmchecker.models.batches import padded
 from llmchecker.models.distributions import Distributions
 from llmchecker.models.transformer import Transformer
+from llmchecker.models.whole_texts import WholeTextContinuations
 
 _T = TypeVar("_T")
 
@@ -25,19 +27,25 @@ class CausalContinuations:
     kept is computed again, once for all texts of a batch that begin with it.
 
     Args:
-        memory_bytes: limit of what is kept and of the batches, beside the model itself. A batch of
-            the smallest shape runs in any case.
+        model: its `memory_bytes` limit what is kept and the batches. A batch of the smallest shape
+            runs in any case.
+        prompt: tokens with which every text begins.
+        deepest: tokens that the longest text has after the prompt, as far as is known by now.
+
+    Raises:
+        UnusableText: texts that are too long for the model.
     """
 
-    def __init__(
-        self, network: PreTrainedModel, prompt: Sequence[int], batches: Batches, memory_bytes: int
-    ) -> None:
-        self._network = network
-        self._batches = batches
-        self._memory = memory_bytes // 2
+    def __init__(self, model: Transformer, prompt: Sequence[int], deepest: int = 0) -> None:
+        model.check_length(prompt, deepest)
+        self._model = model
+        self._network = model.network
+        self._batches = model.batches
+        self._memory = model.memory_bytes // 2
         self._lock = threading.Lock()
         self._local = threading.local()
-        self._prompt, self._after_prompt = batches.run(lambda: self._read(prompt))
+        self._tokens = tuple(prompt)
+        self._prompt, self._after_prompt = self._batches.run(self._read)
         self._row_bytes = sum(t[:, 0].nbytes for layer in self._prompt for t in layer)
         self._kept = _Kept(self._prompt, self._memory // self._row_bytes)
 
@@ -46,9 +54,10 @@ class CausalContinuations:
     ) -> Iterator[_T]:
         """Apply a function to the distributions after the prompt and each suffix, in batches."""
         depth = suffixes.shape[1]
+        self._model.check_length(self._tokens, depth)
         if depth == 0:
             logits = self._after_prompt.expand(len(suffixes), -1)
-            yield self._batches.run(lambda: function(Distributions.of_logits(logits)))
+            yield from self._batches.run(lambda: self._answers(function, logits, suffixes))
             return
         with self._lock:
             self._kept.hold_at_least(self._batches.fewest * depth)
@@ -58,16 +67,21 @@ class CausalContinuations:
             batch = suffixes[first:behind]
             with torch.inference_mode():
                 logits = self._after(batch, rows, most, extended)
-                return [function(part) for part in distributions_of(logits, len(batch))]
+                return self._answers(function, logits, batch)
 
         for results in self._batches.map(evaluated, self._batches.cut(len(suffixes), most)):
             yield from results
 
-    def _read(self, prompt: Sequence[int]) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+    def _answers(
+        self, function: Callable[[Distributions], _T], logits: Tensor, suffixes: np.ndarray
+    ) -> list[_T]:
+        return self._model.answers(function, logits, self._tokens, suffixes)
+
+    def _read(self) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
         """Keys and values of the prompt, (1, tokens, heads, width) a layer, and what follows it."""
         cache = DynamicCache()
         with torch.inference_mode():
-            output = self._forward(self._network, np.array([prompt]), cache, logits_to_keep=1)
+            output = self._forward(self._network, np.array([self._tokens]), cache, **self._last)
             layers = [(layer.keys, layer.values) for layer in cache.layers]
             kept = [tuple(t.transpose(1, 2).contiguous() for t in layer) for layer in layers]
             return kept, output.logits[:, -1]
@@ -84,11 +98,17 @@ class CausalContinuations:
         with self._lock:
             self._keep_beginnings(batch, most)
             cache = self._cache(texts)
-        output = self._forward(self._network, texts[:, -1:], cache, logits_to_keep=1)
+        output = self._forward(self._network, texts[:, -1:], cache, **self._last)
         if extended:
             with self._lock:
                 self._kept.put(batch, cache)
         return output.logits[:, -1]
+
+    @property
+    def _last(self) -> dict[str, Any]:
+        """The setting by which a network computes the logits of the last token alone."""
+        known = inspect.signature(self._network.forward).parameters
+        return {"logits_to_keep": 1} if "logits_to_keep" in known else {}
 
     def _forward(self, network: PreTrainedModel, tokens: np.ndarray, cache: Cache, **settings):
         input_ids = torch.from_numpy(tokens).to(self._network.device)
@@ -229,6 +249,9 @@ class _Kept:
 class CausalModel(Transformer):
     """A causal transformer: the next token is read after the last one."""
 
+    reads_whole_texts = False
+    """Whether nothing can be kept of a text, so that each is read from its first token."""
+
     def encode(self, text: str) -> tuple[int, ...]:
         """Tokens of a prompt; an empty one is the token that begins, or else ends, a text."""
         tokens = super().encode(text)
@@ -237,5 +260,10 @@ class CausalModel(Transformer):
         begin = self.tokenizer.bos_token_id
         return (begin if begin is not None else min(self.end_tokens),)
 
-    def continuations(self, prompt: Sequence[int]) -> CausalContinuations:
-        return CausalContinuations(self.network, prompt, self.batches, self.memory_bytes)
+    def continuations(
+        self, prompt: Sequence[int], deepest: int = 0
+    ) -> CausalContinuations | WholeTextContinuations:
+        """Open the continuations of a prompt."""
+        if self.reads_whole_texts:
+            return WholeTextContinuations(self, prompt, deepest)
+        return CausalContinuations(self, prompt, deepest)

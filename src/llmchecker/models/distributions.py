@@ -8,6 +8,9 @@ from torch import Tensor
 BLOCK = 128
 """Neighbouring tokens of which the largest is looked at first."""
 
+TOLERANCE = 1e-9
+"""How far from 1 probabilities that are given may add up: they may be rounded decimals."""
+
 SUMMED = 2**13
 """Neighbouring tokens whose weights are summed at once, while they are in the processor's cache."""
 
@@ -46,6 +49,22 @@ class Distributions:
         """Distributions that are given: (n, vocabulary) float64, rows summing to 1."""
         totals = torch.ones_like(probabilities[:, :1])
         return cls(probabilities, _maxima(probabilities), None, totals)
+
+    def invalid_row(self) -> int | None:
+        """The first row that is no distribution; None if all are.
+
+        The softmax of logits is one unless a logit is NaN or infinite, or all are -inf; a single
+        -inf is a probability of 0. Probabilities that were given must be finite, none of them
+        negative, and must add up to 1 within `TOLERANCE`.
+        """
+        if self.largest is not None:
+            # each weight is in [0, 1] and the largest is 1, or else the sum of them is NaN
+            valid = self.totals.isfinite().squeeze(1)
+        else:
+            sums = self.values.sum(dim=1)
+            valid = (self.values >= 0).all(dim=1) & ((sums - 1).abs() <= TOLERANCE)
+        invalid = (~valid).nonzero()
+        return int(invalid[0]) if len(invalid) else None
 
     def __len__(self) -> int:
         return len(self.values)

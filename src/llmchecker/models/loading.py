@@ -26,6 +26,7 @@ from llmchecker.models.checks import (
     require_whole,
 )
 from llmchecker.models.masked import MaskedModel
+from llmchecker.models.measuring import suited
 
 ModelKind = Literal["causal", "masked"]
 """Whether the next token is read after the text or at a mask appended to it."""
@@ -103,7 +104,9 @@ def wrap_model(
             that the network came from, or else its class.
 
     Raises:
-        UnusableModel: the network is not of that kind, or the tokenizer is not that of the network.
+        UnusableModel: the network is not of that kind, the tokenizer is not that of the network, or
+            it gives no next-token distributions, as measured by `suited`.
+        InvalidDistribution: the probabilities that it gives are none.
     """
     name = name or getattr(network, "name_or_path", "") or type(network).__name__
     network = network.eval()
@@ -117,4 +120,4 @@ def wrap_model(
         raise UnusableModel(f"{name} is no usable {kind} model: {error}") from error
     wrapper = {"causal": CausalModel, "masked": MaskedModel}[kind]
     batches = Batches(threads, str(network.device))
-    return wrapper(name, network, tokenizer, batches, memory_bytes)
+    return suited(wrapper(name, network, tokenizer, batches, memory_bytes))

@@ -25,6 +25,9 @@ class Continuations(Protocol):
 
         Yields:
             The function's results for a few rows at a time: n rows in all, in the order given.
+
+        Raises:
+            InvalidDistribution: an answer is no distribution; its text and the model are named.
         """
         ...
 
@@ -44,6 +47,14 @@ class LanguageModel(Protocol):
         """The texts of whole token sequences, special tokens left out."""
         ...
 
-    def continuations(self, prompt: Sequence[int]) -> Continuations:
-        """Open the continuations of a prompt."""
+    def continuations(self, prompt: Sequence[int], deepest: int = 0) -> Continuations:
+        """Open the continuations of a prompt.
+
+        Args:
+            deepest: tokens of the longest suffix that will be asked for, as far as is known, so
+                that texts that are too long are refused before anything is computed.
+
+        Raises:
+            UnusableText: texts that the model cannot read, at once or when they are asked for.
+        """
         ...

@@ -6,7 +6,8 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from llmchecker.models.distributions import Distributions
+from llmchecker.errors import InvalidDistribution
+from llmchecker.models.distributions import TOLERANCE, Distributions
 
 _T = TypeVar("_T")
 
@@ -15,13 +16,12 @@ class TableContinuations:
     """Continuations by table look-up.
 
     Args:
-        distribution: the next token's distribution after a tuple of tokens.
+        model: whose table it is.
+        prompt: tokens with which every text begins.
     """
 
-    def __init__(
-        self, distribution: Callable[[tuple[int, ...]], Sequence[float]], prompt: tuple[int, ...]
-    ) -> None:
-        self._distribution = distribution
+    def __init__(self, model: "TableModel", prompt: tuple[int, ...]) -> None:
+        self._model = model
         self._prompt = prompt
 
     def map(
@@ -29,9 +29,17 @@ class TableContinuations:
     ) -> Iterator[_T]:
         """Apply a function to the distributions after the prompt and each suffix, all at once."""
         del extended
-        rows = [self._distribution((*self._prompt, *suffix)) for suffix in suffixes.tolist()]
-        table = torch.tensor([[float(p) for p in row] for row in rows], dtype=torch.float64)
-        yield function(Distributions.of_probabilities(table))
+        texts = [(*self._prompt, *suffix) for suffix in suffixes.tolist()]
+        rows = [[float(p) for p in self._model.distribution(text)] for text in texts]
+        distributions = Distributions.of_probabilities(torch.tensor(rows, dtype=torch.float64))
+        row = distributions.invalid_row()
+        if row is not None:
+            (text,) = self._model.decode([texts[row]])
+            raise InvalidDistribution(
+                f"{self._model.name} gives no probabilities after {text!r}: {rows[row]} are not "
+                f"all between 0 and 1 with a sum of 1, up to {TOLERANCE}"
+            )
+        yield function(distributions)
 
 
 class TableModel:
@@ -54,7 +62,7 @@ class TableModel:
         self.vocabulary = tuple(vocabulary)
         self.vocabulary_size = len(self.vocabulary)
         self.end_tokens = end_tokens
-        self._distribution = distribution
+        self.distribution = distribution
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Tokens of a text in which tokens are separated by nothing: the longest match first."""
@@ -69,10 +77,13 @@ class TableModel:
         return tuple(tokens)
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        """The texts of whole token sequences, tokens that end a text left out."""
         return [
             "".join(self.vocabulary[t] for t in sequence if t not in self.end_tokens)
             for sequence in sequences
         ]
 
-    def continuations(self, prompt: Sequence[int]) -> TableContinuations:
-        return TableContinuations(self._distribution, tuple(prompt))
+    def continuations(self, prompt: Sequence[int], deepest: int = 0) -> TableContinuations:
+        """Open the continuations of a prompt."""
+        del deepest
+        return TableContinuations(self, tuple(prompt))

@@ -1,14 +1,32 @@
-"""What causal and masked transformers share: tokens, texts and the end of a text."""
+"""What causal and masked transformers share: tokens and texts, and answers that are checked."""
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
+import numpy as np
+import torch
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from llmchecker.models.batches import Batches
+from llmchecker.errors import InvalidDistribution, UnusableText
+from llmchecker.models.batches import Batches, distributions_of
+from llmchecker.models.distributions import Distributions
+from llmchecker.models.positions import Positions
+
+_T = TypeVar("_T")
 
 
 class Transformer:
-    """What causal and masked transformers share: tokens, texts and the end of a text."""
+    """A network and its tokenizer, as what causal and masked language models are made of.
+
+    Args:
+        batches: how many texts are computed at once.
+        memory_bytes: limit of what one prompt's continuations use beside the model.
+    """
+
+    tail: tuple[int, ...] = ()
+    """Tokens that are appended to every text before it is read."""
 
     def __init__(
         self,
@@ -23,15 +41,40 @@ class Transformer:
         self.tokenizer = tokenizer
         self.batches = batches
         self.memory_bytes = memory_bytes
-        self.vocabulary_size = network.config.vocab_size
+        self.vocabulary_size = network.config.get_text_config().vocab_size
         self.end_tokens = _end_tokens(network, tokenizer)
+        self.positions = Positions.of(network)
+        self.plain_settings = _settings(network)
         self.files: Mapping[str, str] = {}
         """The sha256 of every file that the model was loaded from; none if it was handed over."""
 
+    @property
+    def dtype(self) -> str:
+        """Of the weights, a torch name such as `float32`."""
+        return str(self.network.dtype).removeprefix("torch.")
+
     def encode(self, text: str) -> tuple[int, ...]:
-        return tuple(self.tokenizer(text, verbose=False)["input_ids"])
+        """Tokens of a text, with those that the tokenizer puts around every text.
+
+        What looks like a special token, `<|im_end|>` say, is text like any other.
+
+        Raises:
+            UnusableText: the tokenizer has no other way to read a part of the text.
+        """
+        plain = {"split_special_tokens": True, "verbose": False}
+        own = self.tokenizer(text, add_special_tokens=False, **plain)["input_ids"]
+        # an unknown word is special too; what a model makes of it is a property of the model
+        special = set(self.tokenizer.all_special_ids) - {self.tokenizer.unk_token_id}
+        for token in own:
+            if token in special:
+                raise UnusableText(
+                    f"the tokenizer of {self.name} reads a part of {text!r} as its special token "
+                    f"{self.tokenizer.convert_ids_to_tokens(token)!r}; write it differently"
+                )
+        return tuple(self.tokenizer(text, **plain)["input_ids"])
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        """The texts of whole token sequences, special tokens left out."""
         if self.tokenizer.is_fast:
             # what batch_decode does for one text after the other
             backend = self.tokenizer.backend_tokenizer
@@ -39,6 +82,64 @@ class Transformer:
         return self.tokenizer.batch_decode(
             sequences, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
+
+    def check_length(self, prompt: Sequence[int], deepest: int) -> None:
+        """Refuse texts that have no place: the prompt, so many tokens after it, and the tail.
+
+        Raises:
+            UnusableText: the longest of them would be answered wrongly, or not at all.
+        """
+        reason = self.positions.objection(len(prompt) + len(self.tail), deepest)
+        if reason is not None:
+            raise UnusableText(f"{self.name}: {reason}")
+
+    def logits(self, tokens: np.ndarray) -> Tensor:
+        """The logits at the last places of whole texts, the last place last.
+
+        Args:
+            tokens: (n, length) int64, the tail included.
+
+        Returns:
+            (n, places, vocabulary): as many places as the network can be told to return, at least
+            the tail's, or one.
+        """
+        input_ids = torch.from_numpy(tokens).to(self.network.device)
+        return self.network(input_ids=input_ids, **self.plain_settings).logits
+
+    def answers(
+        self,
+        function: Callable[[Distributions], _T],
+        logits: Tensor,
+        prompt: Sequence[int],
+        suffixes: np.ndarray,
+    ) -> list[_T]:
+        """Apply a function to the distributions that some logits stand for, a few rows at a time.
+
+        Args:
+            logits: (rows, vocabulary), at least as many rows as suffixes.
+
+        Raises:
+            InvalidDistribution: logits of which there is no softmax.
+        """
+        results, first = [], 0
+        for part in distributions_of(logits, len(suffixes)):
+            row = part.invalid_row()
+            if row is not None:
+                (text,) = self.decode([[*prompt, *suffixes[first + row].tolist()]])
+                raise InvalidDistribution(
+                    f"{self.name} in {self.dtype} gives no probabilities after {text!r}: its "
+                    "logits are not finite; another dtype may help, or its weights are damaged"
+                )
+            results.append(function(part))
+            first += len(part)
+        return results
+
+
+def _settings(network: PreTrainedModel) -> dict[str, Any]:
+    """Settings of a plain pass over whole texts, of those that this network knows."""
+    known = inspect.signature(network.forward).parameters
+    wanted = {"use_cache": False, "logits_to_keep": 1}
+    return {name: value for name, value in wanted.items() if name in known}
 
 
 def _end_tokens(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

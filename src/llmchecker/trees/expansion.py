@@ -43,7 +43,7 @@ def grow_tree(
         shard: grow only this part of the tree, which `merge_shards` puts together with the others.
     """
     prompt = model.encode(start)
-    continuations = cache(lambda: model.continuations(prompt))
+    continuations = cache(lambda: model.continuations(prompt, truncation.length - 1))
     ends = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
     levels = [_root()]
     texts = [_texts(model, np.array([prompt]), np.array([Kind.TEXT]))]

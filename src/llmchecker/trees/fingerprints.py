@@ -22,7 +22,10 @@ ANSWERING = (
     "models/distributions.py",
     "models/loading.py",
     "models/masked.py",
+    "models/measuring.py",
+    "models/positions.py",
     "models/transformer.py",
+    "models/whole_texts.py",
     "trees/selection.py",
 )
 """Modules that determine what a model answers."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llmchecker.errors import InvalidBound
+from llmchecker.errors import InvalidBound, InvalidDistribution
 
 # torch takes seconds to import, which what only reads stored selections need not wait for
 if TYPE_CHECKING:
@@ -50,10 +50,14 @@ def top_alpha_k(probabilities: "Tensor", alpha: float, k: int) -> Selection:
 
     Raises:
         InvalidBound: alpha outside [0, 1] or k < 1.
+        InvalidDistribution: a row is not finite, is negative somewhere or does not add up to 1.
     """
     from llmchecker.models.distributions import Distributions
 
-    return select(Distributions.of_probabilities(probabilities), alpha, k)
+    distributions = Distributions.of_probabilities(probabilities)
+    if (row := distributions.invalid_row()) is not None:
+        raise InvalidDistribution(f"row {row} holds no probabilities that add up to 1")
+    return select(distributions, alpha, k)
 
 
 def select(distributions: "Distributions", alpha: float, k: int) -> Selection:
@@ -96,6 +100,9 @@ def _counts_and_rest(values: np.ndarray, alpha: float, k: int) -> tuple[np.ndarr
     """How many of the falling values each row selects, and 1 minus their sum.
 
     They are added one after the other, so that the sum depends on nothing that comes after them.
+
+    Raises:
+        InvalidDistribution: in a row nothing can be selected, as when it is NaN.
     """
     sums = values.cumsum(axis=1)
     needed = values > 0
@@ -103,4 +110,6 @@ def _counts_and_rest(values: np.ndarray, alpha: float, k: int) -> tuple[np.ndarr
     if alpha < 1:
         needed[:, 1:] &= sums[:, :-1] < alpha
     counts = needed.sum(axis=1)
+    if (counts == 0).any():
+        raise InvalidDistribution("no token of a distribution has a probability above 0")
     return counts, 1 - sums[np.arange(len(sums)), counts - 1]
