@@ -12,7 +12,7 @@ from llmchecker.models.causal import CausalModel
 from llmchecker.models.distributions import Distributions
 from llmchecker.models.loading import load_model
 from llmchecker.models.table import TableModel
-from llmchecker.trees.expansion import grow
+from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.selection import select, top_alpha_k
 from llmchecker.trees.text_tree import Truncation
 
@@ -44,14 +44,14 @@ def test_a_nan_weight_is_refused_when_a_model_is_loaded(tmp_path):
 def test_a_weight_that_one_text_needs_is_found_there(damage, llama):
     """Where the damage shows after one token alone, the tree stops there and names the text."""
     prompt = llama.encode("The player")
-    first = grow(llama, "The player", Truncation(0.8, 3, 1))
+    first = grow_tree(llama, "The player", Truncation(0.8, 3, 1))
     token = int(first.token[1])
     assert token not in prompt
     with torch.no_grad():
         llama.network.get_input_embeddings().weight[token] = damage
     (text,) = llama.decode([[*prompt, token]])
     with pytest.raises(InvalidDistribution, match=r"llama.* in float32") as refusal:
-        grow(llama, "The player", TRUNCATION)
+        grow_tree(llama, "The player", TRUNCATION)
     assert repr(text) in str(refusal.value)
 
 
@@ -63,7 +63,7 @@ def test_float16_that_overflows_is_refused(tmp_path):
         for layer in network.model.layers:
             layer.mlp.up_proj.weight.mul_(3e4)
     network.save_pretrained(directory)
-    assert len(grow(load_model(directory), "The player", TRUNCATION)) > 1
+    assert len(grow_tree(load_model(directory), "The player", TRUNCATION)) > 1
     with pytest.raises(InvalidDistribution, match="in float16 gives no probabilities after"):
         load_model(directory, dtype="float16")
 
@@ -113,7 +113,7 @@ def test_a_table_is_held_to_its_probabilities(row):
     """A table's row that is negative, not finite or no sum of 1 is refused with its text."""
     model = TableModel("ab", lambda tokens: row if tokens == (0, 1) else (0.5, 0.5), name="coin")
     with pytest.raises(InvalidDistribution, match="coin gives no probabilities after 'ab'"):
-        grow(model, "a", TRUNCATION)
+        grow_tree(model, "a", TRUNCATION)
     with pytest.raises(InvalidDistribution, match="row 1"):
         top_alpha_k(torch.tensor([(0.5, 0.5), row], dtype=torch.float64), 0.8, 2)
 
@@ -123,7 +123,7 @@ def test_rounded_fractions_are_probabilities():
     thirds, sixths = [0.3333333333] * 3, [Fraction(1, 6)] * 6
     for row in (thirds, sixths, [0.1] * 10):
         model = TableModel("abcdefghij"[: len(row)], lambda tokens, row=row: row)
-        assert len(grow(model, "a", Truncation(1, 10, 1))) >= len(row) + 1
+        assert len(grow_tree(model, "a", Truncation(1, 10, 1))) >= len(row) + 1
 
 
 @pytest.mark.parametrize("probability", [0.0, NAN])

@@ -10,7 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausa
 from llmchecker.errors import UnusableText
 from llmchecker.models.distributions import Distributions
 from llmchecker.models.loading import load_model, wrap_model
-from llmchecker.trees.expansion import grow
+from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Truncation
 
 SIZES = {
@@ -136,4 +136,4 @@ def test_a_tree_that_grows_too_long_is_refused_at_once(tmp_path):
     model = load_model(save("llama", tmp_path))
     model.network = None
     with pytest.raises(UnusableText, match=rf"{tmp_path.name}: texts of \d+ tokens are too long"):
-        grow(model, "The player", Truncation(0.8, 1, 200))
+        grow_tree(model, "The player", Truncation(0.8, 1, 200))

@@ -163,8 +163,13 @@ def _keeps_bits(model: CausalModel | MaskedModel, trial: _Trial) -> bool:
     # texts that differ in their last token alone take a single pass a batch
     continuations = model.continuations(trial.texts(1)[0, :-1])
     last = trial.suffixes[: max(rows, DISTINCT_ROWS), -1:]
-    small = _logits(continuations, last[:DISTINCT_ROWS])
-    large = _logits(continuations, last[::-1].copy())[-DISTINCT_ROWS:].flip(0)
+    try:
+        small = _logits(continuations, last[:DISTINCT_ROWS])
+        large = _logits(continuations, last[::-1].copy())[-DISTINCT_ROWS:].flip(0)
+    except InvalidDistribution:
+        raise
+    except Exception:  # some networks can read a single text at a time, and no batch
+        return False
     return torch.equal(small, large)
 
 
