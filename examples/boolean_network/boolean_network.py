@@ -77,7 +77,7 @@ FAIRNESS = (
 class TransitionSystem:
     """n states, each of which has a successor.
 
-    Args:
+    Attributes:
         variables: (n,) bool each, by name: the value of a variable in each state.
         row_pointers: (n + 1,) int64; the successors of a state s are the entries row_pointers[s] up
             to row_pointers[s + 1] of `columns`.
@@ -150,7 +150,7 @@ def holds(system: TransitionSystem, formula: Formula, paths: Paths) -> np.ndarra
             if unknown:
                 known = ", ".join(system.variables)
                 raise InvalidQuery(f"the network has no variable {unknown[0]}; it has {known}")
-            # atoms read the shape of their answer off `step`, which no state here has
+            # an atom has as many answers as `step` has entries, though no state here has a step
             columns = {name: truth.astype(np.int64) for name, truth in system.variables.items()}
             return formula.holds(columns | {STEP: np.zeros(len(system), dtype=np.int64)})
         case Literal(value):
