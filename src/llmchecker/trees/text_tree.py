@@ -147,7 +147,11 @@ class TextTree:
             (self.kind, "<i1"),
         ):
             hasher.update(np.ascontiguousarray(column, dtype))
-        hasher.update(json.dumps(self.text.tolist()).encode())
+        # with the length of each, texts in a row can be told apart
+        texts = self.text.tolist()
+        lengths = [-1 if text is None else len(text) for text in texts]
+        hasher.update(np.array(lengths, "<i8"))
+        hasher.update("".join(text for text in texts if text is not None).encode())
         return hasher.hexdigest()
 
     def write(self, path: str | Path) -> None:
