@@ -74,6 +74,7 @@ def test_every_result_is_written(project):
         *(f"tables/comparison.{suffix}" for suffix in TABLE),
         *(f"topk/{model}.parquet" for model in MODELS),
     ]
+    names += [f"{name}.sha256" for name in names if name.endswith((".csv", ".svg"))]
     folders = ("figures", "tables", "topk")
     written = [path for folder in folders for path in project.found(f"{folder}/*")]
     assert written == [project.directory / "results" / name for name in sorted(names)]
