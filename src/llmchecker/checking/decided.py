@@ -1,0 +1,92 @@
+"""Which probability of a tree is decided: how much satisfies a path formula whatever follows.
+
+A text is decided once every continuation gives the path formula the same truth. The probability of
+the formula under the whole model is D + U p: D is the mass decided true, U the mass that is not
+decided, all of it in `rest`, and p is how likely the model satisfies the formula from there. D and
+D + U are the tightest bounds that the tree allows, and equal those of `whole_model`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from llmchecker.queries.formulas import STEP
+from llmchecker.queries.reading import Reading
+from llmchecker.trees.text_tree import Kind, TextTree
+
+UNDECIDED = -1
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What a tree decides of one path formula.
+
+    Attributes:
+        satisfied: the mass decided true, a correctly rounded sum.
+        violated: the mass decided false, likewise.
+        places: (m,) int64, the `rest` states whose texts are not decided, by rising uid.
+        masses: (m,) float64, the probability of each place.
+        pending: (m,) int64, what each of them needs, by the numbers of the reading.
+    """
+
+    satisfied: float
+    violated: float
+    places: np.ndarray
+    masses: np.ndarray
+    pending: np.ndarray
+
+    @property
+    def undecided(self) -> float:
+        """U: the mass of all places."""
+        return math.fsum(self.masses)
+
+
+def decide(tree: TextTree, scores: Mapping[str, np.ndarray], reading: Reading) -> Decided:
+    """Read a path formula along every text of a tree.
+
+    Args:
+        scores: (n,) integers for each quantifier of the formula; what stands in `rest` is not read.
+        reading: of the path formula, with the tree's horizon.
+    """
+    columns = {STEP: tree.step, **scores}
+    truths = (atom.holds(columns) for atom in reading.atoms)
+    words = reading.words(truths, tree.kind == Kind.END)
+    pending, mass = _along(tree, words, reading)
+    leaves = np.flatnonzero(~tree.internal)
+    truth = np.full(len(tree), UNDECIDED)
+    for place, key in distinct(
+        pending[leaves], words[leaves], tree.kind[leaves], tree.step[leaves]
+    ):
+        number, word, kind, step = key
+        found = reading.truth(number, step) if kind == Kind.REST else reading.forever(number, word)
+        truth[leaves[place]] = UNDECIDED if found is None else found
+    places = leaves[truth[leaves] == UNDECIDED]
+    places = places[mass[places] > 0]
+    sums = [math.fsum(mass[leaves[truth[leaves] == value]]) for value in (True, False)]
+    return Decided(*sums, places, mass[places], pending[places])
+
+
+def _along(tree: TextTree, words: np.ndarray, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) each: what is pending at every state's own step, and the probability to reach it."""
+    pending = np.full(len(tree), reading.start)
+    mass = tree.probability.copy()
+    first_of_step = np.searchsorted(tree.step, np.arange(1, tree.step[-1] + 2))
+    for begin, end in pairwise(first_of_step):
+        parent = tree.parent[begin:end]
+        mass[begin:end] *= mass[parent]
+        for place, (number, word) in distinct(pending[parent], words[parent]):
+            pending[begin:end][place] = reading.after(number, word)
+    return pending, mass
+
+
+def distinct(*columns: np.ndarray) -> list[tuple[np.ndarray, tuple[int, ...]]]:
+    """List for each distinct row of some columns, the places where it stands and the row."""
+    if len(columns[0]) == 0:
+        return []
+    rows, inverse = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+    order = np.argsort(inverse.ravel(), kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(inverse.ravel()))[:-1])
+    return list(zip(parts, map(tuple, rows.tolist()), strict=True))

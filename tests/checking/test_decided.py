@@ -1,0 +1,106 @@
+"""What a tree decides of a path formula is what Storm bounds, and what enumeration finds."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from helpers import oracle
+from helpers.random_tables import QUANTIFIERS, RANGES, table_model, whole_tree
+from helpers.trees import scores, text_trees
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmchecker.checking import whole_model
+from llmchecker.checking.decided import decide
+from llmchecker.errors import InvalidQuery
+from llmchecker.quantifiers.scores import score_tree
+from llmchecker.queries.parser import parse
+from llmchecker.queries.reading import MOST_ATOMS, Reading, is_read_along_texts
+
+NAMES = tuple(QUANTIFIERS)
+SMALL = dict.fromkeys(NAMES, (-2, 2))
+
+
+def path_of(formula) -> tuple:
+    """The query for a formula of the oracle, and its path."""
+    query = parse(f"P=? [ {oracle.written(formula)} ]")
+    return query, query.root.path
+
+
+about_texts = oracle.formulas(NAMES, nested=False).filter(
+    lambda f: is_read_along_texts(path_of(f)[1])
+)
+
+
+@settings(max_examples=200)
+@given(data=st.data(), formula=about_texts, ranges=st.sampled_from([RANGES, SMALL]))
+def test_the_decided_mass_is_what_storm_bounds(data, formula, ranges):
+    """D and D + U are the least and the greatest probability of Storm's decision process."""
+    tree = data.draw(text_trees())
+    columns = data.draw(scores(tree, NAMES))
+    query, path = path_of(formula)
+    found = decide(tree, columns, Reading(path, tree.truncation.length, ranges))
+    bounds = whole_model.bounds(tree, columns, query, ranges)
+    assert found.satisfied == pytest.approx(bounds.lower, abs=1e-12)
+    assert found.satisfied + found.undecided == pytest.approx(bounds.upper, abs=1e-12)
+    assert found.satisfied + found.violated + found.undecided == pytest.approx(1, abs=1e-12)
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 2**32), formula=about_texts)
+def test_without_rest_all_is_decided_as_enumeration_says(seed, formula):
+    """On the tree of all texts nothing is undecided, and D is the probability in fractions."""
+    tree = whole_tree(table_model(seed), 3)
+    columns = {name: score_tree(each, tree) for name, each in QUANTIFIERS.items()}
+    _, path = path_of(formula)
+    found = decide(tree, columns, Reading(path, 3, RANGES))
+    exact = oracle.Tree(tree.parent, tree.probability, tree.kind, {"step": tree.step, **columns})
+    assert found.undecided == 0
+    assert Fraction(found.satisfied) == pytest.approx(exact.probability_of(formula), abs=1e-15)
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 2**32), formula=about_texts)
+def test_every_continuation_of_a_decided_text_has_the_same_truth(seed, formula):
+    """Where a text of some model is decided, no text of that model that begins with it differs."""
+    tree = whole_tree(table_model(seed), 3)
+    columns = {name: score_tree(each, tree) for name, each in QUANTIFIERS.items()}
+    reading = Reading(path_of(formula)[1], 3, RANGES)
+    exact = oracle.Tree(tree.parent, tree.probability, tree.kind, {"step": tree.step, **columns})
+    words = reading.words(
+        [atom.holds({"step": tree.step, **columns}) for atom in reading.atoms], tree.kind == 2
+    )
+    for path, _ in exact.paths(0):
+        truth, pending = exact.holds(formula, path), reading.start
+        for step, state in enumerate(path[:-1]):
+            pending = reading.after(pending, int(words[state]))
+            assert reading.truth(pending, step + 1) in (None, truth)
+        assert reading.forever(pending, int(words[path[-1]])) == truth
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["F (P>0.5 [ X gender > 0 ])", "G (E [ F gender > 0 ])", 'F "rest"', "A [ F gender > 0 ]"],
+)
+def test_what_no_single_text_decides_is_refused(path):
+    """A nested P, E or A, or "rest", is not read along texts."""
+    with pytest.raises(InvalidQuery, match="not decided by single texts"):
+        Reading(parse(f"P=? [ {path} ]").root.path, 3, RANGES)
+
+
+def test_more_comparisons_than_bits_are_refused():
+    """One atom more than an integer has bits is refused by their number."""
+    atoms = " & ".join(f"gender > {i}" for i in range(MOST_ATOMS + 1))
+    with pytest.raises(InvalidQuery, match=f"{MOST_ATOMS + 1} comparisons"):
+        Reading(parse(f"P=? [ F ({atoms}) ]").root.path, 3, RANGES)
+
+
+def test_a_bounded_formula_counts_the_steps_that_are_left():
+    """After one step without a hit F<=2 is F<=1: of a text that is as it was, one step is left."""
+    reading = Reading(parse("P=? [ F<=2 gender > 0 ]").root.path, 5, RANGES)
+    miss = int(reading.words([np.array([False])], np.array([False]))[0])
+    first = reading.after(reading.start, miss)
+    second = reading.after(first, miss)
+    assert reading.truth(first, 1) is None
+    assert reading.truth(second, 2) is None
+    assert reading.truth(reading.after(second, miss), 3) is False

@@ -1,0 +1,49 @@
+"""Random language models of a few letters, small enough that every text can be enumerated."""
+
+import random
+from itertools import pairwise
+
+from llmchecker.models.table import TableModel
+from llmchecker.trees.expansion import grow_tree
+from llmchecker.trees.text_tree import TextTree, Truncation
+
+LETTERS = "abcd"
+END = len(LETTERS)
+START = "a"
+PARTS = 64
+
+
+def table_model(seed: int) -> TableModel:
+    """A model whose next letter depends on the whole text; one more token ends a text.
+
+    Probabilities are 64ths, of which some are 0 and some hold nearly everything.
+    """
+
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
+        drawn = random.Random(repr((seed, tokens)))
+        weights = [drawn.random() ** drawn.choice([1, 4, 16]) for _ in range(END + 1)]
+        cuts = [0, *(round(PARTS * sum(weights[: i + 1]) / sum(weights)) for i in range(END + 1))]
+        return [(after - before) / PARTS for before, after in pairwise(cuts)]
+
+    return TableModel([*LETTERS, "."], distribution, frozenset([END]))
+
+
+def whole_tree(model: TableModel, length: int) -> TextTree:
+    """All texts of a model, none of them left to `rest`."""
+    return grow_tree(model, START, Truncation(1.0, END + 1, length))
+
+
+class Balance:
+    """How many more of one letter than of another a text has."""
+
+    def __init__(self, more: str, less: str) -> None:
+        self.more, self.less = more, less
+        self.minimum = self.maximum = None
+
+    def __call__(self, start: str, continuation: str) -> int:
+        text = start + continuation
+        return text.count(self.more) - text.count(self.less)
+
+
+QUANTIFIERS = {"gender": Balance("a", "b"), "polarity": Balance("c", "d")}
+RANGES = dict.fromkeys(QUANTIFIERS, (None, None))
