@@ -1,7 +1,7 @@
 """The scores of a tree's texts, in memory and as a file: one integer a state, none for `rest`."""
 
 import os.path
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,19 @@ def score_tree(quantifier: Quantifier, tree: TextTree) -> np.ndarray:
         ConfigError: a score that is not an integer or lies outside the declared range.
     """
     known = tree.kind != Kind.REST
-    texts = tree.text[known].tolist()
-    score_of = {text: _score_text(quantifier, tree.start, text) for text in dict.fromkeys(texts)}
     scores = np.full(len(tree), REST_FILLER, dtype=np.int64)
-    scores[known] = np.fromiter(map(score_of.__getitem__, texts), np.int64, len(texts))
+    scores[known] = score_texts(quantifier, tree.start, tree.text[known].tolist())
     return scores
+
+
+def score_texts(quantifier: Quantifier, start: str, texts: Sequence[str]) -> np.ndarray:
+    """Score texts that go on from a start string, each distinct text once: (n,) int64.
+
+    Raises:
+        ConfigError: a score that is not an integer or lies outside the declared range.
+    """
+    score_of = {text: _score_text(quantifier, start, text) for text in dict.fromkeys(texts)}
+    return np.fromiter(map(score_of.__getitem__, texts), np.int64, len(texts))
 
 
 def write_scores(scores: np.ndarray, tree: TextTree, path: str | Path) -> None:

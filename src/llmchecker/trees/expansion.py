@@ -56,8 +56,8 @@ def grow_tree(
             break
         extended = step < truncation.length
         children, done = [], 0
-        for rows, selection in _selections(
-            continuations, stored, frontier.suffixes, truncation, extended
+        for rows, selection in selections(
+            continuations, stored, frontier.suffixes, truncation.alpha, truncation.k, extended
         ):
             children.append(_children(selection, rows, step, ends))
             done += len(rows)
@@ -79,23 +79,31 @@ def grow_tree(
     )
 
 
-def _selections(
+def selections(
     continuations: Callable[[], Continuations],
     stored: StoredDistributions | None,
     suffixes: np.ndarray,
-    truncation: Truncation,
+    alpha: float,
+    k: int,
     extended: bool,
 ) -> Iterator[tuple[np.ndarray, Selection]]:
-    """Yield numbers of suffixes and what is selected after them: first those that are stored."""
+    """Yield numbers of suffixes and what is selected after them: first those that are stored.
+
+    Args:
+        continuations: opens the continuations of the prompt; called if a suffix must be computed.
+        stored: what need not be computed, and to which what is computed is added.
+        suffixes: (n, d) int64, the tokens after the prompt.
+        extended: whether longer suffixes that begin with these will be asked for.
+    """
     missing = np.ones(len(suffixes), dtype=bool)
     if stored is not None:
-        for rows, selection in stored.select(suffixes, truncation.alpha, truncation.k):
+        for rows, selection in stored.select(suffixes, alpha, k):
             missing[rows] = False
             yield rows, selection
     computed = np.flatnonzero(missing)
     if len(computed) == 0:
         return
-    top = partial(select, alpha=truncation.alpha, k=truncation.k)
+    top = partial(select, alpha=alpha, k=k)
     done = 0
     try:
         for selection in continuations().map(top, suffixes[computed], extended):

@@ -1,0 +1,335 @@
+"""Growing a tree where it narrows the bounds of a query, instead of everywhere alike.
+
+Best first: of all texts that do not decide the query yet, the next batch is the one that holds the
+most undecided probability. A text is looked at in up to three looks, each of which selects more
+tokens; between two looks the tokens that are left share its `rest`. A text that decides the query
+(see `decided`) is not looked at again. The result is an ordinary `TextTree`, in which a text that
+was never looked at has nothing but its `rest`, so that every route of this package reads it.
+
+BEAVER (arXiv:2512.05439) expands one leaf a pass for prefix-closed constraints. Here a batch is
+expanded at once, and the constraint is any path formula.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from llmchecker.checking.decided import UNDECIDED, distinct
+from llmchecker.models.protocols import LanguageModel
+from llmchecker.quantifiers.quantifier import Quantifier
+from llmchecker.quantifiers.scores import score_texts
+from llmchecker.queries.formulas import STEP
+from llmchecker.queries.reading import OpenReading, Reading
+from llmchecker.trees.expansion import EndOfSequence, selections
+from llmchecker.trees.selection import Selection
+from llmchecker.trees.store import StoredDistributions
+from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
+
+LOOKS = ((0.99, 128), (0.9999, 2048), (1.0, 2**31 - 1))
+"""Alpha and k of the first look at a text, of the second and of the last."""
+
+MOST_ROWS = 256
+"""Texts of a batch, at most."""
+
+FEWEST_ROWS, SHARE = 8, 4
+"""A batch holds at most so many texts, or one for so many that were looked at before.
+
+The first texts of a tree hold much probability and the others little: a batch of full size would
+look at texts that the answers of its first ones show to be unimportant.
+"""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a refinement stops, whichever comes first.
+
+    Attributes:
+        width: of the bounds of every formula.
+        passes: texts that the model is asked about, whether its answers were stored or not.
+        seconds: of the clock, looked at between two batches; None for no limit. The tree then
+            depends on the machine.
+    """
+
+    width: float = 0.0
+    passes: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Refining:
+    """How far a refinement is, after each batch.
+
+    Attributes:
+        passes: texts that the model was asked about.
+        lower, upper: the bounds of each formula.
+    """
+
+    passes: int
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+
+    @property
+    def width(self) -> float:
+        """Of the widest bounds."""
+        return max(up - low for low, up in zip(self.lower, self.upper, strict=True))
+
+
+def refine(
+    model: LanguageModel,
+    start: str,
+    readings: Sequence[Reading | OpenReading],
+    quantifiers: Mapping[str, Quantifier],
+    budget: Budget,
+    end_of_sequence: EndOfSequence = "terminal",
+    progress: Callable[[Refining], None] = lambda refining: None,
+    stored: StoredDistributions | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> TextTree:
+    """Grow the tree after `start` that narrows the bounds of some path formulas most.
+
+    All formulas share the tree; a text is looked at while it decides not all of them. The order of
+    looks depends on the model's answers alone, not on batches of the machine, threads or memory.
+
+    Args:
+        readings: of the path formulas, all with the same horizon.
+        quantifiers: those that the formulas name, by name.
+        budget: with neither passes nor seconds the tree is grown until the width is reached, or
+            until everything is decided.
+        end_of_sequence: as in `expansion.grow`.
+        progress: told after every batch.
+        stored: as in `expansion.grow`.
+        stopped: asked between batches whether to make do with the tree as it is.
+    """
+    began = time.monotonic()
+    growth = _Growth(model, start, readings, quantifiers, end_of_sequence)
+    continuations = cache(lambda: model.continuations(growth.prompt))
+    while True:
+        now = growth.refining()
+        progress(now)
+        late = budget.seconds is not None and time.monotonic() - began >= budget.seconds
+        left = math.inf if budget.passes is None else budget.passes - now.passes
+        if now.width <= budget.width or late or left <= 0 or stopped():
+            break
+        batch = growth.most_undecided(min(MOST_ROWS, left, max(FEWEST_ROWS, now.passes // SHARE)))
+        if len(batch) == 0:
+            break
+        alpha, k = LOOKS[growth.looks[batch[0]]]
+        extended = growth.step[batch[0]] + 1 < growth.length
+        suffixes = growth.suffixes(batch)
+        growth.add(batch, selections(continuations, stored, suffixes, alpha, k, extended))
+    return growth.tree()
+
+
+class _Growth:
+    """The texts that a refinement has found, as columns that grow; a `rest` is no row of them."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        start: str,
+        readings: Sequence[Reading | OpenReading],
+        quantifiers: Mapping[str, Quantifier],
+        end_of_sequence: EndOfSequence,
+    ) -> None:
+        self.length = readings[0].length
+        self.prompt = model.encode(start)
+        self._model = model
+        self._readings = readings
+        self._quantifiers = quantifiers
+        self._ends = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
+        self._passes = 0
+        self._sums = [[0.0, 0.0] for _ in readings]  # decided false, decided true
+        self._started = model.decode([self.prompt])[0]
+        n = len(readings)
+        self.parent, self.step, self.token, self.looks, self.selected = np.zeros(
+            (5, 0), dtype=np.int64
+        )
+        self.probability, self.mass, self.rest = np.zeros((3, 0))
+        self.kind = np.zeros(0, dtype=np.int8)
+        self.text = np.zeros(0, dtype=object)
+        self.pending, self.truth = np.zeros((2, n, 0), dtype=np.int64)
+        self._append(
+            parent=np.array([-1]),
+            token=np.array([NO_TOKEN]),
+            probability=np.ones(1),
+            pending=np.array([[reading.start] for reading in readings]),
+            truth=np.full((n, 1), UNDECIDED),
+        )
+
+    def refining(self) -> Refining:
+        """How far the refinement is."""
+        lower = tuple(satisfied for _, satisfied in self._sums)
+        upper = tuple(1 - violated for violated, _ in self._sums)
+        return Refining(self._passes, lower, upper)
+
+    def most_undecided(self, most: int) -> np.ndarray:
+        """The uids of the next batch: texts of one length that have had as many looks.
+
+        Of all such batches it is the one that holds the most undecided probability.
+        """
+        gain = np.where(self._open, self.mass * self.rest, 0.0)
+        candidates = np.flatnonzero(gain > 0)
+        best, best_gain = candidates[:0], 0.0
+        group = self.step[candidates] * len(LOOKS) + self.looks[candidates]
+        for number in np.unique(group):
+            members = candidates[group == number]
+            # a stable sort: of equal masses the text that was found first
+            members = members[np.argsort(-gain[members], kind="stable")[:most]]
+            if (sum_of_gains := gain[members].sum()) > best_gain:
+                best, best_gain = members, sum_of_gains
+        return best
+
+    @property
+    def _open(self) -> np.ndarray:
+        """(n,) bool: the texts at which another look can decide something."""
+        undecided = (self.truth == UNDECIDED).any(axis=0)
+        return undecided & (self.kind == Kind.TEXT) & (self.step < self.length)
+
+    def suffixes(self, uids: np.ndarray) -> np.ndarray:
+        """(n, d) int64: the tokens after the prompt of texts of one length."""
+        columns = []
+        for _ in range(self.step[uids[0]]):
+            columns.append(self.token[uids])
+            uids = self.parent[uids]
+        return np.column_stack(columns[::-1]) if columns else np.empty((len(uids), 0), np.int64)
+
+    def add(self, parents: np.ndarray, selections: Iterable[tuple[np.ndarray, Selection]]) -> None:
+        """Add what a look at some texts has found and earlier looks had not.
+
+        Args:
+            selections: numbers of the texts among `parents`, and what is selected after them.
+        """
+        found = []
+        for rows, selection in selections:
+            uids, places = parents[rows], np.arange(selection.tokens.shape[1])
+            new = (places >= self.selected[uids, np.newaxis]) & (
+                places < selection.counts[:, np.newaxis]
+            )
+            among = np.broadcast_to(rows[:, np.newaxis], new.shape)[new]
+            found.append((among, selection.tokens[new], selection.probabilities[new]))
+            self.selected[uids], self.rest[uids] = selection.counts, selection.rest
+        self.looks[parents] += 1
+        self._passes += len(parents)
+        row, token, probability = map(np.concatenate, zip(*found, strict=True))
+        # answers that were stored come first, but the tree must not tell which they were
+        order = np.argsort(row, kind="stable")
+        parent = parents[row[order]]
+        self._append(
+            parent=parent,
+            token=token[order],
+            probability=probability[order],
+            pending=self.pending[:, parent],
+            truth=self.truth[:, parent],
+        )
+
+    def _append(
+        self,
+        parent: np.ndarray,
+        token: np.ndarray,
+        probability: np.ndarray,
+        pending: np.ndarray,
+        truth: np.ndarray,
+    ) -> None:
+        """Add texts of one length, and find out what each of them decides.
+
+        Args:
+            pending: (formulas, n) at the texts' own step.
+            truth: (formulas, n) what their parents decide.
+        """
+        if len(parent) == 0:
+            return
+        root = parent[0] < 0
+        step = 0 if root else int(self.step[parent[0]]) + 1
+        mass = probability if root else probability * self.mass[parent]
+        kind = np.where(np.isin(token, self._ends), Kind.END, Kind.TEXT).astype(np.int8)
+        started = np.array([self._started], dtype=object)
+        text = started if root else self._texts(parent, token)
+        self._decide(step, kind, mass, text, pending := pending.copy(), truth := truth.copy())
+        n = len(parent)
+        for name, column in {
+            "parent": parent,
+            "step": np.full(n, step),
+            "token": token,
+            "looks": np.zeros(n, dtype=np.int64),
+            "selected": np.zeros(n, dtype=np.int64),
+            "probability": probability,
+            "mass": mass,
+            "rest": np.ones(n),
+            "kind": kind,
+            "text": text,
+        }.items():
+            setattr(self, name, np.concatenate([getattr(self, name), column]))
+        self.pending = np.concatenate([self.pending, pending], axis=1)
+        self.truth = np.concatenate([self.truth, truth], axis=1)
+
+    def _texts(self, parent: np.ndarray, token: np.ndarray) -> np.ndarray:
+        parents, place = np.unique(parent, return_inverse=True)
+        before = np.broadcast_to(self.prompt, (len(token), len(self.prompt)))
+        sequences = np.column_stack([before, self.suffixes(parents)[place], token])
+        text = np.empty(len(token), dtype=object)
+        text[:] = self._model.decode(sequences.tolist())
+        return text
+
+    def _decide(
+        self,
+        step: int,
+        kind: np.ndarray,
+        mass: np.ndarray,
+        text: np.ndarray,
+        pending: np.ndarray,
+        truth: np.ndarray,
+    ) -> None:
+        """Replace what is pending at some texts by what is pending after them; tell the truths."""
+        texts = text.tolist()
+        columns = {
+            name: score_texts(quantifier, self._started, texts)
+            for name, quantifier in self._quantifiers.items()
+        } | {STEP: np.full(len(texts), step)}
+        terminal = (kind == Kind.END) | (step == self.length)
+        for number, reading in enumerate(self._readings):
+            truths = (atom.holds(columns) for atom in reading.atoms)
+            words = reading.words(truths, kind == Kind.END)
+            undecided = truth[number] == UNDECIDED
+            for places, (waiting, word, ends) in distinct(pending[number], words, terminal):
+                after = reading.after(waiting, word)
+                found = reading.forever(waiting, word) if ends else reading.truth(after, step + 1)
+                pending[number][places] = after
+                if found is not None:
+                    new = places[undecided[places]]
+                    truth[number][new] = found
+                    self._sums[number][found] = math.fsum([self._sums[number][found], *mass[new]])
+
+    def tree(self) -> TextTree:
+        """The texts and their `rest` in the order of a tree."""
+        goes_on = (self.kind == Kind.TEXT) & (self.step < self.length) & (self.rest > 0)
+        resting = np.flatnonzero(goes_on)
+        n, m = len(self.parent), len(resting)
+        parent = np.concatenate([self.parent, resting])
+        step = np.concatenate([self.step, self.step[resting] + 1])
+        text = np.concatenate([self.text, np.full(m, None, dtype=object)])
+        place = np.full(n, -1)  # of each text in the tree
+        rows = []
+        for depth in range(step.max() + 1):
+            level = np.flatnonzero(step == depth)  # a rest after all its siblings, as its row is
+            above = place[parent[level]] if depth else np.zeros(1)
+            level = level[np.argsort(above, kind="stable")]
+            known = level < n
+            first = sum(map(len, rows))
+            place[level[known]] = first + np.flatnonzero(known)
+            rows.append(level)
+        order = np.concatenate(rows)
+        above = parent[order]
+        return TextTree(
+            model=self._model.name,
+            truncation=Truncation(1.0, max(1, int(self.selected.max())), self.length),
+            parent=np.where(above < 0, -1, place[above]),
+            step=step[order],
+            token=np.concatenate([self.token, np.full(m, NO_TOKEN)])[order],
+            probability=np.concatenate([self.probability, self.rest[resting]])[order],
+            kind=np.concatenate([self.kind, np.full(m, Kind.REST, dtype=np.int8)])[order],
+            text=text[order],
+        )

@@ -1,0 +1,139 @@
+"""A refined tree: its bounds hold after every batch, only narrow, and are those of the tree."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from helpers import oracle
+from helpers.random_tables import QUANTIFIERS, RANGES, START, table_model, whole_tree
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmchecker.chains import markov_chain
+from llmchecker.checking import refinement, whole_model
+from llmchecker.checking.decided import decide
+from llmchecker.checking.refinement import Budget, refine
+from llmchecker.models.loading import load_model
+from llmchecker.quantifiers.registry import create
+from llmchecker.quantifiers.scores import score_tree
+from llmchecker.queries.parser import parse
+from llmchecker.queries.reading import Reading, is_read_along_texts
+from llmchecker.trees.store import DistributionStore
+from llmchecker.trees.text_tree import Kind
+
+LENGTH = 3
+NAMES = tuple(QUANTIFIERS)
+
+
+def query_of(formula):
+    return parse(f"P=? [ {oracle.written(formula)} ]")
+
+
+about_texts = oracle.formulas(NAMES, nested=False).filter(
+    lambda formula: is_read_along_texts(query_of(formula).root.path)
+)
+
+
+def truth(model, formula) -> Fraction:
+    """The probability of a path formula by enumerating all texts."""
+    whole = whole_tree(model, LENGTH)
+    columns = {name: score_tree(each, whole) for name, each in QUANTIFIERS.items()}
+    return oracle.Tree(
+        whole.parent, whole.probability, whole.kind, {"step": whole.step, **columns}
+    ).probability_of(formula)
+
+
+@pytest.fixture
+def short_looks(monkeypatch):
+    """Looks that leave something to the next one on a vocabulary of five."""
+    monkeypatch.setattr(refinement, "LOOKS", ((0.5, 1), (0.9, 2), (1.0, 2**31 - 1)))
+
+
+@settings(max_examples=300)
+@given(seed=st.integers(0, 2**32), asked=st.lists(about_texts, min_size=1, max_size=3))
+def test_the_truth_stays_within_bounds_that_only_narrow(seed, asked):
+    """After every batch the true probability lies in the bounds, which lie in the earlier ones;
+    in the end nothing is undecided, and they are the true probability."""
+    model = table_model(seed)
+    readings = [Reading(query_of(f).root.path, LENGTH, RANGES) for f in asked]
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refinement, "LOOKS", ((0.5, 1), (0.9, 2), (1.0, 2**31 - 1)))
+        tree = refine(model, START, readings, QUANTIFIERS, Budget(), progress=seen.append)
+    for number, formula in enumerate(asked):
+        true = float(truth(model, formula))
+        lows = [refining.lower[number] for refining in seen]
+        highs = [refining.upper[number] for refining in seen]
+        assert lows == sorted(lows)
+        assert highs == sorted(highs, reverse=True)
+        assert all(
+            low - 1e-12 <= true <= high + 1e-12 for low, high in zip(lows, highs, strict=True)
+        )
+        assert (lows[-1], highs[-1]) == pytest.approx((true, true), abs=1e-12)
+    assert [refining.passes for refining in seen] == sorted({r.passes for r in seen})
+    assert tree.truncation.length == LENGTH
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 2**32), formula=about_texts, passes=st.integers(0, 12))
+def test_a_refined_tree_is_a_tree_like_any_other(seed, formula, passes):
+    """Storm's bounds on the tree are those of the refinement, and its value lies within them."""
+    query, model = query_of(formula), table_model(seed)
+    reading = Reading(query.root.path, LENGTH, RANGES)
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refinement, "LOOKS", ((0.5, 1), (0.9, 2), (1.0, 2**31 - 1)))
+        budget = Budget(passes=passes)
+        tree = refine(model, START, [reading], QUANTIFIERS, budget, progress=seen.append)
+    assert seen[-1].passes <= passes
+    columns = {name: score_tree(each, tree) for name, each in QUANTIFIERS.items()}
+    found = decide(tree, columns, reading)
+    bounds = whole_model.bounds(tree, columns, query, RANGES)
+    expected = (seen[-1].lower[0], seen[-1].upper[0])
+    assert (found.satisfied, 1 - found.violated) == pytest.approx(expected, abs=1e-12)
+    assert (bounds.lower, bounds.upper) == pytest.approx(expected, abs=1e-12)
+    assert len(markov_chain.build(tree, columns)) == len(tree)
+
+
+def test_decided_texts_are_not_looked_at_again():
+    """For F gender > 0 no text below one in which it holds is in the tree."""
+    query = parse("P=? [ F gender > 1 ]")
+    reading = Reading(query.root.path, LENGTH, RANGES)
+    tree = refine(table_model(1), START, [reading], QUANTIFIERS, Budget())
+    scores = score_tree(QUANTIFIERS["gender"], tree)
+    deciding = (scores > 1) & (tree.kind == Kind.TEXT)
+    assert deciding.any()
+    below = np.isin(tree.parent, np.flatnonzero(deciding))
+    assert (tree.kind[below] == Kind.REST).all()
+
+
+def test_the_widest_bounds_end_the_refinement():
+    """A target width ends it as soon as the bounds are so narrow, and not before."""
+    reading = Reading(parse("P=? [ F gender > 1 ]").root.path, LENGTH, RANGES)
+    seen = []
+    refine(table_model(1), START, [reading], QUANTIFIERS, Budget(width=0.3), progress=seen.append)
+    assert seen[-1].width <= 0.3 < seen[-2].width
+
+
+def test_the_tree_is_the_same_for_any_threads_memory_and_store(random_model, tmp_path):
+    """One model, looked at with other threads, memory and stored answers, gives the same bits."""
+    asked = parse("P=? [ (F gender > 0) | (G step < 3) ]")
+    quantifiers = {"gender": create("gender", {})}
+    reading = Reading(asked.root.path, 3, {"gender": (None, None)})
+    store = DistributionStore(tmp_path, 10**8)
+    trees, added = [], []
+    for threads, memory, stored in (
+        (1, 2**30, None),
+        (2, 2**22, None),
+        (1, 2**30, "cold"),
+        (2, 2**30, "warm"),
+    ):
+        model = load_model(random_model("llama"), threads=threads, memory_bytes=memory)
+        opened = store.after("model", model.encode("he said")) if stored else None
+        budget = Budget(passes=150)
+        trees.append(refine(model, "he said", [reading], quantifiers, budget, stored=opened))
+        added.append(opened.added if opened else None)
+    assert added[2] == 150 > 10 > added[3]  # an answer with hardly any rest serves no other look
+    for tree in trees[1:]:
+        for name in ("parent", "step", "token", "probability", "kind", "text"):
+            assert np.array_equal(getattr(tree, name), getattr(trees[0], name)), name
