@@ -98,6 +98,10 @@ class DamagedFile(LLMCheckerError):
     """A file that this package wrote, and that is not what it wrote any more."""
 
 
+class InvalidEstimate(LLMCheckerError):
+    """Samples or a confidence from which nothing can be estimated."""
+
+
 class CheckFailed(LLMCheckerError):
     """Storm gave no answer, or two routes to the same answer disagree."""
 

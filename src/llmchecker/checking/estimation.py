@@ -1,0 +1,306 @@
+"""What the model does in `rest`, estimated from samples of the model itself.
+
+The probability of a path formula is D + U p (see `decided`). p is estimated: a sample is a place of
+the undecided mass, drawn in proportion to its probability, a token that is not among those the tree
+follows there, and then free tokens to the horizon. Each sampled text decides the formula, so that
+the number of satisfying samples is binomial, and the interval of Clopper and Pearson (1934, "The
+Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika 26) covers
+p with at least the stated confidence for every number of samples. The interval of the probability
+is D + U times it. The number of samples is fixed before the first is drawn.
+
+A sample is determined by the seed and its number: its random numbers come from a counter-based
+generator (Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3") keyed by both. More
+samples extend fewer, whatever the batches, threads and memory.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import beta
+
+from llmchecker.checking.decided import UNDECIDED, Decided, distinct
+from llmchecker.errors import InvalidEstimate
+from llmchecker.models.distributions import Distributions
+from llmchecker.models.protocols import LanguageModel
+from llmchecker.quantifiers.quantifier import Quantifier
+from llmchecker.quantifiers.scores import score_texts
+from llmchecker.queries.formulas import STEP
+from llmchecker.queries.reading import Reading
+from llmchecker.trees.expansion import EndOfSequence
+from llmchecker.trees.text_tree import Kind, TextTree
+
+AT_ONCE = 1024
+"""Samples that are drawn side by side; texts of one batch share what they begin with."""
+
+_OUTWARD = 4 * np.finfo(np.float64).eps
+"""What sums and products of a few float64 numbers, none above 1, can be off."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The probability of a path formula under the whole model, with confidence.
+
+    Attributes:
+        estimate: D + U times the share of samples that satisfy the formula.
+        low, high: cover the probability with at least `confidence`.
+        confidence: of the interval, before the samples are drawn.
+        samples, satisfying: how many there are, and how many satisfy the formula.
+        passes: texts after which the model was asked.
+        seed: of the samples.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+    samples: int
+    satisfying: int
+    passes: int
+    seed: int
+
+
+def clopper_pearson(satisfying: int, samples: int, confidence: float) -> tuple[float, float]:
+    """The interval of Clopper and Pearson for a binomial proportion; [0, 1] without samples.
+
+    Raises:
+        InvalidEstimate: a confidence that is not between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise InvalidEstimate(f"confidence is {confidence!r}; it must lie between 0 and 1")
+    tail = (1 - confidence) / 2
+    low = 0.0 if satisfying == 0 else float(beta.ppf(tail, satisfying, samples - satisfying + 1))
+    high = 1.0
+    if satisfying < samples:
+        high = float(beta.isf(tail, satisfying + 1, samples - satisfying))
+    return low, high
+
+
+def samples_for(width: float, undecided: float, confidence: float, most: int = 10**7) -> int:
+    """The number of samples after which an interval is at most so wide, however they come out.
+
+    Args:
+        width: of the interval of the probability.
+        undecided: U, by which the interval of p is multiplied.
+        most: what is returned if even so many are too few.
+    """
+    low, high = 0, most
+    while low < high:
+        middle = (low + high) // 2
+        at_half = clopper_pearson(middle // 2, middle, confidence)
+        if undecided * (at_half[1] - at_half[0]) <= width:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def estimate(
+    sampler: "Sampler",
+    samples: int,
+    confidence: float = 0.99,
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Estimate | None:
+    """Estimate the probability of a path formula from a tree and samples of its `rest`.
+
+    Args:
+        samples: how many to draw; none are drawn where everything is decided.
+        progress: told how many samples are drawn, and of how many; never what they decide, so that
+            nobody can stop when they please.
+        stopped: asked between batches whether to give up.
+
+    Returns:
+        None if it was stopped.
+
+    Raises:
+        InvalidEstimate: no samples where something is undecided, or a confidence out of range.
+    """
+    decided, undecided = sampler.decided, sampler.decided.undecided
+    if undecided == 0:
+        clopper_pearson(0, 0, confidence)  # a wrong confidence is refused all the same
+        value = decided.satisfied
+        return Estimate(value, value, value, confidence, 0, 0, 0, seed)
+    if samples < 1:
+        raise InvalidEstimate(f"samples is {samples!r}; at least 1 is needed to estimate")
+    satisfying, asked_before = 0, sampler.passes
+    for first in range(0, samples, AT_ONCE):
+        if stopped():
+            return None
+        behind = min(samples, first + AT_ONCE)
+        satisfying += int(sampler.truths(seed, first, behind).sum())
+        progress(behind, samples)
+    low, high = clopper_pearson(satisfying, samples, confidence)
+    return Estimate(
+        estimate=min(1.0, decided.satisfied + undecided * satisfying / samples),
+        low=float(max(decided.satisfied, decided.satisfied + undecided * low - _OUTWARD)),
+        high=float(min(1 - decided.violated, decided.satisfied + undecided * high + _OUTWARD)),
+        confidence=confidence,
+        samples=samples,
+        satisfying=satisfying,
+        passes=sampler.passes - asked_before,
+        seed=seed,
+    )
+
+
+class Sampler:
+    """Draws texts from the undecided mass of a tree and decides each of them.
+
+    `passes` counts the texts after which the model was asked, and `longest` is the number of tokens
+    that a sample needs at most.
+
+    Args:
+        tree: grown from this model after this start string, with this `end_of_sequence`.
+        decided: what the tree decides of the formula.
+        quantifiers: those that the formula names, by name.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        start: str,
+        tree: TextTree,
+        decided: Decided,
+        reading: Reading,
+        quantifiers: Mapping[str, Quantifier],
+        end_of_sequence: EndOfSequence,
+    ) -> None:
+        self._model = model
+        self._tree = tree
+        self.decided = decided
+        self._reading = reading
+        self._quantifiers = quantifiers
+        self._ends = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
+        self._prompt = model.encode(start)
+        self._continuations = model.continuations(self._prompt)
+        self.longest = (
+            0
+            if not len(decided.places)
+            else int(reading.length - tree.step[tree.parent[decided.places]].min())
+        )
+        self._sums = np.cumsum(decided.masses)
+        self.passes = 0
+
+    def truths(self, seed: int, first: int, behind: int) -> np.ndarray:
+        """(behind - first,) bool: whether the samples of these numbers satisfy the formula."""
+        length = self._reading.length
+        drawn = _uniform(seed, first, behind, 1 + length)
+        place = np.searchsorted(self._sums, drawn[:, 0] * self._sums[-1], side="right")
+        place = np.minimum(place, len(self._sums) - 1)
+        parent = self._tree.parent[self.decided.places[place]]
+        begins = self._tree.step[parent]
+        tokens = self._beginnings(parent, length)
+        pending = self.decided.pending[place]
+        truth = np.full(len(place), UNDECIDED)
+        for step in range(int(begins.min()), length):
+            active = np.flatnonzero((truth == UNDECIDED) & (begins <= step))
+            if len(active) == 0:
+                continue
+            taken = np.where(begins[active] == step, parent[active], -1)
+            tokens[active, step] = self._next(
+                tokens[active, :step], taken, drawn[active, 1 + step], step + 1 < length
+            )
+            pending[active], truth[active] = self._decide(
+                tokens[active, : step + 1], pending[active]
+            )
+        return truth > 0
+
+    def _beginnings(self, parent: np.ndarray, length: int) -> np.ndarray:
+        """(n, length) int64: the tokens of texts of the tree, then room for more."""
+        tokens = np.zeros((len(parent), length), dtype=np.int64)
+        uids = parent.copy()
+        while np.any(inside := self._tree.step[uids] > 0):
+            rows = np.flatnonzero(inside)
+            tokens[rows, self._tree.step[uids[rows]] - 1] = self._tree.token[uids[rows]]
+            uids[rows] = self._tree.parent[uids[rows]]
+        return tokens
+
+    def _next(
+        self, suffixes: np.ndarray, taken: np.ndarray, drawn: np.ndarray, extended: bool
+    ) -> np.ndarray:
+        """The next token after each suffix, by a number drawn from [0, 1).
+
+        Args:
+            taken: (n,) for each suffix the state of the tree whose children the token must not be
+                among; -1 where any token may follow.
+        """
+        texts, row = np.unique(suffixes, axis=0, return_inverse=True)
+        self.passes += len(texts)
+        row = row.ravel()
+        tokens, first = np.empty(len(suffixes), dtype=np.int64), 0
+
+        def probabilities(after: Distributions) -> np.ndarray:
+            return after.probabilities().cpu().numpy()
+
+        for part in self._continuations.map(probabilities, texts, extended):
+            for number, distribution in enumerate(part, first):
+                of_row = np.flatnonzero(row == number)
+                for state in np.unique(taken[of_row]):
+                    chosen = of_row[taken[of_row] == state]
+                    tokens[chosen] = _by_inversion(
+                        distribution, self._children(int(state)), drawn[chosen]
+                    )
+            first += len(part)
+        return tokens
+
+    def _children(self, state: int) -> np.ndarray:
+        """The tokens of the children of a state; none for -1."""
+        parent = self._tree.parent
+        first, behind = np.searchsorted(parent[1:], [state, state + 1]) + 1
+        children = slice(first, behind) if state >= 0 else slice(0, 0)
+        return self._tree.token[children][self._tree.kind[children] != Kind.REST]
+
+    def _decide(self, tokens: np.ndarray, pending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What is pending after texts, and what they decide.
+
+        Args:
+            tokens: (n, d) int64, after the prompt.
+            pending: (n,) at the texts' own step.
+        """
+        n, step = tokens.shape
+        before = np.broadcast_to(self._prompt, (n, len(self._prompt)))
+        texts = self._model.decode(np.column_stack([before, tokens]).tolist())
+        columns = {
+            name: score_texts(quantifier, self._tree.start, texts)
+            for name, quantifier in self._quantifiers.items()
+        } | {STEP: np.full(n, step)}
+        ended = np.isin(tokens[:, -1], self._ends)
+        reading = self._reading
+        words = reading.words((atom.holds(columns) for atom in reading.atoms), ended)
+        after, truth = pending.copy(), np.full(n, UNDECIDED)
+        terminal = ended | (step == reading.length)
+        for places, (waiting, word, ends) in distinct(pending, words, terminal):
+            after[places] = reading.after(waiting, word)
+            found = (
+                reading.forever(waiting, word)
+                if ends
+                else reading.truth(int(after[places[0]]), step + 1)
+            )
+            truth[places] = UNDECIDED if found is None else found
+        return after, truth
+
+
+def _uniform(seed: int, first: int, behind: int, numbers: int) -> np.ndarray:
+    """(behind - first, numbers) float64 in [0, 1): row i depends on the seed and `first + i`."""
+    streams = (np.random.Philox(key=(seed << 64) | sample) for sample in range(first, behind))
+    return np.stack([np.random.Generator(stream).random(numbers) for stream in streams])
+
+
+def _by_inversion(distribution: np.ndarray, without: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """The tokens at which the sum of probabilities first exceeds the numbers drawn, scaled to it.
+
+    Args:
+        distribution: (vocabulary,) float64.
+        without: tokens that are left out.
+
+    Raises:
+        InvalidEstimate: all tokens that are not left out have probability 0.
+    """
+    left = distribution.copy()
+    left[without] = 0
+    sums = left.cumsum()
+    if not sums[-1] > 0:
+        raise InvalidEstimate("the tokens that a tree does not follow have probability 0")
+    tokens = np.searchsorted(sums, drawn * sums[-1], side="right")
+    return np.minimum(tokens, np.flatnonzero(left)[-1])
