@@ -115,3 +115,21 @@ def node_progress(
             finished += total
 
     return report
+
+
+@contextmanager
+def shell_status() -> Iterator[Callable[[str], None]]:
+    """A callback that shows one line which changes where a person watches, else log lines."""
+    if sys.stderr.isatty():
+        with tqdm(file=sys.stderr, bar_format="{desc}", leave=False) as bar:
+            yield lambda text: bar.set_description_str(text)
+        return
+    last = -SECONDS_BETWEEN_REPORTS
+
+    def report(text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_REPORTS:
+            last = time.monotonic()
+            logging.info("%s", text)
+
+    yield report

@@ -14,6 +14,8 @@ import yaml
 from snakemake.cli import get_argument_parser
 
 from llmchecker.checking import solve
+from llmchecker.checking.decided import decide
+from llmchecker.checking.estimation import clopper_pearson
 from llmchecker.cli import main
 from llmchecker.config.configuration import Config
 from llmchecker.config.validation import read_yaml
@@ -25,6 +27,7 @@ from llmchecker.publication.published import read_published_rows
 from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.registry import create
 from llmchecker.queries.parser import parse
+from llmchecker.queries.reading import Reading
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Truncation
 
@@ -154,7 +157,7 @@ def test_llmchecker_commands_parse():
         asked = main.argument_parser().parse_args(words)
         if words[0] == "verify":
             continue
-        assert asked.model in models
+        assert asked.model is None or asked.model in models
         if asked.query is not None:
             parse(asked.query)
 
@@ -312,6 +315,21 @@ def test_the_worked_example_is_computed(drawn, row, monkeypatch):
             assert figure is NUMBERS[written]
         else:
             assert figure == pytest.approx(float(Fraction(written)), abs=1e-12)
+
+
+def test_the_worked_estimate_is_computed(drawn, monkeypatch):
+    """The decided and the undecided mass of the drawn tree, and the interval of ten samples."""
+    monkeypatch.chdir(ROOT)
+    path = parse("P=? [ F gender > 0 ]").root.path
+    columns = {"gender": scores.score_tree(create("gender", {}), drawn)}
+    found = decide(drawn, columns, Reading(path, 2, {"gender": (None, None)}))
+    assert (found.satisfied, found.undecided) == (9 / 16, 5 / 16)
+    assert sorted(found.masses.tolist()) == [1 / 16, 1 / 4]
+    low, high = clopper_pearson(3, 10, 0.95)
+    ends = [low, high, *(found.satisfied + found.undecided * p for p in (low, high))]
+    words = " ".join(METHOD.read_text(encoding="utf-8").split())
+    told = "0.95 is from {:.4f} to {:.4f}, and that of P from {:.4f} to {:.4f}"
+    assert told.format(*ends) in words
 
 
 def test_the_audit_is_as_told():

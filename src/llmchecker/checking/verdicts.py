@@ -45,6 +45,10 @@ class Verdict:
         check_seconds: from the chain to the value.
         versions: of storm, stormpy and llmchecker.
         notes: why the value is unknown or the bounds are wider than need be, a sentence each.
+        estimate: of the probability for the whole model, from samples; of P>=p whether it holds,
+            None where samples do not tell, and where nothing was estimated.
+        low, high: the interval of the probability; None where nothing was estimated.
+        confidence, samples: with which `low` and `high` hold, and from how many samples.
     """
 
     query: str
@@ -60,6 +64,11 @@ class Verdict:
     upper: float | bool | None = None
     witnesses: tuple[Mapping[str, object], ...] = ()
     notes: tuple[str, ...] = ()
+    estimate: float | bool | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    samples: int | None = None
 
     def bounded(self, interval: Interval) -> "Verdict":
         """The same verdict with bounds for the whole model."""

@@ -25,6 +25,7 @@ def verdict_rows(verdict: Verdict) -> dict[str, str]:
         "query": " ".join(verdict.query.split()),
         "value": _figure(verdict.value),
         "whole model": _interval(verdict),
+        **_estimated(verdict),
         "states": f"{verdict.states:,}",
         "transitions": f"{verdict.transitions:,}",
     }
@@ -88,3 +89,14 @@ def _interval(verdict: Verdict) -> str:
     low = "-infinity" if lower is None else _figure(lower)
     high = "infinity" if upper is None else _figure(upper)
     return f"[{low}, {high}]"
+
+
+def _estimated(verdict: Verdict) -> dict[str, str]:
+    """The estimate and its interval; nothing where nothing was estimated."""
+    if verdict.confidence is None:
+        return {}
+    return {
+        "estimate": _figure(verdict.estimate),
+        "interval": f"[{_figure(verdict.low)}, {_figure(verdict.high)}] with confidence "
+        f"{verdict.confidence:g}, from {verdict.samples:,} samples",
+    }

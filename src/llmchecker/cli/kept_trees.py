@@ -39,8 +39,7 @@ def tree_of(task: Task) -> KeptTree:
         ConfigError: the directory of the model holds one from elsewhere.
         UnusableModel: the model cannot be loaded.
     """
-    _demand_model(task)
-    grower = _grower(task)
+    grower = grower_of(task)
     # no start string of a config has a name with _ in it
     own = task.tree_path(f"text_{grower.fingerprint(task.start, task.truncation)[:16]}")
     names = [name for name, text in task.config.start_strings.items() if text == task.start]
@@ -59,7 +58,14 @@ def tree_of(task: Task) -> KeptTree:
     return KeptTree(tree, own, growth.seconds)
 
 
-def _grower(task: Task) -> Grower:
+def grower_of(task: Task) -> Grower:
+    """What grows trees of the task's model, which is fetched if it is absent.
+
+    Raises:
+        SourceError: the model is absent and cannot be fetched.
+        ConfigError: the directory of the model holds one from elsewhere.
+    """
+    _demand_model(task)
     settings = task.config.expansion
     return Grower(
         directory=task.model_directory,

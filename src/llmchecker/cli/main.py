@@ -1,5 +1,6 @@
 """The command line: one question to one model, without a run of the workflow.
 
+    llmchecker check "P=? [ F gender > 0 ]" --start "The player won because"
     llmchecker check "P=? [ F gender > 0 ]" --model smollm2-135m --start "The player won because" \\
         --alpha 0.8 --k 15 --length 3
     llmchecker tree --query "P=? [ F gender > 0 ]" --model smollm2-135m \\
@@ -25,7 +26,8 @@ from pathlib import Path
 
 from llmchecker import logs
 from llmchecker.cli.answers import answer_as_json, answer_as_text, draw_task, solve_task
-from llmchecker.cli.question import add_task, task_asked
+from llmchecker.cli.inquiries import inquire_task, inquiry_as_json, inquiry_as_text
+from llmchecker.cli.question import add_effort, add_task, task_asked
 from llmchecker.cli.verify import add_verify
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.files import written_whole
@@ -62,12 +64,14 @@ def argument_parser() -> argparse.ArgumentParser:
     check = commands.add_parser(
         "check",
         help="answer one query on what a model writes after a text",
-        description="Answer one query on what a model writes after a text: the value on the "
-        "bounded process, and bounds for the whole model.",
+        description="Answer one query on what a model writes after a text: bounds for the whole "
+        "model, which are certain, and an estimate with a confidence interval. With --alpha and "
+        "--k: the value on the tree of the paper, and bounds.",
     )
     check.set_defaults(run=_check)
     check.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
-    add_task(check)
+    add_task(check, truncated=False)
+    add_effort(check)
     check.add_argument(
         "--json", action="store_true", help="print one JSON object, and nothing else"
     )
@@ -79,7 +83,7 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     tree.set_defaults(run=_tree)
     tree.add_argument("--query", help='mark the states that decide it: "P=? [ F gender > 0 ]"')
-    add_task(tree)
+    add_task(tree, truncated=True)
     tree.add_argument("--format", choices=drawing.WRITERS, help="default: that of --output, or svg")
     tree.add_argument("--output", type=Path, help="a file (default: standard output)")
     add_verify(commands)
@@ -88,14 +92,16 @@ def argument_parser() -> argparse.ArgumentParser:
 
 def _check(arguments: argparse.Namespace) -> int:
     with _standard_output_kept_clean(), task_asked(arguments) as task:
-        answered = solve_task(task)
+        if task.effort is None:
+            answered = solve_task(task)
+            shown = answer_as_json(answered) if arguments.json else answer_as_text(answered)
+        else:
+            inquiry = inquire_task(task)
+            shown = inquiry_as_json(inquiry) if arguments.json else inquiry_as_text(inquiry)
     if hasattr(sys.stdout, "reconfigure"):
         # a model may write what the terminal's encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
-    if arguments.json:
-        print(json.dumps(answer_as_json(answered), allow_nan=False))
-    else:
-        print(answer_as_text(answered))
+    print(shown if isinstance(shown, str) else json.dumps(shown, allow_nan=False))
     return 0
 
 

@@ -1,0 +1,133 @@
+"""`llmchecker check` without alpha and k: bounds that are certain, and an estimate beside them."""
+
+import json
+import os
+import signal
+
+import pytest
+import yaml
+
+from llmchecker.checking import refinement
+from llmchecker.cli.main import main
+
+QUERY = "P=? [ F readability > 8000 ]"
+START = "The player won because"
+
+
+@pytest.fixture
+def project(tmp_path, random_model, monkeypatch):
+    """A project with one model as the current directory."""
+    config = {
+        "models": {"gpt2": {"label": "Small GPT-2", "source": f"path:{random_model('gpt2')}"}},
+        "start_strings": {"player": START},
+        "quantifiers": {"gender": {}, "readability": {}},
+        "experiments": [],
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def asked(*more: str, query: str = QUERY) -> list[str]:
+    return ["check", query, "--start", START, "--length", "3", "--passes", "240", *more]
+
+
+def answered(capfd, *more: str, **changes: str) -> dict:
+    capfd.readouterr()
+    assert main(asked("--json", *more, **changes)) == 0
+    return json.loads(capfd.readouterr().out)
+
+
+def test_a_query_and_a_text_are_enough(project, capfd):
+    """With neither model nor tree named, the answer has bounds and, within them, an interval."""
+    answer = answered(capfd)
+    assert answer["model"] == "gpt2"
+    assert answer["value"] is None
+    assert 0 <= answer["lower"] <= answer["low"] <= answer["estimate"]
+    assert answer["estimate"] <= answer["high"] <= answer["upper"] <= 1
+    assert (answer["confidence"], answer["seed"]) == (0.99, 0)
+    assert answer["samples"] > 1
+    assert 0 < answer["passes"] <= 240
+
+
+def test_the_same_seed_gives_the_same_answer(project, capfd):
+    """Asked twice, with an empty and a full store, the answers differ in times alone."""
+    first, second, other = (answered(capfd, "--seed", seed) for seed in ("1", "1", "2"))
+    for answer in (first, second, other):
+        for name in ("seconds", "encode_seconds", "check_seconds"):
+            del answer[name]
+    assert first == second
+    assert other["lower"] == first["lower"]
+    assert other["seed"] != first["seed"]
+
+
+def test_certain_means_without_samples(project, capfd):
+    """--certain gives bounds alone, and spends all passes on them."""
+    answer = answered(capfd, "--certain")
+    assert answer["estimate"] is answer["low"] is answer["high"] is answer["samples"] is None
+    assert answer["upper"] - answer["lower"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("query", "estimate"),
+    [
+        ("P>=0.0001 [ F step = 3 ]", True),
+        ("P<0.0001 [ F step = 3 ]", False),
+        ("P=? [ F readability > 8000 || F step = 2 ]", float),
+        ("A [ F readability > 8000 ]", None),
+        ("P=? [ F (P>0.5 [ X readability > 8000 ]) ]", None),
+        ('R{"readability"}=? [ I=3 ]', None),
+    ],
+)
+def test_what_samples_can_tell(project, capfd, query, estimate):
+    """Thresholds become true or false with confidence, conditionals get an interval; what no
+    single text decides gets bounds alone."""
+    answer = answered(capfd, query=query)
+    found = answer["estimate"]
+    assert type(found) is estimate if estimate is float else found is estimate
+    assert (answer["confidence"] is None) == (estimate is None)
+    assert answer["lower"] is not None or "R{" in query
+
+
+def test_a_person_reads_what_is_certain_and_what_is_estimated(project, capfd):
+    """The two intervals stand on lines of their own, with what they rest on."""
+    assert main(asked()) == 0
+    lines = dict(line.split(None, 1) for line in capfd.readouterr().out.splitlines()[:9])
+    assert lines["certain"].startswith("[")
+    assert " with confidence 0.99, from " in lines["interval"]
+    assert "value" not in lines
+
+
+def test_ctrl_c_ends_with_the_answer_so_far(project, capfd, monkeypatch):
+    """Interrupted after the first batch, the command prints the bounds that it has, and no
+    estimate."""
+    most = refinement._Growth.most_undecided
+
+    def interrupted(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return most(*arguments)
+
+    monkeypatch.setattr(refinement._Growth, "most_undecided", interrupted)
+    answer = answered(capfd)
+    assert answer["passes"] == 1
+    assert answer["estimate"] is None
+    assert answer["lower"] <= answer["upper"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--alpha", "0.5"), "--k is missing"),
+        (("--confidence", "1"), "confidence is 1.0; it must be between 0 and 1"),
+        (("--width", "-1"), "width is -1.0; it must be from 0 to 1"),
+        (("--passes", "0"), "passes is 0; it must be at least 1"),
+        (("--seconds", "nan"), "seconds is nan; it must be above 0"),
+        (("--seed", "-1"), "seed is -1; it must be from 0"),
+    ],
+)
+def test_an_impossible_effort_is_refused(project, capfd, words, said):
+    """What cannot be asked for is named with what can, before a model is loaded."""
+    assert main(asked(*words)) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert said in err
