@@ -7,8 +7,8 @@ import signal
 import pytest
 import yaml
 
-from llmchecker.checking import refinement
 from llmchecker.cli.main import main
+from llmchecker.deciding import refinement
 
 QUERY = "P=? [ F readability > 8000 ]"
 START = "The player won because"

@@ -14,11 +14,11 @@ import yaml
 from snakemake.cli import get_argument_parser
 
 from llmchecker.checking import solve
-from llmchecker.checking.decided import decide
-from llmchecker.checking.estimation import clopper_pearson
 from llmchecker.cli import main
 from llmchecker.config.configuration import Config
 from llmchecker.config.validation import read_yaml
+from llmchecker.deciding.decided import decide
+from llmchecker.deciding.estimation import clopper_pearson
 from llmchecker.models.table import TableModel
 from llmchecker.programs.expressions import Semantics
 from llmchecker.proving.outcomes import CandidateSource, Outcome

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "src/llmchecker"
 
 LAYERS = """
     errors files logs fetching models queries trees programs proving quantifiers chains checking
-    config invariants publication library cli
+    deciding config invariants publication library cli
 """.split()
 """Modules and folders of the package, each before all that may import from it."""
 

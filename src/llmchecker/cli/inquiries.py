@@ -19,8 +19,8 @@ from llmchecker.config.checks import quantifiers_in
 
 # with Storm and torch it takes seconds to import, for which --help and mistakes need not wait
 if TYPE_CHECKING:
-    from llmchecker.checking.inquiry import Inquiry
-    from llmchecker.checking.refinement import Refining
+    from llmchecker.deciding.inquiry import Inquiry
+    from llmchecker.deciding.refinement import Refining
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def inquire_task(task: Task) -> AnsweredInquiry:
     """
     grower = grower_of(task)
     model = grower.model
-    from llmchecker.checking.inquiry import inquire
+    from llmchecker.deciding.inquiry import inquire
 
     stored = grower.store.after(grower.model_fingerprint, model.encode(task.start))
     with logs.shell_status() as status, _interruptible() as stopped:

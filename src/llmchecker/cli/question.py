@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from llmchecker.checking.effort import Effort
 from llmchecker.config import paths
 from llmchecker.config.checks import TreeSpec
 from llmchecker.config.configuration import Config, ModelConfig
+from llmchecker.deciding.effort import Effort
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean
 from llmchecker.queries.parser import parse
 from llmchecker.queries.query import Query

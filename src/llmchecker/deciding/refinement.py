@@ -18,7 +18,7 @@ from functools import cache
 
 import numpy as np
 
-from llmchecker.checking.decided import UNDECIDED, distinct
+from llmchecker.deciding.decided import UNDECIDED, distinct
 from llmchecker.models.protocols import LanguageModel
 from llmchecker.quantifiers.quantifier import Quantifier
 from llmchecker.quantifiers.scores import score_texts

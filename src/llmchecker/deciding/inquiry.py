@@ -13,12 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from llmchecker.checking.decided import decide
-from llmchecker.checking.effort import Effort
-from llmchecker.checking.estimation import Estimate, Sampler, estimate, samples_for
-from llmchecker.checking.refinement import Budget, Refining, refine
 from llmchecker.checking.solve import solve
 from llmchecker.checking.verdicts import Verdict
+from llmchecker.deciding.decided import decide
+from llmchecker.deciding.effort import Effort
+from llmchecker.deciding.estimation import Estimate, Sampler, estimate, samples_for
+from llmchecker.deciding.refinement import Budget, Refining, refine
 from llmchecker.models.protocols import LanguageModel
 from llmchecker.quantifiers.quantifier import Quantifier
 from llmchecker.quantifiers.scores import score_tree

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmchecker.chains import markov_chain
-from llmchecker.checking import refinement, whole_model
-from llmchecker.checking.decided import decide
-from llmchecker.checking.refinement import Budget, refine
+from llmchecker.checking import whole_model
+from llmchecker.deciding import refinement
+from llmchecker.deciding.decided import decide
+from llmchecker.deciding.refinement import Budget, refine
 from llmchecker.models.loading import load_model
 from llmchecker.quantifiers.registry import create
 from llmchecker.quantifiers.scores import score_tree

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmchecker.checking import whole_model
-from llmchecker.checking.decided import decide
+from llmchecker.deciding.decided import decide
 from llmchecker.errors import InvalidQuery
 from llmchecker.quantifiers.scores import score_tree
 from llmchecker.queries.parser import parse

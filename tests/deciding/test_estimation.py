@@ -10,9 +10,9 @@ from helpers import oracle
 from helpers.random_tables import QUANTIFIERS, RANGES, START, table_model, whole_tree
 from scipy.stats import binomtest, chisquare, norm
 
-from llmchecker.checking import estimation
-from llmchecker.checking.decided import decide
-from llmchecker.checking.estimation import Sampler, clopper_pearson, estimate, samples_for
+from llmchecker.deciding import estimation
+from llmchecker.deciding.decided import decide
+from llmchecker.deciding.estimation import Sampler, clopper_pearson, estimate, samples_for
 from llmchecker.errors import InvalidEstimate
 from llmchecker.models.loading import load_model
 from llmchecker.quantifiers.scores import score_tree

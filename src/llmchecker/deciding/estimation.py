@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta
 
-from llmchecker.checking.decided import UNDECIDED, Decided, distinct
+from llmchecker.deciding.decided import UNDECIDED, Decided, distinct
 from llmchecker.errors import InvalidEstimate
 from llmchecker.models.distributions import Distributions
 from llmchecker.models.protocols import LanguageModel
