@@ -75,8 +75,10 @@ def test_every_table_and_figure_is_written(project):
     tables = [f"invariants_{name}.{s}" for name in TABLES for s in ("csv", "md")]
     tables += [f"invariants_figure_{name}.csv" for name in FIGURES]
     drawn = [f"invariants_{name}.{s}" for name in FIGURES for s in ("pdf", "svg", "png")]
-    assert [path.name for path in project.found("tables/*")] == sorted(tables)
-    assert [path.name for path in project.found("figures/*")] == sorted(drawn)
+    for folder, names in (("tables", tables), ("figures", drawn)):
+        sums = [f"{name}.sha256" for name in names if name.endswith((".csv", ".svg"))]
+        found = [path.name for path in project.found(f"{folder}/*")]
+        assert found == sorted([*names, *sums])
     assert all(path.stat().st_size > 0 for path in project.found("*s/invariants_*"))
 
 

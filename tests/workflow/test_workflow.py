@@ -81,7 +81,7 @@ def test_every_result_is_written(project):
     assert all(path.stat().st_size > 0 for path in written)
     grown = project.found("trees/*/*/*.parquet")
     assert grown == sorted(project.tree(model, start) for model, start in TREES)
-    programs = [path.name for path in project.found("prism/*/*/*/*")]
+    programs = [path.name for path in project.found("prism/*/*/*/*.prism")]
     assert sorted(programs) == [
         "gender-similarity.prism",
         *["gender.prism"] * len(MODELS),
