@@ -24,8 +24,8 @@ from llmchecker.files import written_with_checksum
 from llmchecker.queries.formulas import STEP, Atom, Literal, is_variable_name
 from llmchecker.trees.text_tree import Kind, TextTree
 
-UNKNOWN = 0
-"""What a quantifier's variable holds in `rest`, so that it adds nothing to an expected score."""
+STAND_IN = 0
+"""A quantifier's variable holds this in `rest`, so that `rest` adds 0 to an expected score."""
 
 
 def jani_text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
@@ -49,7 +49,7 @@ def jani_text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
             raise UnknownName(f"a quantifier named {name!r} cannot be a variable in JANI")
     known = tree.kind != Kind.REST
     columns = {STEP: tree.step} | {
-        name: np.where(known, column, UNKNOWN) for name, column in scores.items()
+        name: np.where(known, column, STAND_IN) for name, column in scores.items()
     }
     about = {
         "jani-version": 1,
@@ -57,7 +57,7 @@ def jani_text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         "metadata": {
             "description": "The bounded text generation process of a language model: "
             f"model {tree.model!r}, start string {tree.start!r}, {tree.truncation}. In rest the "
-            f"quantifiers are unknown; they hold {UNKNOWN} there."
+            f"quantifiers are unknown; they hold {STAND_IN} there."
         },
         "type": "dtmc",
         "features": ["derived-operators"],
@@ -93,12 +93,12 @@ def in_jani(proposition: Atom | Literal) -> str:
 
 
 def _integer(name: str, column: np.ndarray) -> dict[str, Any]:
-    low, high = min(int(column.min()), UNKNOWN), max(int(column.max()), UNKNOWN)
+    low, high = min(int(column.min()), STAND_IN), max(int(column.max()), STAND_IN)
     return {
         "name": name,
         "type": {"kind": "bounded", "base": "int", "lower-bound": low, "upper-bound": high},
         "transient": True,
-        "initial-value": UNKNOWN,
+        "initial-value": STAND_IN,
     }
 
 
@@ -113,7 +113,7 @@ def _locations(tree: TextTree, columns: Mapping[str, np.ndarray]) -> Iterator[di
         values = [
             {"ref": name, "value": value}
             for name, value in zip(columns, row, strict=True)
-            if value != UNKNOWN
+            if value != STAND_IN
         ]
         if kind != Kind.TEXT:
             values.append({"ref": Kind(kind).name.lower(), "value": True})

@@ -12,7 +12,10 @@ from llmchecker.errors import CheckFailed
 from llmchecker.queries.formulas import Conditional, Connective, Expectation, Formula, Probability
 from llmchecker.queries.query import Query
 
-UNKNOWN = "the value is unknown: a probability lies within rounding of the threshold it is held to"
+UNDECIDED_VALUE = (
+    "the value is unknown: a probability lies within rounding of the threshold it is held to"
+)
+"""The note of a verdict whose value nobody can tell."""
 
 
 def check_chain(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -> Verdict:
@@ -37,7 +40,7 @@ def check_chain(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -
         encode_seconds=encode_seconds,
         check_seconds=time.perf_counter() - began,
         versions=storm.VERSIONS,
-        notes=(UNKNOWN,) if value is None else (),
+        notes=(UNDECIDED_VALUE,) if value is None else (),
     )
 
 

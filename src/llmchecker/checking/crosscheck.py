@@ -9,8 +9,8 @@ from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.files import read_with_checksum
 from llmchecker.queries.parser import parse
 
-TOLERANCE = 1e-12
-"""How far the two routes may be apart, relative to a value above 1."""
+RELATIVE_TOLERANCE = 1e-12
+"""How far the two routes may differ: absolutely up to a value of 1, relatively above it."""
 
 
 def crosscheck(
@@ -54,7 +54,7 @@ def crosscheck(
     except InvalidQuery as error:
         return outcome | {"compared": False, "reason": str(error)}
     numbers = not isinstance(verdict.value, bool) and not isinstance(answer.value, bool)
-    tolerance = TOLERANCE * max(1.0, abs(verdict.value)) if numbers else 0
+    tolerance = RELATIVE_TOLERANCE * max(1.0, abs(verdict.value)) if numbers else 0
     if abs(answer.value - verdict.value) > tolerance:
         raise CheckFailed(
             f"{verdict.query}: the chain gives {verdict.value!r}, {path} {answer.value!r}"

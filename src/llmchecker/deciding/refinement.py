@@ -32,14 +32,17 @@ from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 LOOKS = ((0.99, 128), (0.9999, 2048), (1.0, 2**31 - 1))
 """Alpha and k of the first look at a text, of the second and of the last."""
 
-MOST_ROWS = 256
-"""Texts of a batch, at most."""
+MOST_TEXTS = 256
+"""A batch never holds more texts than this."""
 
-FEWEST_ROWS, SHARE = 8, 4
-"""A batch holds at most so many texts, or one for so many that were looked at before.
+FEWEST_TEXTS = 8
+"""The first batches may hold this many texts."""
 
-The first texts of a tree hold much probability and the others little: a batch of full size would
-look at texts that the answers of its first ones show to be unimportant.
+SHARE = 4
+"""Later batches may hold one text for every `SHARE` texts that were looked at before.
+
+Batches grow slowly because the first texts of a tree hold much of the probability. A large batch
+at the beginning would look at texts that the answers of its own first texts show to be unimportant.
 """
 
 
@@ -114,7 +117,7 @@ def refine(
         left = math.inf if budget.passes is None else budget.passes - now.passes
         if now.width <= budget.width or late or left <= 0 or stopped():
             break
-        batch = growth.most_undecided(min(MOST_ROWS, left, max(FEWEST_ROWS, now.passes // SHARE)))
+        batch = growth.most_undecided(min(MOST_TEXTS, left, max(FEWEST_TEXTS, now.passes // SHARE)))
         if len(batch) == 0:
             break
         alpha, k = LOOKS[growth.looks[batch[0]]]
