@@ -1,4 +1,5 @@
-# One job answers all queries on the trees of a model, another compares them with a second route.
+# For each model one job answers all queries on its trees, and a second job compares the answers
+# with those of Storm's own front end. A job for each query would mostly import libraries.
 for model in CONFIG.models.values():
     if not CONFIG.trees(model.name):
         continue
@@ -52,6 +53,8 @@ for model in CONFIG.models.values():
             mem_mb=4000,
             runtime=30,
         params:
+            # Storm parses PRISM files in time that grows with the square of the states, JANI files
+            # faster; larger trees are compared with neither
             maximum_prism=5_000,
             maximum_jani=50_000,
         message:

@@ -1,4 +1,4 @@
-"""What the rules share: the checked configuration and the functions that name inputs."""
+"""The checked configuration, and the functions by which rules name inputs and parameters."""
 
 import os
 import re
@@ -9,7 +9,8 @@ from snakemake.exceptions import WorkflowError
 
 BASE = Path(workflow.basedir)
 
-# rules and their scripts use the package of this checkout, installed or not
+# Rules and their scripts use the package of this checkout, whether or not it is installed. Scripts
+# run in processes of their own, which find it by PYTHONPATH.
 sys.path.insert(0, str(BASE / "src"))
 inherited = os.environ.get("PYTHONPATH")
 os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
@@ -29,9 +30,11 @@ except LLMCheckerError as error:
 
 
 def one_of(names):
+    """A pattern for any of some names; without names it matches nothing."""
     return "|".join(re.escape(name) for name in names) or "(?!)"
 
 
+# A wildcard matches only what is configured, so that no path matches the outputs of two rules.
 wildcard_constraints:
     model=one_of(CONFIG.models),
     semantics=one_of(CONFIG.invariants.semantics if CONFIG.invariants else []),
@@ -47,7 +50,12 @@ TREE = "{model}/{start}/alpha{alpha}_k{k}_L{L}"
 
 
 def get_code(script, without=()):
-    """The files of the package whose change makes the result of a script again."""
+    """The files of the package that, when they change, make the result of a script again.
+
+    Args:
+        script: its name in workflow/scripts, without the suffix.
+        without: modules of the package that this rule does not depend on.
+    """
     return [str(file) for file in code_behind(BASE / f"workflow/scripts/{script}.py", without)]
 
 
@@ -56,13 +64,13 @@ def get_model(wildcards):
 
 
 def get_model_lock(wildcards):
-    """The lock of a model whose source names no commit."""
+    """The lock of a model, as input; none for a source that names a commit."""
     locked = get_model(wildcards).source.source.needs_lock
     return paths.model_lock(wildcards.model) if locked else []
 
 
 def get_prompts_lock(wildcards):
-    """The lock of the prompts, where their source names no commit."""
+    """The lock of the prompts, as input; none for a source that names a commit."""
     return paths.PROMPTS_LOCK if CONFIG.prompts.dataset.source.needs_lock else []
 
 
@@ -71,11 +79,12 @@ def get_mem_mb(wildcards):
 
 
 def get_loading(model):
-    """How a model is loaded: what `loading.load_model` takes beside the directory."""
+    """The arguments of `loading.load_model` that describe the model, but for its directory."""
     return {"kind": model.kind, "dtype": model.dtype, "device": model.device}
 
 
 def get_gpu(model):
+    """GPUs that a job with the model needs: 1 or 0."""
     return int(model.device.startswith("cuda"))
 
 
@@ -84,21 +93,21 @@ def get_gpu_mem_mb(model):
 
 
 def get_threads():
-    """Threads that grow the trees of a model: as configured, or a fair share of all cores."""
+    """Threads that grow the trees of a model: as many as configured, or a fair share of all cores."""
     growing = {check.tree.model for check in CONFIG.checks}
-    # `--report` and `--summary` know of no cores
+    # snakemake sets no cores with `--report` and `--summary`
     share = (workflow.resource_settings.cores or 1) // max(1, len(growing))
     return CONFIG.expansion.threads or max(1, share)
 
 
 def get_shards(tree):
-    """The files of the parts of a tree; none where one job grows it whole."""
+    """The files of the shards of a tree; none for a tree that one job grows whole."""
     count = CONFIG.shards.get(tree, 0)
     return [paths.shard_file(tree, number + 1, count) for number in range(count)]
 
 
 def get_growing(model):
-    """How the trees of a model are grown: what a `Grower` takes beside directory and threads."""
+    """The arguments of a `Grower` for a model, but for the directory and the threads."""
     settings = CONFIG.expansion
     return get_loading(model) | {
         "memory_bytes": settings.memory_bytes,
@@ -113,12 +122,12 @@ def get_start_strings(model):
 
 
 def get_scores(model):
-    """Every tree of a model with every quantifier in a query on it."""
+    """Pairs of a tree of the model and a quantifier that some query on that tree names."""
     return [(tree, name) for tree in CONFIG.trees(model) for name in CONFIG.scored(tree)]
 
 
 def get_quantifiers(model):
-    """Every quantifier in a query on a tree of a model."""
+    """The quantifiers that some query on a tree of the model names."""
     return sorted({name for _, name in get_scores(model)})
 
 
@@ -129,12 +138,12 @@ def get_quantifier_files(model):
 
 
 def get_unasked_quantifiers(model):
-    """Modules of the quantifiers that are in no query on a tree of a model."""
+    """Modules of the other quantifiers; a change of one must not score the model's trees again."""
     return [f"quantifiers/{name}.py" for name in QUANTIFIERS if name not in get_quantifiers(model)]
 
 
 def get_ranges(model):
-    """The declared range of every quantifier in a query on a tree of a model."""
+    """The declared range of each of the model's quantifiers."""
     return {
         name: (CONFIG.quantifiers[name].minimum, CONFIG.quantifiers[name].maximum)
         for name in get_quantifiers(model)
@@ -142,13 +151,14 @@ def get_ranges(model):
 
 
 def get_chains(model):
-    """For every chain of a model that is written to files, one of its checks."""
+    """One check for each chain of a model: queries that name the same quantifiers share a chain."""
     return list({paths.chain_file(c, "prism"): c for c in CONFIG.checks_of(model)}.values())
 
 
 def get_used_models():
     """The models that have a part in any result."""
     asked = {check.tree.model for check in CONFIG.checks}
+    # the top-k statistics are made for every model, whether or not an experiment names it
     return [m for m in CONFIG.models.values() if CONFIG.prompts is not None or m.name in asked]
 
 
@@ -156,7 +166,7 @@ DRAWN = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.f
 
 
 def get_all_results():
-    """Every file for people by name, so that one that was deleted is made again."""
+    """Every result that people read. Each is listed, so that one that was deleted is made again."""
     return [
         *expand(
             "results/tables/table{number}.{format}", number=[1, 2], format=["csv", "md", "tex"]
@@ -180,16 +190,16 @@ def get_all_results():
 
 
 def get_proposing_threads():
-    """Threads that ask a model for invariants: as configured, or its share of half the cores.
+    """Threads that ask a model for invariants: the configured number, or a share of half the cores.
 
-    The other half has enough to do that needs no model.
+    The other half of the cores runs the experiments that need no model.
     """
     share = (workflow.resource_settings.cores or 1) // (2 * len(CONFIG.invariants.models))
     return CONFIG.expansion.threads or max(1, share)
 
 
 def get_attempting():
-    """What every attempt on a program may cost: a `Setting` without the semantics."""
+    """The fields of a `Setting` but for the semantics: what an attempt on a program may cost."""
     section = CONFIG.invariants
     return {
         "seconds": section.seconds,
@@ -200,28 +210,32 @@ def get_attempting():
 
 
 def get_writing_models():
-    """The models that can write an invariant after a prompt."""
+    """The models that can write on after a prompt: the causal ones."""
     return [model.name for model in CONFIG.models.values() if model.kind == "causal"]
 
 
 def get_attempts(experiment):
-    """The attempts of an experiment in every semantics; one that needs a model names it."""
+    """The files of attempts of an experiment, one for each semantics.
+
+    Args:
+        experiment: its name, followed by a slash and the model if it needs one.
+    """
     return [paths.attempts_file(experiment, name) for name in CONFIG.invariants.semantics]
 
 
 def get_attempts_of_method():
-    """The attempts that are compared with tools: those with the first model's proposals."""
+    """The attempts that are compared with tools: those with proposals of the first model."""
     return get_attempts(f"sources/{CONFIG.invariants.models[0]}")
 
 
 def get_variants_by_label():
-    """The attempts with every variant of the prompt by what to call the model."""
+    """For each model's label, the attempts with every variant of the prompt."""
     names = CONFIG.invariants.models
     return {CONFIG.models[name].label: get_attempts(f"variants/{name}") for name in names}
 
 
 def get_sources_by_label():
-    """The attempts with every combination of sources by what to call the model."""
+    """For each model's label, the attempts with every combination of sources."""
     return {
         CONFIG.models[name].label: get_attempts("baselines") + get_attempts(f"sources/{name}")
         for name in CONFIG.invariants.models
@@ -229,14 +243,18 @@ def get_sources_by_label():
 
 
 def get_figures_of_sets():
-    """The figures of programs that the same ways verify, and their attempts."""
+    """For each figure of the programs that the same ways verify, the attempts that it draws."""
     names = CONFIG.invariants.models
     of_models = {f"variants_{name}": get_attempts(f"variants/{name}") for name in names}
     return of_models | {"tools": get_attempts("tools")}
 
 
 def get_invariants_results(wildcards):
-    """Every table and figure on programs by name."""
+    """Every table and figure on programs.
+
+    Raises:
+        WorkflowError: the configuration names no programs.
+    """
     if CONFIG.invariants is None:
         raise WorkflowError(
             "The configuration has no section `invariants`, which names the programs to verify."

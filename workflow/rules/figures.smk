@@ -46,7 +46,8 @@ rule figure4:
     conda:
         "../../environment.yml"
     params:
-        # braces in what a function returns are no wildcards
+        # a query may contain braces, which snakemake would read as wildcards in a plain value but
+        # leaves alone in what a function returns
         query=lambda _: CONFIG.figure4[0].query.text,
     message:
         "Figure 4: one query for several nouns"

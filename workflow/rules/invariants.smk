@@ -1,8 +1,10 @@
-# Programs: a model's proposals are made once; each experiment asks what can be proven with them.
+# Invariants of programs. Each model is asked for proposals once; the experiments then try to prove
+# programs with the same proposals.
 if CONFIG.invariants is not None:
 
     PROGRAMS = "resources/datasets/programs"
-    # what the jobs of an experiment say; those with a model try what it proposed
+    # the message of each experiment's jobs, by where its results go; an experiment with {model} in
+    # its path uses what that model proposed
     EXPERIMENTS = {
         "variants/{model}": "Verifying with each prompt of {wildcards.model}",
         "sources/{model}": "Verifying with proposals of {wildcards.model}",
@@ -26,7 +28,8 @@ if CONFIG.invariants is not None:
             "../../environment.yml"
         params:
             source=CONFIG.invariants.programs,
-            # snakemake compares parameters of its own types only; a changed program is another
+            # Snakemake does not notice changes of values whose types it does not know, so that the
+            # source is repeated as text. The state tells when files of a local directory change.
             compared=lambda _: [
                 repr(CONFIG.invariants.programs),
                 CONFIG.invariants.programs.state(),
@@ -47,7 +50,7 @@ if CONFIG.invariants is not None:
             "results/logs/invariants/proposals/{model}.log",
         benchmark:
             "results/benchmarks/invariants/proposals/{model}.tsv"
-        # all that needs what a model proposes waits for it
+        # most experiments wait for these proposals
         priority: 2
         conda:
             "../../environment.yml"
@@ -59,7 +62,8 @@ if CONFIG.invariants is not None:
             runtime=480,
         params:
             loading=lambda wildcards: get_loading(get_model(wildcards)),
-            # snakemake compares parameters of its own types only
+            # a mapping of numbers, since snakemake does not notice changes of values whose types it
+            # does not know
             asking=vars(CONFIG.invariants.asking),
         message:
             "Asking {wildcards.model} for invariants"
@@ -82,7 +86,8 @@ if CONFIG.invariants is not None:
                 f"results/logs/invariants/{place}/{{semantics}}.log",
             benchmark:
                 f"results/benchmarks/invariants/{place}/{{semantics}}.tsv"
-            # before those that need no model, which fill the cores while one is asked
+            # Experiments with a model go first as soon as they can run. Those without a model fill
+            # the cores while models are asked.
             priority: int(bool(model))
             conda:
                 "../../environment.yml"
@@ -147,7 +152,7 @@ if CONFIG.invariants is not None:
         conda:
             "../../environment.yml"
         params:
-            # braces in what a function returns are no wildcards
+            # a label may contain braces, which snakemake would read as wildcards in a plain value
             variants=lambda _: get_variants_by_label(),
             sources=lambda _: get_sources_by_label(),
             costs=(
@@ -224,7 +229,7 @@ if CONFIG.invariants is not None:
             "results/benchmarks/invariants/provable/{model}.tsv"
         conda:
             "../../environment.yml"
-        # the few rows of a small tree keep one thread at work
+        # the trees are so small that their batches would not occupy a second thread
         threads: 1
         resources:
             mem_mb=get_mem_mb,
@@ -259,7 +264,7 @@ if CONFIG.invariants is not None:
         conda:
             "../../environment.yml"
         params:
-            # braces in what a function returns are no wildcards
+            # a label may contain braces, which snakemake would read as wildcards in a plain value
             labels=lambda _: [CONFIG.models[name].label for name in get_writing_models()],
             truncation=str(CONFIG.invariants.provable),
         message:

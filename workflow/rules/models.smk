@@ -5,7 +5,8 @@ localrules:
 
 rule lock_model:
     output:
-        # a lock that is there is obeyed, even when this rule is forced to run
+        # `update` keeps snakemake from deleting a lock first: an existing lock is obeyed even when
+        # this rule is forced to run
         update("config/locks/models/{model}.json"),
     log:
         "results/logs/lock_model/{model}.log",
@@ -27,7 +28,7 @@ rule fetch_model:
         directory("resources/models/{model}"),
     log:
         "results/logs/fetch_model/{model}.log",
-    # most of a run waits for the models
+    # most other jobs wait for a model
     priority: 3
     conda:
         "../../environment.yml"
@@ -35,7 +36,8 @@ rule fetch_model:
         mem_mb=get_mem_mb,
     params:
         source=lambda wildcards: get_model(wildcards).source,
-        # snakemake compares parameters of its own types only
+        # as text too, since snakemake does not notice changes of values whose types it does not
+        # know
         compared=lambda wildcards: repr(get_model(wildcards).source),
     message:
         "Fetching the model {wildcards.model}"

@@ -1,4 +1,4 @@
-# One job writes all chains of a model as files, for people and for Storm's own front end.
+# For each model one job writes all its chains as files, which people and Storm's front end read.
 for model in CONFIG.models.values():
     if not CONFIG.trees(model.name):
         continue

@@ -1,4 +1,4 @@
-# One job scores all trees of a model.
+# For each model one job scores all its trees: a job for each tree would mostly import libraries.
 for model in CONFIG.models.values():
     if not get_scores(model.name):
         continue

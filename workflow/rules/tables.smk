@@ -95,7 +95,7 @@ rule table_of_figure3:
     conda:
         "../../environment.yml"
     params:
-        # braces in what a function returns are no wildcards
+        # a label may contain braces, which snakemake would read as wildcards in a plain value
         labels=lambda _: [model.label for model in CONFIG.models.values()],
     message:
         "The numbers of Figure 3"

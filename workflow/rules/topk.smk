@@ -31,7 +31,8 @@ if CONFIG.prompts is not None:
             "../../environment.yml"
         params:
             dataset=CONFIG.prompts.dataset,
-            # snakemake compares parameters of its own types only
+            # as text too, since snakemake does not notice changes of values whose types it does not
+            # know
             compared=lambda _: repr(CONFIG.prompts.dataset),
         message:
             "Fetching the prompts of the top-k statistics"

@@ -1,5 +1,7 @@
-# One job grows all trees of a model, which is loaded once and asked no question twice. It also asks
-# what the top-k statistics need, which must not make it run again: they ask themselves if they must.
+# For each model one job grows all its trees, so that the model is loaded once and never asked the
+# same question twice. The same job asks what the top-k statistics need, while the model is loaded.
+# A change of the prompts must not run it again, though: the rule `topk` asks the model itself if it
+# must.
 for model in CONFIG.models.values():
     if not CONFIG.trees(model.name):
         continue
@@ -13,16 +15,18 @@ for model in CONFIG.models.values():
             prompts=ancient(paths.PROMPTS_FILE) if CONFIG.prompts is not None else [],
             code=get_code("trees"),
         output:
-            # a tree that is still what would be grown is kept
+            # `update` keeps snakemake from deleting old trees first: the script keeps each tree
+            # that is still what it would grow
             trees=update(expand("results/trees/{tree}.parquet", tree=CONFIG.trees(model.name))),
             growths=update(expand("results/trees/{tree}.json", tree=CONFIG.trees(model.name))),
-            # absent after a failure, from which trees come back old but with a new time
+            # After a failure snakemake puts the old trees back with a new time, so that they look
+            # current. This mark is missing then, which makes the job run again.
             grown=touch(f"results/trees/{model.name}.grown"),
         log:
             f"results/logs/trees/{model.name}.log",
         benchmark:
             f"results/benchmarks/trees/{model.name}.tsv"
-        # before the top-k statistics
+        # before the rule `topk`, which finds its answers stored after this job
         priority: 1
         conda:
             "../../environment.yml"
@@ -37,7 +41,8 @@ for model in CONFIG.models.values():
             shards={tree: get_shards(tree) for tree in CONFIG.trees(model.name)},
             start_strings=get_start_strings(model.name),
             growing=get_growing(model),
-            # snakemake compares parameters of its own types only, so this one makes no job run again
+            # Snakemake does not notice changes of values whose types it does not know. Here that is
+            # wanted: other prompts must not grow the trees again.
             topk=CONFIG.prompts,
         message:
             f"Growing the trees of {model.name}"
@@ -45,7 +50,7 @@ for model in CONFIG.models.values():
             "../scripts/trees.py"
 
 
-# A part of a tree that several jobs grow.
+# A shard of a tree that several jobs grow together.
 rule shard:
     input:
         model="resources/models/{model}",

@@ -16,7 +16,8 @@ with job_log(snakemake.log[0]) as work:
             paths.tree_record(check.tree),
             *(paths.scores_record(check.tree, name) for name in names),
         ]
-        if check.tree not in read:  # checks on one tree follow one another
+        # checks on one tree follow one another, so that it is enough to keep the last tree
+        if check.tree not in read:
             read = {check.tree: TextTree.read(paths.tree_file(check.tree))}
         tree = read[check.tree]
         values = read_all_scores(tree, paths.scores_of_check(check))

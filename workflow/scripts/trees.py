@@ -21,11 +21,14 @@ with job_log(snakemake.log[0]) as work:
             _, growth = grower.grow(path, start, tree.truncation, node_progress(str(tree)))
             work.seconds += growth.seconds
         logging.info("%s: %s", tree, growth)
-    # while the model is there, so that the job of the top-k statistics need not load it again
+    # asked while the model is loaded, so that the job of the top-k statistics need not load it
+    # again
     if grower.is_loaded and params.topk is not None:
         try:
             prompts = read_prompts(snakemake.input.prompts, params.topk.column)
             _, seconds = stored_masses(grower, prompts, params.topk.maximum_k)
             work.seconds += seconds
-        except Exception as error:  # a favour to another job, which will say so itself
+        # The trees are whole and must not be lost to a failure here. The job of the top-k
+        # statistics meets the same error and reports it.
+        except Exception as error:
             logging.warning("not asked for the top-k statistics: %s", error)

@@ -19,8 +19,8 @@ from llmchecker.chains.transitions import Transitions, consecutive, merged
 from llmchecker.queries.formulas import Formula, Label, is_proposition, subformulas
 from llmchecker.queries.progression import Progression
 
-SATISFIED, VIOLATED = 0, 1
-"""The first two states of every product, and the numbers of the demands that they stand for."""
+SATISFIED_STATE, VIOLATED_STATE = 0, 1
+"""The first two states of every product. They stand for the demands with the same numbers."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def product(
 
     def place(states: np.ndarray, demands: np.ndarray) -> np.ndarray:
         found = 2 + np.searchsorted(keys, demands * len(process) + states)
-        return np.where(demands <= VIOLATED, demands, found)
+        return np.where(demands <= VIOLATED_STATE, demands, found)
 
     sources, source_demands, entries, target_demands = edges
     choices = np.concatenate([[1, 1], transitions.choices[states]])
@@ -120,7 +120,7 @@ def _explored(
     n = len(transitions)
     count = np.diff(transitions.first)
     seen = np.empty(0, dtype=np.int64)
-    new = np.unique((demands * n + starts)[demands > VIOLATED])
+    new = np.unique((demands * n + starts)[demands > VIOLATED_STATE])
     edges: list[tuple[np.ndarray, ...]] = [(np.empty(0, dtype=np.int64),) * 4]
     while len(new):
         states = new % n
@@ -129,7 +129,7 @@ def _explored(
         after = reader.read(transitions.columns[entries], sources // n)
         edges.append((sources % n, sources // n, entries, after))
         seen = np.union1d(seen, new)
-        open_ = after > VIOLATED
+        open_ = after > VIOLATED_STATE
         reached = np.unique(after[open_] * n + transitions.columns[entries][open_])
         new = np.setdiff1d(reached, seen, assume_unique=True)
     return seen, tuple(np.concatenate(column) for column in zip(*edges, strict=True))
@@ -155,9 +155,9 @@ class _Reader:
         process = self._process
         left = demands.copy()
         fate = process.fate[states]
-        is_open = demands > VIOLATED
-        left[is_open & (fate > 0)] = SATISFIED
-        left[is_open & (fate < 0)] = VIOLATED
+        is_open = demands > VIOLATED_STATE
+        left[is_open & (fate > 0)] = SATISFIED_STATE
+        left[is_open & (fate < 0)] = VIOLATED_STATE
         read = is_open & (fate == 0) & ~process.silent[states]
         absorbing = process.transitions.absorbing[states[read]]
         width = 2 * len(self._valuations)
@@ -171,7 +171,9 @@ class _Reader:
         number, absorbing = divmod(situation, 2)
         valuation = self._valuations[number]
         if absorbing:
-            return SATISFIED if self.progression.forever(demand, valuation) else VIOLATED
+            return (
+                SATISFIED_STATE if self.progression.forever(demand, valuation) else VIOLATED_STATE
+            )
         return self.progression.after(demand, valuation)
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from llmchecker.chains.product import SATISFIED, VIOLATED, Process, product
+from llmchecker.chains.product import SATISFIED_STATE, VIOLATED_STATE, Process, product
 from llmchecker.checking import storm
 from llmchecker.queries.formulas import (
     Connective,
@@ -74,12 +74,12 @@ class Satisfaction:
             starts: (m,) int64, states.
         """
         both = product(self._process, self._decided(path, least), starts, self._extra)
-        if np.all(both.starts <= VIOLATED):
-            decided = both.starts == SATISFIED
+        if np.all(both.starts <= VIOLATED_STATE):
+            decided = both.starts == SATISFIED_STATE
             values = decided.astype(np.float64)
             return Probabilities(values, values, values, ~decided, decided)
         n = len(both.transitions)
-        model = storm.model(both.transitions, {"satisfied": np.arange(n) == SATISFIED})
+        model = storm.model(both.transitions, {"satisfied": np.arange(n) == SATISFIED_STATE})
         reach = '[ F "satisfied" ]'
         if self._random:
             values = storm.values(model, f"P=? {reach}")
