@@ -1,7 +1,7 @@
 """Invariants written back into C text before their loops, in the words of ESBMC.
 
-Functions with a known meaning are written as ESBMC's own: it would take one without a body for no
-more than a value.
+Calls of functions with a known meaning become calls of ESBMC's own functions. ESBMC would otherwise
+treat a function without a body as one that returns any value and has no effect.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,15 +30,17 @@ ASSUME = "__ESBMC_assume"
 def annotate(program: Program, invariants: Mapping[int, Sequence[Expression]]) -> str:
     """The program's C text for ESBMC, with `__ESBMC_loop_invariant(…);` right before its loops.
 
-    A `for` loop with invariants keeps its guard and step, and its initialisation comes before
-    them; a `do` loop becomes its body and a `while` loop.
+    A `for` loop with invariants keeps its guard and step; its initialisation moves before the
+    invariants. A `do` loop with invariants becomes its body, followed by a `while` loop.
 
     Args:
-        invariants: by the number of the loop; a loop without any stays as it is.
+        invariants: the invariants of each loop, by the loop's number; a loop without any stays as
+            it is.
     """
     unit = parse_c(program.source, program.name)
     main = main_function(unit, program.name)
     scopes = [loop.scope for loop in program.loops]
+    # Keyed by identity: `_replace` meets the very same nodes again.
     stated = {
         id(loop): _stated(invariants[number], scopes[number])
         for number, loop in enumerate(loops_in(main.body))
@@ -51,10 +53,11 @@ def annotate(program: Program, invariants: Mapping[int, Sequence[Expression]]) -
 
 
 def _call_esbmc(node: c_ast.FuncCall) -> None:
-    """Turn the call of a function with a known meaning into one that means it to ESBMC."""
+    """Turn the call of a function with a known meaning into ESBMC's call of that meaning."""
     name = called(node)
     condition = node.args.exprs[:1] if node.args else []
     if name in (*STOPS, *FAILURES):
+        # To stop is to assume what is false; to fail is to assert it.
         condition = [c_ast.Constant("int", "0")]
     if name in (*ASSERTS, *FAILURES) and condition:
         comment = c_ast.Constant("string", '"assertion"')
@@ -64,7 +67,7 @@ def _call_esbmc(node: c_ast.FuncCall) -> None:
 
 
 def _annotated(loop: c_ast.Node, stated: Sequence[c_ast.Node]) -> c_ast.Compound:
-    """A loop in a block of its own, after its initialisation and the statements."""
+    """A block that holds a loop's initialisation, the statements, and then the loop itself."""
     match loop:
         case c_ast.For(init=init, cond=cond, next=next_, stmt=stmt):
             match init:
@@ -74,6 +77,7 @@ def _annotated(loop: c_ast.Node, stated: Sequence[c_ast.Node]) -> c_ast.Compound
                     before = [init] if init else []
             rest = c_ast.For(None, cond, next_, stmt)
         case c_ast.DoWhile(cond=cond, stmt=stmt):
+            # The first round runs before any invariant is stated, as `parsing` reads it too.
             before = [stmt]
             rest = c_ast.While(cond, stmt)
         case _:
@@ -82,6 +86,7 @@ def _annotated(loop: c_ast.Node, stated: Sequence[c_ast.Node]) -> c_ast.Compound
 
 
 def _stated(invariants: Sequence[Expression], scope: Sequence[str]) -> list[c_ast.Node]:
+    """The statements that state invariants, with declarations for their bound variables."""
     bound = {q.variable for i in invariants for q in walk(i) if isinstance(q, Quantified)}
     lines = [f"int {name};" for name in sorted(bound - set(scope))]
     lines += [f"{INVARIANT}({c_text(invariant)});" for invariant in invariants]
@@ -91,6 +96,7 @@ def _stated(invariants: Sequence[Expression], scope: Sequence[str]) -> list[c_as
 
 def _replace(node: c_ast.Node, stated: Mapping[int, Sequence[c_ast.Node]]) -> None:
     """Put statements before the loops that they belong to, the innermost loops first."""
+    # pycparser names a child by its attribute, or by `attribute[index]` inside a list.
     for name, child in node.children():
         _replace(child, stated)
         if id(child) not in stated:

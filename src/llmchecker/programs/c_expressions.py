@@ -40,38 +40,41 @@ NONDET_TYPES = {
     "uchar": Type(8, False),
     "bool": Type(1, False),
 }
-"""The type of what `__VERIFIER_nondet_…()` returns, by the end of its name."""
+"""The type that `__VERIFIER_nondet_…()` returns, by the end of its name."""
 
 ALL_INT: Mapping[str, Type] = MappingProxyType({})
-"""Types of names that are all ints."""
+"""The types of a program in which every variable is an int: a name without a type is one."""
 
 ESBMC_QUANTIFIERS = {"__ESBMC_forall": "forall", "__ESBMC_exists": "exists"}
 
 _LONG_MAX = 2**63 - 1
 
 _MOST_DIGITS = 70
-"""Digits of a constant that are read: enough for 64 bits in base 2."""
+"""The most digits that a constant may have: enough for 64 bits in base 2."""
 
 _OPERATORS = frozenset((*ARITHMETIC, *COMPARISONS, *CONNECTIVES))
 
 
 MOST_NESTED = 100
-"""How deep syntax may be nested: far from where the interpreter's stack ends."""
+"""The deepest nesting of syntax that is read: far less than the interpreter's stack allows."""
 
 
 def parse_condition(
     text: str, scope: Container[str], types: Mapping[str, Type] = ALL_INT
 ) -> Expression:
-    """Read a condition over the variables in scope, as it stands between two parentheses.
+    """Read a condition over the variables in scope.
 
     Args:
-        scope: the names that may be used free.
-        types: of every variable of the program, also of those out of scope.
+        text: the condition, as it would stand between two parentheses.
+        scope: the names that may occur free in it.
+        types: the type of every variable of the program, in scope or not.
 
     Raises:
-        UnsupportedProgram: it is not an expression, names what is not in scope, calls a function
-            other than a quantifier, or changes a variable.
+        UnsupportedProgram: the text is not an expression, names something that is not in scope,
+            calls a function other than a quantifier, or changes a variable.
     """
+    # The cast makes a statement of any expression. The line break ends a `//` comment in the text.
+    # Text that closes the parenthesis itself gives more than one statement or no cast.
     try:
         unit = c_parser.CParser().parse(f"int main(void) {{ (void)({text}\n); }}", "condition")
         (statement,) = unit.ext[0].body.block_items
@@ -85,11 +88,11 @@ def parse_condition(
 
 
 def parse_candidate(text: str, scope: Container[str], types: Mapping[str, Type]) -> Expression:
-    """Read a condition that can be an invariant: true or false of at least one variable.
+    """Read a condition that can be an invariant: one that is true or false and names a variable.
 
     Raises:
-        UnsupportedProgram: it is not a condition, as for `parse_condition`, or a number, or the
-            same for all values.
+        UnsupportedProgram: the text is not a condition that `parse_condition` reads, is a number,
+            or names no variable.
     """
     expression = parse_condition(text, scope, types)
     if not is_truth(expression) or not variables(expression):
@@ -98,7 +101,7 @@ def parse_candidate(text: str, scope: Container[str], types: Mapping[str, Type])
 
 
 def closing(text: str) -> int | None:
-    """Where the parenthesis closes that was opened before the text; None if it does not."""
+    """The index of the parenthesis that closes one opened before the text; None without one."""
     depth = 1
     for place, character in enumerate(text):
         depth += (character == "(") - (character == ")")
@@ -112,10 +115,10 @@ class ExpressionReader:
 
     Args:
         source: the name of the file, for messages.
-        scope: the names that may be used; looked up when an expression is read.
-        types: of the names declared so far; looked up when an expression is read.
-        nondet: whether `__VERIFIER_nondet_…()` may be called, and variables of quantifiers must
-            be declared: so it is in a program, not in an invariant.
+        scope: the names that may be used; looked up each time an expression is read.
+        types: the types of the names declared so far; looked up each time an expression is read.
+        nondet: whether the expressions stand in a program, not in an invariant. A program may call
+            `__VERIFIER_nondet_…()` and must declare the variables of its quantifiers.
     """
 
     def __init__(
@@ -134,10 +137,10 @@ class ExpressionReader:
         """Turn a node of the syntax tree into an expression.
 
         Args:
-            bound: variables of quantifiers around it.
+            bound: the variables of the quantifiers around it.
 
         Raises:
-            UnsupportedProgram: it is not an expression without side effects over integers.
+            UnsupportedProgram: the node is not an integer expression, or has side effects.
         """
         readers: dict[type, Callable[..., Expression]] = {
             c_ast.Constant: self._constant,
@@ -153,12 +156,13 @@ class ExpressionReader:
         return readers[type(node)](node, bound)
 
     def unsupported(self, node: c_ast.Node, what: str) -> UnsupportedProgram:
-        """The error for a construct that is not covered, at its place in the file."""
+        """The error that names a construct which is not covered, with its file and line."""
         line = node.coord.line if node.coord else "?"
         return UnsupportedProgram(f"{self._source}:{line}: {what} is not supported")
 
     def refuse_deep(self, node: c_ast.Node) -> None:
-        """Raise UnsupportedProgram if syntax is nested too deep to be walked through."""
+        """Raise UnsupportedProgram if the syntax is nested deeper than `MOST_NESTED`."""
+        # Level by level, since recursion is what deep nesting would break.
         level, depth = [node], 0
         while level:
             if depth > MOST_NESTED:
@@ -177,6 +181,8 @@ class ExpressionReader:
         octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
         value = int(digits, 8 if octal else 0)
         decimal = digits.isdigit() and not octal
+        # A hexadecimal or octal constant that an int cannot hold is unsigned if that can hold it
+        # (C11 6.4.4.1p5); a decimal one becomes a long.
         if "unsigned" in node.type or (not decimal and INT_MAX < value <= 2 * INT_MAX + 1):
             raise self.unsupported(node, f"the unsigned constant {node.value}")
         if value > _LONG_MAX or ("long" in node.type and value <= INT_MAX):
@@ -209,6 +215,7 @@ class ExpressionReader:
             raise self.unsupported(node, _NAMES.get(node.op, f"the operator {node.op}"))
         operand = self.read(node.expr, bound)
         if node.op == "-" and isinstance(operand, Constant):
+            # So that equal numbers are equal expressions, whatever way they were written.
             return Constant(-operand.value)
         return Unary(node.op, operand)
 
@@ -224,6 +231,7 @@ class ExpressionReader:
         name = called(node)
         if name in ESBMC_QUANTIFIERS:
             return self._quantified(node, bound)
+        # Inside a quantifier a drawn value would be another one for every bound value.
         if self._nondet and not bound and name.startswith(NONDET) and not node.args:
             kind = name.removeprefix(NONDET)
             if kind in NONDET_TYPES:
@@ -233,6 +241,7 @@ class ExpressionReader:
     def _quantified(self, node: c_ast.FuncCall, bound: frozenset[str]) -> Expression:
         match node.args.exprs if node.args else ():
             case [c_ast.UnaryOp(op="&", expr=c_ast.ID(name=name)), body]:
+                # An invariant may bind a new name, which `annotate` declares as an int.
                 if self._types.get(name, None if self._nondet else INT) != INT:
                     raise self.unsupported(node, f"a quantifier over {name!r}, which is no int,")
                 inner = self.read(body, bound | {name})
@@ -241,7 +250,7 @@ class ExpressionReader:
 
 
 def called(node: c_ast.FuncCall) -> str:
-    """The name of the function that a call calls; empty if that is an expression."""
+    """The name of the function that is called; empty if it is called through an expression."""
     return node.name.name if isinstance(node.name, c_ast.ID) else ""
 
 

@@ -1,4 +1,4 @@
-"""Expressions evaluated in concrete states, as a C compiler or a mathematician would."""
+"""Expressions evaluated in concrete states, over machine or mathematical integers."""
 
 from collections.abc import Callable, Mapping
 
@@ -25,18 +25,18 @@ from llmchecker.programs.expressions import (
 ConcreteState = dict[str, object]
 """The value of every variable: an int, or a dict from index to int for an array."""
 
-
 Evaluation = Callable[[ConcreteState], int]
-
+"""An expression made ready: a function from a state to its value."""
 
 _LARGEST_BITS = 4096
-
+"""The longest mathematical integer that is computed: a loop may square a number again and again."""
 
 _WINDOW = 3
+"""A quantifier is tried with the values from -3 to 2, and with the known indices of its arrays."""
 
 
 class Undetermined(Exception):
-    """A quantifier that the values tried so far do not decide, or a number too long to compute."""
+    """No value is known: the tried values do not decide a quantifier, or a number is too long."""
 
 
 class Violation(Exception):
@@ -51,8 +51,8 @@ class Evaluator:
     """Evaluates expressions in concrete states.
 
     Args:
-        types: of the program's variables.
-        draw: gives the value of what the program leaves open.
+        types: the types of the program's variables.
+        draw: returns a value of a type, wherever the program leaves one open.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Evaluator:
         return lambda state: self.wrapped(value(state), to)
 
     def wrapped(self, value: int, type_: Type) -> int:
-        """A value as that type holds it; a mathematical integer is held as it is."""
+        """A value reduced to the range of a type; a mathematical integer stays as it is."""
         if not self._machine:
             if value.bit_length() > _LARGEST_BITS:
                 raise Undetermined
@@ -141,6 +141,7 @@ class Evaluator:
         def read(state: ConcreteState) -> int:
             place = at(state)
             values = state[array]
+            # An element is drawn when it is first read, since arrays may be long.
             if place not in values:
                 values[place] = self._draw(element)
             return values[place]
@@ -160,9 +161,9 @@ class Evaluator:
     def _divided(
         self, function: Callable[[int, int], int], a: Evaluation, b: Evaluation, to: Type
     ) -> Evaluation:
-        """A quotient or remainder of machine integers, which traps where the quotient is too large.
+        """A quotient or remainder of machine integers, which traps if the quotient is too large.
 
-        Only the least number divided by -1 is (C11 6.5.5p6).
+        That happens only when the least number is divided by -1 (C11 6.5.5p6).
         """
         least = -(1 << to.bits - 1)
 
@@ -175,6 +176,7 @@ class Evaluator:
         return divide
 
     def _quantified(self, expression: Quantified) -> Evaluation:
+        """A quantifier's value where one tried value decides it; else it raises Undetermined."""
         body = self.value(expression.body)
         universal = expression.quantifier == "forall"
         arrays = [node.array for node in walk(expression.body) if isinstance(node, Element)]
@@ -185,6 +187,7 @@ class Evaluator:
                 try:
                     holds = body({**state, expression.variable: value})
                 except Violation:
+                    # Out of an array's range the body says nothing that a run could show.
                     continue
                 if bool(holds) != universal:
                     return int(not universal)
@@ -194,6 +197,7 @@ class Evaluator:
 
 
 def _quotient(a: int, b: int) -> int:
+    """C's quotient, rounded towards zero; Python's `//` rounds down."""
     if b == 0:
         raise Violation(0)
     quotient = abs(a) // abs(b)

@@ -1,7 +1,7 @@
-"""Expressions over the variables of a program: values, and nothing that changes one.
+"""Expressions over the variables of a program. They have a value and change nothing.
 
-They are the terms of a program's statements and the language of invariants. Every expression is a
-frozen value; two that are written alike are equal.
+The statements of programs are built from them, and invariants are written in them. Every expression
+is frozen, and two expressions with the same text are equal.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,14 +18,17 @@ class Semantics(StrEnum):
     INTEGERS = "integers"
     """Mathematical integers: nothing overflows."""
     INT32 = "int32"
-    """Two's complement of the type's width, 32 bits for int; what overflows wraps around."""
+    """Two's complement of the type's width, 32 bits for int: overflow wraps around."""
 
 
 @dataclass(frozen=True)
 class Type:
     """An integer type of C, or an array of one.
 
-    `array` says whether it is an array; `length` is its number of elements, None if not an array.
+    Attributes:
+        bits: the width of the integer, or of each element.
+        signed: whether the integer, or each element, is signed.
+        length: the number of elements of an array; None for an integer.
     """
 
     bits: int = 32
@@ -34,12 +37,12 @@ class Type:
 
     @property
     def array(self) -> bool:
-        """Whether it is an array."""
+        """Whether the type is that of an array."""
         return self.length is not None
 
     @property
     def element(self) -> "Type":
-        """The type of an element of the array; of an integer, the type itself."""
+        """The type of the elements of an array; for an integer, the type itself."""
         return Type(self.bits, self.signed)
 
 
@@ -126,7 +129,13 @@ class Ternary:
 
 @dataclass(frozen=True)
 class Quantified:
-    """`forall` or `exists` an int value of the bound variable, the body holds."""
+    """The body holds for all int values of the bound variable, or for one of them.
+
+    Attributes:
+        quantifier: `forall` or `exists`.
+        variable: the name of the bound variable.
+        body: the condition on it.
+    """
 
     quantifier: str
     variable: str
@@ -154,12 +163,15 @@ def _bare(expression: "Expression") -> str:
 
 
 def c_text(expression: Expression) -> str:
-    """Render as C, without parentheses around the whole; equal texts are equal expressions."""
+    """The C text of an expression, without parentheses around the whole.
+
+    Expressions with equal texts are equal.
+    """
     return _bare(expression)
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions of which it consists, in the order of the text."""
+    """The direct parts of an expression, in the order of the text."""
     match expression:
         case Element(index=index):
             return (index,)
@@ -175,20 +187,21 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Yield it and all expressions in it, outermost first."""
+    """Yield an expression and all expressions inside it, outermost first."""
     yield expression
     for child in children(expression):
         yield from walk(child)
 
 
 def replaced(expression: Expression, old: Expression, new: Expression) -> Expression:
-    """The expression with one expression in the place of another wherever that occurs free."""
+    """The expression with `new` in every place where `old` occurs free."""
     if expression == old:
         return new
     again = partial(replaced, old=old, new=new)
     match expression:
         case Quantified(variable=variable):
             if variable in variables(old) | variables(new):
+                # The name is bound here: `old` does not occur free, and `new` would be captured.
                 return expression
             return replace(expression, body=again(expression.body))
         case Element(index=index):
@@ -203,7 +216,7 @@ def replaced(expression: Expression, old: Expression, new: Expression) -> Expres
 
 
 def variables(expression: Expression) -> frozenset[str]:
-    """The names that occur free in it, arrays among them."""
+    """The names that occur free in an expression, those of arrays included."""
     match expression:
         case Identifier(name=name):
             return frozenset((name,))
@@ -215,12 +228,15 @@ def variables(expression: Expression) -> frozenset[str]:
 
 
 def size(expression: Expression) -> int:
-    """The number of literals, variables and operators in it."""
+    """The number of literals, variables and operators in an expression."""
     return sum(1 for _ in walk(expression))
 
 
 def negation(expression: Expression) -> Expression:
-    """An expression that holds exactly where the given one does not, with few `!`."""
+    """An expression that holds exactly where the given one does not.
+
+    It pushes the negation inwards as far as it can, so that candidates read like what people write.
+    """
     match expression:
         case Binary(operator=op, left=left, right=right) if op in NEGATED:
             return Binary(NEGATED[op], left, right)
@@ -234,7 +250,7 @@ def negation(expression: Expression) -> Expression:
 
 
 def is_truth(expression: Expression) -> bool:
-    """Whether its value is always 0 or 1: a comparison, a connective, `!` or a quantifier."""
+    """Whether an expression is a comparison, a connective, `!` or a quantifier, thus 0 or 1."""
     match expression:
         case Binary(operator=op):
             return op in COMPARISONS or op in CONNECTIVES
@@ -244,7 +260,7 @@ def is_truth(expression: Expression) -> bool:
 
 
 def promoted(type_: Type) -> Type:
-    """The integer promotion of a type (C11 6.3.1.1): what is narrower than int becomes int."""
+    """The integer promotion of a type (C11 6.3.1.1): a type narrower than int becomes int."""
     return type_ if type_.bits >= INT.bits else INT
 
 
@@ -257,9 +273,9 @@ def common_type(left: Type, right: Type) -> Type:
 
 
 def literal_type(value: int) -> Type:
-    """int if the digits fit, else the 64-bit type (C11 6.4.4.1).
+    """The type of a literal: int if its digits fit, else the 64-bit type (C11 6.4.4.1).
 
-    So is INT_MIN, since C reads it as the negation of a number that does not fit.
+    INT_MIN has 64 bits, since C reads it as the negation of a number that does not fit.
     """
     return INT if INT_MIN < value <= INT_MAX else Type(bits=64)
 
@@ -268,8 +284,8 @@ def type_of(expression: Expression, types: Mapping[str, Type]) -> Type:
     """The C type of an expression.
 
     Args:
-        types: the type of every variable in it; a name without one, such as a bound variable, is
-            an int.
+        types: the type of every variable in it. A name without a type, such as a bound variable,
+            is an int.
     """
     match expression:
         case Constant(value=value):

@@ -1,8 +1,9 @@
-"""Functions of verification benchmarks: what they mean, and whether a file's own mean it too.
+"""Functions of verification benchmarks: what they mean, and whether a file defines them alike.
 
 A call of one of them is an assertion, an assumption, a stop or a failure. A file may declare or
-define them again; what it says must then agree with the known meaning, or the program is refused:
-an assumption that returns where its condition is false is none.
+define them itself. Its declaration or definition must then agree with the known meaning; otherwise
+the program is refused. A function that returns although its condition is false assumes nothing, for
+example, whatever its name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ ASSUMES = frozenset(("__VERIFIER_assume", "__ESBMC_assume", "assume_abort_if_not
 KNOWN = ASSERTS | ASSUMES | STOPS | FAILURES
 
 _CALLED_BY_THE_LIBRARY = frozenset(("malloc", "calloc", "realloc", "free", "atexit"))
-"""Functions that the C library may call by itself, before `main` or in it."""
+"""Functions that the C library may call by itself, before or during `main`."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +33,16 @@ class Parameters:
     """The type to which each known function converts its argument.
 
     Attributes:
-        types: by name; where a function is not declared, its argument is passed as an int.
+        types: the parameter's type by the function's name; a function that is not declared gets
+            its argument as an int.
     """
 
     types: Mapping[str, Type]
 
     def keep(self, name: str, condition: Expression, types: Mapping[str, Type]) -> bool:
-        """Whether a condition is as true after it has become the parameter as before."""
+        """Whether a condition keeps its truth when it is converted to the parameter's type."""
         if is_truth(condition) or (name == "assert" and name not in self.types):
-            # A macro compares with zero and converts nothing.
+            # 0 and 1 fit every type, and the macro `assert` compares with zero, converting nothing.
             return True
         to = self.types.get(name, INT)
         return to == BOOL or promoted(type_of(condition, types)).bits <= to.bits
@@ -49,8 +51,11 @@ class Parameters:
 def read_known_functions(unit: c_ast.FileAST, reader: ExpressionReader) -> Parameters:
     """Check all that a file says of functions other than `main`.
 
+    Returns:
+        The types of the known functions' parameters.
+
     Raises:
-        UnsupportedProgram: it declares or defines a function in another meaning than the known one.
+        UnsupportedProgram: the file gives a function another meaning than the known one.
     """
     types: dict[str, Type] = {}
     declared = set()
@@ -65,13 +70,13 @@ def read_known_functions(unit: c_ast.FileAST, reader: ExpressionReader) -> Param
         name = called(call)
         drawn = NONDET_TYPES.get(name.removeprefix(NONDET)) if name.startswith(NONDET) else None
         if name not in declared and drawn not in (None, INT):
-            # C takes what is not declared for a function that returns an int.
+            # C assumes that a function which is not declared returns an int.
             raise reader.unsupported(call, f"the call of {name}, which is not declared,")
     return Parameters(types)
 
 
 def _declared(node: c_ast.Decl, reader: ExpressionReader) -> dict[str, Type]:
-    """The type of the parameter of an assertion or assumption, where a declaration tells one."""
+    """The parameter's type, where a declaration of an assertion or assumption names one."""
     name, result = node.name, integer_type(node.type.type)
     drawn = NONDET_TYPES.get(name.removeprefix(NONDET)) if name.startswith(NONDET) else None
     if drawn is not None and (result != drawn or _parameters(node)):
@@ -96,13 +101,16 @@ def _parameters(node: c_ast.Decl) -> list[c_ast.Node]:
 
 
 def _refuse_definition(definition: c_ast.FuncDef, reader: ExpressionReader) -> None:
-    """Refuse the definition of a function unless it means what is known, or is never called."""
+    """Refuse the definition of a function unless it agrees with its known meaning.
+
+    A function without a known meaning may have any definition, since calls of it are refused.
+    """
     name = definition.decl.name
     own = name in STOPS or name.startswith(NONDET)
     if own or name in _CALLED_BY_THE_LIBRARY or (name[0] == "_" and name not in KNOWN):
         raise reader.unsupported(definition, f"a definition of {name!r}")
     if name not in ASSERTS | ASSUMES:
-        # A failure is never reached where a program is verified, and others are never called.
+        # No run of a verified program calls a failure, and the front end refuses calls of others.
         return
     parameters = _parameters(definition.decl)
     if len(parameters) != 1 or not isinstance(parameters[0], c_ast.Decl) or definition.param_decls:
@@ -116,8 +124,12 @@ def _refuse_definition(definition: c_ast.FuncDef, reader: ExpressionReader) -> N
 class _Definition:
     """A function's body, read for what it does with its parameter.
 
-    Where the parameter holds it must do nothing. Where it does not, an assumption must not return;
-    what an assertion does there is of no account, since it has failed already.
+    If the parameter holds, the body must do nothing. If it does not, an assumption must not return.
+    An assertion may then do anything, since it has already failed.
+
+    Attributes:
+        name: of the function.
+        parameter: the name of its only parameter.
     """
 
     name: str
@@ -125,11 +137,12 @@ class _Definition:
 
     @property
     def assumes(self) -> bool:
-        """Whether it is an assumption, not an assertion."""
+        """Whether the function is an assumption, not an assertion."""
         return self.name in ASSUMES
 
     def means_what_is_known(self, body: Sequence[c_ast.Node]) -> bool:
-        """Whether the body does nothing but return where the parameter holds, and else stops."""
+        """Whether the body only returns if the parameter holds, and else stops as it must."""
+        # Whether a run whose parameter does not hold is over; where an assertion failed, it is.
         stopped = not self.assumes
         for statement in body:
             match statement:
@@ -159,13 +172,13 @@ class _Definition:
         arguments = call.args.exprs if call.args else []
         match call, arguments:
             case c_ast.FuncCall(name=c_ast.ID(name="assert")), [c_ast.ID(name=name)]:
-                # Not in the definition of `assert` itself, which would call itself for ever.
+                # The definition of `assert` must not use `assert`: it would call itself for ever.
                 return self.name != "assert" and name == self.parameter
         return False
 
 
 def _stops(node: c_ast.Node) -> bool:
-    """Whether what begins so certainly never ends."""
+    """Whether a run that reaches the statement certainly never goes on after it."""
     match node:
         case c_ast.Compound(block_items=[first, *_]):
             return _stops(first)

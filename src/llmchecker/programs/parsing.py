@@ -1,12 +1,10 @@
-"""The front end: C in, a program out, and invariants written back before their loops.
+"""The front end: it reads C and returns a program.
 
-Covered are `main` with integers, arrays of integers with one index, branches and loops (`while`,
+It covers `main` with integers, arrays of integers with one index, branches and loops (`while`,
 `for`, `do` around a body without loops), and the functions of verification benchmarks:
 `__VERIFIER_nondet_…`, `__VERIFIER_assume`, `__ESBMC_assume`, `__VERIFIER_assert`, `assert`,
-`abort`, `exit` and `reach_error`. These mean what they are known for, however a file defines them,
-and `annotate` writes them as ESBMC's own, which would take a function without a body for no more
-than a value.
-Everything else is refused by name, file and line.
+`abort`, `exit` and `reach_error`. These functions have their known meaning; a file that defines
+them otherwise is refused. Everything else is refused too, by name, file and line.
 """
 
 from collections.abc import Sequence
@@ -59,17 +57,19 @@ from llmchecker.programs.syntax import (
 from llmchecker.programs.translation import FAILURES, STOPS
 
 _LARGEST_LIST = 64
+"""The most elements that an initialisation may set: each becomes an assignment of its own."""
 
 
 def read_program(path: Path) -> Program:
-    """Read a C file; the program is called by the file's name without `.c`.
+    """Read a C file; the program gets the file's name without `.c`.
 
     Raises:
-        UnreadableProgram: it cannot be read, is not C, or has no `main`.
-        UnsupportedProgram: it has a construct that is not covered, named with file and line.
+        UnreadableProgram: the file cannot be read, is not C, or has no `main`.
+        UnsupportedProgram: the file has a construct that is not covered; the message names it with
+            file and line.
     """
     try:
-        # As bytes: a compiler does not take every carriage return for the end of a line.
+        # As bytes, since Python would turn carriage returns into line ends, and compilers do not.
         source = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableProgram(f"{path} cannot be read: {error}") from error
@@ -77,7 +77,13 @@ def read_program(path: Path) -> Program:
 
 
 def parse_program(source: str, name: str, file: str | None = None) -> Program:
-    """Read C text, as `read_program` does; `file` is what messages call it."""
+    """Read C text, as `read_program` reads a file.
+
+    Args:
+        source: the C text.
+        name: the program's name.
+        file: the file's name in messages; by default the program's name with `.c`.
+    """
     file = file or f"{name}.c"
     return _FrontEnd(name, source, file).program(parse_c(source, file))
 
@@ -88,16 +94,19 @@ class _FrontEnd:
     def __init__(self, name: str, source: str, file: str) -> None:
         self._name, self._source, self._file = name, source, file
         self._types: dict[str, Type] = {}
-        self._scopes: list[list[str]] = [[]]
-        self._numbers: dict[int, int] = {}
-        self._around = 0
+        self._scopes: list[list[str]] = [[]]  # the names of every open scope, outermost first
+        self._numbers: dict[int, int] = {}  # the number of every loop, by the identity of its node
+        self._around = 0  # the loops around the statement that is being read
         self._parameters = Parameters({})
+        # The reader asks this object for the scope and shares its types: both grow as it reads.
         self._reader = ExpressionReader(file, self, self._types)
 
     def __contains__(self, name: str) -> bool:
+        """Whether a name is a variable in scope."""
         return any(name in scope for scope in self._scopes)
 
     def program(self, unit: c_ast.FileAST) -> Program:
+        """The program that a file's syntax tree describes."""
         self._reader.refuse_deep(unit)
         main = main_function(unit, self._file)
         self._parameters = read_known_functions(unit, self._reader)
@@ -106,11 +115,11 @@ class _FrontEnd:
         for part in unit.ext:
             match part:
                 case c_ast.Decl(type=c_ast.FuncDecl()) | c_ast.FuncDef():
-                    pass  # `read_known_functions` has read it
+                    pass  # `read_known_functions` has checked it
                 case c_ast.Decl():
                     body += self._declaration(part, zero=True)
                 case c_ast.Typedef(name=name) if name != "bool" or integer_type(part.type) == BOOL:
-                    pass  # a variable of the type is refused where it is declared
+                    pass  # a variable of such a type is refused where it is declared
                 case _:
                     what = getattr(part, "name", None) or type(part).__name__
                     raise self._unsupported(part, f"{what!r} outside of functions")
@@ -162,12 +171,18 @@ class _FrontEnd:
                     raise self._unsupported(node, "break or continue outside a loop")
                 return (Break() if isinstance(node, c_ast.Break) else Continue(),)
             case c_ast.Return():
+                # Only `main` is read, so a return ends the run.
                 return (*self._evaluated(*([] if node.expr is None else [node.expr])), Stop())
             case c_ast.EmptyStatement():
                 return ()
         raise self._unsupported(node, _STATEMENTS.get(type(node), type(node).__name__))
 
     def _declaration(self, node: c_ast.Decl, zero: bool = False) -> Block:
+        """The statements that give a new variable its value.
+
+        Args:
+            zero: whether a variable without an initial value is 0, as outside of functions.
+        """
         length = None
         declared = node.type
         before: Block = ()
@@ -188,7 +203,7 @@ class _FrontEnd:
         return before + values
 
     def _refuse_storage(self, node: c_ast.Decl, outside: bool) -> None:
-        """Refuse variables that do not get their values here alone, or not each time."""
+        """Refuse variables that others may set (`volatile`) or that keep values (inner `static`)."""
         words = {*node.quals, *node.storage} - {"const", "auto", "register"}
         if outside:
             words -= {"static"}
@@ -210,6 +225,7 @@ class _FrontEnd:
         if node.name[0] == "_" and len(self._scopes) == 1:
             # Some of these are variables of the C library.
             raise self._unsupported(node, f"the reserved name {node.name!r} outside of functions")
+        # A program has one type and one value for every name, so none may hide another.
         if node.name in self:
             raise self._unsupported(node, f"a second {node.name!r} in the scope of the first")
         known = self._types.get(node.name)
@@ -219,7 +235,7 @@ class _FrontEnd:
         self._scopes[-1].append(node.name)
 
     def _length(self, node: c_ast.Decl) -> tuple[Expression, Block]:
-        """The number of elements; if only a run knows it, it is kept from here on."""
+        """An array's number of elements, and statements that keep it if only a run can tell it."""
         if node.type.dim is None:
             if not isinstance(node.init, c_ast.InitList):
                 raise self._unsupported(node, "an array without a length")
@@ -227,10 +243,10 @@ class _FrontEnd:
         length = self._reader.read(node.type.dim)
         if isinstance(length, Constant):
             return length, ()
-        # Not a name that C allows, so no statement and no candidate can name it.
+        # C does not allow this name, so no statement and no candidate can use it.
         kept = Identifier(f"{node.name}.length")
         self._types[kept.name] = Type(64)
-        # Without an element, C leaves the rest undefined (C11 6.7.6.2).
+        # An array must have an element: C leaves undefined what follows otherwise (C11 6.7.6.2).
         return kept, (Assign(kept, length), Assert(Binary(">", kept, Constant(0)), 0))
 
     def _array_values(self, node: c_ast.Decl, length: Expression, zero: bool) -> Block:
@@ -270,7 +286,7 @@ class _FrontEnd:
         return (Assign(target, changed),)
 
     def _determined(self, target: Identifier | Element, node: c_ast.Node) -> Identifier | Element:
-        """A target that is read and written: both times it must be the same."""
+        """A target that is read and then written; refused if these could be different elements."""
         if any(isinstance(part, Nondet) for part in walk(target)):
             raise self._unsupported(node, "changing an element at an open index")
         return target
@@ -288,12 +304,18 @@ class _FrontEnd:
         raise self._unsupported(node, f"the call of {name or 'a function'}")
 
     def _evaluated(self, *nodes: c_ast.Node) -> Block:
-        """What evaluates expressions for nothing: they may divide by zero."""
+        """Statements that evaluate expressions whose values nobody uses.
+
+        They are kept because they may divide by zero.
+        """
         values = [self._reader.read(node) for node in nodes]
         return tuple(Branch(value, (), ()) for value in values if not isinstance(value, Constant))
 
     def _condition(self, name: str, node: c_ast.FuncCall, arguments: Sequence) -> Expression:
-        """What is asserted or assumed by a call: its argument, which may come with a message."""
+        """The condition that a call asserts or assumes: its first argument.
+
+        `__ESBMC_assert` may have a message as its second one.
+        """
         message = name == "__ESBMC_assert" and len(arguments) == 2
         if len(arguments) != 1 and not (message and isinstance(arguments[1], c_ast.Constant)):
             raise self._unsupported(node, f"the call of {name} with these arguments")
@@ -316,6 +338,8 @@ class _FrontEnd:
         if isinstance(node, c_ast.For) and node.next is not None:
             step = self._statement(node.next)
         if isinstance(node, c_ast.DoWhile):
+            # `do` is read as its body once, then as `while`. A loop inside would stand in the
+            # program twice under one number, and `break` would leave no loop the first time.
             if any(nodes_in(node.stmt, (*LOOPS, c_ast.Break, c_ast.Continue))):
                 raise self._unsupported(node, "`do` around a loop, a break or a continue")
             before = body
@@ -325,6 +349,7 @@ class _FrontEnd:
 
 
 def _parameters(main: c_ast.FuncDef) -> bool:
+    """Whether `main` has parameters; `void` is none."""
     arguments = main.decl.type.args
     if arguments is None:
         return False

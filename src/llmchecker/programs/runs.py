@@ -1,7 +1,7 @@
-"""Concrete runs: what refutes a candidate, or an assertion, beyond doubt.
+"""Concrete runs, which can refute a candidate or an assertion beyond doubt.
 
 A run draws a value for everything that the program leaves open, from a seeded generator, and stops
-after a number of loop iterations. Integers are those of the semantics, as in `proving.terms`.
+after a number of loop iterations. Integers behave as the semantics say, as in `proving.terms`.
 """
 
 import random
@@ -44,9 +44,11 @@ from llmchecker.programs.statements import (
 
 _SMALL = tuple(range(-3, 11))
 
-
 _KEPT_ITERATIONS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
-"""Iterations of which states are kept, of each as many: what tells runs apart is how they begin."""
+"""The iterations whose states are kept, equally many of each.
+
+Early iterations stand close together, since runs differ most in how they begin.
+"""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class Failure:
     """A run that violates the program.
 
     Attributes:
-        line: of the assertion that does not hold; 0 for an index, divisor or length out of range.
+        line: the line of the assertion that does not hold; 0 if an index, a divisor or an array's
+            length is out of range.
         drawn: the values that were drawn, in order.
     """
 
@@ -67,8 +70,8 @@ class Runs:
     """What concrete runs saw.
 
     Attributes:
-        heads: for every loop by number, distinct states in which runs were at its head.
-        failure: of the first run that violates the program; None if none did.
+        heads: for every loop, by number, distinct states in which runs reached its head.
+        failure: the first run that violates the program; None if there is none.
     """
 
     heads: Mapping[int, Sequence[ConcreteState]]
@@ -90,10 +93,11 @@ def run_program(
     """Run a program a number of times.
 
     Args:
-        runs: how many.
-        iterations: of all loops of a run together, after which it is stopped.
-        kept: how many distinct states of a loop are returned at most for each of the iterations
+        runs: the number of runs.
+        iterations: a run is stopped after so many iterations of all its loops together.
+        kept: the most distinct states that are returned for a loop and one of the iterations
             0, 1, 2, 3, 5, 8, 13, 21, 34 and 55.
+        seed: equal seeds give equal runs.
     """
     machine = _Machine(program, semantics, iterations, kept)
     failure = None
@@ -110,7 +114,10 @@ def unrefuted(
     semantics: Semantics,
     types: Mapping[str, Type],
 ) -> tuple[Expression, ...]:
-    """The expressions that no state refutes, without those that take an array for a number."""
+    """The expressions that no state refutes.
+
+    A state in which an expression has no value does not refute it.
+    """
     evaluator = Evaluator(semantics, types, lambda type_: 0)
 
     def holds(expression: Expression) -> bool:
@@ -145,7 +152,7 @@ class _Machine:
         }
 
     def run(self, generator: random.Random) -> int | None:
-        """The line of what a run violates, 0 for a range; None if it violates nothing."""
+        """The line of the assertion that a run violates; 0 for a range, None without violation."""
         self._random, self._left, self.drawn = generator, self._iterations, []
         state: ConcreteState = {name: self._arbitrary(type_) for name, type_ in self._types.items()}
         try:
@@ -153,12 +160,12 @@ class _Machine:
         except Violation as violation:
             return violation.line
         except (_End, Undetermined):
-            # Where a value is not decided, the run shows nothing any more.
+            # After a value that is not decided, nothing that the run does is certain.
             pass
         return None
 
     def heads(self) -> dict[int, tuple[ConcreteState, ...]]:
-        """The states that were kept of every loop, each once."""
+        """The states that were kept for every loop, each once."""
         distinct = {
             loop: {key: state for states in of_loop.values() for key, state in states.items()}
             for loop, of_loop in self._seen.items()
@@ -169,6 +176,7 @@ class _Machine:
         if type_ == BOOL:
             value = self._random.getrandbits(1)
         elif self._random.random() < 0.3:
+            # Many programs only ask whether a value is 0, and would rarely see one otherwise.
             value = self._random.choice((0, 1, 1))
         else:
             value = self._random.choice(self._pool)
@@ -180,7 +188,10 @@ class _Machine:
         return {} if type_.array else self._draw(type_)
 
     def _compiled(self, block: Block) -> Callable[[ConcreteState], type | None]:
-        """A function that changes a state as a block does and tells how the block was left."""
+        """A function that changes a state as a block does.
+
+        It returns Break or Continue if the block was left by one of them, else None.
+        """
         steps = [self._statement(statement) for statement in block]
 
         def go(state: ConcreteState) -> type | None:
@@ -251,6 +262,7 @@ class _Machine:
         return go
 
     def _see(self, loop: int, iteration: int, state: ConcreteState) -> None:
+        """Keep a copy of the state at a loop's head, if it is new and wanted."""
         seen = self._seen[loop].get(iteration)
         if seen is None or len(seen) == self._kept:
             return
@@ -260,7 +272,7 @@ class _Machine:
 
 
 def _pool(program: Program, semantics: Semantics) -> tuple[int, ...]:
-    """Values to draw from: small ones, those near the program's literals, and the extremes."""
+    """The values to draw from: small ones, the program's literals and neighbours, and extremes."""
     near = {
         node.value + offset
         for expression in expressions_in(program.body)

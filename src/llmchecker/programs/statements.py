@@ -1,8 +1,8 @@
 """Programs: structured transition systems over integer variables and arrays.
 
 A program is a sequence of guarded commands: assignments, assumptions, assertions, branches and
-loops. Every loop has a number, in the order of the text from 0 on, and every expression is free of
-side effects. `parsing` makes one from C.
+loops. Loops are numbered from 0 on in the order of the text. No expression has side effects.
+`parsing` makes programs from C.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,14 +29,19 @@ class Forget:
 
 @dataclass(frozen=True)
 class Assume:
-    """Runs go on only where the condition holds."""
+    """A run goes on only if the condition holds."""
 
     condition: Expression
 
 
 @dataclass(frozen=True)
 class Assert:
-    """The condition must hold; `line` is its place in the source."""
+    """The condition must hold.
+
+    Attributes:
+        condition: what must hold.
+        line: its line in the source; 0 for what C demands without a statement.
+    """
 
     condition: Expression
     line: int
@@ -44,7 +49,7 @@ class Assert:
 
 @dataclass(frozen=True)
 class Branch:
-    """One block where the condition holds, the other where it does not."""
+    """The run goes through one block if the condition holds, through the other if it does not."""
 
     condition: Expression
     then: "Block"
@@ -53,12 +58,15 @@ class Branch:
 
 @dataclass(frozen=True)
 class Loop:
-    """While the guard holds: the body, then the step (of `for`), which `continue` reaches too.
+    """While the guard holds, the body runs and then the step.
 
     Attributes:
-        number: its place among the loops of the text, from 0 on.
-        line: its place in the source.
-        scope: the names, sorted, that can be used in an expression just before the loop.
+        number: the loop's place among the loops of the text, from 0 on.
+        line: the loop's line in the source.
+        guard: the condition to go on.
+        body: what each iteration does.
+        step: the third part of a `for`, which `continue` reaches too; empty for other loops.
+        scope: the names that an expression just before the loop can use, sorted.
     """
 
     number: int
@@ -81,7 +89,7 @@ class Continue:
 
 @dataclass(frozen=True)
 class Stop:
-    """The run ends, and with it all that could go wrong."""
+    """The run ends; no assertion can fail in it any more."""
 
 
 Statement = Assign | Forget | Assume | Assert | Branch | Loop | Break | Continue | Stop
@@ -90,13 +98,13 @@ Block = tuple[Statement, ...]
 
 @dataclass(frozen=True)
 class Program:
-    """A program, from the first statement that it runs on.
+    """A program.
 
     Attributes:
-        name: how tables and messages call it.
-        source: its C text.
-        types: the type of every variable.
-        body: what it does.
+        name: the name that tables and messages use.
+        source: the C text.
+        types: the type of every variable, by name.
+        body: all statements, from the first that runs on.
     """
 
     name: str
@@ -120,7 +128,7 @@ class Program:
 
 
 def statements(block: Block) -> Iterator[Statement]:
-    """Yield every statement of a block, those inside others after them."""
+    """Yield every statement of a block; each comes before the statements inside it."""
     for statement in block:
         yield statement
         for part in parts(statement):
@@ -138,7 +146,7 @@ def parts(statement: Statement) -> tuple[Block, ...]:
 
 
 def conditions(block: Block) -> Iterator[Expression]:
-    """Yield guards, branch conditions, assumptions and assertions, in the order of the text."""
+    """Yield the guards, branch conditions, assumptions and assertions in the order of the text."""
     for statement in statements(block):
         match statement:
             case Loop(guard=condition):
@@ -150,7 +158,7 @@ def conditions(block: Block) -> Iterator[Expression]:
 
 
 def expressions_in(block: Block) -> Iterator[Expression]:
-    """Yield every expression of a block: its conditions, and the values that it assigns."""
+    """Yield every expression of a block: its conditions, then the targets and values it assigns."""
     yield from conditions(block)
     for statement in statements(block):
         if isinstance(statement, Assign):

@@ -1,4 +1,4 @@
-"""C text as a syntax tree of pycparser, and what several modules ask of one."""
+"""C text as a syntax tree of pycparser, and questions to such a tree that several modules ask."""
 
 import re
 from collections.abc import Iterator
@@ -33,22 +33,24 @@ _TYPES = {
     ("int", "long", "unsigned"): Type(64, False),
     ("long", "long", "unsigned"): Type(64, False),
 }
-"""Types by their words, sorted; `long` has 64 bits, as on every 64-bit Unix."""
+"""Types by the sorted words of their names; `long` has 64 bits, as on every 64-bit Unix."""
 
 
 def parse_c(source: str, file: str) -> c_ast.FileAST:
-    """The syntax tree of a C file; `bool` is a name of `_Bool` in it.
+    """The syntax tree of a C file, in which `bool` means `_Bool`.
 
     Args:
-        file: what messages call it.
+        source: the C text.
+        file: the file's name in messages.
 
     Raises:
-        UnreadableProgram: it is not C.
-        UnsupportedProgram: its text may mean something else to a compiler than to the parser.
+        UnreadableProgram: the text is not C.
+        UnsupportedProgram: a compiler may read the text otherwise than the parser does.
     """
     text = translated(source, file)
     if re.search(r"\bbool\b", text):
-        # On the first line, so that every line keeps its number.
+        # `#include <stdbool.h>` declares nothing here. The declaration stands on the first line,
+        # so that every line keeps its number.
         text = f"typedef _Bool bool; {text}"
     try:
         return c_parser.CParser().parse(text, file)
@@ -65,7 +67,7 @@ def main_function(unit: c_ast.FileAST, file: str) -> c_ast.FuncDef:
 
 
 def integer_type(node: c_ast.Node) -> Type | None:
-    """The integer type that a declaration names; None if it names another."""
+    """The integer type that a declaration names; None if it names another type."""
     if isinstance(node, c_ast.TypeDecl) and isinstance(node.type, c_ast.IdentifierType):
         return _TYPES.get(tuple(sorted(node.type.names)))
     return None
@@ -77,7 +79,7 @@ def loops_in(node: c_ast.Node) -> Iterator[c_ast.Node]:
 
 
 def nodes_in(node: c_ast.Node, kinds: tuple[type, ...]) -> Iterator[c_ast.Node]:
-    """Yield all nodes of some kinds in the order of the text, the node itself among them."""
+    """Yield the node and all nodes below it that are of some kinds, in the order of the text."""
     if isinstance(node, kinds):
         yield node
     for _, child in node.children():

@@ -1,11 +1,11 @@
 """C text made ready for the parser: the first translation phases (C11 5.1.1.2), in their order.
 
-Lines that end in a backslash are joined before anything else, so that such a line goes on even in a
-`//` comment. Then comments become spaces, then directives are read. The only directive that is
-understood is `#include` of a header of the C library. No file is ever opened, and a header declares
-nothing here: the functions with a known meaning have it without one. Whatever else could change
-what the text means to a compiler is refused: trigraphs, digraphs, macros, pragmas, attributes, and
-words that are reserved for the compiler.
+First, a line that ends in a backslash is joined to the next, even inside a `//` comment. Then
+comments become spaces. Then directives are read, of which only one is supported: `#include` of a
+header of the C library. No file is ever opened. A header declares nothing here, since known
+functions need no declaration. All else that could give the text another meaning to a compiler is
+refused: trigraphs, digraphs, macros, pragmas, attributes, and words that are reserved for the
+compiler.
 """
 
 import re
@@ -15,7 +15,7 @@ from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 HEADERS = frozenset(
     f"{name}.h" for name in ("assert", "limits", "stdbool", "stddef", "stdint", "stdio", "stdlib")
 )
-"""Headers that may be included: none has a macro that changes a program that is covered."""
+"""Headers that may be included. None of their macros changes a program that is covered."""
 
 STOPS = frozenset(("abort", "exit"))
 """Functions that end the run."""
@@ -45,17 +45,18 @@ _PROTOTYPE = re.compile(
     r"\s*\([^(){};]*\))"
     rf"(?P<attributes>(?:\s*{_ATTRIBUTES})*)\s*;"
 )
-"""A declaration of a function that does not return: there, that it does not may be said."""
+"""A declaration of a known function that never returns; only there an attribute may say so."""
 
 
 def translated(source: str, file: str) -> str:
-    """The text without comments, directives and the insides of strings, every line at its place.
+    """The text without comments, directives and the contents of strings; lines keep their numbers.
 
     Args:
-        file: what messages call the text.
+        source: the C text.
+        file: the file's name in messages.
 
     Raises:
-        UnsupportedProgram: the text may mean something else to a compiler than to the parser.
+        UnsupportedProgram: a compiler may read the text otherwise than the parser does.
         UnreadableProgram: a string or a character constant does not end.
     """
     text = _without_comments(_joined(_unix_lines(source, file), file), file)
@@ -67,11 +68,11 @@ def translated(source: str, file: str) -> str:
 def _unix_lines(source: str, file: str) -> str:
     """The text with `\\n` at the ends of lines.
 
-    A lone carriage return is a line's end to some programs and none to others.
+    A lone carriage return is refused: it ends a line for some programs and not for others.
     """
     text = source.replace("\r\n", "\n")
     _refuse_match(re.search("\r", text), text, file, "a carriage return inside a line")
-    # Whether a compiler replaces trigraphs depends on how it is called.
+    # The compiler's options decide whether it replaces trigraphs.
     _refuse_match(_TRIGRAPH.search(text), text, file, "a trigraph")
     return text
 
@@ -79,9 +80,9 @@ def _unix_lines(source: str, file: str) -> str:
 def _joined(text: str, file: str) -> str:
     """The text with each line that ends in a backslash joined to the next (phase 2).
 
-    As many empty lines follow as were joined, so that what comes after keeps its place.
+    One empty line follows for each that was joined, so that later lines keep their numbers.
     """
-    # Some compilers join these too, the standard does not.
+    # Some compilers join such lines too; the standard does not.
     found = re.search(r"\\[ \t\v\f]+$", text, flags=re.MULTILINE)
     _refuse_match(found, text, file, "a backslash before spaces at the end of a line")
     joined: list[str] = []
@@ -100,13 +101,13 @@ def _joined(text: str, file: str) -> str:
 
 
 def _without_comments(text: str, file: str) -> str:
-    """The text with a space for each comment (phase 3), and nothing in strings.
+    """The text with a space for each comment (phase 3), and with empty strings.
 
-    What a string says means nothing to a program that is covered: strings are messages there.
+    Strings are emptied because they are mere messages in every program that is covered.
     """
     parts: list[str] = []
     line = 1
-    directive = False  # whether the line is one, whose strings a message shows
+    directive = False  # whether the line is a directive: messages show those with their strings
     for match in _PIECES.finditer(text):
         piece = match.group()
         kind = match.lastgroup
@@ -126,7 +127,7 @@ def _without_comments(text: str, file: str) -> str:
 
 
 def _without_includes(text: str, file: str) -> str:
-    """The text without its directives (phase 4), which may only include known headers."""
+    """The text without its directives (phase 4); refused are all but known `#include`s."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if "#" not in _masked(line):
@@ -141,8 +142,8 @@ def _without_includes(text: str, file: str) -> str:
 
 
 def _refuse_reserved_words(text: str, file: str) -> None:
-    """Refuse digraphs, and what is neither C's nor the program's: `__attribute__`, `asm`, …"""
-    # Parameters of declarations in a library's headers have reserved names, and mean nothing.
+    """Refuse digraphs, and words that belong to the compiler: `__attribute__`, `asm`, …"""
+    # Prototypes from a library's headers give their parameters reserved names, which is harmless.
     masked = _masked(_PROTOTYPE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text))
     _refuse_match(_DIGRAPH.search(masked), masked, file, "a digraph")
     for match in _WORD.finditer(masked):
@@ -157,7 +158,7 @@ def _without_attributes(match: re.Match[str]) -> str:
 
 
 def _masked(text: str) -> str:
-    """The text with spaces in the place of character constants and strings."""
+    """The text with spaces instead of character constants and strings."""
     return "".join(
         " " * len(match.group()) if match.lastgroup in ("text", "character") else match.group()
         for match in _PIECES.finditer(text)
