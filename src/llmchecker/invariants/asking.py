@@ -1,4 +1,4 @@
-"""A language model is asked for invariants of programs, once for all experiments."""
+"""Asking a language model for invariants of programs, once for all experiments."""
 
 import logging
 import time
@@ -24,20 +24,31 @@ STYLES = (Variant.FULL, Variant.CONSTRAINED)
 
 
 def propose(model: LanguageModel, program: Program, asking: Asking) -> ProgramProposals:
-    """Ask a model for invariants of every loop of a program."""
+    """Ask a model for invariants of every loop of a program.
+
+    Returns:
+        The proposals by the number of the loop.
+    """
     return {loop.number: _propose(model, program, loop, asking) for loop in program.loops}
 
 
 def propose_all(
     model: LanguageModel, files: Sequence[Path], asking: Asking, at_once: int = 1
 ) -> dict[str, ProgramProposals]:
-    """Ask a model for invariants of programs, by name.
+    """Ask a model for invariants of programs.
 
-    What cannot be read or is not supported is told in the log and left out.
+    A program that cannot be read or is not supported is left out, and the log says why.
 
     Args:
-        at_once: programs that are asked about at the same time; what is proposed does not depend
-            on it. The few rows of a step keep no more than one thread of a model at work.
+        model: the model to ask.
+        files: the C files.
+        asking: how many proposals are asked for, and with which seed.
+        at_once: the number of programs that are asked about at the same time. The proposals do not
+            depend on it. A step has few rows and occupies one thread of a model only, so several
+            programs together finish sooner.
+
+    Returns:
+        The proposals for every program, by its name.
     """
     made = {}
     with ThreadPoolExecutor(at_once) as pool:
@@ -50,7 +61,7 @@ def propose_all(
 
 
 def _propose_to(model: LanguageModel, file: Path, asking: Asking) -> ProgramProposals | None:
-    """The proposals for a file; None if it cannot be treated."""
+    """The proposals for a file; None if its program cannot be read or is not supported."""
     try:
         return propose(model, read_program(file), asking)
     except ProgramError as error:
@@ -60,6 +71,7 @@ def _propose_to(model: LanguageModel, file: Path, asking: Asking) -> ProgramProp
 
 def _propose(model: LanguageModel, program: Program, loop: Loop, asking: Asking) -> LoopProposals:
     texts, seconds = {}, {}
+    # `combined` is not asked: its answers are taken from those to these two.
     for shown in STYLES:
         started = time.monotonic()
         drawn = answers(model, prompt(program, loop, shown), range(asking.iterations), asking.seed)

@@ -1,7 +1,7 @@
-"""Attempts to verify programs: what one is, which ways there are, and their files.
+"""Attempts to verify programs, the ways to make them, and the files that hold them.
 
-An attempt is one way to verify one program. What cannot be treated, or takes too long, is an
-attempt with that outcome, so that every table has every program.
+An attempt is one way to verify one program. If the program cannot be treated or takes too long,
+that is the attempt's outcome. So every table has every program.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ WITHOUT_MODEL: dict[str, tuple[CandidateSource, ...]] = {
     "program": COMPLETION,
     **{f"program + {source}": (*COMPLETION, source) for source in _BASELINES},
 }
-"""Combinations of sources that need no model; `program` are those within this package."""
+"""Combinations of sources that need no model; `program` stands for those within this package."""
 
 ALL = "all"
 
@@ -42,18 +42,24 @@ WITH_MODEL: dict[str, tuple[CandidateSource, ...]] = {
     **{f"program + {source}": (*COMPLETION, source) for source in _MODEL},
     ALL: (*COMPLETION, *_MODEL),
 }
-"""Combinations of sources that hold one of a model."""
+"""Combinations of sources that include one of a model."""
 
 TOOLS = {f"ESBMC {mode}": mode for mode in (esbmc.Mode.BMC, esbmc.Mode.K_INDUCTION)}
 """The tools that work without invariants."""
 
 THIS_METHOD = "this method"
-"""What `all` is called beside other tools."""
+"""The name of `all` in comparisons with other tools."""
 
 
 @dataclass(frozen=True)
 class Invariant:
-    """A proven and needed invariant of the loop in a line, and the sources that proposed it."""
+    """A proven invariant that the proof needs.
+
+    Attributes:
+        line: the line of its loop.
+        text: the condition in C.
+        sources: the sources that proposed it.
+    """
 
     line: int
     text: str
@@ -62,14 +68,18 @@ class Invariant:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One way to verify one program, and what came of it.
+    """One way to verify one program, and its result.
 
     Attributes:
+        program: the program's name.
+        semantics: what the integers of the program are.
         way: a variant of the prompt, a combination of sources, or a tool.
-        seconds: that it took, those of the model included.
-        iterations: of the model that were used; None where none is asked for samples.
-        parse_errors: texts among its answers that are no condition over the loop's variables, or
-            that the syntactic filter rejected.
+        outcome: how the attempt ended.
+        seconds: how long the attempt took, the model's time included.
+        invariants: the invariants that the proof needs; none without a proof.
+        iterations: the number of the model's answers that were used; None if the way uses none.
+        parse_errors: the number of texts in these answers that are no condition over the loop's
+            variables, or that the syntactic filter rejected; None as for `iterations`.
         message: what went wrong, for a person.
     """
 
@@ -90,7 +100,7 @@ class Attempt:
 
 
 def beside_tools(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
-    """Those of the attempts that are made with all sources, as `THIS_METHOD`."""
+    """The attempts that use all sources, under the name `THIS_METHOD`."""
     return tuple(replace(attempt, way=THIS_METHOD) for attempt in attempts if attempt.way == ALL)
 
 
@@ -100,7 +110,7 @@ def write_attempts(made: Sequence[Attempt], path: str | Path) -> None:
 
 
 def read_attempts(*paths: str | Path) -> tuple[Attempt, ...]:
-    """Read the attempts of several files as `write_attempts` wrote them."""
+    """Read the attempts of several files that `write_attempts` wrote."""
     return tuple(_read(record) for path in paths for record in read_json(path)["attempts"])
 
 

@@ -1,4 +1,7 @@
-"""Conditions proposed without a model, to tell what a model adds: at random, and shortest first."""
+"""Conditions proposed without a model, at random and shortest first.
+
+A comparison with them shows what a model adds.
+"""
 
 import heapq
 import random
@@ -22,14 +25,21 @@ from llmchecker.programs.statements import Loop, Program, expressions_in
 
 _ARITHMETIC = ("+", "-", "*")
 _DRAWS = 50
-"""Draws for every condition that is wanted, at most: there may not be as many."""
+"""The most draws for every condition that is wanted; there may be fewer conditions than wanted."""
 
 
 def random_atoms(program: Program, loop: Loop, budget: int, seed: int) -> tuple[Expression, ...]:
-    """Distinct comparisons drawn at random, at most so many.
+    """Distinct comparisons, drawn at random.
 
-    A side is a variable, an element or a literal, or with probability 1/2 two of these joined by
-    `+`, `-` or `*`; at least one variable is named in these and in the whole, and the sides differ.
+    A side is a variable, an element or a literal; with probability 1/2 it is two of these joined by
+    `+`, `-` or `*`. Each comparison and each joined side names a variable, and the two sides of a
+    comparison differ.
+
+    Args:
+        program: supplies the literals.
+        loop: supplies the variables and arrays.
+        budget: the most comparisons.
+        seed: equal seeds give equal comparisons.
     """
     words = _words(program, loop)
     generator = random.Random(seed)
@@ -47,15 +57,21 @@ def random_atoms(program: Program, loop: Loop, budget: int, seed: int) -> tuple[
 
 
 def shortest_first(program: Program, loop: Loop, budget: int) -> tuple[Expression, ...]:
-    """All conditions by size, those of a size by their texts, at most so many.
+    """The first conditions by size, and by text among those of one size.
 
-    They are comparisons of values, joined by connectives. Left out are signs and `!`, which the
-    other operators express, conditions and sums without a variable, and what says the same with
-    its sides changed: the left side comes before the right one by its text.
+    They are comparisons of values, joined by connectives. Signs and `!` are left out, since other
+    operators express them, and so are conditions and sums without a variable. Of two conditions
+    that differ only in the order of their sides, the one whose left side has the smaller text
+    stands for both.
+
+    Args:
+        program: supplies the literals.
+        loop: supplies the variables and arrays.
+        budget: the most conditions.
     """
     conditions = _Conditions(_words(program, loop))
     found: list[Expression] = []
-    size = 3
+    size = 3  # of the smallest condition: two sides and a comparison
     while len(found) < budget and conditions.words.variables | conditions.words.arrays:
         wanted = (c for c in conditions.of(size) if variables(c))
         found += heapq.nsmallest(budget - len(found), wanted, key=c_text)
@@ -65,7 +81,7 @@ def shortest_first(program: Program, loop: Loop, budget: int) -> tuple[Expressio
 
 @dataclass(frozen=True)
 class _Words:
-    """What conditions are made of: a loop's variables and arrays, and the program's literals."""
+    """The words of conditions: a loop's variables and arrays, and the program's literals."""
 
     variables: frozenset[str]
     arrays: frozenset[str]
@@ -80,6 +96,7 @@ class _Words:
 def _words(program: Program, loop: Loop) -> _Words:
     arrays = frozenset(name for name in loop.scope if program.types[name].array)
     nodes = (node for expression in expressions_in(program.body) for node in walk(expression))
+    # 0 and 1 stand in many invariants, also of programs that do not write them.
     literals = {abs(node.value) for node in nodes if isinstance(node, Constant)} | {0, 1}
     return _Words(frozenset(loop.scope) - arrays, arrays, tuple(sorted(literals)))
 
@@ -104,6 +121,7 @@ class _Conditions:
 
     def __init__(self, words: _Words) -> None:
         self.words = words
+        # Larger ones are built of smaller ones, which are asked for again and again.
         self._values = cache(lambda size: tuple(self._make_values(size)))
         self._kept = cache(lambda size: tuple(self.of(size)))
 
@@ -131,10 +149,13 @@ def _joined(
     size: int,
     ordered: bool = True,
 ) -> Iterator[Expression]:
-    """Yield two parts of some size with an operator, of the size together.
+    """Yield all expressions of a size that join two different parts by an operator.
 
     Args:
-        ordered: whether the left part has to come before the right one; else they only differ.
+        operators: the operators.
+        parts: returns all parts of a size.
+        size: the size of the whole; the operator counts 1.
+        ordered: whether the text of the left part must come before that of the right part.
     """
     for left_size in range(1, size - 1):
         for left in parts(left_size):

@@ -1,8 +1,8 @@
-"""The most probable conditions that a model can write after a prompt, without drawing any.
+"""The most probable conditions that a model can write after a prompt, found without sampling.
 
-The search is best first over tokens: a node is the beginning of a condition, as probable as the
-product of its tokens' probabilities, and no longer text is more probable than its beginning. Which
-tokens may follow decides the grammar, on their text: a token may hold a part of a name, several
+The search is best first over tokens. A node is the beginning of a condition; its probability is the
+product of its tokens' probabilities, so no text is more probable than its beginning. The grammar
+decides, by their text, which tokens may follow: a token may hold a part of a name, several
 operators, or the closing parenthesis and more after it.
 """
 
@@ -23,7 +23,7 @@ from llmchecker.programs.expressions import Expression
 from llmchecker.programs.statements import Loop, Program
 
 BATCH = 16
-"""Nodes that are expanded at once, at most: fewer do not take less time."""
+"""The most nodes that are expanded at once: a step with fewer takes as long."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,13 @@ class Probable:
     """A condition that a model can write.
 
     Attributes:
-        probability: of the most probable way to write it: that the model writes these very tokens,
-            and then one with the closing parenthesis, whatever else that token holds.
-        total: of all ways to write it that were found, with other spaces, parentheses or tokens; a
-            lower bound of the probability that the model writes it.
-        settled: whether every condition that has a more probable way to write it comes before it.
+        expression: the condition.
+        probability: the probability of the most probable way to write it: the model writes exactly
+            these tokens, and then one with the closing parenthesis, whatever else that token holds.
+        total: the probability of all ways to write it that were found. They differ in spaces,
+            parentheses or tokens. It is a lower bound of the probability that the model writes it.
+        settled: whether its place is final: every condition with a more probable way to write it
+            was found.
     """
 
     expression: Expression
@@ -49,13 +51,18 @@ def most_probable(
 ) -> tuple[Probable, ...]:
     """The most probable conditions over a loop's variables after a prompt, by falling probability.
 
-    The beginnings that are expanded together have as many tokens as the most probable one and are
-    the most probable of these: more nodes than a search one by one would expand, in less time. A
-    condition is settled when no beginning is left that is more probable.
+    Each step expands the most probable beginning together with the most probable others that have
+    as many tokens. It expands more beginnings than a search one by one would, and takes less time.
+    A condition is settled when no beginning is left that is more probable.
 
     Args:
-        nodes: beginnings that may be expanded: next-token distributions that are computed.
-        batch: beginnings that are expanded at once, at most.
+        model: the model to ask.
+        prompt: the text before the conditions.
+        program: supplies the types of the variables.
+        loop: supplies the variables.
+        nodes: the most beginnings that are expanded; the model computes one next-token
+            distribution for each.
+        batch: the most beginnings that are expanded at once.
     """
     if not loop.scope:
         return ()
@@ -73,7 +80,14 @@ def most_probable(
 
 @dataclass(frozen=True, order=True)
 class _Node:
-    """The beginning of a condition; of equally probable ones the first by tokens is expanded."""
+    """The beginning of a condition.
+
+    Attributes:
+        rank: its probability, negated: heaps return the least entry first.
+        tokens: the tokens after the prompt; they decide between equally probable beginnings.
+        text: what the tokens read like.
+        state: the grammar's state after the text.
+    """
 
     rank: float
     tokens: tuple[int, ...]
@@ -82,23 +96,30 @@ class _Node:
 
     @property
     def probability(self) -> float:
+        """The probability that the model writes these tokens after the prompt."""
         return -self.rank
 
 
 @dataclass(frozen=True)
 class _Way:
-    """A condition as it may be written, without its closing parenthesis."""
+    """One way to write a condition.
+
+    Attributes:
+        text: the condition without its closing parenthesis.
+        probability: the probability that the model writes it in this way.
+    """
 
     text: str
     probability: float
 
 
 class _Search:
-    """What is open and what has ended of a search.
+    """A search for conditions.
 
     Attributes:
-        open: the nodes that may be expanded, a heap for every number of tokens.
-        ended: the conditions found.
+        open: the nodes that may be expanded, in a heap for every number of tokens. A batch has rows
+            of one length, so it takes its nodes from one heap.
+        ended: the ways to write conditions that were found.
     """
 
     def __init__(self, model: LanguageModel, prompt: str, grammar: Grammar) -> None:
@@ -113,7 +134,7 @@ class _Search:
         return max((heap[0].probability for heap in self.open.values()), default=0.0)
 
     def expand(self, most: int) -> int:
-        """Expand the most probable open node and those like it; return how many."""
+        """Expand the most probable open node and others of its length; return how many."""
         length = min(self.open, key=lambda length: self.open[length][0])
         heap = self.open[length]
         chosen = [heapq.heappop(heap) for _ in range(min(most, len(heap)))]
@@ -128,6 +149,7 @@ class _Search:
 
     def _add_children(self, node: _Node, row: np.ndarray) -> None:
         followers = self._vocabulary.after(node.state)
+        # Ends are not searched any further, so all tokens with one text before `)` are one way.
         for tokens, text in followers.ends:
             probability = node.probability * float(row[tokens].sum())
             if probability > 0:
@@ -147,8 +169,9 @@ class _Followers:
     """The tokens that may follow a text.
 
     Attributes:
-        ends: tokens with which the condition ends, and their text before its closing parenthesis.
-        longer: other tokens, with their text and the state after it.
+        ends: pairs of the tokens with which the condition ends, and the text that they have before
+            its closing parenthesis.
+        longer: every other token, with its text and the state after it.
     """
 
     ends: tuple[tuple[np.ndarray, str], ...]
@@ -157,14 +180,21 @@ class _Followers:
 
 @dataclass
 class _Trie:
-    """Tokens by their texts: those that end here, and the rest by their next character."""
+    """A tree of tokens by the characters of their texts.
+
+    Many tokens share their first characters, so the grammar reads those only once.
+
+    Attributes:
+        tokens: the tokens whose text ends here.
+        further: the other tokens, by their next character.
+    """
 
     tokens: list[int] = field(default_factory=list)
     further: dict[str, "_Trie"] = field(default_factory=dict)
 
     @cached_property
     def all_tokens(self) -> np.ndarray:
-        """All tokens whose text begins like this."""
+        """All tokens whose text ends here or goes on from here."""
         below = [trie.all_tokens for trie in self.further.values()]
         return np.concatenate([np.array(self.tokens, dtype=np.int64), *below])
 
@@ -193,7 +223,11 @@ class _Vocabulary:
     def _walk(
         self, trie: _Trie, text: str, state: GrammarState
     ) -> Iterator[tuple[_Trie, str, GrammarState]]:
-        """Yield what may follow: tokens that go on, and beginnings of tokens that end it."""
+        """Yield every beginning of a token that may follow, up to one that ends the condition.
+
+        Yields:
+            The tokens that begin so, the beginning, and the state after it.
+        """
         for character, further in trie.further.items():
             reached = self._grammar.after(state, character)
             if reached is None:
@@ -205,7 +239,7 @@ class _Vocabulary:
 
 @lru_cache(maxsize=1)
 def _plausible(model: LanguageModel, prompt: tuple[int, ...]) -> _Trie:
-    """The tokens of which something may stand in a condition; kept for the next loop."""
+    """The tokens that may stand in a condition, all or in part; kept for the next loop."""
     usable = [token for token in range(model.vocabulary_size) if token not in model.end_tokens]
     texts = texts_after(model, prompt, [(token,) for token in usable])
     root = _Trie()
@@ -220,7 +254,7 @@ def _plausible(model: LanguageModel, prompt: tuple[int, ...]) -> _Trie:
 
 
 _PLAUSIBLE = re.compile(r"[\w ()\[\]<>=!&|+*-]+(?:\Z|(?<=\)))", re.ASCII)
-"""Tokens of which all, or all up to a parenthesis, may stand in a condition."""
+"""Matches tokens that may stand in a condition as a whole, or up to a closing parenthesis."""
 
 
 def _probabilities(distributions: Distributions) -> np.ndarray:

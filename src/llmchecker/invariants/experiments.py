@@ -1,4 +1,4 @@
-"""The experiments on programs: prompts, sources and tools compared, one attempt at a time."""
+"""The experiments on programs, which compare prompts, sources and tools, attempt by attempt."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,10 +41,12 @@ class Setting:
     """What all attempts on a set of programs share.
 
     Attributes:
-        limits: of one attempt.
-        candidates: that each source but sampling may propose for a loop.
-        tool_seconds: that ESBMC may take where it works without invariants.
-        seed: of the random atoms.
+        semantics: what the integers of the programs are.
+        limits: what one attempt may cost.
+        candidates: the most candidates that a source may propose for a loop; variants of the prompt
+            have no such limit.
+        tool_seconds: the most seconds that ESBMC may take without invariants.
+        seed: the seed of the random atoms.
     """
 
     semantics: Semantics
@@ -55,7 +57,13 @@ class Setting:
 
 
 class Subject:
-    """A program that attempts are made on, read and run when it is first asked for."""
+    """A program on which attempts are made; it is read and run when it is first needed.
+
+    Args:
+        file: the C file.
+        setting: what all attempts share.
+        proposals: what a model proposed for the program's loops; empty without a model.
+    """
 
     def __init__(self, file: Path, setting: Setting, proposals: ProgramProposals) -> None:
         self.file = file
@@ -73,7 +81,13 @@ class Subject:
         return Verifier(self.program, self.setting.semantics, self.setting.limits)
 
     def attempt(self, way: str, result: Verification, **more: Any) -> Attempt:
-        """The attempt that had a result."""
+        """The attempt with the result of a verification.
+
+        Args:
+            way: the name of the way.
+            result: the result.
+            more: other fields of the attempt.
+        """
         lines = {loop.number: loop.line for loop in self.program.loops}
         return Attempt(
             self.file.stem,
@@ -91,7 +105,7 @@ class Subject:
 
 
 Way = Callable[[str, Subject], Attempt]
-"""Makes an attempt that is called by a name."""
+"""Makes an attempt on a subject, under the name of the way."""
 
 
 def attempts(
@@ -103,7 +117,10 @@ def attempts(
     """Yield an attempt for every program and way.
 
     Args:
-        proposals: of a model, by the name of the program.
+        files: the C files.
+        ways: the ways by their names.
+        setting: what all attempts share.
+        proposals: what a model proposed, by the name of the program.
 
     Raises:
         MissingTool: there is no ESBMC.
@@ -117,7 +134,7 @@ def attempts(
 
 
 def _attempted(name: str, way: Way, subject: Subject) -> Attempt:
-    """An attempt; that a program is not covered is an outcome."""
+    """An attempt; a program that cannot be read or is not covered has that as its outcome."""
     try:
         return way(name, subject)
     except UnsupportedProgram as error:
@@ -129,7 +146,10 @@ def _attempted(name: str, way: Way, subject: Subject) -> Attempt:
 
 
 def _sampled(name: str, subject: Subject) -> Attempt:
-    """A variant of the prompt, with the fewest iterations that do: more never prove less."""
+    """A variant of the prompt, with the fewest iterations that verify the program.
+
+    More iterations propose more and prove no less, so the fewest are found by halving.
+    """
     variant, filtered = VARIANTS[name]
     loops = subject.program.loops
     answered = {
@@ -162,7 +182,7 @@ def _sampled(name: str, subject: Subject) -> Attempt:
 def _verified_after(
     subject: Subject, answered: Mapping[int, Sequence[Proposed]], iterations: int
 ) -> Verification:
-    """What becomes of a program with what the first iterations propose, and nothing else."""
+    """Verify a program with the proposals of the first iterations, and with no other candidates."""
     proposed = {number: _candidates(of[:iterations]) for number, of in answered.items()}
     return subject.verifier.verify({CandidateSource.SAMPLED: proposed}, completion=())
 
@@ -187,7 +207,7 @@ def _combined(name: str, subject: Subject) -> Attempt:
 
 
 def _asking(sources: Sequence[CandidateSource], subject: Subject) -> float:
-    """The seconds that a model took for what a combination uses of it."""
+    """The seconds that a model took for the proposals that a combination uses."""
     seconds = 0.0
     for made in subject.proposals.values():
         if CandidateSource.SAMPLED in sources:
@@ -198,7 +218,7 @@ def _asking(sources: Sequence[CandidateSource], subject: Subject) -> float:
 
 
 def _proposed(source: CandidateSource, loop: Loop, subject: Subject) -> Sequence[Expression]:
-    """What a source proposes for a loop, at most as much as the setting allows."""
+    """The candidates that a source proposes for a loop, at most as many as the setting allows."""
     program, setting = subject.program, subject.setting
     if source is CandidateSource.RANDOM:
         return random_atoms(program, loop, setting.candidates, setting.seed)
@@ -231,4 +251,4 @@ EXPERIMENTS: dict[str, dict[str, Way]] = {
     "sources": dict.fromkeys(WITH_MODEL, _combined),
     "tools": dict.fromkeys(TOOLS, _checked),
 }
-"""The ways of every experiment; those of `variants` and `sources` need a model's proposals."""
+"""The ways of every experiment. The ways of `variants` and `sources` need a model's proposals."""

@@ -1,9 +1,9 @@
-"""Which texts are the beginning of a condition that a program's variables can be asked.
+"""A grammar that tells whether a text is the beginning of a condition over a program's variables.
 
-Conditions are comparisons of values, joined by `&&`, `||` and `!`; values are variables, elements
-of arrays and whole numbers, joined by `+`, `-` and `*`; both may stand in parentheses. A condition
+Conditions are comparisons of values, joined by `&&`, `||` and `!`. Values are variables, elements
+of arrays and whole numbers, joined by `+`, `-` and `*`. Both may stand in parentheses. A condition
 names at least one variable and ends with the parenthesis that was opened before it. Text is split
-as C does it: into the longest pieces.
+into the longest possible pieces, as in C.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,26 +13,27 @@ from typing import Literal
 from llmchecker.programs.expressions import COMPARISONS, CONNECTIVES, Type
 
 MOST_DIGITS = 10
-"""The most digits of a number: as many as the largest of 32 bits has."""
+"""The most digits of a number: as many as the largest number of 32 bits has."""
 
 OperandKind = Literal["any", "value", "truth"]
 
 _ARITHMETIC = ("+", "-", "*")
 _OPERATORS = (*COMPARISONS, *CONNECTIVES, *_ARITHMETIC, "!")
 _REFUSED = ("++", "--", "->", "<<", ">>", "+=", "-=", "*=")
-"""What C would read as one piece, and conditions do not have."""
+"""Pieces of C that conditions do not have: `x--y` is no subtraction of a negative number."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """What has been read since the last parenthesis or bracket that is open.
+    """The text since the innermost parenthesis or bracket that is open.
 
     Attributes:
-        closer: what closes it.
-        needed: what it has to be.
-        clause: what has been read since the last connective; `comparison` is a value compared to
-            one, the empty text nothing.
-        operand: what comes next; `operator` after an operand, `index` after the name of an array.
+        closer: the character that closes it.
+        needed: the kind of operand that it has to become.
+        clause: what was read since the last connective: a value, two values compared, something
+            that is true or false, or (the empty text) nothing.
+        operand: what must come next: an operand of some kind, `operator` after an operand, or
+            `index` after the name of an array.
     """
 
     closer: Literal[")", "]"]
@@ -43,12 +44,12 @@ class Level:
 
 @dataclass(frozen=True)
 class GrammarState:
-    """What matters of a text for what may follow it.
+    """All that one must know of a text to tell what may follow it.
 
     Attributes:
-        levels: the open parentheses and brackets, outermost first; none when the condition ended.
-        piece: the beginning of a word or operator.
-        variable: whether a variable has been named.
+        levels: the open parentheses and brackets, outermost first; none if the condition has ended.
+        piece: the last word or operator, as long as it may go on.
+        variable: whether a variable was named.
     """
 
     levels: tuple[Level, ...]
@@ -62,9 +63,10 @@ class GrammarState:
 
 
 class Grammar:
-    """Conditions over the variables in scope.
+    """The grammar of conditions over the variables in scope.
 
     Args:
+        scope: the names in scope.
         types: the type of every name in scope.
     """
 
@@ -76,7 +78,7 @@ class Grammar:
         self.start = GrammarState((Level(")", "truth", "", "any"),))
 
     def after(self, state: GrammarState | None, text: str) -> GrammarState | None:
-        """The state after some more text; None if no condition begins like that."""
+        """The state after more text; None if no condition begins so."""
         for character in text:
             state = state and self._after_character(state, character)
         return state
@@ -95,7 +97,7 @@ class Grammar:
         return replace(whole, piece=character) if self._possible(whole, character) else None
 
     def _with_piece(self, state: GrammarState) -> GrammarState | None:
-        """The state when the piece that was begun is complete."""
+        """The state once the piece that was begun is complete; None if it must not stand here."""
         return self._read(replace(state, piece=""), state.piece) if state.piece else state
 
     def _possible(self, state: GrammarState, beginning: str) -> bool:
@@ -110,7 +112,7 @@ class Grammar:
         return word in self._beginnings or _is_number(word)
 
     def _read(self, state: GrammarState, piece: str) -> GrammarState | None:
-        """The state after a whole piece."""
+        """The state after a whole piece; None if it must not stand here."""
         *outer, level = state.levels
         if piece in (")", "]"):
             return _closed(state, piece)
@@ -136,6 +138,7 @@ def _continues(piece: str, character: str) -> bool:
     """Whether a character belongs to the same piece of text as those before it."""
     if not piece:
         return False
+    # Refused pieces are joined as well: read as two, their parts might be allowed.
     if _is_word(piece[0]):
         return _is_word(character)
     return piece + character in (*_OPERATORS, *_REFUSED)
@@ -150,7 +153,7 @@ def _is_number(word: str) -> bool:
 
 
 def _after_piece(level: Level, operator: str) -> Level | None:
-    """A level after an operator, None where it may not stand."""
+    """The level after an operator; None if it must not stand here."""
     if level.operand in ("any", "value") and operator in ("+", "-"):
         return replace(level, clause=level.clause or "value", operand="value")
     if level.operand in ("any", "truth") and operator == "!":
@@ -169,7 +172,7 @@ def _after_piece(level: Level, operator: str) -> Level | None:
 
 
 def _closed(state: GrammarState, closer: str) -> GrammarState | None:
-    """The state after what closes the innermost level, None where it may not stand."""
+    """The state after the innermost level is closed; None if it must not be closed here."""
     *outer, level = state.levels
     kind = "value" if level.clause == "value" else "truth"
     if closer != level.closer or level.operand != "operator" or level.needed not in ("any", kind):

@@ -1,9 +1,10 @@
-"""Prompts that end where an invariant of a loop stands, so that what follows is a proposal.
+"""Prompts for invariants. A prompt ends where an invariant begins, so what follows is a proposal.
 
 As in Pirzada, Bhayat, Cordeiro and Reger (ASE 2024) there are three kinds: worked examples with an
-explanation, examples only, and the two by turns. The models in view are small and continue text, so
-a prompt is a few short programs, each followed by invariants of one loop, and then the program in
-question. Its functions of verification have short names there, which cost fewer tokens.
+explanation, examples only, and the two by turns. The models in view are small and only continue
+text. A prompt therefore consists of a few short programs, each followed by invariants of one loop,
+and then the program in question. The functions of verification get short names, which cost fewer
+tokens.
 """
 
 import re
@@ -16,9 +17,10 @@ from llmchecker.programs.parsing import parse_program
 from llmchecker.programs.statements import Loop, Program
 
 STATEMENT = "invariant"
-"""What states an invariant in a prompt."""
+"""The word that states an invariant in a prompt."""
 
 _TURN = 5
+"""Iterations after which `combined` changes the prompt, and after which more is asked for."""
 
 
 class Variant(StrEnum):
@@ -45,10 +47,12 @@ def asked(iteration: int) -> int:
 
 
 def prompt(program: Program, loop: Loop, shown: Variant) -> str:
-    """The text after which a model is to write an invariant of the loop, up to its parenthesis.
+    """The text that a model is to continue with an invariant of the loop; it ends with `(`.
 
     Args:
-        shown: `full` or `constrained`.
+        program: the program in question.
+        loop: the loop in question.
+        shown: what comes before the program: `full` or `constrained`.
     """
     full = shown is Variant.FULL
     shown = [example.worked(full) for example in EXAMPLES]
@@ -65,7 +69,7 @@ class Example:
     reason: str
 
     def worked(self, explained: bool) -> str:
-        """The program and its invariants, and if asked for the reason."""
+        """The program and its invariants, followed by the reason if `explained`."""
         program = parse_program(self.source, "example")
         lines = [_shown(program, program.loops[0])]
         lines += [f"{STATEMENT}({invariant});" for invariant in self.invariants]
@@ -74,7 +78,8 @@ class Example:
 
 
 def _shown(program: Program, loop: Loop) -> str:
-    """The program's `main`; among several loops the one in question is marked."""
+    """The program's `main`; if it has several loops, the one in question is marked."""
+    # The mark is placed as an invariant would be, and then replaced by a comment.
     marks = {loop.number: [Identifier(_MARK)]} if len(program.loops) > 1 else {}
     text = annotate(program, marks)
     main = re.search(r"^[^\n]*\bmain\(.*?^\}", text, re.DOTALL | re.MULTILINE).group()

@@ -1,4 +1,4 @@
-"""What a language model proposed for a set of programs, kept as JSON and read as conditions."""
+"""A language model's proposals for a set of programs, kept as JSON and read as conditions."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ class Proposed:
     """What one answer proposes.
 
     Attributes:
-        iteration: its number, from 0 on.
-        candidates: conditions over at least one variable, distinct, in the order of the text.
-        filtered: texts that the syntactic filter rejects.
-        unparsed: texts that are no such condition, among them what did not end in time.
+        iteration: the number of the answer, from 0 on.
+        candidates: the distinct conditions over at least one variable, in the order of the text.
+        filtered: the texts that the syntactic filter rejects.
+        unparsed: the texts that are no such condition; one that did not end in time is among them.
     """
 
     iteration: int
@@ -38,9 +38,9 @@ class LoopProposals:
 
     Attributes:
         answers: for `full` and `constrained`, the texts of every iteration's answer.
-        seconds: that all answers to a kind of prompt took.
-        enumerated: the most probable conditions and their probabilities, the most probable first.
-        enumeration_seconds: that these took.
+        seconds: the time that all answers to each kind of prompt took.
+        enumerated: the most probable conditions with their probabilities, the most probable first.
+        enumeration_seconds: the time that the enumerated conditions took.
     """
 
     answers: Mapping[Variant, Sequence[Sequence[str]]]
@@ -50,18 +50,21 @@ class LoopProposals:
 
     @property
     def iterations(self) -> int:
-        """How many answers there are to each kind of prompt."""
+        """The number of answers to each kind of prompt."""
         return len(self.answers[Variant.FULL])
 
     def proposed(
         self, variant: Variant, filtered: bool, program: Program, loop: Loop
     ) -> tuple[Proposed, ...]:
-        """What the answers of a variant propose, by iteration."""
+        """What the answers of a variant propose, one entry for every iteration."""
         texts = (self.answers[variant_of(variant, i)][i] for i in range(self.iterations))
         return tuple(proposed(i, t, program, loop, filtered) for i, t in enumerate(texts))
 
     def sampling_seconds(self, variant: Variant, iterations: int) -> float:
-        """The seconds that the first iterations of a variant took, as a share of all."""
+        """The seconds of a variant's first iterations.
+
+        All answers grow together, so each counts an equal share of their time.
+        """
         shares = (self.seconds[variant_of(variant, i)] / self.iterations for i in range(iterations))
         return sum(shares)
 
@@ -72,13 +75,21 @@ class LoopProposals:
 
 
 ProgramProposals = Mapping[int, LoopProposals]
-"""By the number of the loop."""
+"""The proposals for a program, by the number of the loop."""
 
 
 def proposed(
     iteration: int, texts: Sequence[str], program: Program, loop: Loop, filtered: bool
 ) -> Proposed:
-    """Read the texts of an answer to a question for invariants of a loop."""
+    """Read the texts of one answer as conditions over the loop's variables.
+
+    Args:
+        iteration: the number of the answer, from 0 on.
+        texts: the texts of the answer.
+        program: supplies the types of the variables.
+        loop: supplies the variables.
+        filtered: whether the syntactic filter is on.
+    """
     candidates: dict[Expression, None] = {}
     rejected, unparsed = [], []
     for text in texts:
@@ -93,7 +104,7 @@ def proposed(
 
 
 def write_proposals(proposals: Mapping[str, ProgramProposals], path: str | Path) -> None:
-    """Write the proposals for programs, by name."""
+    """Write the proposals for programs, by the programs' names, as JSON."""
     content = {
         name: {str(number): asdict(made) for number, made in loops.items()}
         for name, loops in proposals.items()
@@ -102,7 +113,7 @@ def write_proposals(proposals: Mapping[str, ProgramProposals], path: str | Path)
 
 
 def read_proposals(path: str | Path) -> dict[str, ProgramProposals]:
-    """Read proposals as `write_proposals` wrote them."""
+    """Read the proposals of a file that `write_proposals` wrote."""
     return {
         name: {int(number): _read(made) for number, made in loops.items()}
         for name, loops in read_json(path).items()

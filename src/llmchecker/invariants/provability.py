@@ -1,6 +1,7 @@
-"""How likely a model is to write a provable invariant: exact in the bounded process, bounded else.
+"""The probability that a model writes a provable invariant.
 
-The prompt of a loop is the start string, `provable` the quantifier, and Storm answers.
+It is exact for the bounded process and has bounds for the whole model. The prompt of a loop is the
+start string, `provable` is the quantifier, and Storm answers the query.
 """
 
 import logging
@@ -29,7 +30,7 @@ def provability(
 ) -> Iterator[Provability]:
     """Ask both queries on the tree of every loop of a program, for every semantics.
 
-    Semantics that do not cover the program are told in the log and left out.
+    Semantics that do not cover the program are left out, and the log says why.
 
     Raises:
         ProgramError: the program cannot be read or is not supported.
@@ -56,7 +57,10 @@ def provabilities(
     semantics: Sequence[Semantics],
     truncation: Truncation,
 ) -> Iterator[Provability]:
-    """Ask of all programs; what cannot be treated is told in the log and left out."""
+    """Ask both queries about all programs.
+
+    A program that cannot be read or is not supported is left out, and the log says why.
+    """
     for number, file in enumerate(files, start=1):
         try:
             yield from provability(model, file, semantics, truncation)
@@ -77,7 +81,7 @@ def _quantifiers(
 
 
 def _most_probable(verdict: Verdict) -> str:
-    """What the model wrote on the most probable path to a state that satisfies the query."""
+    """The model's text on the most probable path that satisfies the query; empty without one."""
     for witness in verdict.witnesses:
         if witness["kind"] == WITNESS:
             text = witness["text"][witness["kept"] :]

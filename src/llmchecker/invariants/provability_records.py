@@ -1,4 +1,4 @@
-"""How likely a model is to write a provable invariant: what one answer says, and its file."""
+"""Records of the probability that a model writes a provable invariant, and the file of them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -8,20 +8,24 @@ from llmchecker.files import read_json, write_json
 from llmchecker.programs.expressions import Semantics
 
 QUERIES = {"invariant": "P=? [ F provable > 0 ]", "proof": "P=? [ F provable = 2 ]"}
-"""What is asked: that the text is a proven invariant, and that it proves the program."""
+"""The queries: the text is a proven invariant, and the text proves the program."""
 
 
 @dataclass(frozen=True)
 class Provability:
-    """How likely a model writes a provable invariant of a loop.
+    """The probability that a model writes a provable invariant of a loop.
 
     Attributes:
-        line: of the loop.
-        wanted: a key of `QUERIES`.
+        program: the program's name.
+        line: the line of the loop.
+        semantics: what the integers of the program are.
+        wanted: the query, as a key of `QUERIES`.
         value: the probability in the bounded process.
-        lower, upper: bounds of the probability for the whole model, within the horizon.
-        states: of the tree's chain.
-        text: the most probable text that does, up to its closing parenthesis; empty if none does.
+        lower: the lower bound of the probability for the whole model, within the horizon.
+        upper: the upper bound of it.
+        states: the number of states of the tree's chain.
+        text: the most probable text that satisfies the query, up to its closing parenthesis; empty
+            if none does.
     """
 
     program: str
@@ -41,6 +45,6 @@ def write_provabilities(made: Sequence[Provability], path: str | Path) -> None:
 
 
 def read_provabilities(path: str | Path) -> tuple[Provability, ...]:
-    """Read answers as `write` wrote them."""
+    """Read the answers of a file that `write_provabilities` wrote."""
     records = read_json(path)["provable"]
     return tuple(Provability(**r | {"semantics": Semantics(r["semantics"])}) for r in records)

@@ -1,8 +1,8 @@
 """Proposals by sampling, as in Pirzada, Bhayat, Cordeiro and Reger (ASE 2024).
 
 An answer is what a model writes after a prompt, at temperature 1: one invariant or several, each up
-to its closing parenthesis. It depends on the model, the prompt, the seed and the number of its
-iteration only, so that answers to `full` and `constrained` prompts are also those of `combined`.
+to its closing parenthesis. It depends only on the model, the prompt, the seed and the number of its
+iteration. So the answers to `full` and `constrained` prompts serve for `combined` too.
 """
 
 import re
@@ -17,10 +17,10 @@ from llmchecker.models.protocols import LanguageModel
 from llmchecker.programs.c_expressions import closing
 
 TOKENS = 20
-"""Tokens that an answer may have for every invariant that it has begun."""
+"""The most tokens of an answer, for every invariant that it has begun."""
 
 _STRANGE = re.compile(r"""[;{}#@$'"`?:\\\n]""")
-"""Characters that no condition has: an answer with one of them is not drawn further."""
+"""Characters that no condition has; an answer stops at the first one of them."""
 
 
 def answers(
@@ -28,12 +28,19 @@ def answers(
 ) -> list[tuple[str, ...]]:
     """The texts of the invariants that a model writes after a prompt, for every iteration.
 
-    All answers grow by a token at a time, so that they share the prompt and every batch. The n-th
-    token of an answer is drawn with the n-th number of a generator of its own.
+    All answers grow by one token at a time, so they share the prompt and every batch. Each answer
+    has its own generator, whose n-th number draws the n-th token.
+
+    Args:
+        model: the model to ask.
+        prompt: the text to continue.
+        iterations: the numbers of the iterations.
+        seed: the seed of all generators, together with the iteration's number.
 
     Returns:
-        For every iteration at most as many texts as it asks for, closing parentheses left out;
-        fewer if the model went on with something else. A text that did not end is the last.
+        For every iteration its texts without their closing parentheses. There are as many as the
+        iteration asks for, or fewer if the model went on with something else. A text that did not
+        end comes last.
     """
     tokens = model.encode(prompt)
     continuations = model.continuations(tokens)
@@ -46,6 +53,7 @@ def answers(
         batch = np.array([suffixes[row] for row in growing], dtype=np.int64)
         drawn = [generators[row].random() for row in growing]
         for part in continuations.map(_cumulated, batch.reshape(len(growing), -1), extended=True):
+            # Rows come in the order of the batch: the first number left belongs to the next row.
             for sums in part:
                 row = growing[len(growing) - len(drawn)]
                 suffixes[row].append(_token(sums, drawn.pop(0)))
@@ -65,12 +73,13 @@ def _cumulated(distributions: Distributions) -> np.ndarray:
 
 
 def _token(sums: np.ndarray, number: float) -> int:
-    """The token at a number from [0, 1) of a distribution, by its cumulated probabilities."""
+    """The token that a number from [0, 1) selects, by the cumulated probabilities of all tokens."""
+    # Scaled by the last sum, which rounding may leave beside 1.
     return int(np.searchsorted(sums, number * sums[-1], side="right"))
 
 
 def _stated(text: str, most: int) -> tuple[tuple[str, ...], bool]:
-    """The texts of the invariants in an answer, and whether it is to go on."""
+    """The texts of the invariants in an answer, and whether the answer is to go on."""
     found: list[str] = []
     while len(found) < most:
         end = closing(text)

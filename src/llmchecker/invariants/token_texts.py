@@ -1,4 +1,4 @@
-"""What tokens after a prompt read like."""
+"""The texts of tokens as they read after a prompt."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ def texts_after(
 ) -> list[str]:
     """The text that each of the suffixes adds to a prompt.
 
-    The prompt's last token is decoded along, since some tokenizers drop the space with which a
-    text begins. A suffix of special tokens adds nothing.
+    The prompt's last token is decoded together with each suffix, since some tokenizers drop the
+    space with which a text begins. A suffix of special tokens adds nothing.
     """
     anchor = tuple(prompt[-1:])
     (before,) = model.decode([anchor])

@@ -203,7 +203,7 @@ class _FrontEnd:
         return before + values
 
     def _refuse_storage(self, node: c_ast.Decl, outside: bool) -> None:
-        """Refuse variables that others may set (`volatile`) or that keep values (inner `static`)."""
+        """Refuse variables that others may set (`volatile`) or that keep values (`static`)."""
         words = {*node.quals, *node.storage} - {"const", "auto", "register"}
         if outside:
             words -= {"static"}
