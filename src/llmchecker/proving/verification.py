@@ -1,8 +1,9 @@
 """One program from candidates to a verdict.
 
-Candidates are refuted by concrete runs, proven by Houdini and reduced to what the assertions need;
-ESBMC then decides the program with them stated. "Verified" takes both: a proof of every assertion
-from proven invariants, and ESBMC's own verdict on the annotated program.
+Concrete runs refute candidates, Houdini proves those that are left, and the proven ones are reduced
+to what the assertions need. ESBMC then decides the program in which they are stated. A program is
+verified only if both agree: every assertion follows from proven invariants, and ESBMC says that the
+annotated program is correct.
 """
 
 import time
@@ -29,15 +30,15 @@ from llmchecker.proving.relations import relations
 
 @dataclass(frozen=True)
 class Limits:
-    """What a program may cost.
+    """What the verification of a program may cost.
 
     Attributes:
-        seconds: for the proof and ESBMC together; ESBMC has at least 5.
-        disjunctions: how many are tried.
-        runs: concrete runs.
+        seconds: the time for the proof and ESBMC together; ESBMC has at least 5 seconds.
+        disjunctions: the most disjunctions that are tried for a loop.
+        runs: the number of concrete runs.
 
     Raises:
-        ValueError: no program can be given so many seconds.
+        ValueError: the seconds are no number, not more than 0, or too many.
     """
 
     seconds: float = 60.0
@@ -49,7 +50,7 @@ class Limits:
 
     @property
     def question(self) -> float:
-        """Seconds for one question to the prover: few questions must not use up all the time."""
+        """The seconds for one question to the prover: few must not take all the time."""
         return self.seconds / 20
 
 
@@ -60,17 +61,22 @@ Proposals = Mapping[int, Sequence[Expression]]
 DEFAULT = Limits()
 
 _LEAST_SECONDS = 5.0
-"""What ESBMC has at least, however long the proof took."""
+"""The time that ESBMC has at least, however long the proof took."""
 
 
 @dataclass
 class Pool:
-    """The candidates of a program with their sources, each once, in the order they came."""
+    """The candidates of a program.
+
+    Attributes:
+        sources: every candidate once, in the order of their arrival, with the sources that proposed
+            it.
+    """
 
     sources: dict[Candidate, list[CandidateSource]] = field(default_factory=dict)
 
     def add(self, source: CandidateSource, loop: Loop, expressions: Iterable[Expression]) -> None:
-        """Add candidates of a loop; those that name what is not in its scope are left out."""
+        """Add candidates of a loop, except those that use names out of its scope."""
         for expression in expressions:
             if variables(expression) <= set(loop.scope):
                 named = self.sources.setdefault(Candidate(loop.number, expression), [])
@@ -78,7 +84,7 @@ class Pool:
                     named.append(source)
 
     def of(self, loop: Loop, but: CandidateSource | None = None) -> tuple[Expression, ...]:
-        """The candidates of a loop, those left out that only the one source has."""
+        """The candidates of a loop, except those that only the source `but` proposed."""
         return tuple(
             candidate.expression
             for candidate, sources in self.sources.items()
@@ -86,7 +92,7 @@ class Pool:
         )
 
     def proven(self, candidate: Candidate) -> Proven:
-        """A candidate as an invariant that remembers its sources, and those of what it joins."""
+        """A candidate as a proven invariant with its sources, and with those of its parts."""
         sources = list(self.sources[candidate])
         match candidate.expression:
             case Binary("||", left, right) if CandidateSource.DISJUNCTIONS in sources:
@@ -96,12 +102,14 @@ class Pool:
 
 
 class Verifier:
-    """Verifies one program, any number of times with other candidates.
+    """Verifies one program any number of times, each time with other candidates.
 
-    Concrete runs and ESBMC's answers are kept between the times; a time that is spared one counts
-    the seconds that it took.
+    Concrete runs and ESBMC's answers are kept. A verification that uses a kept answer of ESBMC
+    counts the seconds that this answer took when it was given.
 
     Args:
+        program: the program.
+        semantics: what its integers are.
         limits: what each verification may cost.
 
     Raises:
@@ -121,10 +129,10 @@ class Verifier:
         proposals: Mapping[CandidateSource, Proposals],
         completion: Sequence[CandidateSource] = COMPLETION,
     ) -> Verification:
-        """Verify the program with candidates from outside and those that complete them.
+        """Verify the program with candidates from outside, and with others that complete them.
 
         Args:
-            proposals: of a model, or of what stands in its place.
+            proposals: the candidates of a model, or of a baseline in its place.
             completion: the sources within this package that are switched on.
 
         Raises:
@@ -148,7 +156,7 @@ class Verifier:
         proposals: Mapping[CandidateSource, Proposals],
         completion: Sequence[CandidateSource],
     ) -> Verification:
-        """VERIFIED if the assertions are proven; ESBMC has not been asked yet."""
+        """The result of the proof; VERIFIED here does not include ESBMC's answer."""
         if self._runs.failure is not None:
             failure = self._runs.failure
             return Verification(
@@ -157,6 +165,7 @@ class Verifier:
         pool = self._pool(proposals, completion)
         proven = self._inductive(prover, pool)
         follows = prover.follows(proven)
+        # Disjunctions are many and slow, so they are tried only if the rest does not suffice.
         if not follows and CandidateSource.DISJUNCTIONS in completion:
             self._disjoin(pool, proven)
             proven = self._inductive(prover, pool)
@@ -183,9 +192,10 @@ class Verifier:
         return pool
 
     def _disjoin(self, pool: Pool, proven: Sequence[Candidate]) -> None:
-        """Add disjunctions of what is not proven.
+        """Add disjunctions of the candidates that are not proven.
 
-        The bounds that runs suggest hold of too much to tell cases apart, and are many.
+        The relations that runs suggest are left out: they are many, and they hold in too many
+        states to tell cases apart.
         """
         for loop in self._program.loops:
             known = {c.expression for c in proven if c.loop == loop.number}
@@ -196,7 +206,7 @@ class Verifier:
             )
 
     def _inductive(self, prover: Prover, pool: Pool) -> tuple[Candidate, ...]:
-        """What is proven of the candidates that no concrete run refutes."""
+        """The proven ones of the candidates that no concrete run refutes."""
         left = set()
         for loop in self._program.loops:
             states = self._runs.heads[loop.number]
@@ -206,11 +216,14 @@ class Verifier:
         return prover.inductive(candidate for candidate in pool.sources if candidate in left)
 
     def _confirmed(self, result: Verification, deadline: float) -> Verification:
-        """What ESBMC makes of a proven program; its seconds are those that a kept answer spared."""
+        """The result after ESBMC's answer to a proven program.
+
+        Its seconds are those of a kept answer, else 0: the caller measures the time of a new one.
+        """
         stated: dict[int, list[Expression]] = {loop.number: [] for loop in self._program.loops}
         for invariant in result.invariants:
             stated[invariant.loop].append(invariant.expression)
-        # ESBMC unrolls a loop of which nothing is stated.
+        # ESBMC unrolls a loop without invariants, perhaps for ever, so each has at least `1`.
         annotated = annotate(self._program, {n: e or [Constant(1)] for n, e in stated.items()})
         known = annotated in self._answers
         verdict = self._asked(annotated, max(_LEAST_SECONDS, deadline - time.monotonic()))
@@ -228,6 +241,7 @@ class Verifier:
         if annotated in self._answers:
             return self._answers[annotated]
         verdict = esbmc.ask_esbmc(annotated, esbmc.Mode.INVARIANTS, self._semantics, seconds)
+        # A timeout is not kept: another verification may have more time left for ESBMC.
         if verdict.answer is not esbmc.EsbmcAnswer.TIMEOUT:
             self._answers[annotated] = verdict
         return verdict
