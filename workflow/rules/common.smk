@@ -93,7 +93,7 @@ def get_gpu_mem_mb(model):
 
 
 def get_threads():
-    """Threads that grow the trees of a model: as many as configured, or a fair share of all cores."""
+    """Threads that grow the trees of a model: those configured, or a fair share of all cores."""
     growing = {check.tree.model for check in CONFIG.checks}
     # snakemake sets no cores with `--report` and `--summary`
     share = (workflow.resource_settings.cores or 1) // max(1, len(growing))

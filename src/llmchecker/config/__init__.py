@@ -1,1 +1,1 @@
-"""What a configuration says, checked as a whole before anything runs."""
+"""The configuration of a run. It is checked as a whole before anything runs."""

@@ -1,7 +1,7 @@
-"""The configuration: checked as a whole before anything runs, then frozen.
+"""The configuration of a run, checked as a whole and then frozen.
 
-`Config.parse` takes what YAML gives and either returns a configuration in which every name refers
-to something and every query parses, or raises one message that names the key.
+`Config.parse` takes the content of a YAML file. It returns a configuration in which every name
+refers to something and every query parses, or it raises an error that names the key at fault.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -29,7 +29,16 @@ from llmchecker.trees.text_tree import Truncation
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A language model: where it comes from and how it runs."""
+    """A language model: where it comes from and how it runs.
+
+    Attributes:
+        name: in the configuration and in paths.
+        label: in tables and figures.
+        source: where the weights come from.
+        kind, dtype, device: as in `loading.load_model`.
+        mem_mb: memory of a job with the model, in MB.
+        gpu_mem_mb: memory of the GPU that such a job needs, in MB.
+    """
 
     name: str
     label: str
@@ -43,7 +52,13 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class PromptsConfig:
-    """A data set of prompts and the largest k of its top-k statistics."""
+    """The prompts of the top-k statistics.
+
+    Attributes:
+        dataset: where the prompts come from.
+        column: the column of the data set that holds them.
+        maximum_k: the largest k of the statistics.
+    """
 
     dataset: DatasetSource
     column: str
@@ -52,7 +67,14 @@ class PromptsConfig:
 
 @dataclass(frozen=True)
 class ExpansionConfig:
-    """How trees are grown, whatever their truncation; no threads are a fair share of all cores."""
+    """How trees are grown, whatever their truncation.
+
+    Attributes:
+        end_of_sequence: as in `expansion.grow_tree`.
+        memory_bytes: as in `loading.load_model`.
+        store_bytes: limit of all stored distributions together.
+        threads: for the trees of one model; None for a fair share of all cores.
+    """
 
     end_of_sequence: str
     memory_bytes: int
@@ -69,12 +91,12 @@ class Config:
         start_strings: by name.
         quantifiers: by name.
         expansion: how trees are grown.
-        prompts: those of the top-k statistics; None where there are to be none.
+        prompts: of the top-k statistics; None if there is no section `topk`.
         table2: the rows of Table II, in order.
-        figure4: the checks that Figure 4 shows; none where there is to be no such figure.
-        shards: for each tree that several jobs grow together, how many.
-        invariants: which programs are verified; None where there is no such section.
-        sha256: of the content, see `sha256_of_config`.
+        figure4: the checks that Figure 4 shows; empty if there is no section `figure4`.
+        shards: the number of shards of each tree that several jobs grow together.
+        invariants: which programs are verified; None if there is no section `invariants`.
+        sha256: of the content; see `sha256_of_config`.
     """
 
     models: Mapping[str, ModelConfig]
@@ -90,12 +112,16 @@ class Config:
 
     @classmethod
     def read(cls, path: str | Path) -> "Config":
-        """Read a configuration from a YAML file; errors are those of `read_yaml` and `parse`."""
+        """Read a configuration from a YAML file.
+
+        Raises:
+            ConfigError: as `read_yaml` and `parse` raise it.
+        """
         return cls.parse(read_yaml(path))
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> "Config":
-        """Check what YAML gave and make it typed.
+        """Check the content of a YAML file and turn it into a configuration.
 
         Raises:
             ConfigError: names the key, its value and what would be right.
@@ -125,12 +151,15 @@ class Config:
         return tuple(dict.fromkeys([*(row.check for row in self.table2), *self.figure4]))
 
     def trees(self, model: str) -> tuple[TreeSpec, ...]:
-        """Every tree of a model, each once: the largest first, which share most with the others."""
+        """Every tree of a model once, those with the longest texts first.
+
+        The other trees then find most of the distributions that they need in the store.
+        """
         trees = dict.fromkeys(check.tree for check in self.checks if check.tree.model == model)
         return tuple(sorted(trees, key=lambda tree: -tree.truncation.length))
 
     def checks_of(self, model: str) -> tuple[Check, ...]:
-        """Every check of a model, each once, those on one tree together."""
+        """Every check of a model once; the checks on one tree stand together."""
         trees = self.trees(model)
         checks = [check for check in self.checks if check.tree.model == model]
         return tuple(sorted(checks, key=lambda check: trees.index(check.tree)))
@@ -165,7 +194,7 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
 
 
 def _check_labels(models: Mapping[str, ModelConfig]) -> None:
-    """Tables and figures tell models apart by their labels."""
+    """Refuse equal labels: tables and figures tell models apart by them alone."""
     first: dict[str, str] = {}
     for name, model in models.items():
         if first.setdefault(model.label, name) != name:
@@ -219,7 +248,10 @@ def _table2(
 def _shards(
     experiments: list[Mapping[str, Any]], models: Mapping[str, ModelConfig]
 ) -> dict[TreeSpec, int]:
-    """For each tree that several jobs grow together how many; of several numbers the largest."""
+    """The number of shards of each tree that has several.
+
+    Where several experiments share a tree and name different numbers, the largest number counts.
+    """
     shards: dict[TreeSpec, int] = {}
     for entry in experiments:
         for model in entry.get("models", models):
@@ -251,6 +283,7 @@ def _invariants(
     named = entry["programs"]
     with _at("invariants.programs"):
         source = parse_program_source(**({"source": named} if isinstance(named, str) else named))
+        # raises now, and not in a job hours later, if a local directory is not there
         source.state()
     causal = [name for name, model in models.items() if model.kind == "causal"]
     for number, name in enumerate(asked := entry.get("models", causal)):

@@ -1,11 +1,13 @@
-"""The code behind a result: the modules that a script of the workflow imports, and all they import.
+"""The code behind a result: the modules that a script imports, directly or through other modules.
 
-Snakemake makes a result again when the script that made it has changed. It does not see that the
-package behind the script has changed, so every rule has those files as an input, and this module
-finds them. It reads imports and runs none, so that imports inside of functions count too. What is
-imported for type checkers alone does not count, and neither does what unpickles parameters.
+Snakemake makes a result again when the script of its rule has changed, but it does not look at the
+package that the script imports. So every rule names the files of that code as an input. This module
+finds them. It parses the import statements instead of importing anything, so that it also sees
+imports inside of functions. Imports for type checkers alone do not count. Neither do the modules
+that Python imports to unpickle a rule's parameters.
 
-A module that a script imports without depending on it is an exception, named here with its reason.
+A script may import a module that its result does not depend on. Such exceptions are listed here,
+each with its reason.
 """
 
 import ast
@@ -19,7 +21,7 @@ ALWAYS = {
     "errors.py": "says why there is no result",
     "logs.py": "says how a job is getting on",
 }
-"""Modules on which no result depends."""
+"""No result depends on these modules."""
 
 OF_NO_DISTRIBUTION = {
     "fetching/": "what was fetched is an input, known by its checksums",
@@ -31,7 +33,7 @@ OF_NO_DISTRIBUTION = {
     "trees/parquet.py": "how tables of numbers are written and read",
     "trees/text_tree.py": "holds and checks a tree; others decide what is in it",
 }
-"""Modules that do not change what a model answers, for which nobody wants to ask it again."""
+"""These modules do not change what a model answers, so that a change must not ask it again."""
 
 EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
     "trees": OF_NO_DISTRIBUTION | {"trees/topk.py": "asks on behalf of another rule"},
@@ -42,7 +44,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         "trees/shards.py": "divides trees, which the statistics do not need",
     },
 }
-"""For a script the modules and folders that its result does not depend on, each with its reason."""
+"""The modules and folders that the result of a script does not depend on, each with its reason."""
 
 FETCHING = "what was fetched is kept until its source changes"
 
@@ -52,22 +54,22 @@ WITHOUT_CODE = {
     "fetch_prompts": FETCHING,
     "lock": "a lock is kept until somebody deletes it, whatever made it",
 }
-"""Scripts whose result is kept whatever code changes, each with the reason."""
+"""Scripts whose results are kept whatever code changes, each with its reason."""
 
 DATA = {
     "config/validation.py": "config/config.schema.yaml",
     "publication/report.py": "publication/templates/*",
 }
-"""Files of the package, as patterns, that the code of a module reads."""
+"""Patterns of the data files that a module reads. They count as its code."""
 
 
 def code_behind(script: Path, without: Collection[str] = ()) -> list[Path]:
-    """The files of the package whose change must make the result of a script again, sorted.
+    """The files of the package that, when they change, make the result of a script again; sorted.
 
     Args:
-        script: a file of Python.
-        without: modules that are not followed, as paths below the package, beside the exceptions
-            for all scripts and for the script of that name.
+        script: a Python file.
+        without: further modules that the result does not depend on, as paths below the package. The
+            exceptions for all scripts and for a script of this name hold in any case.
     """
     exceptions = {*ALWAYS, *EXCEPTIONS.get(script.stem, ()), *without}
     found, waiting = set(), list(imported_files(script))
@@ -81,13 +83,16 @@ def code_behind(script: Path, without: Collection[str] = ()) -> list[Path]:
 
 @cache
 def imported_files(file: Path) -> frozenset[Path]:
-    """The files of the package that a file imports anywhere but for type checkers."""
+    """The files of the package that a file imports, but for imports for type checkers alone."""
     tree = ast.parse(file.read_bytes())
     return frozenset(path for name in _imported_names(tree.body) if (path := _file_of(name)))
 
 
 def _imported_names(statements: list[ast.stmt]) -> Iterator[str]:
-    """Dotted names of what statements import; in `from a import b` a module may be a.b or a."""
+    """Dotted names of what statements import.
+
+    `from a import b` gives a.b, which may be a module or a name that the module a defines.
+    """
     for statement in statements:
         match statement:
             case ast.Import(names):
@@ -110,7 +115,7 @@ def _imported_names(statements: list[ast.stmt]) -> Iterator[str]:
 
 @cache
 def _file_of(name: str) -> Path | None:
-    """The file of a module of the package, or of the module that defines what the name means."""
+    """The file of a module, or of the module that defines a name; None outside of the package."""
     package, *steps = name.split(".")
     if package != PACKAGE.name:
         return None

@@ -1,8 +1,8 @@
-"""Where everything lies that a run fetches and makes, relative to the directory of the run.
+"""The paths of everything that a run fetches or makes, relative to the directory of the run.
 
-A rule of the workflow writes out where its own results go, so that this can be read there. Whatever
-looks for what a rule has made asks here, and so does the command line. Paths are text: Snakemake
-compares text between runs.
+Each rule of the workflow writes out the paths of its own outputs, so that one can read them there.
+All other code that looks for these files asks this module, the command line too. Paths are text
+because Snakemake compares parameters between runs, and text is among the types that it compares.
 """
 
 from llmchecker.config.checks import Check, TreeSpec, quantifiers_in
@@ -12,7 +12,7 @@ STORE_DIRECTORY = "results/distributions"
 PROMPTS_FILE = "resources/datasets/prompts.csv"
 """The prompts of the top-k statistics."""
 PROMPTS_LOCK = "config/locks/datasets/prompts.json"
-"""The lock of the prompts, where their source names no commit."""
+"""The lock of the prompts. It is made only if their source names no commit."""
 PROVENANCE_FILE = "results/provenance.json"
 """How the results were made."""
 
@@ -23,7 +23,7 @@ def model_directory(name: str) -> str:
 
 
 def model_lock(name: str) -> str:
-    """The lock of a model whose source names no commit."""
+    """The lock of a model. It is made only if the model's source names no commit."""
     return f"config/locks/models/{name}.json"
 
 
@@ -38,12 +38,12 @@ def tree_record(tree: TreeSpec) -> str:
 
 
 def trees_mark(model: str) -> str:
-    """The mark that all trees of a model are what the last run would have grown."""
+    """The empty file that says that all trees of a model are those of the last run."""
     return f"results/trees/{model}.grown"
 
 
 def shard_file(tree: TreeSpec, number: int, count: int) -> str:
-    """The file of a part of a tree, of which the first has the number 1."""
+    """The file of a shard of a tree. Shards are numbered from 1."""
     return f"results/shards/{tree}/{number}-of-{count}.parquet"
 
 
@@ -53,7 +53,7 @@ def scores_file(tree: TreeSpec, quantifier: str) -> str:
 
 
 def scores_record(tree: TreeSpec, quantifier: str) -> str:
-    """The record of what scoring a tree took."""
+    """The record of how long scoring a tree took."""
     return f"results/scores/{tree}/{quantifier}.json"
 
 
@@ -63,7 +63,10 @@ def scores_of_check(check: Check) -> list[str]:
 
 
 def chain_file(check: Check, language: str) -> str:
-    """The chain of a check in a language, `prism` or `jani`, with the quantifiers of the query."""
+    """The file of a check's chain in a language, `prism` or `jani`.
+
+    Queries on one tree that name the same quantifiers share the file.
+    """
     names = "-".join(quantifiers_in(check.query)) or "step"
     return f"results/{language}/{check.tree}/{names}.{language}"
 
@@ -74,7 +77,7 @@ def verdict_file(check: Check) -> str:
 
 
 def crosscheck_file(check: Check) -> str:
-    """What a comparison of a verdict with other routes found."""
+    """The result of comparing a verdict with Storm's own front end."""
     return f"results/crosschecks/{check}.json"
 
 
@@ -84,7 +87,12 @@ def masses_file(model: str) -> str:
 
 
 def attempts_file(experiment: str, semantics: str) -> str:
-    """The attempts of an experiment on programs; one that needs a model names it after a slash."""
+    """The attempts of an experiment on programs.
+
+    Args:
+        experiment: its name, followed by a slash and the model if it needs one.
+        semantics: the name of the semantics of integers.
+    """
     return f"results/invariants/{experiment}/{semantics}.json"
 
 

@@ -1,4 +1,4 @@
-"""What a configuration says of programs and their invariants."""
+"""The section of a configuration about programs and their invariants."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,10 @@ class Asking:
     """How a model is asked for invariants of a loop.
 
     Attributes:
-        iterations: answers to each kind of prompt.
-        nodes: next-token distributions that the enumeration may compute.
-        candidates: conditions of the enumeration that are kept, at most.
-        seed: of the samples.
+        iterations: how many answers the model writes to each kind of prompt.
+        nodes: how many next-token distributions the enumeration may compute.
+        candidates: how many conditions of the enumeration are kept, at most.
+        seed: of the sampled answers.
     """
 
     iterations: int
@@ -29,12 +29,14 @@ class InvariantsConfig:
     """Which programs are verified, with invariants of which models, and what that may cost.
 
     Attributes:
-        models: names of causal models, of which the first proposes for the comparison of tools.
-        seconds: of one attempt on a program.
-        tool_seconds: that ESBMC may take where it works without invariants.
-        asking: how the models are asked; its candidates are also those that each source but
-            sampling may propose for a loop, and its seed that of random candidates.
-        provable: truncation of the trees that the table of provable invariants asks.
+        programs: where the programs come from.
+        models: names of causal models. The first one proposes where tools are compared.
+        semantics: what the integers of a program are; every experiment runs once for each.
+        seconds: that one attempt on a program may take.
+        tool_seconds: that ESBMC may take without invariants.
+        asking: how the models are asked. Its number of candidates also limits what each source but
+            sampling proposes for a loop, and its seed is also that of random candidates.
+        provable: truncation of the trees behind the table of provable invariants.
     """
 
     programs: ProgramSource

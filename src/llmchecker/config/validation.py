@@ -1,8 +1,8 @@
-"""What YAML gives, read and held against the schema of a configuration.
+"""Reading a configuration from YAML, and checking it against the schema.
 
-The schema, `config.schema.yaml` beside this module, says which keys there are and which values each
-may have. It knows no names: whether a model that an experiment names exists is checked by
-`configuration`.
+The schema is `config.schema.yaml` beside this module. It says which keys there are and which values
+each may have. It cannot say whether a name refers to something, such as a model that an experiment
+names; `configuration` checks that.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 SCHEMA = Path(__file__).with_name("config.schema.yaml")
-"""The file of the schema."""
+"""The schema's file."""
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
@@ -51,7 +51,8 @@ def validate(raw: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: the first violation, by its key.
     """
-    # once a run, while every job that is given a part of a configuration imports this module
+    # Imported here because it is slow and needed once in a run, while every job that takes a part
+    # of a configuration imports this module.
     import jsonschema
 
     usual = jsonschema.Draft202012Validator
@@ -63,27 +64,27 @@ def validate(raw: Mapping[str, Any]) -> None:
 
 
 def with_defaults(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """A valid configuration with the defaults of the schema where keys are absent."""
+    """The configuration, which must be valid, with the schema's defaults for all absent keys."""
     return _filled(raw, _schema(), _schema())
 
 
 def sha256_of_config(filled: Mapping[str, Any]) -> str:
     """The sha256 of a configuration with all defaults, as JSON with sorted keys.
 
-    Neither comments nor the order of keys change it, nor a default that is written out.
+    Comments, the order of keys, and writing a default out do not change it.
     """
-    # 1 and 1.0 are one number to whoever writes a configuration
+    # whoever writes a configuration takes 1 and 1.0 for the same number
     alike = json.loads(json.dumps(filled), parse_int=float)
     return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
 
 
 def _is_integer(_: object, value: object) -> bool:
-    """JSON Schema takes 3.0 for an integer too, which would name another path than 3."""
+    """Refuse 3.0, which JSON Schema takes for an integer: it would give another path than 3."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_number(_: object, value: object) -> bool:
-    """YAML has .nan and .inf, which JSON does not."""
+    """Refuse .nan and .inf, which YAML has and JSON has not."""
     return _is_integer(_, value) or (isinstance(value, float) and math.isfinite(value))
 
 
@@ -120,7 +121,7 @@ def _key(path: Collection[str | int]) -> str:
 
 
 def _filled(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """The value with the defaults of its schema where keys are absent, at every depth."""
+    """The value with the defaults of its schema for all absent keys, at every depth."""
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
     if isinstance(value, Mapping):
