@@ -1,9 +1,9 @@
-"""Which probability of a tree is decided: how much satisfies a path formula whatever follows.
+"""How much of a tree's probability satisfies or violates a path formula, whatever follows.
 
 A text is decided once every continuation gives the path formula the same truth. The probability of
-the formula under the whole model is D + U p: D is the mass decided true, U the mass that is not
-decided, all of it in `rest`, and p is how likely the model satisfies the formula from there. D and
-D + U are the tightest bounds that the tree allows, and equal those of `whole_model`.
+the formula under the whole model is D + U p. D is the mass that is decided true. U is the mass that
+is not decided, all of it in `rest`. p is the probability that the model satisfies the formula from
+there. D and D + U are the tightest bounds that the tree allows, and equal those of `whole_model`.
 """
 
 import math
@@ -25,11 +25,11 @@ class Decided:
     """What a tree decides of one path formula.
 
     Attributes:
-        satisfied: the mass decided true, a correctly rounded sum.
-        violated: the mass decided false, likewise.
+        satisfied: the mass that is decided true, a correctly rounded sum.
+        violated: the mass that is decided false, also a correctly rounded sum.
         places: (m,) int64, the `rest` states whose texts are not decided, by rising uid.
-        masses: (m,) float64, the probability of each place.
-        pending: (m,) int64, what each of them needs, by the numbers of the reading.
+        masses: (m,) float64, the probability of each of these states.
+        pending: (m,) int64, what the formula still needs there, by the numbers of the reading.
     """
 
     satisfied: float
@@ -40,7 +40,7 @@ class Decided:
 
     @property
     def undecided(self) -> float:
-        """U: the mass of all places."""
+        """U, the mass that is not decided."""
         return math.fsum(self.masses)
 
 
@@ -48,7 +48,8 @@ def decide(tree: TextTree, scores: Mapping[str, np.ndarray], reading: Reading) -
     """Read a path formula along every text of a tree.
 
     Args:
-        scores: (n,) integers for each quantifier of the formula; what stands in `rest` is not read.
+        tree: the texts.
+        scores: (n,) integers for each quantifier of the formula; those of `rest` are not read.
         reading: of the path formula, with the tree's horizon.
     """
     columns = {STEP: tree.step, **scores}
@@ -70,7 +71,7 @@ def decide(tree: TextTree, scores: Mapping[str, np.ndarray], reading: Reading) -
 
 
 def _along(tree: TextTree, words: np.ndarray, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) each: what is pending at every state's own step, and the probability to reach it."""
+    """What is pending at every state's own step, and the probability of its path, (n,) each."""
     pending = np.full(len(tree), reading.start)
     mass = tree.probability.copy()
     first_of_step = np.searchsorted(tree.step, np.arange(1, tree.step[-1] + 2))
@@ -83,7 +84,10 @@ def _along(tree: TextTree, words: np.ndarray, reading: Reading) -> tuple[np.ndar
 
 
 def distinct(*columns: np.ndarray) -> list[tuple[np.ndarray, tuple[int, ...]]]:
-    """List for each distinct row of some columns, the places where it stands and the row."""
+    """For each distinct row of some columns, the positions at which it stands, and the row.
+
+    Few situations differ on a level of thousands of texts, so each is worked out only once.
+    """
     if len(columns[0]) == 0:
         return []
     rows, inverse = np.unique(np.column_stack(columns), axis=0, return_inverse=True)

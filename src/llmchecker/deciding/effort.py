@@ -1,4 +1,4 @@
-"""What an answer may cost and how sure it must be."""
+"""What an answer may cost, and how certain it must be."""
 
 import math
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from llmchecker.errors import InvalidEstimate
 
 @dataclass(frozen=True)
 class Effort:
-    """What an answer may cost, and how sure it must be.
+    """What an answer may cost, and how certain it must be.
 
     Attributes:
-        width: of the interval that is wanted, certain or with confidence; 0 for as narrow as the
-            budget allows.
-        passes: texts that the model is asked about; None for no limit.
-        seconds: of the clock; None for no limit.
-        confidence: of the interval of the estimate.
+        width: of the interval that is wanted, whether it is certain or holds with confidence. 0
+            asks for the narrowest interval that the budget allows.
+        passes: how many texts the model may be asked about; None for no limit.
+        seconds: how long the answer may take; None for no limit.
+        confidence: with which the interval of the estimate holds.
         seed: of the samples.
-        certain: whether nothing is to be estimated.
+        certain: whether only certain bounds are wanted and no estimate.
 
     Raises:
         InvalidEstimate: a value out of its range, or no limit at all.

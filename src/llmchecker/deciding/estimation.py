@@ -1,16 +1,18 @@
-"""What the model does in `rest`, estimated from samples of the model itself.
+"""Estimating what the model does in `rest`, from samples of the model itself.
 
-The probability of a path formula is D + U p (see `decided`). p is estimated: a sample is a place of
-the undecided mass, drawn in proportion to its probability, a token that is not among those the tree
-follows there, and then free tokens to the horizon. Each sampled text decides the formula, so that
-the number of satisfying samples is binomial, and the interval of Clopper and Pearson (1934, "The
-Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika 26) covers
-p with at least the stated confidence for every number of samples. The interval of the probability
-is D + U times it. The number of samples is fixed before the first is drawn.
+The probability of a path formula is D + U p (see `decided`), and p is estimated. A sample begins at
+a `rest` of the undecided mass, drawn in proportion to its probability. Its next token is drawn from
+those that the tree does not follow there, and all further tokens up to the horizon from the model.
+Each sampled text decides the formula, so that the number of satisfying samples is binomial. The
+interval of Clopper and Pearson (1934, "The Use of Confidence or Fiducial Limits Illustrated in the
+Case of the Binomial", Biometrika 26) therefore covers p with at least the stated confidence, for
+every number of samples. This takes a number that is fixed before the first sample is drawn. The
+interval of the probability is D plus U times the interval of p.
 
-A sample is determined by the seed and its number: its random numbers come from a counter-based
-generator (Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3") keyed by both. More
-samples extend fewer, whatever the batches, threads and memory.
+The seed and the number of a sample determine it. Its random numbers come from a counter-based
+generator (Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3") that is keyed by both.
+So a run with more samples begins with the samples of a run with fewer, whatever the batches,
+threads and memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,10 +33,10 @@ from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.text_tree import Kind, TextTree
 
 AT_ONCE = 1024
-"""Samples that are drawn side by side; texts of one batch share what they begin with."""
+"""The number of samples that are drawn side by side. Equal beginnings are then computed once."""
 
 _OUTWARD = 4 * np.finfo(np.float64).eps
-"""What sums and products of a few float64 numbers, none above 1, can be off."""
+"""More than the rounding error of the few sums and products behind an end of an interval."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,11 @@ class Estimate:
 
     Attributes:
         estimate: D + U times the share of samples that satisfy the formula.
-        low, high: cover the probability with at least `confidence`.
-        confidence: of the interval, before the samples are drawn.
-        samples, satisfying: how many there are, and how many satisfy the formula.
-        passes: texts after which the model was asked.
+        low, high: the interval, which covers the probability with at least `confidence`.
+        confidence: the probability, before the samples are drawn, that the interval will be right.
+        samples: how many were drawn.
+        satisfying: how many of them satisfy the formula.
+        passes: how many texts the model was asked about.
         seed: of the samples.
     """
 
@@ -63,6 +66,11 @@ class Estimate:
 def clopper_pearson(satisfying: int, samples: int, confidence: float) -> tuple[float, float]:
     """The interval of Clopper and Pearson for a binomial proportion; [0, 1] without samples.
 
+    Args:
+        satisfying: the number of successes.
+        samples: the number of trials.
+        confidence: with which the interval covers the proportion, at least.
+
     Raises:
         InvalidEstimate: a confidence that is not between 0 and 1.
     """
@@ -77,12 +85,15 @@ def clopper_pearson(satisfying: int, samples: int, confidence: float) -> tuple[f
 
 
 def samples_for(width: float, undecided: float, confidence: float, most: int = 10**7) -> int:
-    """The number of samples after which an interval is at most so wide, however they come out.
+    """The number of samples that give an interval of at most some width, however they come out.
+
+    An interval is widest where half of the samples satisfy the formula.
 
     Args:
         width: of the interval of the probability.
         undecided: U, by which the interval of p is multiplied.
-        most: what is returned if even so many are too few.
+        confidence: with which the interval holds.
+        most: the largest number to return, even if it is too small.
     """
     low, high = 0, most
     while low < high:
@@ -106,13 +117,17 @@ def estimate(
     """Estimate the probability of a path formula from a tree and samples of its `rest`.
 
     Args:
+        sampler: draws the samples.
         samples: how many to draw; none are drawn where everything is decided.
-        progress: told how many samples are drawn, and of how many; never what they decide, so that
-            nobody can stop when they please.
-        stopped: asked between batches whether to give up.
+        confidence: with which the interval must hold.
+        seed: of the samples.
+        progress: called with the number of samples drawn so far and the number of all samples. It
+            never learns what they decide, so that nobody can stop when they like the result, which
+            would make the confidence wrong.
+        stopped: called between batches; when it returns true, there is no estimate.
 
     Returns:
-        None if it was stopped.
+        The estimate, or None if it was stopped.
 
     Raises:
         InvalidEstimate: no samples where something is undecided, or a confidence out of range.
@@ -147,13 +162,17 @@ def estimate(
 class Sampler:
     """Draws texts from the undecided mass of a tree and decides each of them.
 
-    `passes` counts the texts after which the model was asked, and `longest` is the number of tokens
+    `passes` counts the texts that the model was asked about, and `longest` is the number of tokens
     that a sample needs at most.
 
     Args:
+        model: the language model.
+        start: the start string.
         tree: grown from this model after this start string, with this `end_of_sequence`.
         decided: what the tree decides of the formula.
-        quantifiers: those that the formula names, by name.
+        reading: of the formula.
+        quantifiers: the quantifiers that the formula names, by name.
+        end_of_sequence: as in `expansion.grow_tree`.
     """
 
     def __init__(
@@ -183,10 +202,14 @@ class Sampler:
         self.passes = 0
 
     def truths(self, seed: int, first: int, behind: int) -> np.ndarray:
-        """(behind - first,) bool: whether the samples of these numbers satisfy the formula."""
+        """(behind - first,) bool: whether each sample satisfies the formula.
+
+        The samples are those with the numbers `first` to `behind - 1`.
+        """
         length = self._reading.length
         drawn = _uniform(seed, first, behind, 1 + length)
         place = np.searchsorted(self._sums, drawn[:, 0] * self._sums[-1], side="right")
+        # a product that is rounded up to the whole sum would lead past the last place
         place = np.minimum(place, len(self._sums) - 1)
         parent = self._tree.parent[self.decided.places[place]]
         begins = self._tree.step[parent]
@@ -207,7 +230,7 @@ class Sampler:
         return truth > 0
 
     def _beginnings(self, parent: np.ndarray, length: int) -> np.ndarray:
-        """(n, length) int64: the tokens of texts of the tree, then room for more."""
+        """(n, length) int64: the tokens of texts of the tree, then zeros to be replaced."""
         tokens = np.zeros((len(parent), length), dtype=np.int64)
         uids = parent.copy()
         while np.any(inside := self._tree.step[uids] > 0):
@@ -219,11 +242,14 @@ class Sampler:
     def _next(
         self, suffixes: np.ndarray, taken: np.ndarray, drawn: np.ndarray, extended: bool
     ) -> np.ndarray:
-        """The next token after each suffix, by a number drawn from [0, 1).
+        """The next token after each suffix.
 
         Args:
-            taken: (n,) for each suffix the state of the tree whose children the token must not be
-                among; -1 where any token may follow.
+            suffixes: (n, d) int64, the tokens after the prompt.
+            taken: (n,) for each suffix the state of the tree whose children are excluded, since the
+                tree follows them itself; -1 where any token may follow.
+            drawn: (n,) random numbers from [0, 1) that choose the tokens.
+            extended: whether longer suffixes will be asked for.
         """
         texts, row = np.unique(suffixes, axis=0, return_inverse=True)
         self.passes += len(texts)
@@ -252,11 +278,11 @@ class Sampler:
         return self._tree.token[children][self._tree.kind[children] != Kind.REST]
 
     def _decide(self, tokens: np.ndarray, pending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What is pending after texts, and what they decide.
+        """What is pending after some texts, and what the texts decide.
 
         Args:
-            tokens: (n, d) int64, after the prompt.
-            pending: (n,) at the texts' own step.
+            tokens: (n, d) int64, the tokens of the texts after the prompt.
+            pending: (n,) what is pending at the texts' own step.
         """
         n, step = tokens.shape
         before = np.broadcast_to(self._prompt, (n, len(self._prompt)))
@@ -282,20 +308,24 @@ class Sampler:
 
 
 def _uniform(seed: int, first: int, behind: int, numbers: int) -> np.ndarray:
-    """(behind - first, numbers) float64 in [0, 1): row i depends on the seed and `first + i`."""
+    """(behind - first, numbers) float64 in [0, 1); row i depends on the seed and on `first + i`."""
     streams = (np.random.Philox(key=(seed << 64) | sample) for sample in range(first, behind))
     return np.stack([np.random.Generator(stream).random(numbers) for stream in streams])
 
 
 def _by_inversion(distribution: np.ndarray, without: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """The tokens at which the sum of probabilities first exceeds the numbers drawn, scaled to it.
+    """Tokens chosen by random numbers, in proportion to their probabilities.
+
+    A number chooses the first token at which the sum of the probabilities so far exceeds that share
+    of the whole sum.
 
     Args:
         distribution: (vocabulary,) float64.
-        without: tokens that are left out.
+        without: tokens that are excluded.
+        drawn: (n,) random numbers from [0, 1).
 
     Raises:
-        InvalidEstimate: all tokens that are not left out have probability 0.
+        InvalidEstimate: all tokens that are not excluded have probability 0.
     """
     left = distribution.copy()
     left[without] = 0
@@ -303,4 +333,5 @@ def _by_inversion(distribution: np.ndarray, without: np.ndarray, drawn: np.ndarr
     if not sums[-1] > 0:
         raise InvalidEstimate("the tokens that a tree does not follow have probability 0")
     tokens = np.searchsorted(sums, drawn * sums[-1], side="right")
+    # a product that is rounded up to the whole sum would lead past the last possible token
     return np.minimum(tokens, np.flatnonzero(left)[-1])

@@ -1,4 +1,4 @@
-"""One question to one model: grow the tree that it needs, answer it, and estimate what is left.
+"""Answering one question to one model: a tree grown for it, certain bounds, and an estimate.
 
 Two answers are never mixed. `lower` and `upper` are certain: Storm computes them on the refined
 tree, and they hold for the whole model. `estimate`, `low` and `high` come from samples of what the
@@ -36,34 +36,40 @@ from llmchecker.trees.store import StoredDistributions
 from llmchecker.trees.text_tree import TextTree
 
 PASSES_TO_REFINE = 1 / 8
-"""Of a budget of passes what goes into the tree, where the rest of it is sampled.
+"""The share of a budget of passes that grows the tree. The other passes draw samples.
 
-Measured: the interval is about as narrow for a tenth as for a third, since the first texts of a
-tree hold the most probability.
+In measurements a tenth gave about as narrow an interval as a third, since the first texts of a tree
+hold the most probability.
 """
 SECONDS_TO_REFINE = 1 / 3
-"""Of a budget of seconds likewise; a pass that refines also scores hundreds of texts."""
+"""The share of a budget of seconds that grows the tree.
+
+It is larger than that of passes, since a pass that refines also scores hundreds of texts.
+"""
 PILOT = 64
-"""Samples that tell how long one takes. They are thrown away: when a sample is ready depends on how
-it ends, so that a number of samples which depends on them would not be fixed beforehand."""
+"""The number of samples that are drawn only to time them.
+
+They are thrown away. How long a sample takes depends on how its text ends, so that the number of
+samples, which follows from the time, would otherwise depend on the samples themselves.
+"""
 MOST_SAMPLES = 10**6
 PASSES_FOR_WIDTH = 1000
-"""Passes that refine where nothing but a width ends the work; samples do the rest."""
+"""The passes that grow the tree where only a width ends the work. Samples do the rest."""
 _OPPOSITE = {"<": ">=", "<=": ">"}
 
 
 @dataclass(frozen=True)
 class Inquiry:
-    """What a question led to.
+    """The answer to a question, and what it was computed from.
 
     Attributes:
         tree: the refined tree.
-        scores: of each quantifier of the query.
+        scores: (n,) integers for each quantifier of the query, by name.
         verdict: bounds, evidence, and the estimate if there is one. Its value is that of the
-            refined tree, not of a truncation.
-        estimated: what was estimated; None where nothing was.
-        passes: texts after which the model was asked, to refine and to sample.
-        seconds: that all of it took.
+            refined tree, and so not the value of any alpha and k.
+        estimated: the estimate; None where nothing was estimated.
+        passes: how many texts the model was asked about, to refine and to sample.
+        seconds: that the whole answer took.
     """
 
     tree: TextTree
@@ -75,10 +81,10 @@ class Inquiry:
 
 
 def paths_of(query: Query) -> tuple[Formula, ...]:
-    """The path formulas whose probabilities answer a query; none where texts do not decide it.
+    """The path formulas whose probabilities answer a query.
 
-    Of a conditional they are φ & ψ and !φ & ψ. A nested P, E or A, a combination of several, an
-    expected score and "rest" have none.
+    A conditional of φ given ψ has two: φ & ψ and !φ & ψ. There are none where single texts do not
+    decide the query: an expected score, a nested P, E or A, a combination of several, or "rest".
     """
     match query.root:
         case Probability(_, _, path) | PathQuantifier(_, path):
@@ -94,7 +100,11 @@ def paths_of(query: Query) -> tuple[Formula, ...]:
 
 
 def can_estimate(query: Query) -> bool:
-    """Whether samples of texts estimate the answer: P=?, P>=p and their like, and conditionals."""
+    """Whether samples of texts can estimate the answer.
+
+    They can for P=?, for P compared with a threshold, and for conditionals. No number of samples
+    shows that some path or every path satisfies a formula, so that E and A cannot be estimated.
+    """
     return bool(paths_of(query)) and not isinstance(query.root, PathQuantifier)
 
 
@@ -114,16 +124,22 @@ def inquire(
 ) -> Inquiry:
     """Answer a query about what a model writes after a text, as narrowly as the effort allows.
 
-    Where texts do not decide the query (see `paths_of`) all texts count as undecided until they
-    end: the tree then grows where most probability is.
+    Where single texts do not decide the query (see `paths_of`), every text counts as undecided
+    until it ends. The tree then grows where the most probability is.
 
     Args:
-        quantifiers: those that the query names, by name.
+        model: the language model.
+        start: the start string.
+        query: what is asked.
+        quantifiers: the quantifiers that the query names, by name.
         length: the horizon L in tokens.
-        stored: as in `expansion.grow`.
-        stopped: asked between batches whether to make do with what is there. Samples whose number
-            was fixed and that are not all drawn then give no estimate.
-        refining, sampling: told how far the work is.
+        effort: what the answer may cost, and how certain it must be.
+        end_of_sequence, stored: as in `expansion.grow_tree`.
+        stopped: called between batches; when it returns true, the answer is made from what is
+        there.
+            There is no estimate then unless all samples were drawn: their number was fixed before
+            the first, and the confidence holds for that number only.
+        refining, sampling: called to say how far the work is.
 
     Raises:
         InvalidQuery: Storm does not read the query.
@@ -153,7 +169,8 @@ def inquire(
     scores = {name: score_tree(each, tree) for name, each in quantifiers.items()}
     verdict = solve(tree, scores, query, ranges, time.monotonic() - began)
     found = []
-    # the intervals of a conditional hold together with the confidence asked for (Bonferroni)
+    # Each interval of a conditional gets half of the permitted error, so that both hold together
+    # with the confidence asked for (Bonferroni).
     confidence = 1 - (1 - effort.confidence) / max(1, len(readings))
     for number, reading in enumerate(readings if estimates and not stopped() else ()):
         decided = decide(tree, scores, reading)
@@ -173,7 +190,7 @@ def inquire(
 
 
 def _budget(effort: Effort, estimates: bool) -> Budget:
-    """What of the effort goes into the tree."""
+    """The part of the effort that grows the tree."""
     if not estimates:
         return Budget(effort.width, effort.passes, effort.seconds)
     passes = None if effort.passes is None else math.ceil(effort.passes * PASSES_TO_REFINE)
@@ -186,19 +203,21 @@ def _budget(effort: Effort, estimates: bool) -> Budget:
 def _samples(
     sampler: Sampler, effort: Effort, confidence: float, left: float | None, parts: int
 ) -> int:
-    """The number of samples, fixed before the first is drawn.
+    """The number of samples to draw. It is fixed before the first of them is drawn.
 
     Args:
-        confidence: of their interval.
-        left: seconds that may be spent on them.
-        parts: intervals among which the passes are divided.
+        sampler: draws the samples.
+        effort: of the whole answer.
+        confidence: with which the interval must hold.
+        left: the seconds that are left for the samples; None for no limit.
+        parts: the number of intervals that share the passes.
     """
     undecided = sampler.decided.undecided
     most = MOST_SAMPLES
     if effort.width > 0:
         most = samples_for(effort.width, undecided, confidence, most)
     if effort.passes is not None:
-        # a sample takes at most one pass a token
+        # a sample takes one pass for each of its tokens, at most
         passes = effort.passes * (1 - PASSES_TO_REFINE) / parts
         most = min(most, int(passes / sampler.longest))
     if left is not None and undecided > 0:
@@ -210,7 +229,10 @@ def _samples(
 
 
 def _quotient(both: Estimate, other: Estimate, confidence: float) -> Estimate:
-    """The estimate of a / (a + b), which rises with a and falls with b."""
+    """The estimate of a / (a + b).
+
+    It rises with a and falls with b, so that its ends come from opposite ends of the two intervals.
+    """
 
     def share(a: float, b: float, otherwise: float) -> float:
         return a / (a + b) if a + b > 0 else otherwise
@@ -228,7 +250,11 @@ def _quotient(both: Estimate, other: Estimate, confidence: float) -> Estimate:
 
 
 def _with_estimate(verdict: Verdict, query: Query, found: Estimate) -> Verdict:
-    """The verdict with an estimate: of P>=p whether it holds, None where the interval holds p."""
+    """The verdict with an estimate.
+
+    The estimate of a threshold query is whether it holds, and None where the interval holds the
+    threshold, so that samples do not tell.
+    """
     answer: float | bool | None = found.estimate
     if not query.numeric:
         low, high = Fraction(found.low), Fraction(found.high)

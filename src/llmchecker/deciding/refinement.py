@@ -30,7 +30,11 @@ from llmchecker.trees.store import StoredDistributions
 from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 
 LOOKS = ((0.99, 128), (0.9999, 2048), (1.0, 2**31 - 1))
-"""Alpha and k of the first look at a text, of the second and of the last."""
+"""Alpha and k of the first look at a text, of the second and of the last.
+
+Few tokens hold nearly all probability after most texts, so that the first look is small. The last
+one selects every token and leaves no `rest`.
+"""
 
 MOST_TEXTS = 256
 """A batch never holds more texts than this."""
@@ -48,13 +52,14 @@ at the beginning would look at texts that the answers of its own first texts sho
 
 @dataclass(frozen=True)
 class Budget:
-    """When a refinement stops, whichever comes first.
+    """When a refinement stops: as soon as one of these limits is reached.
 
     Attributes:
-        width: of the bounds of every formula.
-        passes: texts that the model is asked about, whether its answers were stored or not.
-        seconds: of the clock, looked at between two batches; None for no limit. The tree then
-            depends on the machine.
+        width: the refinement stops when the bounds of every formula are at most this wide.
+        passes: how many texts the model may be asked about; answers that were stored count too, so
+            that the tree does not depend on the store. None for no limit.
+        seconds: how long the refinement may take; looked at between two batches. None for no limit.
+            With a limit the tree depends on the speed of the machine.
     """
 
     width: float = 0.0
@@ -64,10 +69,10 @@ class Budget:
 
 @dataclass(frozen=True)
 class Refining:
-    """How far a refinement is, after each batch.
+    """How far a refinement has come after a batch.
 
     Attributes:
-        passes: texts that the model was asked about.
+        passes: how many texts the model was asked about so far.
         lower, upper: the bounds of each formula.
     """
 
@@ -77,7 +82,7 @@ class Refining:
 
     @property
     def width(self) -> float:
-        """Of the widest bounds."""
+        """The width of the widest bounds."""
         return max(up - low for low, up in zip(self.lower, self.upper, strict=True))
 
 
@@ -92,20 +97,22 @@ def refine(
     stored: StoredDistributions | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> TextTree:
-    """Grow the tree after `start` that narrows the bounds of some path formulas most.
+    """Grow a tree after `start` where this narrows the bounds of some path formulas most.
 
-    All formulas share the tree; a text is looked at while it decides not all of them. The order of
-    looks depends on the model's answers alone, not on batches of the machine, threads or memory.
+    All formulas share the tree. A text is looked at again as long as some formula is undecided on
+    it. The order of looks depends on the model's answers alone, and not on threads or memory.
 
     Args:
+        model: the language model.
+        start: the start string.
         readings: of the path formulas, all with the same horizon.
-        quantifiers: those that the formulas name, by name.
-        budget: with neither passes nor seconds the tree is grown until the width is reached, or
-            until everything is decided.
-        end_of_sequence: as in `expansion.grow`.
-        progress: told after every batch.
-        stored: as in `expansion.grow`.
-        stopped: asked between batches whether to make do with the tree as it is.
+        quantifiers: the quantifiers that the formulas name, by name.
+        budget: when to stop. With neither passes nor seconds the tree grows until the width is
+            reached or everything is decided.
+        end_of_sequence: as in `expansion.grow_tree`.
+        progress: called after every batch.
+        stored: as in `expansion.grow_tree`.
+        stopped: called between batches; when it returns true, the tree is returned as it is.
     """
     began = time.monotonic()
     growth = _Growth(model, start, readings, quantifiers, end_of_sequence)
@@ -128,7 +135,10 @@ def refine(
 
 
 class _Growth:
-    """The texts that a refinement has found, as columns that grow; a `rest` is no row of them."""
+    """The texts that a refinement has found so far, as columns.
+
+    Each text is a row. A `rest` has no row, since it may still be split; `tree` adds it at the end.
+    """
 
     def __init__(
         self,
@@ -164,15 +174,17 @@ class _Growth:
         )
 
     def refining(self) -> Refining:
-        """How far the refinement is."""
+        """How far the refinement has come."""
         lower = tuple(satisfied for _, satisfied in self._sums)
         upper = tuple(1 - violated for violated, _ in self._sums)
         return Refining(self._passes, lower, upper)
 
     def most_undecided(self, most: int) -> np.ndarray:
-        """The uids of the next batch: texts of one length that have had as many looks.
+        """The uids of the next batch, at most `most` of them.
 
-        Of all such batches it is the one that holds the most undecided probability.
+        A batch holds texts of one length that have had equally many looks, so that the model and
+        the selection can treat them together. Of all such batches this is the one that holds the
+        most undecided probability.
         """
         gain = np.where(self._open, self.mass * self.rest, 0.0)
         candidates = np.flatnonzero(gain > 0)
@@ -180,7 +192,7 @@ class _Growth:
         group = self.step[candidates] * len(LOOKS) + self.looks[candidates]
         for number in np.unique(group):
             members = candidates[group == number]
-            # a stable sort: of equal masses the text that was found first
+            # stable, so that of equal masses the text that was found first comes first
             members = members[np.argsort(-gain[members], kind="stable")[:most]]
             if (sum_of_gains := gain[members].sum()) > best_gain:
                 best, best_gain = members, sum_of_gains
@@ -188,7 +200,7 @@ class _Growth:
 
     @property
     def _open(self) -> np.ndarray:
-        """(n,) bool: the texts at which another look can decide something."""
+        """(n,) bool: the texts on which another look can decide something."""
         undecided = (self.truth == UNDECIDED).any(axis=0)
         return undecided & (self.kind == Kind.TEXT) & (self.step < self.length)
 
@@ -201,14 +213,16 @@ class _Growth:
         return np.column_stack(columns[::-1]) if columns else np.empty((len(uids), 0), np.int64)
 
     def add(self, parents: np.ndarray, selections: Iterable[tuple[np.ndarray, Selection]]) -> None:
-        """Add what a look at some texts has found and earlier looks had not.
+        """Add the children that a look at some texts found and that earlier looks had not found.
 
         Args:
-            selections: numbers of the texts among `parents`, and what is selected after them.
+            parents: the uids of the texts.
+            selections: pairs of positions in `parents` and what is selected after these texts.
         """
         found = []
         for rows, selection in selections:
             uids, places = parents[rows], np.arange(selection.tokens.shape[1])
+            # a later look selects the same tokens first, so that what is new comes after them
             new = (places >= self.selected[uids, np.newaxis]) & (
                 places < selection.counts[:, np.newaxis]
             )
@@ -218,7 +232,7 @@ class _Growth:
         self.looks[parents] += 1
         self._passes += len(parents)
         row, token, probability = map(np.concatenate, zip(*found, strict=True))
-        # answers that were stored come first, but the tree must not tell which they were
+        # `selections` yields stored answers first; the order of the tree must not depend on that
         order = np.argsort(row, kind="stable")
         parent = parents[row[order]]
         self._append(
@@ -240,7 +254,10 @@ class _Growth:
         """Add texts of one length, and find out what each of them decides.
 
         Args:
-            pending: (formulas, n) at the texts' own step.
+            parent: (n,) the uids of the texts' parents; -1 for the root.
+            token: (n,) the last token of each text.
+            probability: (n,) of each text given its parent.
+            pending: (formulas, n) what is pending at the texts' own step.
             truth: (formulas, n) what their parents decide.
         """
         if len(parent) == 0:
@@ -286,7 +303,11 @@ class _Growth:
         pending: np.ndarray,
         truth: np.ndarray,
     ) -> None:
-        """Replace what is pending at some texts by what is pending after them; tell the truths."""
+        """Read the texts' own step in every formula.
+
+        `pending` and `truth` are changed in place: what was pending at the texts becomes what is
+        pending after them, and what they decide is filled in. The sums of decided mass grow.
+        """
         texts = text.tolist()
         columns = {
             name: score_texts(quantifier, self._started, texts)
@@ -317,7 +338,8 @@ class _Growth:
         place = np.full(n, -1)  # of each text in the tree
         rows = []
         for depth in range(step.max() + 1):
-            level = np.flatnonzero(step == depth)  # a rest after all its siblings, as its row is
+            # a `rest` comes after its siblings, because its row comes after all texts
+            level = np.flatnonzero(step == depth)
             above = place[parent[level]] if depth else np.zeros(1)
             level = level[np.argsort(above, kind="stable")]
             known = level < n
