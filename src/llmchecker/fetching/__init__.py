@@ -1,1 +1,1 @@
-"""Models, data sets and programs become local files: checksummed, whole or absent."""
+"""Fetching models, data sets and programs into local files: checksummed, whole or absent."""

@@ -1,9 +1,9 @@
-"""The checksums of a model's files: those that its record tells, and those that the files have.
+"""The checksums of a model's files: those that its record holds, and those that the files have.
 
-What was fetched is believed as long as nothing is computed from it, so that asking whether a tree
-is still that of its model reads no weights. What is loaded is read and compared first. So every
-result stands beside the checksums of the bytes that it was computed from, and weights that a
-failing disk changed give an error and no result.
+As long as nothing is computed from the files, the record is believed. So no weights are read to
+find out whether a tree still belongs to its model. Before files are loaded they are read and
+compared with the record. So every result stands beside the checksums of the bytes that it was
+computed from, and weights that a failing disk changed give an error and no result.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +15,10 @@ from llmchecker.files import read_json, sha256_of
 
 
 def known_checksums(directory: str | Path) -> dict[str, str]:
-    """The sha256 of every file of a model by name, read only where no record holds it.
+    """The sha256 of every file of a model by name, as recorded when the file was fetched.
 
-    A link and a file that nobody recorded are read. Size and time of a file would be faster, but
-    do not tell its content.
+    Links and files without a record are read. Their size and time would be faster to compare, but
+    they do not tell the content.
     """
     directory = Path(directory)
     recorded, files = _recorded(directory), _files(directory)
@@ -27,12 +27,12 @@ def known_checksums(directory: str | Path) -> dict[str, str]:
 
 
 def checked_checksums(directory: str | Path) -> dict[str, str]:
-    """The sha256 of every file of a model by name, each read now and compared with its record.
+    """The sha256 of every file of a model by name; each is read now and compared with its record.
 
-    A link leads to what somebody else keeps and may change, so it is not compared.
+    A link is not compared, since it leads to a file that somebody else keeps and may change.
 
     Raises:
-        ChecksumMismatch: a file that was fetched is another one now, or is gone.
+        ChecksumMismatch: a file that was fetched has changed or is gone.
     """
     directory = Path(directory)
     recorded, files = _recorded(directory), _files(directory)
@@ -60,7 +60,7 @@ def _recorded(directory: Path) -> dict[str, str]:
 
 
 def _files(directory: Path) -> dict[str, Path]:
-    """The files of a directory by name, hidden ones and the record left out."""
+    """The files of a directory by name, except hidden ones and the record."""
     paths = {str(path.relative_to(directory)): path for path in directory.rglob("*")}
     return {
         name: path
@@ -72,12 +72,13 @@ def _files(directory: Path) -> dict[str, Path]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the content of a file was put there by fetching."""
+    """Whether fetching wrote the content of a file, instead of linking to it."""
     return not path.is_symlink()
 
 
 def _read(files: dict[str, Path]) -> dict[str, str]:
-    # reading and hashing let other threads go on, and large models come in several files
+    # Threads help: large models come in several files, and neither reading nor hashing holds the
+    # interpreter's lock.
     with ThreadPoolExecutor() as pool:
         return dict(zip(files, pool.map(sha256_of, files.values()), strict=True))
 

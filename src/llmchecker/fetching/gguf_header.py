@@ -1,7 +1,7 @@
-"""The header of a GGUF file, read strictly: no number in it is believed before it fits the file.
+"""A strict reader of the headers of GGUF files: it believes no number that does not fit the file.
 
-The library that reads GGUF follows every length and count that a file names, also beyond the end
-of the file, and transformers builds as many layers as a file names. A damaged file would keep both
+The library that reads GGUF follows every length and count that a file names, even beyond the end
+of the file, and transformers builds as many layers as a file names. A damaged file could keep both
 busy for days.
 
 Source of the format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
@@ -17,18 +17,18 @@ from llmchecker.fetching.sizes import WeightSizes
 
 _STRING, _ARRAY = 8, 9
 _FORMATS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
-"""How `struct` calls the types of plain values, by their number in the file."""
+"""The format characters of `struct` for plain values, by the number of their type in the file."""
 _MOST_DIMENSIONS = 8
 _BLOCK = re.compile(r"blk\.(\d{1,9})\.")
 _VERSIONS = (2, 3)
 
 
 def gguf_sizes(file: Path) -> WeightSizes:
-    """What the weights of a GGUF file are, by its header.
+    """What the weights of a GGUF file are, according to its header.
 
     Raises:
-        UnusableModel: the header names more than the file holds, or another number of layers, of
-            which transformers would make up some or leave some out.
+        UnusableModel: the header names more than the file holds, or its number of layers does not
+            fit its tensors: transformers would make up some layers or leave some out.
     """
     size = file.stat().st_size
     with file.open("rb") as opened:
@@ -43,7 +43,7 @@ class _Header:
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size = file, size
-        self._blocks: set[int] = set()
+        self._blocks: set[int] = set()  # the layers that the tensors' names mention
 
     def sizes(self) -> WeightSizes:
         magic, version = self._file.read(4), self._number("I")
@@ -71,7 +71,7 @@ class _Header:
         return value
 
     def _fitting(self, count: int, width: int = 1) -> int:
-        """A count of things that are so wide at least, if as many may still follow."""
+        """The same count, if the file has room for as many things of at least that width."""
         left = self._size - self._file.tell()
         if count * width > left:
             raise UnusableModel(
@@ -83,7 +83,7 @@ class _Header:
         return self._file.read(self._fitting(self._number("Q"))).decode("utf-8", "replace")
 
     def _value(self, kind: int) -> int | float | None:
-        """A plain value; a text or a list is passed over."""
+        """A plain value; None for a text or a list, which is skipped."""
         if kind in _FORMATS:
             return self._number(_FORMATS[kind])
         if kind == _STRING:
@@ -106,7 +106,7 @@ class _Header:
             raise UnusableModel(f"the GGUF file cannot be read: it has a list of type {kind}")
 
     def _tensor(self) -> int:
-        """The numbers of one tensor, of whose type and place nothing is used."""
+        """How many numbers a tensor has; its type and place are skipped."""
         if block := _BLOCK.match(self._text()):
             self._blocks.add(int(block[1]))
         dimensions = self._number("I")

@@ -1,8 +1,8 @@
-"""Which commit a repository of the hub stands for when a config names none.
+"""Locks: the commits of repositories of the hub for which a config names none.
 
-The first fetch looks the newest commit up and writes it to a lock, a small JSON file, one for every
-repository; later fetches obey it. A lock is made to be kept under version control beside the config
-that it belongs to. Deleting it asks for the newest commit again.
+The first fetch looks up the newest commit and writes it to a lock, a small JSON file for each
+repository. Later fetches use that commit. Keep a lock under version control, beside the config that
+it belongs to; delete it to get the newest commit again.
 """
 
 import re
@@ -25,7 +25,7 @@ class Lock:
         repository: owner/name.
         kind: "model" or "dataset".
         commit: 40 lower-case hexadecimal digits.
-        locked: when, in ISO 8601 and UTC.
+        locked: the time of locking, in ISO 8601 and UTC.
 
     Raises:
         ConfigError: a commit of another form.
@@ -44,13 +44,13 @@ class Lock:
 
 
 def locked_commit(repository: str, kind: RepositoryKind, path: str | Path) -> str:
-    """The commit that the lock at `path` names for a repository; without one, the newest.
+    """The commit that the lock at `path` names for a repository; without a lock, the newest commit.
 
     The newest commit is written to `path`, whole or not at all. A lock of another repository says
     nothing about this one and is replaced.
 
     Raises:
-        ConfigError: there is a file at `path`, but it is no lock.
+        ConfigError: the file at `path` is no lock.
         SourceUnavailable: there is no lock, and the hub does not tell the newest commit.
     """
     path = Path(path)

@@ -1,6 +1,6 @@
-"""The files of a model directory: which they are, whether they load, and GGUF to safetensors.
+"""The files of a model directory: their names, whether they load, and how GGUF becomes safetensors.
 
-torch and transformers are imported inside `convert_gguf`: checking files must not cost seconds.
+torch and transformers are imported inside `convert_gguf`, so that checking files takes no seconds.
 """
 
 import functools
@@ -52,7 +52,7 @@ JSON_FILES = (
     "tokenizer_config.json",
     "vocab.json",
 )
-"""Those besides the configuration and the index that hold a JSON object, where they are."""
+"""The files that hold a JSON object if they exist; the configuration and the index do too."""
 
 _LAYERS = re.compile(r"(num|n)_\w*(layers?|blocks?)$|layers$")
 _NO_WEIGHTS = (
@@ -62,7 +62,7 @@ _NO_WEIGHTS = (
 
 
 def model_files(directory: Path) -> list[Path]:
-    """The files of `directory` that a model directory may hold, by name."""
+    """The files of `directory` that a model directory may hold, sorted by name."""
     return sorted(
         file for pattern in MODEL_FILES for file in directory.glob(pattern) if file.is_file()
     )
@@ -79,13 +79,13 @@ def weight_files(directory: Path) -> list[Path]:
 def check_loadable(directory: Path) -> None:
     """Check that a model can be loaded from `directory` without running code from it.
 
-    Reads the headers of the weights, which give away a truncated file, and not the weights. The
-    messages name files; the caller knows what model they belong to.
+    It reads the headers of the weights, which show whether a file is truncated, but not the weights
+    themselves. The messages name files only, since the caller knows which model they belong to.
 
     Raises:
-        UnusableModel: no config.json, no tokenizer, no safetensors weights; a file that is
-            truncated or damaged; an index that names a file or tensor that is not there; a
-            configuration with more layers than there are tensors.
+        UnusableModel: config.json, the tokenizer or the safetensors weights are missing; a file is
+            truncated or damaged; the index names a file or tensor that is not there; the
+            configuration has more layers than there are tensors.
     """
     config = _json_object(directory / MODEL_CONFIG)
     if not isinstance(config.get("model_type"), str):
@@ -105,11 +105,11 @@ def check_loadable(directory: Path) -> None:
 def convert_gguf(gguf_file: Path, directory: Path) -> None:
     """Write the model in `gguf_file` to `directory`: float32 safetensors, config, tokenizer.
 
-    Takes a minute for some 200 million parameters, which is why it happens once.
+    It takes about a minute for 200 million parameters, so it is done once, when a model is fetched.
 
     Raises:
-        UnusableModel: truncated, without a tokenizer or some weights, or of an architecture that
-            transformers cannot read; a package that reading needs is missing.
+        UnusableModel: the file is truncated, lacks the tokenizer or some weights, or has an
+            architecture that transformers cannot read; or a package for reading it is missing.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -125,29 +125,30 @@ def convert_gguf(gguf_file: Path, directory: Path) -> None:
                 output_loading_info=True,
             )
     except MemoryError:
-        raise
-    except Exception as error:  # damaged bytes surface as any error of three libraries
+        raise  # the machine is too small, and the file may be whole
+    except Exception as error:  # of any class: damaged bytes may raise any error of three libraries
         raise UnusableModel(f"the GGUF file cannot be read: {error}") from error
     if missing := sorted(loading["missing_keys"]):
-        # transformers would go on with random numbers in their place.
+        # transformers has put random numbers in their place.
         raise UnusableModel(f"the GGUF file lacks the weights {', '.join(missing)}")
-    # The weights are plain float32 now; with the mark of quantisation they could not be saved.
+    # The weights are plain float32 now; transformers would not save them while the model is marked
+    # as quantised.
     model.hf_quantizer = None
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
-    # indented it would be more than twice as long, and every job that loads the model reads it
+    # Not indented, which would more than double a file that every job with the model reads.
     tokenizer.backend_tokenizer.save(str(directory / "tokenizer.json"), pretty=False)
     for file in model_files(directory):
-        file.chmod(0o644)  # weights are written for their owner alone, but machines are shared
+        file.chmod(0o644)  # weights are written for their owner only, but machines are shared
 
 
 @contextmanager
 def _gguf_read_once() -> Iterator[None]:
-    """Let transformers share one reading of a file among tokenizer, config and weights.
+    """Let transformers read a file once for tokenizer, config and weights together.
 
-    It reads the file anew for each, which takes 20 s for a vocabulary of 262,144 tokens.
+    Otherwise it reads the file once for each, which takes 20 s for a vocabulary of 262,144 tokens.
     """
     import gguf
 
@@ -160,6 +161,7 @@ def _gguf_read_once() -> Iterator[None]:
 
 
 def _check_shards(directory: Path) -> None:
+    """Check that the index and the files of weights name the same tensors."""
     shards = defaultdict(set)
     weight_map = _json_object(directory / INDEX).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
@@ -180,9 +182,10 @@ def _check_shards(directory: Path) -> None:
 
 
 def _check_layers(config: Any, sizes: WeightSizes) -> None:
-    """Refuse a number of layers, wherever it stands in the configuration, beyond all tensors.
+    """Refuse a configuration that names more layers than there are tensors, at any place in it.
 
-    The classes of some configurations make a list of so many entries before any network is built.
+    The classes of some configurations make a list of so many entries before any network is built,
+    so it must be refused here.
     """
     parts = config.items() if isinstance(config, dict) else enumerate(config)
     for key, value in parts:

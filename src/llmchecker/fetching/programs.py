@@ -1,11 +1,11 @@
-"""Where C programs come from: a directory of this machine, or an archive that is fetched.
+"""Fetching C programs from a directory of this machine or from an archive.
 
     path:directory
     archive:https://host/name.tar.gz     or .tgz or .zip
     archive:/file/of/this/machine.zip
 
-Of an archive nothing is taken but the C files of one folder, whole and as they are. It is no more
-trusted than the network: members that are links, or that name a place outside, are refused.
+Only the C files of one folder are taken from an archive, whole and unchanged. An archive is not
+trusted: it is refused if such a C file is a link, or if any member names a place outside of it.
 """
 
 import gzip
@@ -29,13 +29,13 @@ from llmchecker.files import is_sha256
 FORMS = "path:directory, archive:https://….tar.gz or archive:file.zip"
 
 ARCHIVE_BYTES = 200 << 20
-"""The largest archive that is fetched."""
+"""The most bytes of an archive that is fetched."""
 UNPACKED_BYTES = 2 << 30
-"""The most that an archive may unpack to."""
+"""The most bytes that an archive may unpack to."""
 PROGRAM_BYTES = 1 << 20
-"""The largest C file."""
+"""The most bytes of a C file from an archive."""
 MOST_PROGRAMS = 10_000
-"""The most C files."""
+"""The most C files of an archive."""
 
 _FORMATS = (".tar.gz", ".tgz", ".zip")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*\.c")
@@ -51,13 +51,15 @@ class ProgramSource:
     Attributes:
         scheme: "path" or "archive".
         place: the directory, or the archive: an https address or a file of this machine.
-        folder: for an archive, the folder in it that holds the C files. The one directory that
-            archives of a repository put everything in may be left out; empty for what lies there.
-        sha256: of the programs as `sha256_of_programs` says it, for an archive required: a service
-            that packs archives anew for whoever asks need not give the same bytes again.
+        folder: for an archive, the folder in it that holds the C files. Archives of a repository
+            put everything into one directory, whose name may be left out; empty if the C files lie
+            in that directory or outside of any folder.
+        sha256: the checksum of the programs, as `sha256_of_programs` computes it. An archive
+            requires it. It is not the archive's own, since a service that packs archives on demand
+            need not deliver the same bytes twice.
 
     Raises:
-        ConfigError: fields of another form, or that do not fit together.
+        ConfigError: a field has another form, or the fields do not fit together.
     """
 
     scheme: str
@@ -94,19 +96,24 @@ class ProgramSource:
         return Path(self.place).expanduser().absolute()
 
     def state(self) -> str | None:
-        """The checksum of the programs that are there or, for an archive, are to come.
+        """The checksum of a directory's programs as they are now; for an archive, the expected one.
 
         Raises:
-            ConfigError: a directory without C files, or with one that cannot be read.
+            ConfigError: the directory holds no C file, or one that cannot be read.
         """
         return sha256_of_programs(_copied(self)) if self.scheme == "path" else self.sha256
 
 
 def parse_program_source(source: str, folder: str = "", sha256: str | None = None) -> ProgramSource:
-    """Read `path:…` or `archive:…`, and what belongs to an archive.
+    """Read `path:…` or `archive:…`.
+
+    Args:
+        source: the text.
+        folder: as in `ProgramSource`.
+        sha256: as in `ProgramSource`.
 
     Raises:
-        ConfigError: anything else.
+        ConfigError: the text has another form, or the arguments do not fit together.
     """
     scheme, _, place = source.partition(":")
     if source != source.strip():
@@ -115,10 +122,10 @@ def parse_program_source(source: str, folder: str = "", sha256: str | None = Non
 
 
 def program_files(directory: str | Path) -> tuple[Path, ...]:
-    """The C files of a directory: numbered ones by their number, then the others by name.
+    """The C files of a directory: first those named by a number, in its order, then others by name.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the directory holds no C file.
     """
     files = sorted((f for f in Path(directory).glob("*.c") if f.is_file()), key=_place)
     if not files:
@@ -127,14 +134,18 @@ def program_files(directory: str | Path) -> tuple[Path, ...]:
 
 
 def _place(file: Path) -> tuple[bool, int, str]:
+    # Sorted by length and then by digits, numbers are in order.
     numbered = file.stem.isascii() and file.stem.isdigit()
     return not numbered, len(file.stem) if numbered else 0, file.stem
 
 
 def sha256_of_programs(programs: Mapping[str, bytes]) -> str:
-    """One checksum of C files by name, whatever packed them.
+    """One checksum of C files with their names, which does not depend on how they were packed.
 
-    It is what `LC_ALL=C; sha256sum *.c | sha256sum` says in a directory that holds them.
+    In a directory that holds the files, `LC_ALL=C; sha256sum *.c | sha256sum` prints the same.
+
+    Args:
+        programs: the contents of the files by name.
     """
     lines = (
         f"{hashlib.sha256(content).hexdigest()}  {name}\n"
@@ -144,13 +155,13 @@ def sha256_of_programs(programs: Mapping[str, bytes]) -> str:
 
 
 def fetch_programs(source: ProgramSource, directory: str | Path) -> None:
-    """Make `directory` the programs of a source, whole or not at all.
+    """Make `directory` hold the programs of a source, whole or not at all.
 
     Raises:
-        ConfigError: a directory without C files, or with one that cannot be read.
-        SourceUnavailable: the archive cannot be reached or is larger than what is fetched.
-        UnusablePrograms: it is damaged, not safe to take, or has no C file in the folder.
-        ChecksumMismatch: its programs are not those that the source names.
+        ConfigError: the source is a directory without C files, or with one that cannot be read.
+        SourceUnavailable: the archive cannot be reached or is too large.
+        UnusablePrograms: the archive is damaged or not safe, or has no C file in the folder.
+        ChecksumMismatch: the programs do not have the sha256 of the source.
     """
     directory = Path(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +205,14 @@ def _archive(source: ProgramSource, scratch: Path) -> Path:
 
 @dataclass(frozen=True)
 class _Member:
-    """What an archive says of a member, before it is read."""
+    """A member of an archive before it is read.
+
+    Attributes:
+        name: its path in the archive.
+        size: its size in bytes, as the archive says.
+        regular: whether it is an ordinary file, neither a link nor encrypted.
+        read: returns its content.
+    """
 
     name: str
     size: int
@@ -224,9 +242,9 @@ def _unpacked(source: ProgramSource, archive: Path) -> dict[str, bytes]:
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that ends with an error once it has given as much as an archive may unpack to.
+    """A stream that raises an error once it has delivered as much as an archive may unpack to.
 
-    tarfile reads headers of any length, which a member's size says nothing of.
+    The sizes of the members are not enough, since tarfile also reads headers, of any length.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -242,7 +260,7 @@ class _Bounded(io.RawIOBase):
 
 
 def _members_of_tar(path: Path) -> Iterator[_Member]:
-    # each member is read as it comes by, so that nothing is unpacked twice
+    # As a stream: each member is read when it comes by, so that nothing is unpacked twice.
     with gzip.open(path) as stream, tarfile.open(fileobj=_Bounded(stream), mode="r|") as archive:
         for info in archive:
             read = _reader(archive.extractfile, info)
@@ -252,6 +270,7 @@ def _members_of_tar(path: Path) -> Iterator[_Member]:
 def _members_of_zip(path: Path) -> Iterator[_Member]:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
+            # The upper half holds the mode of Unix; archives made elsewhere leave it 0.
             kind = stat.S_IFMT(info.external_attr >> 16)
             encrypted = bool(info.flag_bits & 1)
             regular = kind in (0, stat.S_IFREG) and not info.is_dir() and not encrypted
@@ -267,7 +286,7 @@ def _reader(opened: Callable, info: object) -> Callable[[], bytes]:
 
 
 def _parts(source: ProgramSource, member: _Member) -> tuple[str, ...]:
-    """The steps of a member's path, which must lead nowhere else."""
+    """The parts of a member's path; a path that leads out of the archive is refused."""
     parts = PurePosixPath(member.name).parts
     if member.name.startswith("/") or ".." in parts or "\\" in member.name:
         raise UnusablePrograms(f"{source}: member {member.name!r} names a place outside of it")
@@ -275,7 +294,7 @@ def _parts(source: ProgramSource, member: _Member) -> tuple[str, ...]:
 
 
 def _is_program(parts: tuple[str, ...], folder: str) -> bool:
-    """Whether a path is that of a C file right in the folder, below one directory or none."""
+    """Whether a path is that of a C file in the folder itself, with one more directory or none."""
     wanted = PurePosixPath(folder).parts
     return bool(parts) and parts[-1].endswith(".c") and wanted in (parts[:-1], parts[1:-1])
 
@@ -283,7 +302,7 @@ def _is_program(parts: tuple[str, ...], folder: str) -> bool:
 def _demand_plain(
     source: ProgramSource, member: _Member, name: str, found: Mapping[str, bytes]
 ) -> None:
-    """Refuse what is no ordinary small file with a name of its own."""
+    """Refuse a member that is not an ordinary small file with a name of its own."""
     if not member.regular:
         wrong = "is a link or no ordinary file"
     elif not _FILE_NAME.fullmatch(name):

@@ -1,4 +1,4 @@
-"""The prompts of the top-k statistics, as a data set holds them."""
+"""The prompts of the top-k statistics, read from a data set."""
 
 import csv
 import io
@@ -9,10 +9,10 @@ from llmchecker.files import read_with_checksum
 
 
 def read_prompts(path: str | Path, column: str) -> list[str]:
-    """The prompts of a CSV file that `datasets.fetch_dataset` fetched.
+    """The prompts in a column of a CSV file that `datasets.fetch_dataset` fetched.
 
     Raises:
-        DamagedFile: a bit of the file is not what was fetched.
+        DamagedFile: the file has changed since it was fetched.
         UnknownName: the file has no such column.
     """
     text = read_with_checksum(path).decode("utf-8")

