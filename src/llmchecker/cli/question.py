@@ -88,7 +88,7 @@ def add_effort(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--width", type=float, default=0.0, help="stop when the interval is so narrow"
     )
-    command.add_argument("--passes", type=int, help="ask the model about at most so many texts")
+    command.add_argument("--passes", type=int, help="ask the model about so many texts")
     command.add_argument(
         "--seconds", type=float, help=f"take about so long (default: {SECONDS:g}, without --passes)"
     )

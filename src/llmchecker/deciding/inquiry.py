@@ -47,10 +47,10 @@ SECONDS_TO_REFINE = 1 / 3
 It is larger than that of passes, since a pass that refines also scores hundreds of texts.
 """
 PILOT = 64
-"""The number of samples that are drawn only to time them.
+"""Samples that tell how long one takes, and how many passes.
 
-They are thrown away. How long a sample takes depends on how its text ends, so that the number of
-samples, which follows from the time, would otherwise depend on the samples themselves.
+They are thrown away: when a sample is ready depends on how it ends, so a number of samples that
+depends on them would not be fixed beforehand.
 """
 MOST_SAMPLES = 10**6
 PASSES_FOR_WIDTH = 1000
@@ -168,9 +168,8 @@ def inquire(
     )
     scores = {name: score_tree(each, tree) for name, each in quantifiers.items()}
     verdict = solve(tree, scores, query, ranges, time.monotonic() - began)
-    found = []
-    # Each interval of a conditional gets half of the permitted error, so that both hold together
-    # with the confidence asked for (Bonferroni).
+    found, sampled = [], 0
+    # the intervals of a conditional hold together with the confidence asked for (Bonferroni)
     confidence = 1 - (1 - effort.confidence) / max(1, len(readings))
     for number, reading in enumerate(readings if estimates and not stopped() else ()):
         decided = decide(tree, scores, reading)
@@ -181,12 +180,13 @@ def inquire(
             left = (effort.seconds - (time.monotonic() - began)) / parts
         samples = _samples(sampler, effort, confidence, left, len(readings))
         found.append(estimate(sampler, samples, confidence, effort.seed, sampling, stopped))
+        sampled += sampler.passes
     estimated = None
     if found and None not in found:
         estimated = found[0] if len(found) == 1 else _quotient(*found, effort.confidence)
         verdict = _with_estimate(verdict, query, estimated)
-    passes = refined[0].passes + (0 if estimated is None else estimated.passes)
-    return Inquiry(tree, scores, verdict, estimated, passes, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    return Inquiry(tree, scores, verdict, estimated, refined[0].passes + sampled, seconds)
 
 
 def _budget(effort: Effort, estimates: bool) -> Budget:
@@ -216,15 +216,23 @@ def _samples(
     most = MOST_SAMPLES
     if effort.width > 0:
         most = samples_for(effort.width, undecided, confidence, most)
+    if undecided == 0:
+        return 1
+    passes = None
     if effort.passes is not None:
-        # a sample takes one pass for each of its tokens, at most
         passes = effort.passes * (1 - PASSES_TO_REFINE) / parts
-        most = min(most, int(passes / sampler.longest))
-    if left is not None and undecided > 0:
+        most_of_one = sampler.longest
+        # samples that share beginnings take fewer passes than tokens; a pilot tells how many
+        if passes < 10 * PILOT * most_of_one:
+            return max(1, min(most, int(passes / most_of_one)))
+    if passes is not None or left is not None:
         began = time.monotonic()
         sampler.truths(effort.seed, 2**64 - PILOT, 2**64)
-        pilot = time.monotonic() - began
-        most = min(most, int(PILOT * (left - pilot) / pilot))
+        seconds = time.monotonic() - began
+        if left is not None:
+            most = min(most, int(PILOT * (left - seconds) / seconds))
+        if passes is not None:
+            most = min(most, int(PILOT * (passes - sampler.passes) / sampler.passes))
     return max(1, most)
 
 
