@@ -102,8 +102,8 @@ def paths_of(query: Query) -> tuple[Formula, ...]:
 def can_estimate(query: Query) -> bool:
     """Whether samples of texts can estimate the answer.
 
-    They can for P=?, for P compared with a threshold, and for conditionals. No number of samples
-    shows that some path or every path satisfies a formula, so that E and A cannot be estimated.
+    They can for P=?, for P compared with a threshold, and for conditionals. E and A ask for some
+    path and for every path, of which a share of samples says nothing.
     """
     return bool(paths_of(query)) and not isinstance(query.root, PathQuantifier)
 
@@ -135,10 +135,9 @@ def inquire(
         length: the horizon L in tokens.
         effort: what the answer may cost, and how certain it must be.
         end_of_sequence, stored: as in `expansion.grow_tree`.
-        stopped: called between batches; when it returns true, the answer is made from what is
-        there.
-            There is no estimate then unless all samples were drawn: their number was fixed before
-            the first, and the confidence holds for that number only.
+        stopped: called between batches; when it returns true, what is there gives the answer. There
+            is no estimate then unless all samples were drawn: their number was fixed before the
+            first, and the confidence holds for that number only.
         refining, sampling: called to say how far the work is.
 
     Raises:

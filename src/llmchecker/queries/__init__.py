@@ -1,1 +1,1 @@
-"""What is asked: formulas of PCTL and LTL over quantifiers, and how they are read."""
+"""Queries: formulas of PCTL and LTL over quantifiers, their parser, and their meaning on texts."""

@@ -1,4 +1,4 @@
-"""Formulas: the syntax tree of a query, how Storm reads it, and the truth of its atoms."""
+"""Formulas: the syntax tree of a query, its notation for Storm, and the truth of its atoms."""
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ RESERVED_NAMES = frozenset(
     observables of pomdp popta pow prob probabilistic pta rate rest rewards round smg step
     stochastic system true uid""".split()
 )
-"""What a quantifier cannot be named: words of PRISM, of queries and of the chain itself."""
+"""Names that no quantifier can have: words of PRISM and of queries, and variables of the chain."""
 
 _COMPARE = {
     "=": operator.eq,
@@ -84,19 +84,22 @@ class Atom:
 
     @cached_property
     def variables(self) -> frozenset[str]:
-        """The names of the variables that it compares."""
+        """The names of the variables in the atom."""
         return frozenset(_variables(self.left)) | frozenset(_variables(self.right))
 
     @property
     def over_step_only(self) -> bool:
-        """Whether it names no quantifier, and so is known in a `rest` state too."""
+        """Whether the atom names no quantifier. Its truth is then known in a `rest` state too."""
         return self.variables <= {STEP}
 
     def holds(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return (n,) bool: where it holds, exactly, given (n,) integer columns, `step` among them.
+        """Return (n,) bool: the states in which the atom holds. The answer is exact.
 
-        Where a number on the way could leave int64, Python's own whole numbers are used, which are
-        slower and have no limit.
+        Where some intermediate number could exceed int64, Python's own whole numbers are used. They
+        are slower and have no limit.
+
+        Args:
+            columns: (n,) integers for each variable of the atom, and for `step`.
         """
         if self.largest(columns) >= 2**63:
             columns = {name: column.astype(object) for name, column in columns.items()}
@@ -106,7 +109,7 @@ class Atom:
         return np.broadcast_to(np.asarray(truth, dtype=bool), columns[STEP].shape)
 
     def largest(self, columns: Mapping[str, np.ndarray]) -> int:
-        """Return a limit to the size of each number that `holds` computes on the way."""
+        """Return a limit to the absolute value of every number that `holds` computes."""
         sizes = {
             name: max(abs(int(columns[name].min())), abs(int(columns[name].max())))
             if len(columns[name])
@@ -143,7 +146,10 @@ class Connective:
 
 @dataclass(frozen=True)
 class Temporal:
-    """X, F or G with one operand, or U, W or R with two; F, G and U within `bound` steps."""
+    """X, F or G with one operand, or U, W or R with two.
+
+    F, G and U may have a `bound`, the number of steps within which they are decided.
+    """
 
     operator: str
     operands: tuple["Formula", ...]
@@ -152,7 +158,7 @@ class Temporal:
 
 @dataclass(frozen=True)
 class Probability:
-    """`P=?` of a path formula, where `threshold` is None, or `P>=p`, `P>p`, `P<=p`, `P<p`."""
+    """`P>=p`, `P>p`, `P<=p` or `P<p` of a path formula; `P=?` if `threshold` is None."""
 
     comparison: str
     threshold: Decimal | None
@@ -163,10 +169,10 @@ class Probability:
 class PathQuantifier:
     """`E [ … ]`, some path satisfies the path formula, or `A [ … ]`, every path does.
 
-    A path that the bounded process has starts in its tree and stays in a leaf's loop for ever, so
-    its probability is that of a finite product of transitions, each above 0. No path that satisfies
-    or breaks a formula is hidden in a set of probability 0: E holds where the probability is above
-    0, A where it is 1.
+    Every path of the bounded process goes down its tree and then stays in the loop of a leaf. Its
+    probability is a finite product of transitions above 0, and so is above 0 itself. Hence E holds
+    just where the probability of the path formula is above 0, and A just where it is 1. In a chain
+    with larger loops this would be wrong.
     """
 
     quantifier: str
@@ -174,7 +180,7 @@ class PathQuantifier:
 
     @property
     def probability(self) -> Probability:
-        """What is the same on a finite tree: P>0 for E, P>=1 for A."""
+        """The formula that means the same on a finite tree: P>0 for E, P>=1 for A."""
         if self.quantifier == "E":
             return Probability(">", Decimal(0), self.path)
         return Probability(">=", Decimal(1), self.path)
@@ -203,9 +209,9 @@ class Conditional:
 class Expectation:
     """`R{"quantifier"}=? [ I=step ]`: the expected score of a quantifier after so many steps.
 
-    A text that has ended keeps its score. In the bounded process a `rest`, whose score is unknown,
-    adds 0: the value is a sum over the known texts, by their probabilities, and is not divided by
-    what these add up to.
+    A text that has ended keeps its score. The score of a `rest` is unknown, and adds 0 in the
+    bounded process. The value is the sum of the known texts' scores, weighted by their
+    probabilities. It is not divided by the sum of these probabilities.
     """
 
     quantifier: str
@@ -213,7 +219,7 @@ class Expectation:
 
 
 Root = Formula | Conditional | Expectation
-"""What a query can be: a formula that is true or false in a state, or a question for a number."""
+"""A whole query: a formula that is true or false in a state, or a question for a number."""
 
 
 def subformulas(formula: Root) -> Iterator[Root]:
@@ -231,11 +237,11 @@ def subformulas(formula: Root) -> Iterator[Root]:
 
 
 def decided_on_graph(formula: Root) -> Root:
-    """Return what means the same, and what Storm decides without rounding where it is possible.
+    """Return a formula that means the same, and that Storm decides without rounding if possible.
 
-    Storm decides P>=1, P>0, P<1 and P<=0 on the graph for F and U without a bound and for LTL. It
-    adds up probabilities for X and within step bounds, where 0.7 + 0.2 + 0.1 is less than 1. A
-    conjunction with `X true`, which always holds, is LTL.
+    Storm decides P>=1, P>0, P<1 and P<=0 on the graph for F and U without a bound, and for LTL. For
+    X and for step bounds it adds up probabilities instead, and in float64 0.7 + 0.2 + 0.1 is less
+    than 1. A conjunction with `X true`, which always holds, makes such a formula LTL.
     """
     match formula:
         case Connective(_, operands) | Temporal(_, operands):
@@ -263,7 +269,13 @@ def _counts_steps(path: Formula) -> bool:
 
 
 def in_storm(formula: Formula, naming: Callable[[Atom | Literal], str]) -> str:
-    """Return a formula as Storm reads it; G<=n, W and R, which it lacks, by their duals."""
+    """Return a formula as Storm reads it.
+
+    Storm lacks G<=n, W and R. Their duals stand for them.
+
+    Args:
+        naming: the notation for an atom or literal.
+    """
     match formula:
         case Atom() | Literal():
             return naming(formula)

@@ -1,13 +1,13 @@
 """The parser of queries: probabilistic temporal formulas over `step` and quantifiers.
 
-A query asks for a number: a probability `P=? [ path ]`, one under a condition
-`P=? [ path || given ]`, an expected score `R{"polarity"}=? [ I=5 ]`. Or it is true or false in the
-start state: `P>=p [ path ]`, `E [ path ]` for some path, `A [ path ]` for every path, and what =>,
-|, & and ! make of these.
+Some queries ask for a number: a probability `P=? [ path ]`, a probability under a condition
+`P=? [ path || given ]`, or an expected score `R{"polarity"}=? [ I=5 ]`. All others are true or
+false in the start state: `P>=p [ path ]`, `E [ path ]` for some path, `A [ path ]` for every path,
+and combinations of these by =>, |, & and !.
 
 The syntax is PRISM's and Storm's. Binary temporal operators (U W R) bind weakest, then X F G, then
 =>, |, &, ! and comparisons: `F step = 5 & similarity > 90` is `F (step = 5 & similarity > 90)`. A
-temporal operator below =>, |, & or ! stands in parentheses:
+temporal operator that is an operand of =>, |, & or ! needs parentheses:
 `(F gender > 0) & (G polarity > -30)`.
 """
 
@@ -38,7 +38,8 @@ from llmchecker.queries.formulas import (
 from llmchecker.queries.query import Query, invalid_at
 
 MAX_NUMBER = 2**31 - 1
-MAX_DEPTH = 100  # the recursions over a formula stay far from Python's limit
+MAX_DEPTH = 100
+"""Levels of a query, at most. Functions recurse over formulas, and Python limits recursion."""
 
 _GRAMMAR = r"""
     start: question | path
@@ -133,8 +134,8 @@ def parse(text: str) -> Query:
     """Read a query.
 
     Raises:
-        InvalidQuery: the text is not a query; the message says where, what was found there, what
-            was expected, and points at it.
+        InvalidQuery: the text is not a query. The message says what was found and what was
+            expected, and points at the place.
     """
     try:
         tree = _parser().parse(text)
@@ -172,7 +173,7 @@ def _depth(tree: lark.Tree) -> int:
 
 
 def _check_root(text: str, tree: lark.Tree) -> None:
-    """Reject what cannot be asked of a state: a path formula outside [ ], or no [ ] at all."""
+    """Reject a path formula outside of [ ], and a query without [ ]: a state decides neither."""
     operators = {"valued", "expected", "bounded", "quantified"}
     if not any(node.data in operators for node in tree.iter_subtrees()):
         start = len(text) - len(text.lstrip())
@@ -190,7 +191,11 @@ def _check_root(text: str, tree: lark.Tree) -> None:
 
 
 class _Builder(lark.Transformer):
-    """Turns lark's parse tree into ours, and rejects what the grammar alone lets through."""
+    """Turns lark's parse tree into formulas, and rejects mistakes that the grammar lets through.
+
+    The grammar accepts some mistakes on purpose, because a message about the mistake itself helps
+    more than a list of expected words.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -307,7 +312,7 @@ def _expected(accepts: set[str]) -> str:
 
 
 def _hint(found: str, expected: str, before: str) -> str:
-    """What else helps who wrote the terminal `found` where something else was expected."""
+    """A hint for a common mistake, to be added to the message; empty if there is none."""
     if abbreviation := re.search(r"\b([EA])([XFG])\s*$", before):
         return f"; write {abbreviation[1]} [ {abbreviation[2]} … ]"
     if found == "MINUS" and expected in ("a number", "a number or ?"):

@@ -1,11 +1,13 @@
 """Progression: what a path must still do to satisfy a formula, after each state that it visits.
 
 A path formula is rewritten state by state (Bacchus and Kabanza 1998, "Planning for Temporally
-Extended Goals"): from `F a`, in a state without a, `F a` is left to be satisfied from the next
-state on; in a state with a, nothing is. Where a path comes to a loop of one state, every formula is
-true or false at once, since no state there differs from another. The demands that can be left are
-the states of a deterministic automaton, made as they are needed; it never has to accept infinite
-words in general, because every path of a tree comes to such a loop.
+Extended Goals"). In a state without a, `F a` leaves `F a` to be satisfied from the next state on.
+In a state with a it leaves nothing. What is left is called a demand. Where a path comes to a loop
+of one state, every demand is true or false at once, since all further states are the same.
+
+The possible demands are the states of a deterministic automaton, which is made as it is needed. The
+automaton needs no acceptance condition for infinite words, because every path of a tree comes to a
+loop of one state.
 """
 
 from collections.abc import Mapping
@@ -22,24 +24,28 @@ from llmchecker.queries.formulas import (
 )
 
 Demand = frozenset[frozenset[Formula]]
-"""A disjunction of conjunctions of formulas, none of which contains another: what is left to be
-satisfied from the next state on. It is canonical, since the formulas stand in it unnegated."""
+"""What is left to be satisfied from the next state on, as a disjunction of conjunctions of
+formulas.
+
+No conjunction contains another one. Since no formula in it is negated, equal demands then have one
+form only.
+"""
 
 SATISFIED: Demand = frozenset([frozenset()])
 VIOLATED: Demand = frozenset()
 MOST_DEMANDS = 20_000
-"""Demands of one formula, at most."""
+"""The largest number of different demands of one formula. Some formulas have exponentially many."""
 MOST_CONJUNCTIONS = 2_000
-"""Conjunctions in one demand, at most."""
+"""The largest number of conjunctions in one demand."""
 
 _DUAL = {"&": "|", "|": "&", "F": "G", "G": "F", "U": "R", "R": "U", "X": "X"}
 
 
 class Progression:
-    """The demands of a path formula, by number: 0 is satisfied, 1 is violated.
+    """The demands of a path formula, each known by a number: 0 is satisfied, 1 is violated.
 
-    The formula has no P, E or A in it; its atoms, literals and labels are what a valuation gives a
-    truth value to.
+    Args:
+        formula: without P, E and A. A valuation gives each of its atoms and labels a truth value.
     """
 
     def __init__(self, formula: Formula) -> None:
@@ -48,13 +54,13 @@ class Progression:
         self.start = self._number(frozenset([frozenset([_normal(formula, True)])]))
 
     def after(self, demand: int, valuation: Mapping[Formula, bool]) -> int:
-        """The demand that is left after a state in which these propositions hold.
+        """The demand that is left after a state, given the truth of its propositions.
 
         Raises:
             CheckFailed: there are too many demands.
         """
         left = VIOLATED
-        # many conjunctions share their members
+        # many conjunctions share formulas, which are then rewritten only once
         after = cache(lambda formula: _after(formula, valuation))
         for conjunction in self._demands[demand]:
             together = SATISFIED
@@ -64,7 +70,8 @@ class Progression:
         return self._number(left)
 
     def forever(self, demand: int, valuation: Mapping[Formula, bool]) -> bool:
-        """Whether a demand is satisfied by a loop of one state in which these hold."""
+        """Whether a demand is satisfied by a loop of one state, given the truth of its
+        propositions."""
         return any(
             all(_forever(formula, valuation) for formula in conjunction)
             for conjunction in self._demands[demand]
@@ -83,7 +90,7 @@ class Progression:
 
 
 def _normal(formula: Formula, positive: bool) -> Formula:
-    """The formula, or its negation, with ! before propositions only, and without => and W."""
+    """The formula, or its negation if not `positive`, in negation normal form without => and W."""
     match formula:
         case Literal(value):
             return Literal(value == positive)
@@ -134,7 +141,7 @@ def _after(formula: Formula, valuation: Mapping[Formula, bool]) -> Demand:
 
 
 def _later(formula: Temporal) -> Demand | None:
-    """The same operator from the next state on, with a step less; None where no step is left."""
+    """The same operator from the next state on with its bound less by 1; None if the bound is 0."""
     if formula.bound is None:
         return frozenset([frozenset([formula])])
     if formula.bound == 0:
@@ -156,7 +163,8 @@ def _forever(formula: Formula, valuation: Mapping[Formula, bool]) -> bool:
         case Connective("|", operands):
             return any(_forever(operand, valuation) for operand in operands)
         case Temporal(_, operands):
-            # X, F and G of what never changes are just that, and so is the right side of U and R
+            # where nothing changes any more, X, F and G are their operand, and U and R their right
+            # one
             return _forever(operands[-1], valuation)
     raise AssertionError(formula)
 
@@ -180,7 +188,7 @@ def _both(left: Demand, right: Demand) -> Demand:
 
 
 def _least(demand: Demand) -> Demand:
-    """Without the conjunctions that another one contains: they add nothing to a disjunction."""
+    """Leave out conjunctions that contain another one: they add nothing to a disjunction."""
     kept: list[frozenset[Formula]] = []
     for conjunction in sorted(demand, key=len):
         if not any(other <= conjunction for other in kept):

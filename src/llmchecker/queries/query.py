@@ -1,4 +1,4 @@
-"""A query: what it asks for, over which atoms and quantifiers, and what it demands of texts."""
+"""A query: what it asks for, which atoms and quantifiers it names, and how Storm reads it."""
 
 import re
 from collections.abc import Callable, Collection
@@ -48,7 +48,7 @@ class Query:
 
     @cached_property
     def literals(self) -> tuple[Literal, ...]:
-        """The distinct ones of `true` and `false`, in the order in which they are written."""
+        """The distinct literals, `true` and `false`, in the order in which they are written."""
         return tuple(dict.fromkeys(f for f in subformulas(self.root) if isinstance(f, Literal)))
 
     @cached_property
@@ -70,12 +70,12 @@ class Query:
 
     @property
     def decided(self) -> Formula:
-        """The state formula past whose states Storm's PRISM front end does not explore.
+        """The state formula behind whose states Storm's PRISM front end explores nothing.
 
-        Storm stops where F or U is decided: for `F phi` at phi, for `phi U psi` at psi or not phi,
-        with a bound too. It does so for one question with P, E or A outermost, for the outermost
-        path operator alone, and only where each operand is an expression, a single label or a bare
-        literal, the last of which stops nothing.
+        Storm stops where F or U is decided. It stops at phi for `F phi`, and at psi or not phi for
+        `phi U psi`, with or without a bound. It does so only for a query whose outermost operator
+        is P, E or A, only for the outermost path operator, and only if each operand is an
+        expression, a single label or a bare literal. A bare literal stops nothing.
         """
         root = decided_on_graph(self.root)
         path = root.path if isinstance(root, Probability) else None
@@ -89,14 +89,18 @@ class Query:
         return reduce(lambda one, other: Connective("|", (one, other)), stops, Literal(False))
 
     def require(self, known: Collection[str], length: int | None = None) -> None:
-        """Check that the query can be asked of texts of up to `length` tokens, if that is given.
+        """Check that the query names known variables and waits for no step beyond the horizon.
 
-        Every variable must be `step` or one of the `known` quantifiers, and no step that the query
-        waits for may lie beyond the horizon: `step = n`, `step >= n` and `I=n` with n > length, and
-        `step > n` with n >= length. A bound on F, G or U may, since texts stay as they are.
+        `step = n`, `step >= n` and `I=n` with n > length wait for such a step, and so does `step >
+        n` with n >= length. A bound on F, G or U may lie beyond the horizon, since texts stay there
+        as they are.
+
+        Args:
+            known: the names of the quantifiers; `step` is always known.
+            length: the horizon in tokens; None to check the names alone.
 
         Raises:
-            InvalidQuery: what is not so.
+            InvalidQuery: a name is not known, or a step lies beyond the horizon.
         """
         names = [STEP, *sorted(known)]
         for name in sorted(self.variables.difference(names)):
@@ -128,10 +132,10 @@ class Query:
     def formula(self, naming: Callable[[Atom | Literal], str]) -> str:
         """Return the query as Storm reads it, fully parenthesised, after `decided_on_graph`.
 
-        A `Conditional` is two questions, for P(path & given) and for P(given), with ; between them.
+        A `Conditional` becomes two questions with ; between them, for P(path & given) and P(given).
 
         Args:
-            naming: what stands for an atom or literal: a word, a quoted label or an expression in
+            naming: the notation for an atom or literal: a word, a quoted label or an expression in
                 parentheses.
         """
         root = decided_on_graph(self.root)
@@ -155,7 +159,7 @@ def invalid_at(text: str, place: int, problem: str) -> InvalidQuery:
 
 
 def _place(text: str, *words: object) -> int:
-    """Where in the text the words stand one after the other, or 0."""
+    """The position in the text at which the words stand one after the other; 0 if there is none."""
     pattern = r"\s*".join(re.escape(str(word)) for word in words)
     found = re.search(rf"(?<!\w){pattern}(?!\w)", text)
     return found.start() if found else 0

@@ -1,7 +1,8 @@
-"""A path formula read along a text, token by token, until nothing that follows can change it.
+"""Reading a path formula along a text, token by token, until nothing that follows can change it.
 
-A text is *decided* once every continuation up to the horizon gives the formula the same truth,
-whatever a continuation can show of itself: the same chaos as in the bounds for the whole model.
+A text is *decided* once every continuation up to the horizon gives the formula the same truth. Here
+a continuation may show any consistent truth values of the atoms, just as in the bounds for the
+whole model (see `chaos`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,19 +23,22 @@ from llmchecker.queries.progression import Progression
 from llmchecker.queries.valuations import Range, valuations
 
 MOST_SITUATIONS = 20_000
-"""Demands at steps whose outcomes are worked out; a text beyond counts as undecided, soundly."""
+"""The largest number of pairs of a demand and a step whose outcomes are worked out.
+
+Beyond it a text counts as undecided, which makes bounds wider and never wrong.
+"""
 
 MOST_ATOMS = 62
-"""Atoms whose truth values are the bits of one whole number, with one more for the end."""
+"""The largest number of atoms: their truth values and the end are the bits of one int64."""
 
 BOTH = frozenset((False, True))
 
 
 def is_read_along_texts(path: Formula) -> bool:
-    """Whether single texts decide a path formula: no P, E or A stands in it, and no "rest".
+    """Whether single texts decide a path formula, which takes that it has no P, E, A and "rest".
 
-    What is true of a nested P depends on all continuations of a text at once; and which texts are
-    "rest" depends on the tree, not on the model.
+    The truth of a nested P depends on all continuations of a text at once. Which texts are "rest"
+    depends on the tree and not on the model.
     """
     return not any(
         isinstance(part, Probability | PathQuantifier) or part == Label("rest")
@@ -45,14 +49,14 @@ def is_read_along_texts(path: Formula) -> bool:
 class Reading:
     """One path formula, read along texts of at most `length` tokens.
 
-    What is still to be satisfied is *pending*; it is known by the numbers of a `Progression`, which
-    are equal for two texts where both need the same of what follows. What a text shows at one step
-    is a *word*: a bit for each atom, and one above them where the text has ended.
+    The demand that a text must still meet is *pending*. It is known by its number in a
+    `Progression`: two texts have the same number if they need the same of what follows. What a text
+    shows at one step is a *word*: a bit for each atom, and a higher bit for a text that has ended.
 
     Args:
         path: without P, E, A and "rest".
-        length: the horizon: a text of so many tokens stays as it is for ever.
-        ranges: of each quantifier, so that no continuation scores what no text can.
+        length: the horizon; a text of this many tokens stays as it is for ever.
+        ranges: the declared range of each quantifier; no continuation scores outside of it.
 
     Raises:
         InvalidQuery: the formula cannot be read along a text.
@@ -79,7 +83,7 @@ class Reading:
         self._outcomes: dict[tuple[int, int], frozenset[bool]] = {}
 
     def words(self, truths: Iterable[np.ndarray], ended: np.ndarray) -> np.ndarray:
-        """(n,) int64: what texts show of themselves.
+        """(n,) int64: the words that texts show.
 
         Args:
             truths: (n,) bool for each of `atoms`.
@@ -91,7 +95,7 @@ class Reading:
         return words
 
     def after(self, pending: int, word: int) -> int:
-        """What is pending at the next step, given what is pending at a step and what it shows.
+        """What is pending at the next step, given what is pending at a step and the word there.
 
         Raises:
             CheckFailed: the formula leaves too many demands.
@@ -102,14 +106,14 @@ class Reading:
         return self._after[key]
 
     def forever(self, pending: int, word: int) -> bool:
-        """Whether what is pending holds of a text that shows the same from here on for ever."""
+        """Whether what is pending holds if the text shows the same word from here on for ever."""
         key = (pending, word)
         if key not in self._forever:
             self._forever[key] = self._progression.forever(pending, self._valuation(word))
         return self._forever[key]
 
     def truth(self, pending: int, step: int) -> bool | None:
-        """What is decided of a text: true, false, or None where continuations differ.
+        """The truth that is decided for a text: true, false, or None where continuations differ.
 
         Args:
             pending: at `step`, which is the step after the text's last.
@@ -118,7 +122,7 @@ class Reading:
         return next(iter(outcomes)) if len(outcomes) == 1 else None
 
     def _possible(self, pending: int, step: int) -> frozenset[bool]:
-        """The truths that what is pending at a step can have, whatever text stands there.
+        """The truths that what is pending at a step can come to, over all texts.
 
         The text may show any consistent truth values of the atoms at this step and at every later
         one up to the horizon, and may end at any of them.
@@ -154,9 +158,10 @@ class Reading:
 
 
 class OpenReading:
-    """What stands for a `Reading` where single texts do not decide a query.
+    """The stand-in for a `Reading` where single texts do not decide the query.
 
-    Every text is undecided until it ends or has `length` tokens.
+    Every text is undecided until it ends or has `length` tokens, so that a refinement goes wherever
+    the most probability is.
     """
 
     atoms: tuple[Atom, ...] = ()
@@ -166,17 +171,17 @@ class OpenReading:
         self.length = length
 
     def words(self, truths: Iterable[np.ndarray], ended: np.ndarray) -> np.ndarray:
-        """Nothing is told of a text but that it is there."""
+        """All texts show the same word."""
         return np.zeros(len(ended), dtype=np.int64)
 
     def after(self, pending: int, word: int) -> int:
-        """Nothing changes from step to step."""
+        """The same is pending at every step."""
         return pending
 
     def forever(self, pending: int, word: int) -> bool:
-        """A text that ended is known."""
+        """A text that ended counts as decided."""
         return True
 
     def truth(self, pending: int, step: int) -> bool | None:
-        """Any other text is not."""
+        """Any other text counts as undecided."""
         return None

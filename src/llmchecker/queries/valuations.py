@@ -1,7 +1,7 @@
-"""The truth values that the atoms of a query can have together in a text of which nothing is known.
+"""The truth values that the atoms of a query can have together in an unknown text.
 
-A text scores one integer by each quantifier, within the range that the quantifier declares; so
-`gender > 0` and `gender < 0` are never both true.
+Each quantifier gives a text one integer within the range that it declares. So `gender > 0` and
+`gender < 0` are never both true.
 """
 
 import itertools
@@ -14,14 +14,14 @@ from llmchecker.errors import LLMCheckerError
 from llmchecker.queries.formulas import STEP, Arithmetic, Atom, Number, Operation, Variable
 
 Range = tuple[int | None, int | None]
-"""The least and the greatest score of a quantifier, None where there is none."""
+"""The least and the greatest score of a quantifier; None stands for no limit."""
 
 MAX_ENUMERATED = 100_000
-"""Combinations of scores that are tried one by one, at most."""
+"""The largest number of combinations of scores that are tried one by one."""
 
 
 class TooManyValuations(LLMCheckerError):
-    """Atoms that can have more truth values together than are wanted."""
+    """Atoms have more combinations of truth values than the caller can use."""
 
 
 def valuations(
@@ -32,20 +32,21 @@ def valuations(
 ) -> np.ndarray:
     """The truth values that atoms can have together in a text of `step` tokens.
 
-    Atoms over one quantifier are tried on every score that makes a difference, so that `a > 0` and
-    `a < 0` are never both true. Where that cannot be done (products of an unbounded quantifier,
-    too many scores) every combination counts as possible: bounds are then wider, never wrong.
+    Atoms over one quantifier are tried on every score that makes a difference. Where that cannot be
+    done (products of an unbounded quantifier, too many scores), every combination counts as
+    possible. Bounds are then wider, never wrong.
 
     Args:
-        step: the tokens of the text.
-        ranges: of each quantifier that the atoms name.
-        most: how many rows are wanted, at most.
+        atoms: in the order of the columns.
+        step: the number of tokens of the text.
+        ranges: the declared range of each quantifier that the atoms name.
+        most: the largest number of rows that the caller can use.
 
     Returns:
         (m, atoms) bool, distinct rows.
 
     Raises:
-        TooManyValuations: there are more.
+        TooManyValuations: there are more than `most`.
     """
     if not atoms:
         return np.empty((1, 0), dtype=bool)
@@ -59,7 +60,7 @@ def valuations(
 
 
 def _groups(atoms: Sequence[Atom]) -> list[list[int]]:
-    """Numbers of atoms, together where they share quantifiers."""
+    """The atoms' positions in groups: two atoms that share a quantifier are in one group."""
     groups: list[tuple[set[str], list[int]]] = []
     for number, atom in enumerate(atoms):
         names, members = set(atom.variables - {STEP}), [number]
@@ -93,10 +94,11 @@ def _table(atoms: Sequence[Atom], step: int, ranges: Mapping[str, Range], most: 
 def _telling_scores(
     name: str, atoms: Sequence[Atom], step: int, limits: Range
 ) -> np.ndarray | None:
-    """Scores of a quantifier among which is one of every kind that the atoms tell apart.
+    """Scores of a quantifier that together show every combination of truths of the atoms.
 
-    All of them where there are few; else those around the points at which a linear atom over this
-    quantifier alone changes; None where an atom is of another form.
+    A small range is returned whole. For a large one these are the scores around the points at which
+    an atom changes its truth. That takes atoms which are linear and name this quantifier alone; for
+    any other atom the answer is None.
     """
     low, high = limits
     if low is not None and high is not None and high - low < MAX_ENUMERATED:
