@@ -1,19 +1,19 @@
 """What `rest` hides, as chaos: every continuation that a language model could have.
 
-The bounded process says nothing of the texts in `rest`. Here each `rest` is replaced by a
-nondeterministic choice of what such a text may be: at each step up to the horizon L any consistent
-truth values of the atoms over quantifiers, going on to the next step or ended there for good. The
-language model itself is one way, at random, to resolve these choices; so the least and the greatest
-probability over all ways bound the probability under the whole model, all tokens included.
+The bounded process says nothing of the texts in `rest`. Here a nondeterministic choice replaces
+each `rest`. At each step up to the horizon L the text may show any consistent truth values of the
+atoms over quantifiers, and it may end there for good or go on. The language model itself is one
+randomised way to make these choices. So the least and the greatest probability over all ways bound
+the probability under the whole model, all tokens included.
 
-The choice of each step is made in one state, which is silent: it is no part of any path, and a
-path formula does not read it (see `product`). So the states and transitions of chaos grow with the
-number of valuations and not with its square, and no parent of a `rest` has a choice of its own.
-Leaves in which the same atoms hold are one state: they are probabilistically bisimilar (Larsen and
-Skou 1991, "Bisimulation through Probabilistic Testing").
+The choice of each step is made in one state. This state is silent: it is no part of any path, and a
+path formula does not read it (see `product`). Thanks to it, the states and transitions of chaos
+grow with the number of valuations and not with its square, and the parents of `rest` need no
+choices of their own. Leaves in which the same atoms hold become one state: they are
+probabilistically bisimilar (Larsen and Skou 1991, "Bisimulation through Probabilistic Testing").
 
-Where the atoms can have more than `MOST_VALUATIONS` truth values together, a `rest` is free
-instead: whatever is asked of it may hold and may fail. The bounds are then wider, never wrong.
+If the atoms can have more than `MOST_VALUATIONS` combinations of truth values, a `rest` is free
+instead: every formula may hold there and may fail. The bounds are then wider, never wrong.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,19 +31,19 @@ from llmchecker.queries.valuations import Range, TooManyValuations, valuations
 from llmchecker.trees.text_tree import Kind, TextTree
 
 MAX_PACKED = 48
-"""Atoms, at most, whose truth values are packed into 64 bits."""
+"""The largest number of atoms whose truth values are packed into 64 bits beside the kind."""
 MOST_VALUATIONS = 4096
-"""Truth values that the atoms can have together in one step, at most."""
+"""The largest number of combinations of the atoms' truth values in one step."""
 
 
 @dataclass(frozen=True)
 class DecisionProcess(Process):
-    """A tree whose `rest` is chaos; the state 0 is the root.
+    """A tree in which chaos replaces `rest`. State 0 is the root.
 
-    The states with the label "rest" are those whose text holds a token that was not selected.
+    The label "rest" is on the states whose text holds a token that was not selected.
 
     Attributes:
-        free: whether a `rest` is free, because the atoms have too many valuations.
+        free: whether a `rest` is free because the atoms have too many valuations.
     """
 
     free: bool
@@ -59,9 +59,9 @@ def complete(
 
     Args:
         tree: the bounded process.
-        scores: (n,) integers for each quantifier, by name; what stands in `rest` is not read.
-        query: what will be asked, not an expected score; the process serves its atoms.
-        score_ranges: of each quantifier, so that no continuation scores what no text can.
+        scores: (n,) integers for each quantifier, by name; those of `rest` are not read.
+        query: what will be asked, but not an expected score. The process fits its atoms only.
+        score_ranges: the declared range of each quantifier; no continuation scores outside of it.
 
     Raises:
         InvalidTree: a text scores outside the range of its quantifier, or is not finished.
@@ -110,11 +110,12 @@ def _require_within(
 
 @dataclass(frozen=True)
 class _Places:
-    """Which state of the process stands for a state of the tree.
+    """Which state of the process stands for which states of the tree.
 
     Attributes:
-        of: (n,) int64, the state of the process; -1 for `rest`, which has none.
-        shown: (m,) int64, for each state of the process but those of chaos, one that it stands for.
+        of: (n,) int64, for each state of the tree the state of the process; -1 for `rest`.
+        shown: (m,) int64, for each state of the process but those of chaos, one of the states of
+            the tree that it stands for.
     """
 
     of: np.ndarray
@@ -122,7 +123,7 @@ class _Places:
 
 
 def _places(tree: TextTree, truths: Sequence[np.ndarray]) -> _Places:
-    """Give each text that goes on a state, and each kind of leaf: those in which the same holds."""
+    """Give a state to each text that goes on, and one to all leaves in which the same holds."""
     known = tree.kind != Kind.REST
     internal, leaves = np.flatnonzero(known & tree.internal), np.flatnonzero(known & ~tree.internal)
     if len(truths) > MAX_PACKED:
@@ -145,7 +146,7 @@ def _codes(numbers: np.ndarray, truths: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def _transitions(tree: TextTree, chaos: "_Chaos", places: _Places) -> Transitions:
-    """The matrix: the tree, its edges into `rest` led to the choice of that step, and chaos."""
+    """The matrix of tree and chaos. Edges into `rest` lead to the choice of its step instead."""
     possible = tree.probability > 0
     possible[0] = False  # nothing leads to the root
     edges = np.flatnonzero(possible & (tree.kind != Kind.REST))
@@ -169,15 +170,15 @@ def _transitions(tree: TextTree, chaos: "_Chaos", places: _Places) -> Transition
 
 @dataclass(frozen=True)
 class _Chaos:
-    """The states of chaos: of each step, one for each valuation, and the choice between them.
+    """The states of chaos: for each step two for each valuation, and one to choose between them.
 
     Attributes:
-        truths: (m, atoms) bool; false in a choice, where they mean nothing.
+        truths: (m, atoms) bool; false in the choosing states, where they mean nothing.
         end: (m,) bool, whether the text has ended for good.
         silent, fate: (m,) as those of a `Process`.
         choices: (m,) int64, the number of choices in each state.
-        targets: (choices.sum(),) int64, where each leads, among these states.
-        choice: (L + 1,) int64, the state in which each step's choice is made.
+        targets: (choices.sum(),) int64, the state of chaos to which each choice leads.
+        choice: (L + 1,) int64, the state in which the choice of each step is made.
     """
 
     truths: np.ndarray
@@ -202,7 +203,8 @@ def _chaos(length: int, atoms: Sequence[Atom], score_ranges: Mapping[str, Range]
         valuations(atoms, step, score_ranges, most=MOST_VALUATIONS) for step in range(length + 1)
     ]
     counts = np.array([len(truths) for truths in by_step])
-    # first the states, of each step those that go on and then those that have ended; then choices
+    # The states of all steps come first, for each step those that go on and then those that have
+    # ended. The choosing states follow.
     step = np.repeat(np.arange(length + 1), 2 * counts)
     first = np.concatenate([[0], np.cumsum(2 * counts)[:-1]])
     m = len(step)
@@ -223,7 +225,7 @@ def _chaos(length: int, atoms: Sequence[Atom], score_ranges: Mapping[str, Range]
 
 
 def _chaos_that_is_free(length: int, atoms: int) -> _Chaos:
-    """A choice between two states, in which all that is not decided yet holds, or fails."""
+    """A choice between two states: all that is not decided holds in one and fails in the other."""
     return _Chaos(
         truths=np.zeros((3, atoms), dtype=bool),
         end=np.zeros(3, dtype=bool),

@@ -1,13 +1,14 @@
 """The chain as a JANI model, which Storm's own front end reads in about linear time.
 
 JANI (Budde et al. 2017, "JANI: Quantitative Model and Tool Interaction") has what PRISM lacks: an
-automaton with locations. Each state is a location, which holds its variables as transient values;
-Storm finds the edge of a location without looking at any other, where for PRISM it evaluates the
-guard of every command in every state. On random trees of 1,000 to
-100,000 states it parsed and built in time that grows with the power 1.1 of the states, 12 s for the
-largest (Storm 2.0.0, one core).
+automaton with locations. Here each state is a location that holds its variables as transient
+values. Storm finds the edges of a location without looking at others, while for PRISM it evaluates
+the guard of every command in every state. Parsing and building random trees of 1,000 to 100,000
+states took time that grows with the power 1.1 of the states, and 12 s for the largest (Storm 2.0.0,
+one core).
 
-Probabilities are printed and read as in the PRISM file, with the same limits.
+Storm reads the probabilities of a JANI file as it reads those of a PRISM file, with the same limits
+(see `prism`).
 """
 
 import json
@@ -29,19 +30,19 @@ STAND_IN = 0
 
 
 def jani_text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
-    """Return the model: a location and an edge on a line each for every state.
+    """Return the model, with a line for the location and a line for the edge of every state.
 
-    The locations are named `s` and the state's uid. The Boolean variables `rest` and `end` serve as
-    labels, the variable of each quantifier as its reward too: R{"gender"}=? [ I=3 ] is an expected
-    score.
+    A location is named `s` followed by the state's uid. The Boolean variables `rest` and `end`
+    serve as labels. The variable of a quantifier is its reward too, so that R{"gender"}=? [ I=3 ]
+    asks for an expected score.
 
     Args:
         tree: the states and their probabilities.
-        scores: (n,) integers for each quantifier, by name; what stands in `rest` is not read.
+        scores: (n,) integers for each quantifier, by name; those of `rest` are not read.
 
     Raises:
         InvalidTree: a text is not finished.
-        UnknownName: a quantifier whose name this model uses for something else.
+        UnknownName: the name of a quantifier cannot be a variable.
     """
     require_finished(tree)
     for name in scores:
@@ -84,7 +85,7 @@ def write_jani(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Pat
 
 
 def in_jani(proposition: Atom | Literal) -> str:
-    """Return the expression for an atom that is false in `rest` if it is unknown there."""
+    """Return an expression for an atom. It is false in `rest` if the atom is unknown there."""
     if isinstance(proposition, Literal):
         return str(proposition)
     if proposition.over_step_only:
@@ -107,7 +108,7 @@ def _label(name: str) -> dict[str, Any]:
 
 
 def _locations(tree: TextTree, columns: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
-    """Yield the location of each state; a value that is a variable's initial one goes unsaid."""
+    """Yield the location of each state, without the values that its variables have initially."""
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     for uid, (kind, row) in enumerate(zip(tree.kind.tolist(), rows, strict=True)):
         values = [

@@ -1,9 +1,9 @@
 """The bounded text generation process as a discrete-time Markov chain, in arrays.
 
-A chain has the rows of its tree: state `uid` is row `uid`. The tree's probabilities are taken as
-they are. Where the children of a state sum to 1 only within rounding (a `TextTree` allows 1e-9), so
-does its row: nothing is renormalised, and Storm, which tolerates that much, computes with the same
-numbers. A child of probability 0 has no transition and is not reachable.
+A chain has the rows of its tree: state `uid` is row `uid`. It takes the tree's probabilities as
+they are and renormalises nothing, so that Storm computes with the numbers of the tree. The children
+of a state may therefore add up to 1 only within rounding. A `TextTree` allows 1e-9, which Storm
+tolerates. A child of probability 0 has no transition and is not reachable.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,7 +22,7 @@ from llmchecker.trees.text_tree import Kind, TextTree
 
 
 class Size(NamedTuple):
-    """How large a chain, or a part of it, is."""
+    """The size of a chain or of a part of it."""
 
     states: int
     transitions: int
@@ -61,12 +61,12 @@ class MarkovChain:
 
     @cached_property
     def relative_error(self) -> float:
-        """By what part of itself a probability computed from the chain may be wrong, at most."""
+        """The largest relative error of a probability that is computed from the chain."""
         depth = int(self.variables[STEP].max())
         return relative_error(self.transitions.rows, self.values, depth)
 
     def process(self, query: Query) -> Process:
-        """Return the process to which a query can be put: its atoms are false in `rest`.
+        """Return the process that answers a query. Atoms over quantifiers are false in `rest`.
 
         Raises:
             UnknownName: an atom names a variable that the chain does not have.
@@ -111,7 +111,7 @@ class MarkovChain:
                 return reduce(np.logical_or, truths)
 
     def scores(self, quantifier: str) -> np.ndarray:
-        """Return (n,) int64: what each state's text scores, and 0 in `rest`, where it is unknown.
+        """Return (n,) int64: the score of each state's text; 0 in `rest`, whose score is unknown.
 
         Raises:
             UnknownName: the chain does not have the quantifier.
@@ -120,10 +120,10 @@ class MarkovChain:
         return np.where(self.rest, 0, self.variables[quantifier])
 
     def explored(self, stop: np.ndarray) -> Size:
-        """Return the size of what is reachable from state 0 without leaving a `stop` state.
+        """Return the size of the part that is reachable from state 0 if some states are not left.
 
         Args:
-            stop: (n,) bool, states that are reached and then only loop.
+            stop: (n,) bool, the states that are not left. Each has a loop as its only transition.
         """
         reached = np.zeros(len(self), dtype=bool)
         last = np.empty(len(self), dtype=np.int64)
@@ -148,7 +148,13 @@ class MarkovChain:
 
 
 def _distinct(states: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Return each state once, in time linear in the states given; `last` is overwritten there."""
+    """Return each state once, in time linear in the number of states given.
+
+    Args:
+        states: with repetitions.
+        last: room for one number for each state of the chain; it is overwritten.
+    """
+    # of equal states the last one to be written stays
     places = np.arange(len(states))
     last[states] = places
     return states[last[states] == places]
@@ -159,11 +165,11 @@ def build(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
 
     Args:
         tree: the states and their probabilities.
-        scores: (n,) integers for each quantifier, by name; what stands in `rest` is not read.
+        scores: (n,) integers for each quantifier, by name; those of `rest` are not read.
 
     Raises:
-        InvalidTree: scores that are not one integer for each state, or are named `step`; a text
-            that is not finished.
+        InvalidTree: scores are not one integer for each state, a quantifier is named `step`, or a
+            text is not finished.
     """
     require_finished(tree)
     n = len(tree)
@@ -177,7 +183,8 @@ def build(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
     edges = 1 + np.flatnonzero(tree.probability[1:] > 0)
     terminals = np.flatnonzero(~tree.internal)
     rows = np.concatenate([tree.parent[edges], terminals])
-    order = np.argsort(rows, kind="stable")  # of two rising runs, which it merges in linear time
+    # `rows` is two rising runs, which a stable sort merges in linear time
+    order = np.argsort(rows, kind="stable")
     return MarkovChain(
         row_pointers=np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]),
         columns=np.concatenate([edges, terminals])[order],
@@ -192,10 +199,11 @@ def build(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
 def require_finished(tree: TextTree) -> None:
     """Check that every text without children has ended or stands at the horizon.
 
-    A text that just stops would count as one that stays as it is for ever, which no model said.
+    The chain would take a text that just stops for one that stays as it is for ever, though the
+    model goes on from there.
 
     Raises:
-        InvalidTree: a text does not.
+        InvalidTree: a text without children has not ended and stands before the horizon.
     """
     early = (tree.kind == Kind.TEXT) & ~tree.internal & (tree.step < tree.truncation.length)
     if np.any(early):

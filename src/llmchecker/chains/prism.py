@@ -1,21 +1,22 @@
 """The chain as a program in the PRISM language, for people and as a second route to each answer.
 
-A probability is printed as the shortest decimal that reads back as the same float64. Storm 2.0's
-own reader of decimals may miss it by 2 units in the last place, and refuses anything from 0 to
-2.2e-308; a probability of exactly 0 it drops, with the state that only it leads to.
+A probability is printed as the shortest decimal that reads back as the same float64. Storm 2.0 has
+a reader of decimals of its own. It may be off by 2 units in the last place, and it refuses numbers
+between 0 and 2.2e-308. It drops a probability of exactly 0, and the state that only this leads to.
 
-Storm's front end evaluates the guard of every command in every state, so that building takes time
-that grows with the product of states and commands. What was tried to make it faster, on random
-trees of 1,000 to 30,000 states of which one in three to six goes on (Storm 2.0.0, one core):
+Storm's front end evaluates the guard of every command in every state, so that building a model
+takes time that grows with the product of states and commands. Three ways to make it faster were
+measured on random trees of 1,000 to 30,000 states, of which one in three to six goes on (Storm
+2.0.0, one core):
 
-- One command for all leaves, instead of one for each state: 0.2, 0.6, 3.2 and 15.7 s to parse and
-  build 1,000, 3,000, 10,000 and 30,000 states, where it was 0.2, 1.0 and 6.9 s for the first three.
-  This is what is written here; on a tree of 174,000 states with 14,500 texts that go on, twelve
-  times as many guards would be evaluated otherwise.
-- Guards that name the step before the uid, or a module for each step over global variables: no
-  difference (0.63 and 0.62 s against 0.58 s for 3,000 states).
-- JANI with a location for each state: 0.08, 0.26, 1.0, 3.4 and 12 s for 1,000 to 100,000 states,
-  almost linear. See `jani`.
+- One command for all leaves, instead of one for each leaf. Parsing and building 1,000, 3,000,
+  10,000 and 30,000 states takes 0.2, 0.6, 3.2 and 15.7 s; with a command for each leaf the first
+  three took 0.2, 1.0 and 6.9 s. This module writes programs in this way. Without it a tree of
+  174,000 states with 14,500 texts that go on would need twelve times as many evaluations of guards.
+  - Guards that name the step before the uid, or a module for each step over global variables.
+  Neither makes a difference (0.63 and 0.62 s against 0.58 s for 3,000 states). - JANI with a
+  location for each state. It takes 0.08, 0.26, 1.0, 3.4 and 12 s for 1,000 to 100,000 states, which
+  is almost linear. See `jani`.
 """
 
 from collections.abc import Mapping
@@ -44,16 +45,16 @@ dtmc
 def prism_text(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     """Return the program: a guarded command for each state that goes on, labels and rewards.
 
-    The labels are "rest" and "end". The rewards of each quantifier are its scores, 0 in `rest`:
-    R{"gender"}=? [ I=3 ] is an expected score.
+    The labels are "rest" and "end". The rewards of a quantifier are its scores, and 0 in `rest`, so
+    that R{"gender"}=? [ I=3 ] asks for an expected score.
 
     Args:
         tree: the states and their probabilities.
-        scores: (n,) integers for each quantifier, by name; what stands in `rest` is not read.
+        scores: (n,) integers for each quantifier, by name; those of `rest` are not read.
 
     Raises:
         InvalidTree: a text is not finished.
-        UnknownName: a quantifier whose name PRISM or this program uses for something else.
+        UnknownName: the name of a quantifier cannot be a variable.
     """
     require_finished(tree)
     for name in scores:
@@ -90,7 +91,7 @@ def write_prism(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Pa
 
 
 def in_prism(proposition: Atom | Literal) -> str:
-    """Return the expression for an atom that is false in `rest` if it is unknown there."""
+    """Return an expression for an atom. It is false in `rest` if the atom is unknown there."""
     if isinstance(proposition, Literal):
         return str(proposition)
     if proposition.over_step_only:
@@ -99,9 +100,9 @@ def in_prism(proposition: Atom | Literal) -> str:
 
 
 def _commands(tree: TextTree, columns: Mapping[str, np.ndarray]) -> list[str]:
-    """Return a command for each state that goes on, guarded by `uid` alone, and one for leaves.
+    """Return a command for each state that goes on, guarded by `uid` alone, and one for all leaves.
 
-    A text at the last step has no children, nor have rest and end.
+    The leaves are the texts at the last step, rest and end.
     """
     names = list(columns)
     last = int(tree.step.max())
@@ -114,7 +115,7 @@ def _commands(tree: TextTree, columns: Mapping[str, np.ndarray]) -> list[str]:
             strict=True,
         )
     ]
-    # Siblings are adjacent, so the children of a state are one slice.
+    # siblings are adjacent, so the children of a state are one slice
     ongoing = np.flatnonzero(~leaf)
     first, behind = (
         np.searchsorted(tree.parent, ongoing, side=side).tolist() for side in ("left", "right")

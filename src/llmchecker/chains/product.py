@@ -1,13 +1,15 @@
 """A path formula as reachability: the product of a process with the formula's progression.
 
-A state of the product is a state of the process and what the formula still demands of the paths
-that come there. Where nothing is left to be satisfied stands one `satisfied` state, and where the
-demand cannot be met any more one `violated` state; every path comes to one of the two. So the
-probability of any path formula, step bounds and nested temporal operators included, is that of
-reaching `satisfied`, a sum of products of transitions; and whether it is 0 or 1 is a question about
-the graph, which no rounding touches. This is how automata decide LTL (Vardi 1985, Courcoubetis and
-Yannakakis 1995), with an automaton of demands and without end components, since there is no cycle
-but the loops of single states.
+A state of the product is a state of the process together with what the formula still demands of the
+paths that come there. One `satisfied` state stands for all states where nothing is left to be
+satisfied, and one `violated` state for all where the demand cannot be met any more. Every path
+comes to one of the two. So the probability of any path formula is that of reaching `satisfied`,
+which is a sum of products of transitions; this includes step bounds and nested temporal operators.
+Whether it is 0 or 1 is a question about the graph, which no rounding touches.
+
+Automata decide LTL in this way (Vardi 1985, Courcoubetis and Yannakakis 1995). Here the automaton
+consists of demands, and end components need no analysis, since the only cycles are the loops of
+single states.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,16 +29,17 @@ SATISFIED_STATE, VIOLATED_STATE = 0, 1
 class Process:
     """A chain or a decision process, and what is known of its states.
 
-    It has no cycle but the loops of single states.
+    Its only cycles are the loops of single states.
 
     Attributes:
         transitions: of n states.
-        truths: (n,) bool each, where an atom, a literal or a label holds.
-        silent: (n,) bool, states that are no part of a path: choices between the states of one
-            step. What holds there is not read.
-        fate: (n,) int8, 1 where every path formula that is not decided yet counts as satisfied, -1
-            where it counts as violated, 0 elsewhere.
-        relative_error: of each probability that is computed from it; see `relative_error`.
+        truths: (n,) bool for each atom, literal and label: the states in which it holds.
+        silent: (n,) bool, the states that are no part of a path, because they only choose between
+            the states of one step. What holds there is not read.
+        fate: (n,) int8, 1 in states where every undecided path formula counts as satisfied, -1
+            where it counts as violated, and 0 elsewhere.
+        relative_error: the largest relative error of a probability that is computed from the
+            process; see `transitions.relative_error`.
     """
 
     transitions: Transitions
@@ -51,11 +54,11 @@ class Process:
 
 @dataclass(frozen=True)
 class Product:
-    """A process times a path formula.
+    """The product of a process and a path formula.
 
     Attributes:
-        transitions: of the states of the product; state 0 is `satisfied`, state 1 `violated`.
-        starts: (m,) int64, the state of the product in which each state that was asked for starts.
+        transitions: of the product's states; state 0 is `satisfied`, state 1 is `violated`.
+        starts: (m,) int64, for each start the state of the product in which its paths begin.
     """
 
     transitions: Transitions
@@ -70,13 +73,14 @@ def product(
 ) -> Product:
     """Return the part of the product that is reachable from the starts.
 
-    On a tree it has at most as many states as the tree has pairs of a state and a start above it;
-    with one start it is no larger than the tree.
+    On a tree with one start the product is no larger than the tree. With several starts it has at
+    most as many states as there are pairs of a start and a state below it.
 
     Args:
+        process: the chain or decision process.
         path: a path formula without P, E and A.
         starts: (m,) int64, distinct states in which paths begin.
-        extra: (n,) bool each, for labels that stand in the path formula and not in `truths`.
+        extra: (n,) bool for each label of the path formula that `process.truths` does not hold.
 
     Raises:
         CheckFailed: the formula can leave too many demands.
@@ -112,10 +116,12 @@ def product(
 def _explored(
     transitions: Transitions, reader: "_Reader", starts: np.ndarray, demands: np.ndarray
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """The undecided pairs of a state and a demand, by demand * n + state, rising; and their edges.
+    """The reachable undecided pairs of a state and a demand, and the edges from them.
 
-    An edge is its source, the demand there, the entry of the process's matrix that it is made of,
-    and the demand at its target.
+    A pair is known by the number demand * n + state; the pairs are returned in rising order. An
+    edge
+    is four numbers: its source, the demand there, its entry in the process's matrix, and the demand
+    at its target.
     """
     n = len(transitions)
     count = np.diff(transitions.first)
@@ -136,7 +142,7 @@ def _explored(
 
 
 class _Reader:
-    """Reads states: what is left of a demand once a path has come to a state."""
+    """Tells what is left of a demand once a path has come to a state."""
 
     def __init__(self, process: Process, path: Formula, extra: Mapping[Label, np.ndarray]) -> None:
         self.progression = Progression(path)
@@ -148,9 +154,13 @@ class _Reader:
         )
 
     def read(self, states: np.ndarray, demands: np.ndarray) -> np.ndarray:
-        """(m,) int64: the demands that are left, given those with which paths come to the states.
+        """(m,) int64: the demands that are left after the states.
 
         In a state that only leads to itself everything is decided.
+
+        Args:
+            states: (m,) the states to which paths come.
+            demands: (m,) the demands with which they come.
         """
         process = self._process
         left = demands.copy()
@@ -180,7 +190,7 @@ class _Reader:
 def _valuations(
     propositions: Sequence[Formula], truths: Sequence[np.ndarray], n: int
 ) -> tuple[list[dict[Formula, bool]], np.ndarray]:
-    """The distinct valuations of the states, and (n,) int64 the number of that of each state."""
+    """The distinct valuations, and (n,) int64, for each state the position of its valuation."""
     of = np.zeros(n, dtype=np.int64)
     for truth in truths:
         # renumbered each time, so that numbers stay below 2 n

@@ -1,4 +1,4 @@
-"""Transitions of a process: a Markov chain, or a decision process with several choices a state."""
+"""The transitions of a Markov chain, or of a decision process whose states have several choices."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ UNIT_ROUNDOFF = 2.0**-53
 
 @dataclass(frozen=True)
 class Transitions:
-    """A matrix of n states and r rows, one row a choice; a Markov chain has one choice a state.
+    """A matrix with n states and a row for each choice. A state of a Markov chain has one choice.
 
     Attributes:
         groups: (n,) int64, the first row of each state.
@@ -32,12 +32,12 @@ class Transitions:
 
     @cached_property
     def first(self) -> np.ndarray:
-        """(n + 1,) int64: the first entry of each state, and their number behind."""
+        """(n + 1,) int64: the first entry of each state, followed by the number of all entries."""
         return np.append(np.searchsorted(self.rows, self.groups), len(self.rows))
 
     @cached_property
     def choices(self) -> np.ndarray:
-        """(n,) int64: how many rows a state has."""
+        """(n,) int64: the number of choices in each state."""
         return np.diff(np.append(self.groups, self.rows[-1] + 1))
 
     @cached_property
@@ -48,7 +48,7 @@ class Transitions:
 
 
 def merged(parts: Sequence[Entries]) -> Entries:
-    """All entries by row and column, those with the same row and column as their sum."""
+    """All entries sorted by row and column; entries with the same row and column are added up."""
     rows, columns, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((columns, rows))
     rows, columns = rows[order], columns[order]
@@ -57,24 +57,27 @@ def merged(parts: Sequence[Entries]) -> Entries:
 
 
 def consecutive(first: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """For one i after another, count[i] numbers: first[i], first[i] + 1 and so on."""
+    """For each i in turn the numbers from first[i] to first[i] + count[i] - 1."""
     behind = np.cumsum(count)
     return np.repeat(first - (behind - count), count) + np.arange(count.sum())
 
 
 def relative_error(parent: np.ndarray, probability: np.ndarray, depth: int) -> float:
-    """By what part of itself a probability computed in float64 on a tree may be wrong, at most.
+    """The largest relative error of a probability that is computed in float64 on a tree.
 
-    A probability of a path formula is a sum of products of transitions, none of them negative, and
+    The probability of a path formula is a sum of products of transitions. No term is negative, and
     nothing is ever subtracted. Each step down the tree multiplies, and adds at most as many terms
-    as a state has children, in whatever order; so it errs by at most that many unit roundoffs of
-    its result (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1), and
-    the steps add up. To this comes by how much the children of a state fail to add up to 1, since
-    then it matters in which of its forms a sum is computed. The whole is doubled, so that a bound
-    that is moved outwards by it lies beyond every value that is computed from the same tree.
+    as a state has children, in any order. So a step errs by at most that many unit roundoffs of its
+    result (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1), and the
+    errors of the steps add up.
+
+    The children of a state may also fail to add up to 1. Equivalent ways to write a sum then differ
+    by that much, so it is added to the error of a step. Finally the error is doubled: a bound that
+    is moved outwards by it lies beyond every value that is computed from the same tree.
 
     Args:
-        parent, probability: (n - 1,) of each state but the root.
+        parent: (n - 1,) the parent of each state but the root.
+        probability: (n - 1,) of each of these states, given its parent.
         depth: the number of steps.
     """
     if not len(parent):
@@ -82,6 +85,6 @@ def relative_error(parent: np.ndarray, probability: np.ndarray, depth: int) -> f
     children = np.bincount(parent)
     defect = np.abs(np.bincount(parent, weights=probability) - 1)[children > 0].max()
     most = int(children.max())
-    # a few operations more than terms: Storm divides by what is left of a loop, here by 1
+    # a few operations more than terms, since Storm divides by what is left of a loop, here by 1
     step = (2 * most + 4) * UNIT_ROUNDOFF + float(defect)
     return 2 * (depth + 1) * step

@@ -24,11 +24,10 @@ from llmchecker.queries.formulas import (
 )
 
 Demand = frozenset[frozenset[Formula]]
-"""What is left to be satisfied from the next state on, as a disjunction of conjunctions of
-formulas.
+"""What is left to be satisfied from the next state on: a disjunction of conjunctions of formulas.
 
-No conjunction contains another one. Since no formula in it is negated, equal demands then have one
-form only.
+No conjunction contains another one. Since the formulas stand in it unnegated, equal demands have
+only one such form.
 """
 
 SATISFIED: Demand = frozenset([frozenset()])
@@ -70,8 +69,7 @@ class Progression:
         return self._number(left)
 
     def forever(self, demand: int, valuation: Mapping[Formula, bool]) -> bool:
-        """Whether a demand is satisfied by a loop of one state, given the truth of its
-        propositions."""
+        """Whether a loop of one state satisfies a demand, given the truth of its propositions."""
         return any(
             all(_forever(formula, valuation) for formula in conjunction)
             for conjunction in self._demands[demand]
