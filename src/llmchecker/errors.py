@@ -5,25 +5,27 @@
     │   ├── InvalidBound         alpha outside [0, 1], k or L below 1
     │   ├── UnknownName          a model, start string, quantifier or column that is not defined
     │   └── InvalidQuery         a query that does not parse or that Storm cannot check
-    ├── SourceError              a model or data set that cannot be had
+    ├── SourceError              a model, a data set or programs that cannot be fetched
     │   ├── ChecksumMismatch     what was fetched is not what the config names
     │   ├── SourceUnavailable    the network, the hub or the registry did not deliver
     │   │   └── CommitMissing    the hub has the repository, but not the commit
-    │   ├── UnusableModel        the files arrived but are not a model that can be loaded safely
-    │   ├── UnusableDataset      a file arrived that is no table that can be read
-    │   └── UnusablePrograms     an archive arrived that has no programs that can be taken safely
-    ├── InvalidDistribution      what a model answers is no probability distribution
+    │   ├── UnusableModel        fetched files from which no model can be loaded safely
+    │   ├── UnusableDataset      a fetched file that cannot be read as a table
+    │   └── UnusablePrograms     an archive from which no programs can be taken safely
+    ├── InvalidDistribution      a model's answer that is no probability distribution
     ├── UnusableText             a text that a model cannot read: too long, or not read as text
     ├── InvalidTree              columns that do not form a text tree
-    ├── InvalidTable             published figures that cannot be what they stand for
-    ├── DamagedFile              a file of ours that is not what was written
-    ├── CheckFailed              Storm gave no answer, or two routes disagree
+    ├── InvalidTable             published figures that contradict what they stand for
+    ├── DamagedFile              a file of this package that has changed since it was written
+    ├── InvalidEstimate          samples or a confidence from which nothing can be estimated
+    ├── CheckFailed              Storm gave no answer, or two routes to the same answer disagree
     ├── MissingTool              a program that must be installed is not
     └── ProgramError             a C program that cannot be treated
         ├── UnreadableProgram    a file that cannot be read or is not C
         └── UnsupportedProgram   C that the front end does not cover
 
-Messages are for the person who reads them: which value, where it came from, what would be right.
+Every message tells the person who reads it which value is wrong, where it came from, and what would
+be right.
 """
 
 import difflib
@@ -31,7 +33,7 @@ from collections.abc import Iterable
 
 
 class LLMCheckerError(Exception):
-    """Base of all errors of this package; its message needs no traceback to be understood."""
+    """Base of all errors of this package; the message can be understood without a traceback."""
 
 
 class ConfigError(LLMCheckerError):
@@ -51,7 +53,7 @@ class InvalidQuery(ConfigError):
 
 
 class SourceError(LLMCheckerError):
-    """A model or data set that cannot be had."""
+    """A model, a data set or programs that cannot be fetched."""
 
 
 class ChecksumMismatch(SourceError):
@@ -67,19 +69,19 @@ class CommitMissing(SourceUnavailable):
 
 
 class UnusableModel(SourceError):
-    """Files that arrived but are not a model that can be loaded safely."""
+    """Fetched files from which no model can be loaded safely."""
 
 
 class UnusableDataset(SourceError):
-    """A file that arrived but is no table that can be read."""
+    """A fetched file that cannot be read as a table."""
 
 
 class UnusablePrograms(SourceError):
-    """An archive that arrived but has no C files that can be taken safely."""
+    """An archive from which no programs can be taken safely."""
 
 
 class InvalidDistribution(LLMCheckerError, ValueError):
-    """What a model answers is no probability distribution: not finite, or not adding up to 1."""
+    """A model's answer that is no probability distribution: not finite, or not adding up to 1."""
 
 
 class UnusableText(LLMCheckerError, ValueError):
@@ -91,11 +93,11 @@ class InvalidTree(LLMCheckerError, ValueError):
 
 
 class InvalidTable(LLMCheckerError, ValueError):
-    """Published figures that cannot be what they stand for."""
+    """Published figures that contradict what they stand for."""
 
 
 class DamagedFile(LLMCheckerError):
-    """A file that this package wrote, and that is not what it wrote any more."""
+    """A file of this package that has changed since it was written."""
 
 
 class InvalidEstimate(LLMCheckerError):
@@ -123,6 +125,6 @@ class UnsupportedProgram(ProgramError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question for the end of a message about an unknown name; empty if no known one is close."""
+    """The end of a message about an unknown name: the closest known name, or nothing if none is."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f", did you mean {close[0]!r}?" if close else ""

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, their checksums, and files that carry their own."""
+"""Files that are either whole or absent, their checksums, and files that carry their checksum."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from llmchecker.errors import DamagedFile
 
 BLANK_SEAL = "sha256:" + "0" * 64
-"""What a writer puts where a file's seal will stand; nothing after it may look like a seal."""
+"""What a writer puts in the place of a file's seal; nothing after it may look like a seal."""
 
 _SEAL = re.compile(rb"sha256:[0-9a-f]{64}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -34,8 +34,8 @@ def is_sha256(value: object) -> bool:
 def written_whole(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` that becomes `path` when the block succeeds.
 
-    The temporary file keeps the suffix of `path`, for writers that choose a format by it. When
-    the block raises, nothing is left behind and an older file at `path` stays as it was.
+    The temporary file has the suffix of `path`, since some writers choose a format by it. If the
+    block raises, nothing is left behind, and an older file at `path` stays as it was.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     partial = Path(name)
     try:
         yield partial
-        partial.chmod(0o644)
+        partial.chmod(0o644)  # `mkstemp` lets only the owner read it
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -66,8 +66,8 @@ def read_json(path: str | Path) -> dict[str, Any]:
 def written_sealed(path: str | Path) -> Iterator[Path]:
     """As `written_whole`; the block writes `BLANK_SEAL`, which becomes the seal of the file.
 
-    The seal is the sha256 of the file with the blank seal in it. It lies within the file, so that
-    it is neither lost nor left behind, and is read with the very bytes that it vouches for.
+    The seal is the sha256 of the file with the blank seal in it. Since it lies inside the file, it
+    cannot be lost or left behind, and it is read together with the bytes that it vouches for.
     """
     with written_whole(path) as partial:
         yield partial
@@ -84,7 +84,7 @@ def read_sealed(path: str | Path) -> bytes:
     """Read a file that `written_sealed` wrote.
 
     Raises:
-        DamagedFile: a bit of the file is not what was written, or the file never had a seal.
+        DamagedFile: the file has changed since it was written, or never had a seal.
     """
     contents = Path(path).read_bytes()
     place = _place_of_seal(contents)
@@ -95,12 +95,12 @@ def read_sealed(path: str | Path) -> bytes:
 
 @contextmanager
 def written_with_checksum(path: str | Path) -> Iterator[Path]:
-    """As `written_whole`, with a file `{path}.sha256` beside it, for formats without a place in it.
+    """As `written_whole`, with the checksum in a file `{path}.sha256` beside it.
 
-    `sha256sum -c` checks the file too.
+    It is for formats that have no place for a seal. `sha256sum -c` can check the file too.
     """
     path, beside = Path(path), _checksum_file(path)
-    # none is there while the file changes, so that it never vouches for what it does not know
+    # Removed before the file changes, so that it never stands beside contents of another checksum.
     beside.unlink(missing_ok=True)
     with written_whole(path) as partial:
         yield partial
@@ -113,7 +113,7 @@ def read_with_checksum(path: str | Path) -> bytes:
     """Read a file that `written_with_checksum` wrote.
 
     Raises:
-        DamagedFile: the file is not what was written, or has no checksum beside it.
+        DamagedFile: the file has changed since it was written, or has no checksum beside it.
     """
     contents, beside = Path(path).read_bytes(), _checksum_file(path)
     if not beside.is_file():
@@ -136,13 +136,13 @@ def _not_ours(path: str | Path, reason: str) -> DamagedFile:
 
 
 def _place_of_seal(contents: bytes) -> slice | None:
-    """Where the last seal stands: what is written before it may hold texts that look like one."""
+    """The place of the last seal: contents before it may hold texts that look like a seal."""
     places = [slice(*found.span()) for found in _SEAL.finditer(contents)]
     return places[-1] if places else None
 
 
 def _seal(contents: bytes, place: slice) -> bytes:
-    """What the seal at a place must be."""
+    """The seal that the contents must have at a place."""
     hasher = hashlib.sha256(contents[: place.start])
     hasher.update(BLANK_SEAL.encode())
     hasher.update(contents[place.stop :])

@@ -1,4 +1,4 @@
-"""Logs of jobs and the progress of long ones; for scripts and the command line only."""
+"""Logs and progress for the scripts of jobs and for the command line; nothing else uses them."""
 
 import logging
 import sys
@@ -12,10 +12,11 @@ from tqdm import tqdm
 from llmchecker.errors import LLMCheckerError
 
 SECONDS_BETWEEN_REPORTS = 5.0
+"""The least time between two lines of progress in a log."""
 
 
 class Work:
-    """Adds up the seconds that a job spends on what it is for: not on imports, loading or files."""
+    """Adds up the seconds of a job's own work, without imports, loading and files."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -32,10 +33,10 @@ class Work:
 def job_log(path: str | Path) -> Iterator[Work]:
     """Send this job's log to a file and to standard error, where a person sees it live.
 
-    The last line tells how long the job worked; the block counts that with what it is given.
+    The block gets a `Work` to measure its own work with; the last line of the log tells the sum.
 
-    An error of this package ends the job with its message alone, since the message says what to
-    do; any other error keeps its traceback.
+    An error of this package ends the job with its message only, since the message says what to do.
+    Any other error keeps its traceback.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     handlers = [logging.FileHandler(path, mode="w", encoding="utf-8"), logging.StreamHandler()]
@@ -43,7 +44,7 @@ def job_log(path: str | Path) -> Iterator[Work]:
     for handler in handlers:
         handler.setFormatter(formatter)
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # else one line for every request
     work = Work()
     try:
         yield work
@@ -58,7 +59,7 @@ def job_log(path: str | Path) -> Iterator[Work]:
 
 @contextmanager
 def shell_log() -> Iterator[None]:
-    """Send the log to standard error, and leave the root logger as it was found."""
+    """Send the log to standard error; afterwards the root logger is as it was before."""
     root, handler = logging.getLogger(), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     level = root.level
@@ -74,10 +75,12 @@ def shell_log() -> Iterator[None]:
 
 @contextmanager
 def shell_progress(name: str, length: int) -> Iterator[Callable[[int, int, int], None]]:
-    """A callback for `grow_tree`: a bar for each level where a person watches, else log lines.
+    """Yield a callback for `grow_tree` that shows the progress.
+
+    In a terminal it shows a bar for each level of the tree; otherwise it writes log lines.
 
     Args:
-        name: what is growing, for the log.
+        name: the name of what is growing, for the log.
         length: the horizon in tokens, for the bar.
     """
     if not sys.stderr.isatty():
@@ -100,7 +103,12 @@ def shell_progress(name: str, length: int) -> Iterator[Callable[[int, int, int],
 def node_progress(
     name: str, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[int, int, int], None]:
-    """A callback for `grow_tree` that logs nodes done and nodes a second every few seconds."""
+    """A callback for `grow_tree` that logs the nodes done and the nodes a second.
+
+    Args:
+        name: the name of what is growing.
+        clock: returns the time in seconds.
+    """
     began = last = clock()
     finished = 0
 
@@ -119,7 +127,7 @@ def node_progress(
 
 @contextmanager
 def shell_status() -> Iterator[Callable[[str], None]]:
-    """A callback that shows one line which changes where a person watches, else log lines."""
+    """Yield a callback that shows a text: in a terminal as a changing line, else in the log."""
     if sys.stderr.isatty():
         with tqdm(file=sys.stderr, bar_format="{desc}", leave=False) as bar:
             yield lambda text: bar.set_description_str(text)

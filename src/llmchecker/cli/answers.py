@@ -1,4 +1,4 @@
-"""Answers to a task: solved on its tree, and shown as text, as JSON or as a picture."""
+"""Answers to tasks: solving a task on its tree, and showing the answer as text, JSON or picture."""
 
 import json
 import logging
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AnsweredTask:
-    """What was found, and what this run took.
+    """A task, its answer, and the time that this run took.
 
     Attributes:
         task: the question.
         kept: the tree on which it was answered.
-        verdict: its `encode_seconds` are those of this run: growing, scoring, building the chain.
-        scoring_seconds: of all quantifiers of the query.
+        verdict: the answer; its `encode_seconds` include growing, scoring and building the chain,
+            as far as this run did them.
+        scoring_seconds: the time for scoring by all quantifiers of the query.
     """
 
     task: Task
@@ -42,14 +43,14 @@ def solve_task(task: Task) -> AnsweredTask:
     """Answer the query of a task.
 
     Raises:
-        LLMCheckerError: the model cannot be had or loaded, or the query cannot be answered.
+        LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
     kept = tree_of(task)
     tree = kept.tree
     began = time.monotonic()
     values = _scored(task, tree)
     scoring_seconds = time.monotonic() - began
-    # with Storm it takes a second to import, for which neither --help nor a mistake should wait
+    # Imported here: Storm takes a second, for which neither --help nor a mistake should wait.
     from llmchecker.checking.solve import solve
 
     quantifiers = {name: task.config.quantifiers[name] for name in values}
@@ -59,11 +60,11 @@ def solve_task(task: Task) -> AnsweredTask:
 
 
 def draw_task(task: Task) -> drawing.Drawing:
-    """Draw the tree of a task, with its scores and the states that decide its query if it has one.
+    """Draw the tree of a task; with a query, also the scores and the states that decide it.
 
     Raises:
         InvalidBound: the tree is too large to draw.
-        LLMCheckerError: the model cannot be had or loaded.
+        LLMCheckerError: the model cannot be fetched or loaded.
     """
     tree = tree_of(task).tree
     drawing.require_small(tree)
@@ -78,7 +79,7 @@ def draw_task(task: Task) -> drawing.Drawing:
 
 
 def _scored(task: Task, tree: TextTree) -> dict[str, np.ndarray]:
-    """The scores of all states, by every quantifier of the query."""
+    """The scores of all states for every quantifier of the query, by its name."""
     values = {}
     for name in quantifiers_in(task.query):
         logging.info("scoring %d states: %s", len(tree), name)
@@ -87,7 +88,7 @@ def _scored(task: Task, tree: TextTree) -> dict[str, np.ndarray]:
 
 
 def answer_as_json(answered: AnsweredTask) -> dict[str, Any]:
-    """The fields of the verdict, and what it is about; null is a bound that there is not."""
+    """The fields of the verdict and of its question; null stands for a bound that is unknown."""
     task, kept = answered.task, answered.kept
     about = {
         "model": task.model.name,
@@ -103,7 +104,7 @@ def answer_as_json(answered: AnsweredTask) -> dict[str, Any]:
 
 
 def answer_as_text(answered: AnsweredTask) -> str:
-    """The answer for a person: a line for each figure, then what decides the query."""
+    """The answer for a person: one line for each figure, then the texts that decide the query."""
     task, verdict, kept = answered.task, answered.verdict, answered.kept
     growing = f"growing {kept.seconds:.1f}" if kept.seconds else "tree kept from before"
     figures = wording.verdict_rows(verdict)

@@ -1,6 +1,6 @@
-"""Questions without a truncation: refined and estimated within an effort, and shown.
+"""Questions without a truncation: answering them within an effort, and showing the answers.
 
-The first Ctrl-C ends the work with the answer so far, the second ends the program.
+The first Ctrl-C ends the work and shows the answer so far; the second ends the program.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from llmchecker.cli.kept_trees import grower_of
 from llmchecker.cli.question import Task
 from llmchecker.config.checks import quantifiers_in
 
-# with Storm and torch it takes seconds to import, for which --help and mistakes need not wait
+# Imported for types only: Storm and torch take seconds, for which --help and mistakes do not wait.
 if TYPE_CHECKING:
     from llmchecker.deciding.inquiry import Inquiry
     from llmchecker.deciding.refinement import Refining
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AnsweredInquiry:
-    """A question and what was found."""
+    """A question and its answer.
+
+    Attributes:
+        task: the question.
+        found: the answer, and what it cost.
+    """
 
     task: Task
     found: "Inquiry"
@@ -35,7 +40,7 @@ def inquire_task(task: Task) -> AnsweredInquiry:
     """Answer the query of a task within its effort.
 
     Raises:
-        LLMCheckerError: the model cannot be had or loaded, or the query cannot be answered.
+        LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
     grower = grower_of(task)
     model = grower.model
@@ -73,7 +78,7 @@ def inquire_task(task: Task) -> AnsweredInquiry:
 
 
 def inquiry_as_json(answered: AnsweredInquiry) -> dict[str, Any]:
-    """The fields of the verdict, and what it is about; null is what there is not."""
+    """The fields of the verdict and of its question; null stands for what does not exist."""
     task, found = answered.task, answered.found
     about = {
         "model": task.model.name,
@@ -90,10 +95,11 @@ def inquiry_as_json(answered: AnsweredInquiry) -> dict[str, Any]:
 
 
 def inquiry_as_text(answered: AnsweredInquiry) -> str:
-    """The answer for a person: what is certain, what is estimated, then what decides the query."""
+    """The answer for a person: the certain figures, the estimated ones, then the deciding texts."""
     task, found = answered.task, answered.found
     figures = wording.verdict_rows(found.verdict)
-    del figures["value"]  # that of a tree which was made for its bounds
+    # The value is that of a tree which was grown for its bounds only, so it answers no question.
+    del figures["value"]
     rows = {
         "query": figures.pop("query"),
         "model": f"{task.model.label}, {task.truncation.length} tokens",
@@ -114,7 +120,7 @@ def _left(task: Task, seconds: float) -> str:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells whether Ctrl-C was pressed; pressed again, it interrupts."""
+    """Yield a function that tells whether Ctrl-C was pressed; a second Ctrl-C interrupts."""
     pressed = []
 
     def press(number: int, frame: object) -> None:

@@ -1,7 +1,8 @@
-"""The tree of a task: one that is kept from before, or a new one that is kept for the next time.
+"""The tree of a task: a kept one from before, or a new one that is kept for the next time.
 
-A tree is grown once, by the workflow or here. Its record tells by what model, code and settings, so
-that a tree of another model, dtype or end of sequence is never mistaken for the one asked for.
+A tree is grown once, by the workflow or here. Its record tells with which model, code and settings
+it was grown. So a tree of another model, dtype or end of sequence is never mistaken for the right
+one.
 """
 
 import logging
@@ -24,7 +25,13 @@ from llmchecker.trees.text_tree import TextTree
 
 @dataclass(frozen=True)
 class KeptTree:
-    """A tree, the file that holds it, and the seconds it took to grow: 0 where it was there."""
+    """A tree and the file that holds it.
+
+    Attributes:
+        tree: the tree.
+        path: the file.
+        seconds: the time that growing took in this run; 0 if the tree was kept from before.
+    """
 
     tree: TextTree
     path: Path
@@ -36,11 +43,11 @@ def tree_of(task: Task) -> KeptTree:
 
     Raises:
         SourceError: the model is absent and cannot be fetched.
-        ConfigError: the directory of the model holds one from elsewhere.
+        ConfigError: the directory of the model holds a model from another source.
         UnusableModel: the model cannot be loaded.
     """
     grower = grower_of(task)
-    # no start string of a config has a name with _ in it
+    # The names of start strings in a config have no _, so this folder is never one of theirs.
     own = task.tree_path(f"text_{grower.fingerprint(task.start, task.truncation)[:16]}")
     names = [name for name, text in task.config.start_strings.items() if text == task.start]
     for path in (*map(task.tree_path, names), own):
@@ -59,11 +66,11 @@ def tree_of(task: Task) -> KeptTree:
 
 
 def grower_of(task: Task) -> Grower:
-    """What grows trees of the task's model, which is fetched if it is absent.
+    """The grower of trees of the task's model. The model is fetched if it is absent.
 
     Raises:
         SourceError: the model is absent and cannot be fetched.
-        ConfigError: the directory of the model holds one from elsewhere.
+        ConfigError: the directory of the model holds a model from another source.
     """
     _demand_model(task)
     settings = task.config.expansion
@@ -80,7 +87,7 @@ def grower_of(task: Task) -> Grower:
 
 
 def _demand_model(task: Task) -> None:
-    """Fetch the model unless it is there, and refuse one that was fetched from elsewhere."""
+    """Fetch the model if it is absent, and refuse one that was fetched from another source."""
     directory, source = task.model_directory, task.model.source
     lock = Path(paths.model_lock(task.model.name))
     if not directory.exists():

@@ -7,11 +7,11 @@
         --start "The player won because" --alpha 0.8 --k 5 --length 2 --output tree.svg
     llmchecker verify program.c --semantics int32
 
-The answer alone goes to standard output; progress, logs and errors go to standard error. The exit
-status is 0 with an answer, 2 where the question cannot be answered as asked, 130 when interrupted;
-`verify` has 1 for programs that are not all verified.
+Only the answer goes to standard output; progress, logs and errors go to standard error. The exit
+status is 0 with an answer, 2 if the question cannot be answered as asked, and 130 after an
+interrupt. `verify` exits with 1 if not all programs are verified.
 
-Models, quantifiers and how trees are grown come from a config. Its paths, and those of models and
+A config defines models, quantifiers and how trees are grown. Its paths, and those of models and
 trees, are relative to the project: the checkout that holds the config, or else the config's folder.
 """
 
@@ -78,11 +78,13 @@ def argument_parser() -> argparse.ArgumentParser:
     tree = commands.add_parser(
         "tree",
         help="draw what a model writes after a text",
-        description="Draw the tree of what a model writes after a text, as SVG or DOT; with a "
-        "query, the scores that it is about and the states that decide it.",
+        description="Draw the tree of what a model writes after a text, as SVG or DOT. With a "
+        "query, also show the scores of the texts and the states that decide the query.",
     )
     tree.set_defaults(run=_tree)
-    tree.add_argument("--query", help='mark the states that decide it: "P=? [ F gender > 0 ]"')
+    tree.add_argument(
+        "--query", help='mark the states that decide it, as in "P=? [ F gender > 0 ]"'
+    )
     add_task(tree, truncated=True)
     tree.add_argument("--format", choices=drawing.WRITERS, help="default: that of --output, or svg")
     tree.add_argument("--output", type=Path, help="a file (default: standard output)")
@@ -99,7 +101,7 @@ def _check(arguments: argparse.Namespace) -> int:
             inquiry = inquire_task(task)
             shown = inquiry_as_json(inquiry) if arguments.json else inquiry_as_text(inquiry)
     if hasattr(sys.stdout, "reconfigure"):
-        # a model may write what the terminal's encoding lacks
+        # A model may write characters that the terminal's encoding lacks.
         sys.stdout.reconfigure(errors="backslashreplace")
     print(shown if isinstance(shown, str) else json.dumps(shown, allow_nan=False))
     return 0
@@ -124,15 +126,16 @@ def _tree(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _standard_output_kept_clean() -> Iterator[None]:
-    """Send what libraries print to standard error, be they written in Python or C++."""
+    """Send what libraries print to standard error, whether they are written in Python or C++."""
     sys.stdout.flush()
+    # C++ writes to the descriptor itself, which Python's redirection does not reach.
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     finally:
-        # C holds back what it prints into a pipe, and would write it after the answer
+        # C buffers what it prints into a pipe, and would write it to the answer's output later.
         ctypes.CDLL(None).fflush(None)
         os.dup2(kept, 1)
         os.close(kept)

@@ -1,4 +1,4 @@
-"""What is asked: arguments and a config become a `Task`."""
+"""Questions on the command line: arguments and a config become a `Task`."""
 
 import argparse
 import contextlib
@@ -17,12 +17,12 @@ from llmchecker.trees.text_tree import Truncation
 
 DEFAULT_CONFIG = "config.yaml"
 LENGTH = 5
-"""The horizon unless another is given."""
+"""The horizon in tokens by default."""
 SECONDS = 30.0
-"""What a question takes unless something else is given."""
+"""The time for a question by default."""
 
 _WORKFLOW = "Snakefile"
-"""The file that marks a checkout, in which results stand where the workflow has them."""
+"""The file that marks a checkout, in which models and trees lie where the workflow puts them."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Task:
     """A question in which every name refers to something.
 
     Attributes:
-        config: where models, quantifiers and the growth of trees are set.
+        config: the config that defines models, quantifiers and how trees are grown.
         model: the model to ask.
-        start: the text to go on from; data, of which no path is ever made.
-        truncation: of the tree; where there is an effort, only its horizon counts.
-        query: what to ask, over known quantifiers; None where only the tree is asked for.
-        effort: what refining and estimating may cost; None for the tree of the truncation.
+        start: the start string. It is data and never becomes part of a path.
+        truncation: the truncation of the tree; if there is an effort, only its horizon counts.
+        query: what to ask, over known quantifiers; None if only the tree is wanted.
+        effort: what refining and estimating may cost; None to answer on the tree of the truncation.
     """
 
     config: Config
@@ -51,27 +51,32 @@ class Task:
         return Path(paths.model_directory(self.model.name))
 
     def tree_path(self, folder: str) -> Path:
-        """Where a tree of this model and this truncation is kept, in a folder named by its text."""
+        """The path of a tree of this model and truncation; each text has a folder of its own."""
         return Path(paths.tree_file(TreeSpec(self.model.name, folder, self.truncation)))
 
 
 def add_task(command: argparse.ArgumentParser, *, truncated: bool) -> None:
-    """Add the arguments that say what is asked about.
+    """Add the arguments that name the model, the start string and the truncation.
 
     Args:
-        truncated: whether alpha and k must be given.
+        command: the parser of the command.
+        truncated: whether alpha and k are required.
     """
     command.add_argument("--model", help="its name in the config (default: the first)")
     command.add_argument(
-        "--start", required=True, help="the text to go on from; one that begins with -: --start=-…"
+        "--start",
+        required=True,
+        help="the text that the model continues; write --start=-… if it begins with -",
     )
     command.add_argument(
         "--alpha",
         type=float,
         required=truncated,
-        help="select tokens until they hold this probability",
+        help="select the most probable tokens until together they have this probability",
     )
-    command.add_argument("--k", type=int, required=truncated, help="select at most so many tokens")
+    command.add_argument(
+        "--k", type=int, required=truncated, help="but select at most this many tokens"
+    )
     command.add_argument(
         "--length", type=int, default=LENGTH, help="the horizon L in tokens (default: %(default)s)"
     )
@@ -86,23 +91,28 @@ def add_task(command: argparse.ArgumentParser, *, truncated: bool) -> None:
 def add_effort(command: argparse.ArgumentParser) -> None:
     """Add the arguments that say what refining and estimating may cost."""
     command.add_argument(
-        "--width", type=float, default=0.0, help="stop when the interval is so narrow"
+        "--width", type=float, default=0.0, help="stop when the interval is this narrow"
     )
-    command.add_argument("--passes", type=int, help="ask the model about so many texts")
+    command.add_argument("--passes", type=int, help="ask the model about this many texts")
     command.add_argument(
-        "--seconds", type=float, help=f"take about so long (default: {SECONDS:g}, without --passes)"
+        "--seconds",
+        type=float,
+        help=f"take about this long (default: {SECONDS:g}, or no limit with --passes)",
     )
     command.add_argument(
-        "--confidence", type=float, default=0.99, help="of the estimate (default: %(default)s)"
+        "--confidence",
+        type=float,
+        default=0.99,
+        help="the confidence of the estimate (default: %(default)s)",
     )
-    command.add_argument("--seed", type=int, default=0, help="of the samples (default: 0)")
+    command.add_argument("--seed", type=int, default=0, help="the seed of the samples (default: 0)")
     command.add_argument(
-        "--certain", action="store_true", help="do not estimate: all effort narrows the bounds"
+        "--certain", action="store_true", help="spend all effort on the bounds, with no estimate"
     )
 
 
 def _effort(arguments: argparse.Namespace) -> Effort | None:
-    """The effort that is asked for; None for the paper's tree, which alpha and k determine."""
+    """The effort that the arguments allow; None if alpha and k name the paper's tree."""
     given = {name: getattr(arguments, name) for name in ("alpha", "k")}
     missing = [name for name, value in given.items() if value is None]
     if not missing:
@@ -127,17 +137,18 @@ def _effort(arguments: argparse.Namespace) -> Effort | None:
 
 @contextlib.contextmanager
 def task_asked(arguments: argparse.Namespace) -> Iterator[Task]:
-    """Yield what the arguments ask, while the project is the current directory.
+    """Yield the task of the arguments; during the block the project is the current directory.
 
     Raises:
-        ConfigError: the config cannot be read or used, or an argument means nothing in it.
+        ConfigError: the config cannot be read or used, or an argument names nothing in it.
     """
     effort = _effort(arguments) if hasattr(arguments, "certain") else None
+    # With an effort the tree grows where it is needed; any alpha and k will do.
     alpha, k = (1.0, 1) if effort is not None else (arguments.alpha, arguments.k)
     truncation = Truncation(alpha, k, arguments.length)
     query = None if arguments.query is None else parse(arguments.query)
     config_path = arguments.config.absolute()
-    # the paths in a config are relative to the project, as in a run of the workflow
+    # The paths in a config are relative to the project, as in a run of the workflow.
     with contextlib.chdir(_project(config_path)):
         config = Config.read(config_path)
         if query is not None:
@@ -168,7 +179,8 @@ def _known_model(name: str | None, config: Config) -> str:
 
 
 def _text(start: str) -> str:
-    """The start string; bytes that are no text reach Python as lone surrogates."""
+    """The start string, if it is text."""
+    # Arguments that are not UTF-8 reach Python as lone surrogates, which cannot be encoded.
     try:
         start.encode()
     except UnicodeEncodeError as error:

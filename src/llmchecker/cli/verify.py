@@ -3,8 +3,9 @@
     llmchecker verify program.c --semantics int32
     llmchecker verify directory/of/programs --jobs 2 --without relations
 
-One line a program goes to standard output: its name, the outcome, the seconds, and the invariants
-that its proof needs or what went wrong. The exit status is 0 if every program is verified, else 1.
+Standard output gets one line for every program: its name, the outcome, the seconds, and either the
+invariants that its proof needs or what went wrong. The exit status is 0 if every program is
+verified, else 1.
 """
 
 import argparse
@@ -34,8 +35,8 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "verify",
         help="verify C programs with invariants that the programs themselves suggest",
-        description="Verify C programs with loop invariants made from the programs and their runs, "
-        "without a model: what Z3 proves and ESBMC confirms.",
+        description="Verify C programs without a model. The programs and their runs suggest loop "
+        "invariants, Z3 proves them, and ESBMC confirms the result.",
     )
     parser.add_argument("path", type=Path, help="a C file, or a directory of them")
     parser.add_argument(
@@ -46,7 +47,10 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
         help="mathematical integers, or 32-bit ones that wrap around (default: %(default)s)",
     )
     parser.add_argument(
-        "--seconds", type=_seconds, default=60.0, help="for one program (default: %(default)g)"
+        "--seconds",
+        type=_seconds,
+        default=60.0,
+        help="the most time for one program (default: %(default)g)",
     )
     parser.add_argument(
         "--jobs",
@@ -76,7 +80,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     """Verify the programs and return the exit status.
 
     Raises:
-        ConfigError: a directory without C files.
+        ConfigError: the directory holds no C file.
         MissingTool: there is no ESBMC.
     """
     path: Path = arguments.path
@@ -107,7 +111,7 @@ def _invariants(result: Verification) -> str:
 def _in_order(
     verify: Callable[[Path], Verification], files: Sequence[Path], jobs: int
 ) -> Iterator[tuple[Path, Verification]]:
-    """Yield the results in the order of the files, each as soon as those before it are there."""
+    """Yield the results in the order of the files, each as soon as it and all before it exist."""
     with ProcessPoolExecutor(max(1, min(jobs, len(files)))) as pool:
         yield from zip(files, pool.map(verify, files), strict=True)
 
@@ -115,7 +119,7 @@ def _in_order(
 def _verify(
     file: Path, semantics: Semantics, seconds: float, sources: Sequence[CandidateSource]
 ) -> Verification:
-    # Imported here: the prover takes half a second to load, which no other command should wait for.
+    # Imported here: the prover takes half a second, for which no other command should wait.
     from llmchecker.programs.parsing import read_program
     from llmchecker.proving.verification import Limits, Verifier
 
