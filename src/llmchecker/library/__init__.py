@@ -1,1 +1,1 @@
-"""What `import llmchecker` offers: a thin layer, in terms of a caller's own Python objects."""
+"""The names that `import llmchecker` offers: a thin layer over a caller's own Python objects."""

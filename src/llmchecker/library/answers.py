@@ -1,4 +1,4 @@
-"""Scores and verdicts for trees that a caller holds, by quantifiers that a caller holds."""
+"""Scores of a caller's trees by a caller's quantifiers, and answers to queries about them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Scorer = Quantifier | Callable[[str, str], int]
-"""A quantifier, or a plain function of start string and continuation that returns an integer."""
+"""A quantifier, or a plain function from start string and continuation to an integer."""
 
 
 class ReadableVerdict(Verdict):
-    """A `Verdict` that a terminal and a notebook show."""
+    """A `Verdict` that reads well in a terminal and in a notebook."""
 
     def __str__(self) -> str:
         return wording.verdict_as_text(self)
@@ -33,7 +33,7 @@ class ReadableVerdict(Verdict):
 
 
 class _Unranged:
-    """A plain function as a quantifier, whose scores have no least and no greatest value."""
+    """A plain function as a quantifier; its scores have no least and no greatest value."""
 
     minimum = None
     maximum = None
@@ -49,10 +49,11 @@ def score(tree: TextTree, quantifier: Scorer) -> "pd.Series":
     """Score every text of a tree.
 
     Returns:
-        One integer a state, indexed by `uid`; missing for `rest`, which stands for many texts.
+        One integer for every state, indexed by `uid`; missing for `rest`, which stands for many
+        texts.
 
     Raises:
-        ConfigError: what is given is no quantifier, or a score is no integer or out of its range.
+        ConfigError: `quantifier` is no quantifier, or a score is no integer or out of its range.
     """
     import pandas as pd
 
@@ -65,14 +66,14 @@ def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Reada
     """Answer a query on a tree: the value, bounds for the whole model, and the evidence.
 
     Args:
-        query: such as `P=? [ F gender > 0 ]`, or what `parse` made of it.
-        tree: what `grow` returned.
-        quantifiers: by their names in the query. Those of this package that need no settings
-            (gender, polarity, readability) need not be given.
+        query: a text such as `P=? [ F gender > 0 ]`, or the query that `parse` made of one.
+        tree: a tree that `grow` returned.
+        quantifiers: the quantifiers under their names in the query. Those of this package that need
+            no settings (gender, polarity, readability) may be left out.
 
     Raises:
         InvalidQuery: the query does not parse, or names a quantifier that is not known.
-        ConfigError: what is given is no quantifier, or a score is no integer or out of its range.
+        ConfigError: an argument is no quantifier, or a score is no integer or out of its range.
         CheckFailed: there is no answer; the message says why.
     """
     if not isinstance(tree, TextTree):
@@ -85,7 +86,7 @@ def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Reada
             columns[name] = scores.score_tree(quantifier, tree)
         except ConfigError as error:
             raise ConfigError(f"{name}: {error}") from error
-    # with Storm it takes a second to import, for which a mistake in the arguments need not wait
+    # Imported here: Storm takes a second, for which mistakes in the arguments need not wait.
     from llmchecker.checking.solve import solve
 
     ranges = {name: (each.minimum, each.maximum) for name, each in asked.items()}
@@ -96,7 +97,7 @@ def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Reada
 
 
 def _asked(query: Query, tree: TextTree, given: Mapping[str, Scorer]) -> dict[str, Quantifier]:
-    """The quantifiers that a query names, as they were given or else without settings."""
+    """The quantifiers that a query names: the given ones, and others without settings."""
     for name in given:
         if not is_variable_name(name):
             raise ConfigError(
@@ -110,10 +111,11 @@ def _asked(query: Query, tree: TextTree, given: Mapping[str, Scorer]) -> dict[st
 
 
 def _made(name: str) -> Quantifier:
-    """The quantifier of a name, as it is without settings."""
+    """The quantifier of a name, without settings."""
     try:
         return create(name)
     except ConfigError as error:
+        # It needs settings, which only a caller can give.
         made = f"{name}=llmchecker.{QUANTIFIERS[name].__name__}(…)"
         raise ConfigError(f"{error}; give it to check, as in check(query, tree, {made})") from error
 

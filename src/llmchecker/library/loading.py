@@ -1,4 +1,4 @@
-"""A language model of one's own: from a directory, or as transformers has loaded it already."""
+"""Loading a caller's language model: from a directory, or as transformers has loaded it already."""
 
 import json
 import os
@@ -15,7 +15,7 @@ ModelHead = Literal["causal", "masked"]
 
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
 _MASKED = ("ForMaskedLM",)
-"""How the names of classes of transformers end, by what they predict."""
+"""How transformers ends the names of classes that predict a masked token."""
 
 
 def load(
@@ -30,24 +30,25 @@ def load(
 ) -> LanguageModel:
     """Return the language model in a directory, or one that transformers has loaded already.
 
-    A network and a tokenizer of the caller's are used as they are, where they are, and neither is
-    changed: the network stays on its device and keeps its dtype and its mode.
+    A loaded network and its tokenizer are used as they are and not changed: the network stays on
+    its device and keeps its dtype and its mode.
 
     Args:
         source: a directory with config, safetensors weights and tokenizer, or a network of
             transformers with a head that predicts tokens.
-        tokenizer: that of the network; none for a directory.
+        tokenizer: the tokenizer of the network; none for a directory.
         kind: whether the next token is read after the text (`causal`) or at a mask appended to it
-            (`masked`); by default what the network's class says.
-        dtype: of the weights, `float32` unless it is given; for a directory alone.
-        device: of torch, `cpu` unless it is given; for a directory alone.
-        threads: that compute on a CPU, by default all that this process may use.
-        memory_gb: that growing a tree may use beside the model. No answer depends on it.
+            (`masked`); by default the network's class decides.
+        dtype: the dtype of the weights, by default `float32`; only for a directory.
+        device: the device of torch, by default `cpu`; only for a directory.
+        threads: the number of threads that compute on a CPU; by default all that this process may
+            use.
+        memory_gb: the memory that growing a tree may use beside the model. No answer depends on it.
 
     Raises:
         UnusableModel: the directory holds no model that can be loaded, or the network cannot be
             asked for the next token.
-        ConfigError: arguments that do not go together.
+        ConfigError: the arguments do not go together.
     """
     threads = _cores() if threads is None else threads
     if threads < 1 or not memory_gb > 0:
@@ -77,7 +78,7 @@ def load(
 
 
 def _cores() -> int:
-    """The cores that this process may use; where the system does not tell, all."""
+    """The number of cores that this process may use; all cores if the system does not tell."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -94,12 +95,12 @@ def _directory(source: str | Path) -> Path:
 
 
 def _kind_of_directory(directory: Path) -> ModelHead:
-    """What config.json says that the weights were saved from; causal where it does not."""
+    """The kind of the class that config.json names; causal if it names none."""
     try:
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
         classes = [str(name) for name in config["architectures"]]
     except (OSError, ValueError, LookupError, TypeError):
-        return "causal"  # what is wrong with the file, `load_model` says better
+        return "causal"  # `load_model` reads the file too and says better what is wrong with it
     return "masked" if any(name.endswith(_MASKED) for name in classes) else "causal"
 
 
@@ -116,7 +117,7 @@ def _kind_of_network(network: PreTrainedModel) -> ModelHead:
 
 
 def _check_network(network: object, tokenizer: object) -> None:
-    """Check that transformers' own objects were given, in a state in which answers repeat."""
+    """Check that the objects are transformers' own, and that the network's answers repeat."""
     if not isinstance(network, PreTrainedModel):
         raise UnusableModel(
             f"a model is a directory or a network of transformers, not a {type(network).__name__}"

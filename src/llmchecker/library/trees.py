@@ -1,4 +1,4 @@
-"""Trees as a caller holds them: grown in memory, read as a frame, shown in a notebook."""
+"""Trees for a caller: grown in memory, turned into pandas frames, shown in notebooks."""
 
 import base64
 import html
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from llmchecker.models.protocols import LanguageModel
 
 SUMMARY_ROWS = 10
-"""Texts that the summary of a large tree shows."""
+"""The most texts that the summary of a large tree shows."""
 
 
 class Tree(TextTree):
-    """A `TextTree` that a notebook shows and that is a pandas frame on demand."""
+    """A `TextTree` that a notebook shows and that can be turned into a pandas frame."""
 
     @classmethod
     def of(cls, tree: TextTree) -> "Tree":
@@ -38,7 +38,7 @@ class Tree(TextTree):
         )
 
     def frame(self, **quantifiers: object) -> "pd.DataFrame":
-        """All states as a frame, a row each, indexed by `uid` in breadth-first order.
+        """All states as a frame with one row each, indexed by `uid` in breadth-first order.
 
         The columns are `parent` (a uid, missing for the root), `step` (tokens generated so far),
         `token` (the id of the last token, missing for the root and for `rest`), `probability`
@@ -47,7 +47,10 @@ class Tree(TextTree):
         (missing for `rest`).
 
         Args:
-            quantifiers: as in `score`, each under the name of its column.
+            quantifiers: quantifiers as in `score`, each under the name of its column.
+
+        Raises:
+            ConfigError: a name is that of another column, or `score` raises it.
         """
         import pandas as pd
 
@@ -73,10 +76,10 @@ class Tree(TextTree):
         return frame.assign(**{name: score(self, given) for name, given in quantifiers.items()})
 
     def _repr_html_(self) -> str:
-        """The tree as a picture if a person can find the way in it, else its likeliest texts."""
+        """The tree as a picture if it is small enough to read, else its most probable texts."""
         if len(self) > drawing.MOST_DRAWN:
             return self._summary()
-        # as an image: the style of an SVG that is part of a page would change the whole page
+        # As an image, since the styles of an inline SVG would apply to the whole page.
         picture = base64.b64encode(drawing.svg(drawing.Drawing(self, {}, {})).encode()).decode(
             "ascii"
         )
@@ -88,7 +91,7 @@ class Tree(TextTree):
         )
 
     def _summary(self) -> str:
-        """A table of the most probable texts at which the tree ends, and of what is `rest`."""
+        """A table of the most probable texts at which the tree ends, and of all `rest` together."""
         reached = self.path_probability
         ends = np.flatnonzero(~self.internal & (self.kind != Kind.REST))
         first = ends[np.argsort(-reached[ends], kind="stable")][:SUMMARY_ROWS]
@@ -121,19 +124,19 @@ def grow(
     """Grow the tree of all texts that a bounded text generation process can write after a start.
 
     Args:
-        model: what `load` returned.
-        start: the text to go on from.
-        truncation: alpha, k and length together, or none where each is given by its name.
-        alpha: select the most probable tokens until they hold this probability,
-        k: but at most so many tokens,
-        length: in so many steps.
+        model: a model that `load` returned.
+        start: the start string, which the model continues.
+        truncation: alpha, k and length together; None if these three are given by name.
+        alpha: each step selects the most probable tokens until together they have this probability,
+        k: but at most this many tokens.
+        length: the number of steps.
         end_of_sequence: `terminal` ends a text at an end-of-sequence token, `ordinary` goes on.
-        progress: called after every batch with the step, the nodes of that step that are expanded
-            already, and all nodes of that step.
+        progress: called after every batch with the step, the number of nodes of that step that are
+            expanded, and the number of all nodes of that step.
 
     Raises:
-        ConfigError: arguments that do not go together, or that are no text or model.
-        InvalidBound: alpha outside [0, 1], k or length below 1 or not whole.
+        ConfigError: the arguments do not go together, or are no text or no model.
+        InvalidBound: alpha is outside [0, 1], or k or length is below 1 or not whole.
     """
     truncation = _truncation(truncation, {"alpha": alpha, "k": k, "length": length})
     if isinstance(model, str | Path) or not hasattr(model, "continuations"):
@@ -142,7 +145,7 @@ def grow(
         raise ConfigError(f"the start string is {start!r}, which is not a text")
     if end_of_sequence not in ("terminal", "ordinary"):
         raise ConfigError(f"end_of_sequence is {end_of_sequence!r}, not 'terminal' or 'ordinary'")
-    # with torch it takes seconds to import, for which reading a tree from a file need not wait
+    # Imported here: torch takes seconds, for which reading a tree from a file need not wait.
     from llmchecker.trees import expansion
 
     told = {} if progress is None else {"progress": progress}

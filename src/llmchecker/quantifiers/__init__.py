@@ -1,1 +1,1 @@
-"""What a text is worth, as integers that become state variables of a chain."""
+"""Quantifiers: they give texts integer scores, which become state variables of a chain."""

@@ -1,4 +1,4 @@
-"""Male minus female words."""
+"""The quantifier that counts male minus female words."""
 
 import re
 from dataclasses import dataclass, field
@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from llmchecker.errors import ConfigError
 
-# Letters and digits, with their accents where those are characters of their own, held together by
-# apostrophes. An underscore separates: models write _he_ for emphasis.
+# A word consists of letters and digits, with combining accents, and apostrophes between them. An
+# underscore separates words, since models write _he_ for emphasis.
 _PART = r"(?:[^\W_][\u0300-\u036f]*)+"
 WORD = re.compile(rf"{_PART}(?:['’]{_PART})*")
 
@@ -21,25 +21,25 @@ WORD_LISTS = Path(__file__).parent / "word_lists"
 class Gender:
     """The number of male minus the number of female words in the continuation.
 
-    A word counts where it starts: "The" continued by "re he" holds one word of its own, "he". Upper
-    and lower case are equal. Endings after an apostrophe do not matter ("he's", "man’s"), unless
-    the lists hold the whole word ("ma'am"). A hyphen separates words. Half a word at the end of the
-    text counts as it reads: "he" is male even where the next token makes it "heavy".
+    A word belongs to the continuation if it starts there: of "The" continued by "re he", only "he"
+    counts. Upper and lower case are equal. Endings after an apostrophe do not matter ("he's",
+    "man’s"), unless the lists hold the whole word ("ma'am"). A hyphen separates words. Half a word
+    at the end of the text counts as it reads: "he" is male even if the next token makes it "heavy".
 
-    Args:
-        male: path of the male terms, one a line, with comments after #; by default the list that
-            comes with this package.
-        female: likewise.
+    Attributes:
+        male: the path of the male terms, one in each line, with comments after #; by default the
+            list that comes with this package.
+        female: the path of the female terms, likewise.
+        worth: +1 for every male term, -1 for every female one.
 
     Raises:
-        ConfigError: a list that cannot be read, is empty, holds a line of several words, or a term
-            of the other list.
+        ConfigError: a list cannot be read, is empty, or has a line of several words, or the lists
+            share a term.
     """
 
     male: Path = WORD_LISTS / "male.txt"
     female: Path = WORD_LISTS / "female.txt"
     worth: dict[str, int] = field(init=False, repr=False, compare=False)
-    """+1 for every male term, -1 for every female one."""
 
     minimum: ClassVar[int | None] = None
     maximum: ClassVar[int | None] = None
@@ -54,7 +54,8 @@ class Gender:
         object.__setattr__(self, "worth", worth)
 
     def __call__(self, start: str, continuation: str) -> int:
-        # a word that holds the end of the start began after the last space
+        # A word that reaches from the start string into the continuation began after the last space
+        # of the start string; all before that space need not be read.
         words = WORD.finditer(start + continuation, start.rfind(" ") + 1)
         return sum(self._word_worth(word[0]) for word in words if word.start() >= len(start))
 

@@ -1,4 +1,4 @@
-"""How friendly the words of a text are."""
+"""The quantifier of how friendly the words of a text are."""
 
 import re
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 class Polarity:
     """TextBlob's sentiment polarity of the text times 100, rounded: -100 to 100.
 
-    A lexicon of English words with rules for negation, intensifiers and emoticons (De Smedt and
-    Daelemans, "Pattern for Python", JMLR 13, 2012). The lexicon is part of TextBlob; NLTK's
-    corpora are not needed. A text without a word of the lexicon scores 0.
+    TextBlob uses a lexicon of English words, and rules for negation, intensifiers and emoticons
+    (De Smedt and Daelemans, "Pattern for Python", JMLR 13, 2012). The lexicon is part of TextBlob;
+    NLTK's corpora are not needed. A text without a word of the lexicon scores 0.
 
-    Texts that TextBlob cannot tell apart are handed to it once, which changes no score:
+    TextBlob gets only one of several texts that it cannot tell apart. This changes no score:
 
-    - Its tokeniser splits a text at whitespace and then each piece by itself, so a piece seen
-      before is not split again. Only emoticons and the sarcastic (!) are joined from several
+    - Its tokeniser splits a text at whitespace and then each piece by itself, so a piece that was
+      seen before is not split again. Only emoticons and the sarcastic (!) are joined from several
       pieces; a text that may hold one goes to TextBlob as it is.
     - Its rules know the words of the lexicon, negations, emoticons and the exclamation mark. Of any
-      other word they see only whether it has one, two or more letters, so "because" and
-      "tournament" are one word to them.
+      other word they see only whether it has one, two or more letters. So "because" and
+      "tournament" are the same word to them.
 
     Raises:
         ConfigError: TextBlob is not installed.
@@ -59,7 +59,7 @@ def _percent(text: str | list[str]) -> int:
 
 @lru_cache(maxsize=2**16)
 def _words(piece: str) -> tuple[str, ...]:
-    """The words of a text without whitespace, each as `_stand_in` has it."""
+    """The words of a text without whitespace, each replaced by its `_stand_in`."""
     if piece.isalpha():
         return (_stand_in(piece.lower()),)
     words = " ".join(_sentiment().tokenizer(piece)).split()
@@ -69,8 +69,9 @@ def _words(piece: str) -> tuple[str, ...]:
 def _stand_in(word: str) -> str:
     """The word itself if it means something to TextBlob, else x, xx or xxx by its length.
 
-    A word of the lexicon, an emoticon and (!) get an assessment of their own. An apostrophe
-    would not count as a letter, but the tokeniser leaves none inside a word.
+    A word means something if TextBlob assesses it (a word of the lexicon, an emoticon, (!)) or
+    counts it as a negation. TextBlob does not count apostrophes as letters, but its tokeniser
+    leaves none inside a word.
     """
     sentiment = _sentiment()
     counts = word in sentiment.negations or sentiment([word]).assessments
@@ -79,10 +80,10 @@ def _stand_in(word: str) -> str:
 
 @cache
 def _joined_across_spaces() -> re.Pattern[str]:
-    """Finds an emoticon, (!) and END-OF-SENTENCE, however they are spaced.
+    """A pattern that finds an emoticon, (!) or END-OF-SENTENCE, with any spaces inside.
 
-    The last is TextBlob's mark for an empty line, which it drops wherever it stands: what a text
-    holds before and after it may then become an emoticon.
+    END-OF-SENTENCE is TextBlob's mark for an empty line. It drops the mark wherever a text holds
+    it, and the characters before and after it may then form an emoticon.
     """
     from textblob._text import EMOTICONS, EOS
 
@@ -92,9 +93,10 @@ def _joined_across_spaces() -> re.Pattern[str]:
 
 @cache
 def _sentiment() -> "Sentiment":
-    """What `TextBlob(text).polarity` calls, for a text or the list of its words.
+    """The function behind `TextBlob(text).polarity`, which takes a text or the list of its words.
 
-    Imported on first use: TextBlob imports NLTK, which takes longer than reading a config.
+    It is imported on first use, since TextBlob imports NLTK, which takes longer than reading a
+    config.
     """
     from textblob.en import sentiment
 

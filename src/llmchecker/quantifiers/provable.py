@@ -1,4 +1,4 @@
-"""Whether a text is a proven invariant of a program, and whether it proves the program."""
+"""The quantifier that tells proven invariants of a program, and those that prove the program."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,25 +7,28 @@ from typing import ClassVar
 from llmchecker.errors import ConfigError, ProgramError
 
 _QUESTION_SECONDS = 5.0
+"""The most time for one question to the prover."""
 
 
 @dataclass(frozen=True)
 class Provable:
-    """What the continuation, up to its closing parenthesis, is worth as an invariant of a loop.
+    """The worth of the continuation, up to its closing parenthesis, as an invariant of a loop.
 
-    2 when it is a proven invariant from which every assertion of the program follows, 1 when it is
-    a proven invariant, 0 when it is not, or is no condition over the loop's variables, or has not
-    been closed yet. Proven means base and step case, without any other invariant. What follows the
-    closing parenthesis does not matter, so the score of a closed text is final. A question that
-    the prover leaves open for 5 seconds counts as not proven.
+    The score is 2 for a proven invariant from which every assertion of the program follows, 1 for
+    another proven invariant, and 0 for any other text. A text that is no condition over the loop's
+    variables, or that is not closed yet, scores 0 too. Proven means that base and step case hold
+    without any other invariant. The text after the closing parenthesis does not matter, so the
+    score of a closed text is final. If the prover has not answered a question after 5 seconds, the
+    text counts as not proven.
 
-    Args:
-        program: path of the C file.
-        loop: the number of the loop, in the order of the text from 0 on.
-        semantics: `integers` or `int32`: what the program's integers are.
+    Attributes:
+        program: the path of the C file.
+        loop: the number of the loop, counted from 0 in the order of the text.
+        semantics: what the program's integers are: `integers` or `int32`.
+        judge: the `proving.judging.Judge` of the loop.
 
     Raises:
-        ConfigError: the program cannot be read or is not supported, has no such loop, or the
+        ConfigError: the program cannot be read or is not supported, it has no such loop, or the
             semantics are unknown.
     """
 
@@ -33,7 +36,6 @@ class Provable:
     loop: int = 0
     semantics: str = "integers"
     judge: object = field(init=False, repr=False, compare=False)
-    """The invariants.judging.Judge of the loop."""
 
     minimum: ClassVar[int | None] = 0
     maximum: ClassVar[int | None] = 2

@@ -1,21 +1,23 @@
-"""What every quantifier is."""
+"""The protocol of quantifiers."""
 
 from typing import ClassVar, Protocol
 
 
 class Quantifier(Protocol):
-    """A total function from a text to an integer; the same text always has the same score.
+    """A total function from texts to integers; the same text always has the same score.
 
-    An implementation is a frozen dataclass whose fields are its settings; a setting that is a file
-    is held as a Path, so that scores are made again when the file changes. It raises ConfigError,
-    naming the setting, when it is made with a value that it cannot work with.
+    An implementation is a frozen dataclass whose fields are its settings. A setting that is a file
+    must be a Path, so that texts are scored again when the file changes. If a setting has a value
+    that cannot be used, the constructor raises ConfigError and names the setting.
+
+    Attributes:
+        minimum: the least score; None if there is none.
+        maximum: the greatest score; None if there is none.
     """
 
     minimum: ClassVar[int | None]
-    """The least score, None where there is none."""
     maximum: ClassVar[int | None]
-    """The greatest score, None where there is none."""
 
     def __call__(self, start: str, continuation: str) -> int:
-        """Score the text `start + continuation`, of which `continuation` was generated."""
+        """Score the text `start + continuation`; only `continuation` was generated."""
         ...

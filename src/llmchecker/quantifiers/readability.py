@@ -1,4 +1,4 @@
-"""How easy a text is to read."""
+"""The quantifier of how easy a text is to read."""
 
 import re
 import warnings
@@ -19,22 +19,23 @@ SENTENCE_END = re.compile(r"[.!?]")
 class Readability:
     """textstat's Flesch reading ease of the text times 100: higher is easier.
 
-    206.835 - 1.015 words per sentence - 84.6 syllables per word (Flesch, "A new readability
-    yardstick", Journal of Applied Psychology 32, 1948), for English. Syllables are counted with
-    the hyphenation patterns that Pyphen carries; nothing is looked up elsewhere. A sentence of
-    one or two words is not counted as a sentence, and every text has at least one. A text without
-    words scores 20684, the formula's constant.
+    The formula for English is 206.835 - 1.015 words per sentence - 84.6 syllables per word (Flesch,
+    "A new readability yardstick", Journal of Applied Psychology 32, 1948). Syllables are counted
+    with the hyphenation patterns that come with Pyphen. A sentence of one or two words does not
+    count as a sentence, but every text has at least one sentence. A text without words scores
+    20684, the formula's constant.
 
     textstat rounds words per sentence and syllables per word to one decimal and the result to two,
-    so scores move in coarse steps, 846 for a tenth of a syllable. Gross et al. (2025) ask for more
+    so scores move in coarse steps: 846 for a tenth of a syllable. Gross et al. (2025) ask for more
     than 5997, which is such a step: 3.0 words a sentence, 1.7 syllables a word.
 
-    Texts that textstat cannot tell apart are handed to it once, which changes no score: it counts
-    words, their syllables and sentences, so every word may become another of as many syllables, any
-    whitespace a space, and where nothing ends a sentence, the order of the words does not matter.
+    textstat gets only one of several texts that it cannot tell apart. This changes no score, since
+    textstat only counts words, their syllables, and sentences. So a word may be replaced by another
+    with as many syllables, and whitespace by a space. The order of the words does not matter in a
+    text in which nothing ends a sentence.
 
     Raises:
-        ConfigError: textstat is not installed, or not all that it needs.
+        ConfigError: textstat, or something that it needs, is not installed.
     """
 
     minimum: ClassVar[int | None] = None
@@ -62,7 +63,7 @@ def _score(text: str) -> int:
 
 @lru_cache(maxsize=2**16)
 def _stand_in(piece: str) -> str:
-    """A word of as many syllables if the piece is a word, else the piece itself."""
+    """A known word with as many syllables if the piece is a word, else the piece itself."""
     if not (piece.isascii() and piece.isalpha()):
         return piece
     return _words_by_syllables().get(_statistics().syllable_count(piece), piece)
@@ -76,10 +77,10 @@ def _words_by_syllables() -> dict[int, str]:
 
 @cache
 def _statistics() -> "textstatistics":
-    """A textstat of our own.
+    """An instance of textstat for this package alone.
 
-    textstat's module-level functions share one language and one rounding with everybody who
-    imports it. Its caches are keyed by instance and text, so they need no care.
+    The module-level functions of textstat share one language and one rounding among all parts
+    of a program that import it. Its caches are keyed by instance and text, so they are safe.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "pkg_resources is deprecated", UserWarning)

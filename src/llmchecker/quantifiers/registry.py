@@ -1,6 +1,6 @@
-"""Quantifiers: what a text is worth, as an integer that becomes a state variable of the chain.
+"""The quantifiers of this package by name, and how they are made from their settings.
 
-A new quantifier is one file beside this one and one line in `QUANTIFIERS`.
+A new quantifier needs one file beside this one and one line in `QUANTIFIERS`.
 """
 
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ def create(name: str, settings: Mapping[str, Any] | None = None) -> Quantifier:
 
     Raises:
         UnknownName: no quantifier has that name.
-        ConfigError: a setting that the quantifier does not have, lacks or cannot work with, or a
-            name that cannot be a variable.
+        ConfigError: a setting is unknown, missing or has a value that cannot be used; or the name
+            cannot be a variable.
     """
     if name not in QUANTIFIERS:
         raise UnknownName(
@@ -50,7 +50,7 @@ def create(name: str, settings: Mapping[str, Any] | None = None) -> Quantifier:
 
 
 def files_of(quantifier: Quantifier) -> list[Path]:
-    """The files on which the scores of a quantifier depend: its settings that are paths."""
+    """The files that the scores of a quantifier depend on: those of its settings that are paths."""
     return [value for value in vars(quantifier).values() if isinstance(value, Path)]
 
 

@@ -1,4 +1,4 @@
-"""The scores of a tree's texts, in memory and as a file: one integer a state, none for `rest`."""
+"""The scores of a tree's texts, in memory and in files: one integer a state, none for `rest`."""
 
 import os.path
 from collections.abc import Iterable, Sequence
@@ -15,19 +15,21 @@ from llmchecker.trees.parquet import read_parquet, write_parquet
 from llmchecker.trees.text_tree import Kind, TextTree
 
 REST_FILLER = 0
+"""What an array of scores holds for `rest`, which has no score."""
 
 
 def score_tree(quantifier: Quantifier, tree: TextTree) -> np.ndarray:
     """Score every text of a tree, each distinct text once.
 
-    Where decoding rewrote the end of the start string (a tokenizer that turns "do" + "not" into
-    "don't"), what it rewrote counts as generated: start + continuation is always the text.
+    A tokenizer may rewrite the end of the start string when it decodes, and turn "do" + "not" into
+    "don't". The rewritten part then counts as generated, so start + continuation is always the
+    text.
 
     Returns:
         (n,) int64; `REST_FILLER` for `rest`, which has no score and must not be read.
 
     Raises:
-        ConfigError: a score that is not an integer or lies outside the declared range.
+        ConfigError: a score is not an integer or lies outside the declared range.
     """
     known = tree.kind != Kind.REST
     scores = np.full(len(tree), REST_FILLER, dtype=np.int64)
@@ -36,19 +38,22 @@ def score_tree(quantifier: Quantifier, tree: TextTree) -> np.ndarray:
 
 
 def score_texts(quantifier: Quantifier, start: str, texts: Sequence[str]) -> np.ndarray:
-    """Score texts that go on from a start string, each distinct text once: (n,) int64.
+    """Score texts that continue a start string, each distinct text once.
+
+    Returns:
+        (n,) int64, in the order of the texts.
 
     Raises:
-        ConfigError: a score that is not an integer or lies outside the declared range.
+        ConfigError: a score is not an integer or lies outside the declared range.
     """
     score_of = {text: _score_text(quantifier, start, text) for text in dict.fromkeys(texts)}
     return np.fromiter(map(score_of.__getitem__, texts), np.int64, len(texts))
 
 
 def write_scores(scores: np.ndarray, tree: TextTree, path: str | Path) -> None:
-    """Write the columns uid and score, with no score where the state is `rest`.
+    """Write the columns uid and score; a `rest` state has no score.
 
-    The file tells which tree it belongs to, by the digest of the tree.
+    The file holds the digest of the tree, which tells what tree it belongs to.
     """
     unknown = tree.kind == Kind.REST
     table = pa.table(
@@ -64,8 +69,8 @@ def read_scores(tree: TextTree, path: str | Path) -> np.ndarray:
     """Read the scores of a tree: (n,) int64, `REST_FILLER` for `rest`.
 
     Raises:
-        DamagedFile: a bit of the file is not what was written.
-        InvalidTree: the file is about another tree.
+        DamagedFile: the file has changed since it was written.
+        InvalidTree: the file holds scores of another tree.
     """
     table, about = read_parquet(path)
     if about.get("tree") != tree.digest or "score" not in table.column_names:
@@ -74,7 +79,7 @@ def read_scores(tree: TextTree, path: str | Path) -> np.ndarray:
 
 
 def read_all_scores(tree: TextTree, paths: Iterable[str | Path]) -> dict[str, np.ndarray]:
-    """Read the scores of several quantifiers, by name: the file's name without its suffix."""
+    """Read the scores of several quantifiers; each has the name of its file without the suffix."""
     return {Path(path).stem: read_scores(tree, path) for path in paths}
 
 

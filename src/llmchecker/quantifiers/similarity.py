@@ -1,4 +1,4 @@
-"""How much a text repeats a protected passage."""
+"""The quantifier of how much a text repeats a protected passage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from llmchecker.errors import ConfigError
 class Similarity:
     """The similarity of the text to the nearest protected passage, from 0 to 100, rounded down.
 
-    A text of n characters is compared with the first n characters of the passage, so that a text
-    that has only begun to repeat it is already similar. The measure is RapidFuzz's `fuzz.ratio`:
-    twice the length of the longest common subsequence, as a share of both lengths (Indel
-    similarity). Case counts. 100 means that the text equals the passage or the beginning of it;
-    the empty text repeats nothing and scores 0.
+    A text of n characters is compared with the first n characters of each passage. So a text that
+    has only begun to repeat a passage is already similar to it. The measure is RapidFuzz's
+    `fuzz.ratio`: twice the length of the longest common subsequence, divided by the sum of both
+    lengths (Indel similarity). Upper and lower case differ. A text that equals a passage or the
+    beginning of one scores 100; the empty text repeats nothing and scores 0.
 
-    Args:
+    Attributes:
         protected: the passages.
 
     Raises:
-        ConfigError: `protected` is not a list of at least one text, none of them empty.
+        ConfigError: `protected` is not a list of at least one text, or one of its texts is empty.
     """
 
     protected: Sequence[str]
@@ -51,5 +51,5 @@ class Similarity:
 
 
 def _percent(a: str, b: str) -> int:
-    # In whole numbers: `fuzz.ratio` divides, and a float just below 90 would be rounded to 89.
+    # In whole numbers, since a quotient of floats may fall just below 90 and be rounded down to 89.
     return 100 * Indel.similarity(a, b) // (len(a) + len(b))
