@@ -13,10 +13,10 @@ measured on random trees of 1,000 to 30,000 states, of which one in three to six
   10,000 and 30,000 states takes 0.2, 0.6, 3.2 and 15.7 s; with a command for each leaf the first
   three took 0.2, 1.0 and 6.9 s. This module writes programs in this way. Without it a tree of
   174,000 states with 14,500 texts that go on would need twelve times as many evaluations of guards.
-  - Guards that name the step before the uid, or a module for each step over global variables.
-  Neither makes a difference (0.63 and 0.62 s against 0.58 s for 3,000 states). - JANI with a
-  location for each state. It takes 0.08, 0.26, 1.0, 3.4 and 12 s for 1,000 to 100,000 states, which
-  is almost linear. See `jani`.
+- Guards that name the step before the uid, or a module for each step over global variables. Neither
+  makes a difference (0.63 and 0.62 s against 0.58 s for 3,000 states).
+- JANI with a location for each state. It takes 0.08, 0.26, 1.0, 3.4 and 12 s for 1,000 to 100,000
+  states, which is almost linear. See `jani`.
 """
 
 from collections.abc import Mapping

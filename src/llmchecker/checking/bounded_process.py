@@ -1,4 +1,4 @@
-"""The value of a query: what the bounded process itself answers, `rest` being as it is."""
+"""The value of a query: the answer of the bounded process itself, in which `rest` is terminal."""
 
 import time
 
@@ -19,7 +19,12 @@ UNDECIDED_VALUE = (
 
 
 def check_chain(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -> Verdict:
-    """Answer a query on a chain, and measure.
+    """Answer a query on a chain, and measure the chain and the time.
+
+    Args:
+        chain: the bounded process.
+        query: what is asked.
+        encode_seconds: what the chain took to make, for the verdict.
 
     Raises:
         UnknownName: the query names a variable that the chain does not have.
@@ -63,7 +68,13 @@ def _value(chain: MarkovChain, query: Query) -> float | bool | None:
 
 
 def expected(chain: MarkovChain, question: Expectation, scores: np.ndarray) -> float:
-    """What is expected of scores, (n,) float64 or int64, after the steps that are asked for."""
+    """The expected score after the number of steps that the question names.
+
+    Args:
+        chain: the bounded process.
+        question: names the number of steps.
+        scores: (n,) float64 or int64, the score of each state.
+    """
     name = question.quantifier
     model = storm.model(chain.transitions, {}, {name: scores.astype(np.float64)})
     return storm.values(model, f'R{{"{name}"}}=? [ I={question.step} ]')[0].item()
@@ -90,5 +101,5 @@ def _conditional(
     if whole.values[0] < SMALLEST_NORMAL:
         problem = "what stands behind || has a probability too small for float64"
         raise CheckFailed(f"the query {query.text} has no answer: {problem}")
-    # rounding may take two nearly equal probabilities past each other
+    # the quotient of two nearly equal probabilities may be rounded to more than 1
     return min((both.values[0] / whole.values[0]).item(), 1.0)

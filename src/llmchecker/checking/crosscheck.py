@@ -1,4 +1,4 @@
-"""Two routes to one answer: the chain built by this package, and a file that Storm itself reads."""
+"""A second route to each answer: a file of the same chain, which Storm itself reads and builds."""
 
 from pathlib import Path
 from typing import Any
@@ -24,18 +24,21 @@ def crosscheck(
     """Compare a verdict with what Storm's own front end says about a file of the same chain.
 
     Args:
-        maximum_prism: states up to which the PRISM file is read; the time for it grows with the
-            square of the states.
-        maximum_jani: states up to which, beyond that, the JANI file is read.
+        verdict: what this package found.
+        prism_file, jani_file: the same chain in two languages.
+        maximum_prism: the PRISM file of a chain with up to this many states is read. The time for
+            it grows with the square of the states.
+        maximum_jani: the JANI file of a larger chain with up to this many states is read.
 
     Returns:
-        The query, both values, whether they were compared at all, and by which file or why not: the
-        tree is too large, the value is unknown, or Storm's front end cannot be asked this query.
+        The query, both values, and whether they were compared. If so, by which file; if not, why:
+        the tree is too large, the value is unknown, or Storm's front end cannot be asked this
+        query.
 
     Raises:
         DamagedFile: the file is not what was written.
-        CheckFailed: the sizes explored differ, or the values: two numbers by more than 1e-12
-            (an expected score above 1 by more than that part of it), yes from no at all.
+        CheckFailed: the sizes explored differ, or the values do: yes from no, or numbers by more
+            than `RELATIVE_TOLERANCE`.
     """
     outcome = {"query": verdict.query, "value": verdict.value, "states": verdict.states}
     if verdict.states <= maximum_prism:
@@ -47,7 +50,7 @@ def crosscheck(
         return outcome | {"compared": False, "reason": f"more than {most} states"}
     if verdict.value is None:
         return outcome | {"compared": False, "reason": "the value is unknown"}
-    # a file that was cut may still be a chain, of which the query may even have the same value
+    # a truncated file may still be a chain, on which the query may even have the same value
     read_with_checksum(path)
     try:
         answer = check(path, parse(verdict.query))

@@ -1,14 +1,16 @@
 """Evidence: the most probable texts that decide a query.
 
-A path of the chain is decided at its first state from which the path formula cannot change its
-truth any more, as far as the states up to there tell: `F phi` is satisfied at the first phi and
-violated at a leaf without one, `phi U psi` is satisfied at the first psi and violated at the first
-state with neither, `G phi` is violated at the first state without phi and satisfied at a leaf; a
-step bound ends the path there. The deciding states partition the paths, so their probabilities
-sum to that of the path formula and of its negation. A set of such states that is sufficient to
-refute or to confirm a threshold is a counterexample in the sense of Han, Katoen and Damman (2009),
-"Counterexample Generation in Probabilistic Model Checking"; on a tree the k most probable paths,
-there a shortest path problem, are just the first k in the order of their probability.
+A path of the chain is decided at the first state at which the states so far fix the truth of the
+path formula. `F phi` is satisfied at the first phi and violated at a leaf without one. `phi U psi`
+is satisfied at the first psi and violated at the first state with neither. `G phi` is violated at
+the first state without phi and satisfied at a leaf. A step bound ends the path as a leaf does. The
+deciding states partition the paths, so the probabilities of those that satisfy the formula add up
+to that of the formula, and the others to that of its negation.
+
+A set of such states that suffices to refute or to confirm a threshold is a counterexample in the
+sense of Han, Katoen and Damman (2009), "Counterexample Generation in Probabilistic Model Checking".
+In general chains finding the k most probable paths is a shortest path problem. On a tree they are
+the first k paths in the order of their probability.
 """
 
 import os.path
@@ -44,10 +46,10 @@ class Witness:
 
     Attributes:
         uid: the state's row in the tree.
-        text: the start string and what was generated; for `rest`, which has no text, its parent's.
+        text: the start string and what was generated; for `rest`, which has none, the parent's.
         probability: of the path from the root to the state.
-        kind: `witness` where the path formula is satisfied, `counterexample` where it is violated,
-            whichever of the two the query as a whole asks for.
+        kind: `witness` if the path formula is satisfied, and `counterexample` if it is violated.
+            This is the same for P>=p and P<=p.
         rest: whether the state is `rest`: the text goes on with some token that was not selected.
         kept: how many characters at the beginning of `text` belong to the start string.
     """
@@ -78,10 +80,10 @@ class _Decided(NamedTuple):
 
 
 def has_evidence(query: Query) -> bool:
-    """Whether single texts can decide the query.
+    """Whether there are single texts that decide the query.
 
-    It is then one P, E or A over one F, G or U, with or without a step bound, whose operands hold
-    in single states: no temporal operator and no P, E or A stands in them.
+    The query must be one P, E or A over one F, G or U, with or without a step bound. The operands
+    must hold in single states, and so have no temporal operator and no P, E or A in them.
     """
     if not isinstance(query.root, Probability | PathQuantifier):
         return False
@@ -93,10 +95,15 @@ def has_evidence(query: Query) -> bool:
 
 
 def decisive_mass(query: Query, kind: str, value: float | bool) -> float:
-    """Return what the probabilities of a query's texts are to be compared with.
+    """Return the mass with which the probabilities of the texts that decide a query are compared.
 
-    To P=? it is the mass of all texts of their kind, the query's value being given; to a threshold
-    what their mass must reach or exceed to decide it, whether or not it is met.
+    For P=? it is the mass of all texts of their kind. For a threshold it is the mass that they must
+    reach or exceed to decide the query.
+
+    Args:
+        query: has evidence.
+        kind: of the texts.
+        value: of the query.
     """
     if query.numeric:
         return value if kind == WITNESS else 1 - value
@@ -109,21 +116,21 @@ def witnesses(
 ) -> tuple[Witness, ...]:
     """Return the most probable texts that decide a query, most probable first (ties: rising uid).
 
-    To P=? with F or U they are the witnesses, with G the counterexamples. To a threshold they are
-    the smallest set whose mass alone shows that it is met or not: the witnesses show P>=p met with
-    a mass of at least p and P<=p violated with more than p; the counterexamples show P<=p met with
-    at least 1 - p and P>=p violated with more than 1 - p; likewise P>p and P<p. Where rounding
-    leaves open whether a threshold is met, no texts are returned.
+    For P=? with F or U these are the witnesses, and with G the counterexamples. For a threshold
+    they are the smallest set whose mass alone shows that the threshold is met or not. Witnesses
+    with a mass of at least p show that P>=p holds, and with more than p that P<=p does not.
+    Counterexamples with a mass of at least 1 - p show that P<=p holds, and with more than 1 - p
+    that P>=p does not. P>p and P<p are alike. Where rounding leaves open whether a threshold is
+    met, no texts are returned.
 
     Truth in `rest` is that of the bounded process: an atom over a quantifier is false there. Two
-    states may have one text where a model can write it in different tokens.
+    states may have the same text if the model can write it in different tokens.
 
     Args:
         tree: the texts.
         chain: the chain of this very tree.
-        query: the question; for one without evidence (see `has_evidence`) nothing is returned.
-        most: how many texts to return at most, which may be fewer than a threshold takes; None for
-            all of them.
+        query: the question. A query without evidence (see `has_evidence`) has no such texts.
+        most: the largest number of texts to return, even if a threshold takes more; None for all.
 
     Raises:
         UnknownName: the query names a variable that the chain does not have.
@@ -141,16 +148,17 @@ def witnesses(
 
 
 def _decided(tree: TextTree, chain: MarkovChain, path: Formula) -> tuple[_Decided, _Decided]:
-    """The states that satisfy the path formula and those that violate it, the first on each path.
+    """The first deciding state of each path: those that satisfy the formula, and those that do not.
 
-    Both are found from the root down, all states of a step at once.
+    They are found from the root down, all states of a step at once.
     """
     reach = _reach(chain, path)
     stop = reach.goal | ~reach.hold | ~tree.internal
     if reach.bound is not None:
         stop |= tree.step >= reach.bound
     probability = tree.path_probability
-    undecided = np.ones(len(tree), dtype=bool)  # before the state, all along the path
+    # whether no state above this one has decided its path
+    undecided = np.ones(len(tree), dtype=bool)
     for level in tree.levels:
         parent = tree.parent[level]
         undecided[level] = undecided[parent] & ~stop[parent]
@@ -181,19 +189,22 @@ def _reach(chain: MarkovChain, path: Formula) -> _Reach:
 
 
 def _probability(query: Query) -> Probability:
-    """The P that the query is or, for E and A, is the same as."""
+    """The P of the query; for E and A the P that means the same."""
     return query.root.probability if isinstance(query.root, PathQuantifier) else query.root
 
 
 def _smallest(
     query: Query, satisfied: _Decided, violated: _Decided, error: float
 ) -> tuple[_Decided, int]:
-    """Which states show that the threshold is met or not, and how many of them are enough.
+    """The states that show whether the threshold is met, and how many of them are enough.
 
-    None are where the probability, which may be wrong by that part of itself, does not tell.
+    The number is 0 where rounding does not tell whether the threshold is met.
+
+    Args:
+        error: the largest relative error of the probability.
     """
     root = _probability(query)
-    # P>=p and P<p part the values below p from the others, P>p and P<=p those above p
+    # P>=p and P<p separate the values below p from all others; P>p and P<=p separate those above p
     reaching = root.comparison in (">=", "<")
     above = _is_above(Fraction(root.threshold), reaching, satisfied, violated, error)
     if above is None:
@@ -203,16 +214,17 @@ def _smallest(
     needed = decisive_mass(query, shown.kind, above)
     masses = np.concatenate([[0.0], np.cumsum(shown.probabilities)])
     count = np.searchsorted(masses, needed, side="right" if exceeding else "left")
-    # all of them are enough, though float64 may have summed them to a little less
+    # all of them together are enough, even if their sum was rounded down
     return shown, min(int(count), len(shown.uids))
 
 
 def _is_above(
     threshold: Fraction, reaching: bool, satisfied: _Decided, violated: _Decided, error: float
 ) -> bool | None:
-    """Whether the probability is above a threshold, or just reaches it; None if rounding decides.
+    """Whether the probability is above a threshold, or at least equal to it if `reaching`.
 
-    That it is 0 or 1 is seen without adding up: there are no texts of one kind.
+    The answer is None where it lies within rounding. Probabilities of 0 and 1 are known without
+    adding up, since there are no texts of one kind then.
     """
     if threshold == 0:
         return reaching or len(satisfied.uids) > 0

@@ -1,10 +1,11 @@
 """Probabilities of path formulas, and the truth of state formulas, with what rounding leaves open.
 
 A path formula becomes reachability (see `product`), which Storm solves. A P, E or A inside another
-formula is decided first, for every state, and a label takes its place. Every answer has two sides:
-what surely holds and what may hold. On a chain they differ only where a probability lies within
-rounding of a threshold; on a decision process, besides, where choices differ. Thresholds 0 and 1
-are decided on the graph and leave nothing open but choices.
+formula is decided first, for every state, and a label takes its place.
+
+Every answer has two sides: what surely holds and what may hold. On a chain the two differ only
+where a probability lies within rounding of a threshold. On a decision process they also differ
+where choices do. Thresholds 0 and 1 are decided on the graph, so that rounding leaves nothing open.
 """
 
 from dataclasses import dataclass, replace
@@ -25,9 +26,9 @@ from llmchecker.queries.formulas import (
 )
 
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
-"""Below it a product of probabilities may have lost its digits, or become 0."""
+"""A product of probabilities below this may have lost digits, or have become 0."""
 ROOT = np.zeros(1, dtype=np.int64)
-"""The start state, alone."""
+"""The start state as the only start."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Probabilities:
 
     Attributes:
         values: (m,) float64, as computed; exactly 0 and 1 where the graph says so.
-        low, high: (m,) float64, from 0 to 1: what the true probability is not below and not above.
-        impossible, certain: (m,) bool: whether it is exactly 0 or 1, by the graph.
+        low, high: (m,) float64, from 0 to 1; the true probability lies between them.
+        impossible, certain: (m,) bool, whether the graph shows it to be exactly 0, exactly 1.
     """
 
     values: np.ndarray
@@ -50,8 +51,11 @@ class Probabilities:
 class Satisfaction:
     """Answers questions about one process.
 
-    Every method may raise `CheckFailed`, where a path formula leaves too many demands, and
-    RuntimeError, where Storm gives no answer (see `storm.reported`).
+    Every method may raise `CheckFailed` if a path formula leaves too many demands, and RuntimeError
+    if Storm gives no answer (see `storm.reported`).
+
+    Args:
+        process: a chain or a decision process.
     """
 
     def __init__(self, process: Process) -> None:
@@ -62,7 +66,7 @@ class Satisfaction:
         self._decisions: dict[tuple[Formula, bool], Label] = {}
 
     def leaves_open(self, path: Formula) -> bool:
-        """Whether in some state a P, E or A in a formula may hold but does not surely hold."""
+        """Whether some P, E or A in a formula may hold in a state without surely holding there."""
         return self._decided(path, True) != self._decided(path, False)
 
     def probabilities(self, path: Formula, least: bool, starts: np.ndarray = ROOT) -> Probabilities:
@@ -86,7 +90,7 @@ class Satisfaction:
             impossible = storm.truths(model, f"P<=0 {reach}")
             certain = storm.truths(model, f"P>=1 {reach}")
         elif least:
-            # of a decision process, P compares whatever is chosen
+            # on a decision process Storm says that P>0 holds if it does for all choices
             values = storm.values(model, f"Pmin=? {reach}")
             impossible = ~storm.truths(model, f"P>0 {reach}")
             certain = storm.truths(model, f"P>=1 {reach}")
@@ -132,9 +136,11 @@ class Satisfaction:
         return Probabilities(exactly(values), exactly(low), exactly(high), impossible, certain)
 
     def _decided(self, formula: Formula, surely: bool) -> Formula:
-        """The formula with a label for each P, E and A in it: where it surely holds, or may hold.
+        """The formula with a label for each P, E and A in it.
 
-        Under an odd number of negations the other of the two makes the formula hold more rarely.
+        The label is on the states where the P, E or A surely holds, or where it may hold if not
+        `surely`. Below an odd number of negations it is the other way around: there, what holds
+        less often makes the whole formula hold more often.
         """
         match formula:
             case Probability() | PathQuantifier():
@@ -155,7 +161,7 @@ class Satisfaction:
         return formula
 
     def _label(self, states: np.ndarray) -> Label:
-        """The label of these states; equal sets of states have the same."""
+        """The label of a set of states. Equal sets have the same label."""
         key = np.packbits(states).tobytes()
         if key not in self._labels:
             self._labels[key] = Label(f"p{len(self._labels) + 1}")
@@ -166,7 +172,14 @@ class Satisfaction:
 def _meets(
     found: Probabilities, comparison: str, threshold: Fraction, limit: np.ndarray
 ) -> np.ndarray:
-    """(m,) bool: whether probabilities meet a threshold; `limit` is the side of them to compare."""
+    """(m,) bool: whether probabilities meet a threshold.
+
+    Args:
+        found: the probabilities.
+        comparison: one of >=, >, <= and <.
+        threshold: what they are compared with.
+        limit: (m,) the side of the probabilities to compare, `low` or `high`.
+    """
     if threshold == 0:
         always = np.ones(len(limit), dtype=bool)
         by_graph = {">": ~found.impossible, ">=": always, "<=": found.impossible, "<": ~always}
@@ -175,7 +188,8 @@ def _meets(
         always = np.ones(len(limit), dtype=bool)
         by_graph = {">=": found.certain, ">": ~always, "<": ~found.certain, "<=": always}
         return by_graph[comparison]
-    # exact: of floats, those that are at least a fraction are those from the next float on
+    # The comparison is exact: a float is at least the threshold if it is at least the smallest
+    # float that is.
     below, above = _neighbours(threshold)
     match comparison:
         case ">=":
@@ -188,7 +202,7 @@ def _meets(
 
 
 def _neighbours(number: Fraction) -> tuple[float, float]:
-    """The greatest float64 up to a number from 0 to 1, and the least from it on."""
+    """The greatest float64 up to a number from 0 to 1, and the least float64 from the number on."""
     near = float(number)
     if Fraction(near) == number:
         return near, near

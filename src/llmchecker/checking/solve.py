@@ -1,4 +1,4 @@
-"""One query on one scored tree: the value, the bounds for the whole model, and the evidence."""
+"""Answering one query on one scored tree: the value, the bounds, and the evidence."""
 
 import time
 from collections.abc import Mapping
@@ -23,15 +23,17 @@ def solve(
     ranges: Mapping[str, Range],
     seconds_before: float = 0.0,
 ) -> Verdict:
-    """Answer a query in all that this package knows of it.
+    """Answer a query: its value, bounds for the whole model, and the texts that decide it.
 
-    Where only the bounds fail the value is kept, and the bounds are those of which every answer is
-    within, with a note.
+    Where only the bounds fail, the verdict keeps the value. Its bounds are then those that hold for
+    every answer, with a note that says why.
 
     Args:
+        tree: the bounded process.
         scores: (n,) integers for each quantifier of the query, by name.
-        ranges: the declared range of each of them.
-        seconds_before: what growing and scoring took, which is part of encoding.
+        query: what is asked.
+        ranges: the declared range of each of these quantifiers.
+        seconds_before: how long growing and scoring took, which counts as encoding.
 
     Raises:
         InvalidTree: a text scores outside the range of its quantifier, or is not finished.

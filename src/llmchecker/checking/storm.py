@@ -1,8 +1,8 @@
 """Storm, the model checker: the only module that imports stormpy.
 
-A process reaches Storm as a matrix, built in linear time. Reachability is solved along the
-topological order of its states: there is no cycle but the loops of single states, so every value is
-one sum and exact up to float64 rounding, where Storm's usual iteration would stop at 1e-6.
+A process reaches Storm as a matrix, built in linear time. Storm solves reachability in the
+topological order of the states. The only cycles are loops of single states, so every value is one
+sum and exact up to float64 rounding. Storm's usual iteration would stop at an error of 1e-6.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,16 +30,16 @@ from llmchecker.queries.formulas import (
 )
 from llmchecker.queries.query import Query
 
-# Storm prints its errors besides raising them, into output that is not its own.
+# Storm also prints the errors that it raises, into the output of whatever program uses it.
 stormpy.developer.set_log_level(stormpy.developer.LogLevel.OFF)
 
 PART = 1 << 16
-"""Entries of a matrix that are handed to Storm at once."""
+"""The number of matrix entries that are handed to Storm at once."""
 NO_REWARDS: Mapping[str, np.ndarray] = {}
 MOST_EXACT = 2**53
-"""Up to here float64 has every whole number."""
+"""float64 has every whole number up to this one."""
 LARGEST_SCORE = 2**31
-"""What a variable of a PRISM program or JANI model is taken to be at most, in size."""
+"""No variable of a PRISM program or JANI model is assumed to exceed this in absolute value."""
 Model = Any
 """A DTMC or an MDP in Storm's memory."""
 
@@ -53,7 +53,12 @@ VERSIONS = {
 
 @dataclass(frozen=True)
 class FileAnswer:
-    """What Storm says to a query on a program of its own: the value, and the size that it built."""
+    """Storm's answer to a query on a file that its own front end reads.
+
+    Attributes:
+        value: a number, or whether the query holds.
+        states, transitions: the size of the model that Storm built.
+    """
 
     value: float | bool
     states: int
@@ -66,7 +71,8 @@ def check_prism(path: str | Path, query: Query) -> FileAnswer:
     The time grows with the square of the states.
 
     Raises:
-        InvalidQuery: Storm does not read the query, reads a number of it as another, or fails.
+        InvalidQuery: Storm does not read the query, would take one of its numbers for another, or
+            fails.
         CheckFailed: Storm does not read the program, or the query has no answer.
     """
     with reported(CheckFailed, f"does not read {path} to answer the query {query.text}"):
@@ -99,10 +105,10 @@ def _check_program(
 
 
 def _require_exact(query: Query) -> None:
-    """Check that Storm's front end, which computes in float64, reads each number as it is meant.
+    """Check that Storm's front end, which computes in float64, reads every number exactly.
 
     Raises:
-        InvalidQuery: it would not.
+        InvalidQuery: it would take some number for another.
     """
     for atom in query.atoms:
         sizes = {name: np.array([LARGEST_SCORE]) for name in atom.variables}
@@ -121,7 +127,7 @@ def _require_exact(query: Query) -> None:
 
 
 def values(model: Model, formula: str) -> np.ndarray:
-    """(n,) float64: the value in each state of a formula that asks for a number.
+    """(n,) float64: the answer in each state to a formula that asks for a number.
 
     Raises:
         RuntimeError: Storm gave no answer; see `reported`.
@@ -150,9 +156,12 @@ def model(
     labels: Mapping[str, np.ndarray],
     rewards: Mapping[str, np.ndarray] = NO_REWARDS,
 ) -> Model:
-    """Return Storm's model with labels (n,) bool and rewards (n,) float by name.
+    """Return Storm's model: a DTMC if every state has one choice, and an MDP otherwise.
 
-    It is a DTMC where every state has one choice, and an MDP elsewhere.
+    Args:
+        transitions: of n states.
+        labels: (n,) bool by name.
+        rewards: (n,) float by name.
     """
     n = len(transitions)
     if np.all(transitions.choices == 1):
@@ -177,7 +186,7 @@ def _lists(transitions: Transitions, part: slice) -> tuple[list[int], list[int],
 
 
 def _parts(n: int) -> Iterator[slice]:
-    """Slices of n entries: stormpy takes lists, and lists that fit the cache are 2 times faster."""
+    """Slices of n entries. stormpy takes lists, and is twice as fast if they fit into the cache."""
     return (slice(first, first + PART) for first in range(0, n, PART))
 
 
@@ -221,7 +230,7 @@ def _value(model: Model, questions: Sequence[stormpy.logic.Property], query: Que
     if isinstance(query.root, Expectation):
         rewards = model.reward_models[query.root.quantifier]
         if not rewards.has_state_rewards:
-            # where every score is 0 a JANI model defines none, and Storm refuses to add them up
+            # a JANI model whose scores are all 0 defines no rewards, which Storm refuses to add up
             return 0.0
     results = [
         stormpy.model_checking(
@@ -237,13 +246,13 @@ def _value(model: Model, questions: Sequence[stormpy.logic.Property], query: Que
     if given == 0:
         problem = "what stands behind || has probability 0 in the bounded process"
         raise CheckFailed(f"the query {query.text} has no answer: {problem}")
-    # rounding may take two equal probabilities of G, which Storm subtracts from 1, past each other
+    # Storm subtracts probabilities of G from 1, so that rounding may make the quotient exceed 1
     return min(both / given, 1.0)
 
 
 @contextmanager
 def reported(kind: type[Exception], what: str) -> Iterator[None]:
-    """Turn an exception of Storm's into one of the given kind that says what Storm does not do."""
+    """Turn an exception of Storm into one of the given kind whose message says what failed."""
     try:
         yield
     except (RuntimeError, stormpy.exceptions.StormError) as error:

@@ -1,4 +1,4 @@
-"""What is found out about a query: its value, bounds for the whole model, and what it took."""
+"""Verdicts: the value of a query, its bounds for the whole model, and what the answer cost."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -10,15 +10,16 @@ from llmchecker.files import read_json, write_json
 
 @dataclass(frozen=True)
 class Interval:
-    """What is certain of a query's value for the whole model, all tokens included.
+    """What is certain of a query's answer for the whole model, all tokens included.
 
-    For a number the least and the greatest that it can be, None where an expected score is not
-    bounded on that side. For yes or no whether it surely holds and whether it may hold:
-    (True, True) is true, (False, False) is false, (False, True) is unknown.
+    The ends of a number are the least and the greatest value that it can have. An end is None where
+    an expected score has no limit on that side. The ends of yes or no are whether the query surely
+    holds and whether it may hold: (True, True) is true, (False, False) is false, and (False, True)
+    is unknown.
 
     Attributes:
         lower, upper: the two ends.
-        note: why they may be wider than need be, in a sentence; None where there is no reason.
+        note: a sentence that says why the interval is wider than need be; None if it is not.
     """
 
     lower: float | bool | None
@@ -28,27 +29,28 @@ class Interval:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check found, and what it took.
+    """What a check found, and what it cost.
 
     Attributes:
         query: the query as it was asked.
-        value: the probability or expected score that =? asks for, or whether the query holds in the
-            start state, in the bounded process; None where it is unknown, because a probability
-            lies within rounding of a threshold or no answer could be computed.
+        value: the answer of the bounded process: the probability or expected score that =? asks
+            for, or whether the query holds in the start state. None where it is unknown, because a
+            probability lies within rounding of a threshold or no answer could be computed.
         lower, upper: an `Interval` for the whole model; None where it was not asked for, and where
-            an expected score is not bounded on that side.
+            an expected score has no limit on that side.
         witnesses: the fields of each `evidence.Witness`, most probable first.
-        states, transitions: the size of the chain, as far as it is reachable.
-        states_explored, transitions_explored: what of it Storm's PRISM front end explores for this
-            query; it does not go on where the query is decided.
-        encode_seconds: from tree and scores to the chain.
-        check_seconds: from the chain to the value.
+        states, transitions: the size of the reachable part of the chain.
+        states_explored, transitions_explored: the size of the part that Storm's PRISM front end
+            explores for this query. It does not go on where the query is decided.
+        encode_seconds: how long the chain took to make from tree and scores.
+        check_seconds: how long the value took to compute from the chain.
         versions: of storm, stormpy and llmchecker.
-        notes: why the value is unknown or the bounds are wider than need be, a sentence each.
-        estimate: of the probability for the whole model, from samples; of P>=p whether it holds,
-            None where samples do not tell, and where nothing was estimated.
+        notes: sentences that say why the value is unknown or the bounds are wider than need be.
+        estimate: of the probability for the whole model, from samples. For a query without =?
+            whether it holds. None where samples do not tell, and where nothing was estimated.
         low, high: the interval of the probability; None where nothing was estimated.
-        confidence, samples: with which `low` and `high` hold, and from how many samples.
+        confidence: with which `low` and `high` hold; None where nothing was estimated.
+        samples: how many were drawn; None where nothing was estimated.
     """
 
     query: str

@@ -1,9 +1,9 @@
-"""Bounds for the whole model: the least and the greatest of what a query's value can be.
+"""Bounds for the whole model: the least and the greatest value that a query can have.
 
-Storm solves the decision process of `chaos` for the least and the greatest probability. Bounds are
-rounded outwards: by as much as float64 can have moved a probability that is computed from the tree
-(see `relative_error`), twice over, so that a value computed from the same tree lies within them. A
-probability that the graph shows to be 0 or 1 is exact.
+Storm solves the decision process of `chaos` for the least and the greatest probability. Both are
+then moved outwards, by twice the largest rounding error of a probability that is computed from the
+tree (see `relative_error`). So every value that is computed from the same tree lies within the
+bounds. A probability that the graph shows to be 0 or 1 is exact and is not moved.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ FREE = (
     "values together, so that anything counts as possible in rest"
 )
 _DIVISION = 4 * 2.0**-53
-"""More than three roundings, each by at most half of the distance to the next float."""
+"""More than the relative error of three roundings: a sum, a quotient and a product."""
 
 
 def bounds(
@@ -45,18 +45,19 @@ def bounds(
     query: Query,
     score_ranges: Mapping[str, Range],
 ) -> Interval:
-    """Bound what a query's value is for the whole model, whatever `rest` hides.
+    """Bound a query's value for the whole model, whatever `rest` hides.
 
-    A P inside the query is decided for each state before what it stands in: where it surely holds,
-    and where it may hold. The bounds take of the two what makes them wider, so that they are sound,
-    though with a nested P not always as narrow as they could be. E is P>0 and A is P>=1.
+    A P inside the query is decided first, in each state: whether it surely holds there, and whether
+    it may hold. The bounds take the one of the two that makes them wider. So they are sound, but
+    with a nested P not always as narrow as they could be. E is decided as P>0 and A as P>=1.
 
-    An expected score takes in `rest` the limits of the quantifier's range; the value of the bounded
-    process, which counts 0 there, lies within these bounds if the range holds 0.
+    For an expected score a text in `rest` may score anything in the quantifier's range. The value
+    of the bounded process counts 0 there, and so lies within the bounds if the range holds 0.
 
     Args:
         tree: the bounded process.
-        scores: (n,) integers for each quantifier, by name; what stands in `rest` is not read.
+        scores: (n,) integers for each quantifier, by name; those of `rest` are not read.
+        query: what is asked.
         score_ranges: the declared range of each quantifier that the query names.
 
     Raises:
@@ -72,7 +73,7 @@ def bounds(
 
 
 def unbounded(query: Query, reason: str) -> Interval:
-    """What is certain of a query without looking at any text, and why no more is."""
+    """The interval that holds for every answer to a query, with the reason why it is so wide."""
     match query.root:
         case Expectation():
             return Interval(None, None, reason)
@@ -104,7 +105,11 @@ def _extremes(satisfaction: Satisfaction, path: Formula) -> tuple[float, float]:
 
 
 def _conditional(satisfaction: Satisfaction, path: Formula, given: Formula) -> tuple[float, float]:
-    """Bound P(path & given) / P(given), of which P(given) - P(path & given) = P(!path & given)."""
+    """Bound P(path & given) / P(given).
+
+    P(given) is the sum of a = P(path & given) and b = P(!path & given). The quotient a / (a + b)
+    rises with a and falls with b, so that the extremes of a and b bound it.
+    """
     lower, upper = _extremes(satisfaction, Connective("&", (path, given)))
     lower_other, upper_other = _extremes(
         satisfaction, Connective("&", (Connective("!", (path,)), given))
@@ -121,9 +126,12 @@ def _conditional(satisfaction: Satisfaction, path: Formula, given: Formula) -> t
 
 
 def _expected(chain: MarkovChain, query: Query, low: int | None, high: int | None) -> Interval:
-    """Bound an expected score, with what the quantifier's range allows in `rest`.
+    """Bound an expected score: a text in `rest` has a limit of the quantifier's range as its score.
 
-    A limit of the range is the extreme of what may follow `rest`, at every later step too.
+    This holds for every later step too, since no continuation scores beyond the limit.
+
+    Args:
+        low, high: the limits of the range; None stands for no limit.
     """
     question = query.root
     resting = Temporal("F", (Label("rest"),), question.step)

@@ -1,4 +1,4 @@
-"""Verdicts in words: their figures, their evidence and their notes, as text and as HTML."""
+"""Verdicts for people: figures, evidence and notes, as text and as HTML."""
 
 import html
 import json
@@ -15,12 +15,12 @@ _HEADINGS = {
 
 
 def aligned(rows: Mapping[str, str]) -> list[str]:
-    """Lines that begin with the names of the rows, and go on with their values in one column."""
+    """A line for each row: its name, then its value, all values in one column."""
     return [f"{name:<13}{value}" for name, value in rows.items()]
 
 
 def verdict_rows(verdict: Verdict) -> dict[str, str]:
-    """The figures of a verdict by what they are called."""
+    """The figures of a verdict, each by its name."""
     return {
         "query": " ".join(verdict.query.split()),
         "value": _figure(verdict.value),
@@ -32,7 +32,7 @@ def verdict_rows(verdict: Verdict) -> dict[str, str]:
 
 
 def verdict_details(verdict: Verdict) -> list[str]:
-    """Lines with the notes on a verdict, and with the texts that decide the query."""
+    """The notes on a verdict and the texts that decide the query, as lines."""
     lines = [f"note         {note}" for note in verdict.notes]
     if verdict.witnesses:
         lines += ["", _heading(verdict.witnesses)]
@@ -42,12 +42,12 @@ def verdict_details(verdict: Verdict) -> list[str]:
 
 
 def verdict_as_text(verdict: Verdict) -> str:
-    """A verdict for a person: a line for each figure, then what decides the query."""
+    """A verdict as text: a line for each figure, then the notes and the texts that decide it."""
     return "\n".join([*aligned(verdict_rows(verdict)), *verdict_details(verdict)])
 
 
 def verdict_as_html(verdict: Verdict) -> str:
-    """A verdict as part of a page; queries and texts are data, and escaped."""
+    """A verdict as part of a page. Queries and texts are escaped, since they are data."""
     rows = "".join(
         f'<tr><th style="text-align: left">{html.escape(name)}</th>'
         f'<td style="text-align: left">{html.escape(value)}</td></tr>'
@@ -65,12 +65,12 @@ def verdict_as_html(verdict: Verdict) -> str:
 
 
 def _heading(witnesses: Sequence[Mapping[str, Any]]) -> str:
-    """What the texts do that decide the query; all of them are of one kind."""
+    """The heading above the texts that decide the query, all of which are of one kind."""
     return _HEADINGS[witnesses[0]["kind"]]
 
 
 def _quoted(witness: Mapping[str, Any]) -> str:
-    """The text of a witness on one line, in quotation marks, and how it goes on if that matters."""
+    """The text of a witness on one line in quotation marks, and whether it goes on in `rest`."""
     goes_on = " and a token that was not selected" if witness["rest"] else ""
     return json.dumps(witness["text"], ensure_ascii=False) + goes_on
 
@@ -82,7 +82,7 @@ def _figure(value: float | bool | None) -> str:
 
 
 def _interval(verdict: Verdict) -> str:
-    """Bounds for the whole model; of P>=p, whether it holds there."""
+    """The bounds for the whole model; for a query without =?, whether it holds there."""
     lower, upper = verdict.lower, verdict.upper
     if isinstance(lower, bool):
         return _figure(lower) if lower == upper else "unknown"
