@@ -101,7 +101,7 @@ def _asked(query: Query, tree: TextTree, given: Mapping[str, Scorer]) -> dict[st
     for name in given:
         if not is_variable_name(name):
             raise ConfigError(
-                f"{name!r} means something else in a query; no quantifier can have it"
+                f"{name!r} means something else in a query; give the quantifier another name"
             )
     query.require({*QUANTIFIERS, *given}, tree.truncation.length)
     return {

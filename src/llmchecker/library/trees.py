@@ -58,7 +58,7 @@ class Tree(TextTree):
         for name in quantifiers:
             if name in taken:
                 raise ConfigError(
-                    f"{name} is a column of every tree; name the quantifier otherwise"
+                    f"{name} is a column of every tree; give the quantifier another name"
                 )
         whole = {name: pd.array(getattr(self, name), "Int64") for name in ("parent", "token")}
         columns = {

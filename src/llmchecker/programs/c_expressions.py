@@ -96,7 +96,7 @@ def parse_candidate(text: str, scope: Container[str], types: Mapping[str, Type])
     """
     expression = parse_condition(text, scope, types)
     if not is_truth(expression) or not variables(expression):
-        raise UnsupportedProgram(f"{text!r} is no condition of a variable")
+        raise UnsupportedProgram(f"{text!r} is not a condition that names a variable")
     return expression
 
 

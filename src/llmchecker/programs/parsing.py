@@ -269,7 +269,7 @@ class _FrontEnd:
         target = self._reader.read(node)
         if isinstance(target, Identifier | Element):
             return target
-        raise self._unsupported(node, "an assignment to what is no variable or element")
+        raise self._unsupported(node, "an assignment to neither a variable nor an element")
 
     def _assignment(self, node: c_ast.Assignment) -> Block:
         target = self._target(node.lvalue)
