@@ -1,12 +1,14 @@
-# `make quick` to look; `make results` and `make test` do everything; `make invariants` verifies
-# programs; `make bench` measures how fast.
+# `make quick` to look; `make results` and `make test` do everything, `make test-all` tests the most;
+# `make invariants` verifies programs; `make bench` measures how fast.
 
 PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/installed
+# tests of one file share what they make, so a file stays with one worker
+WORKERS := --numprocesses auto --maxprocesses 8 --dist loadfile
 INSTALLED_SLURM := .venv/installed-slurm
 
-.PHONY: quick results invariants report test test-slurm bench lint
+.PHONY: quick results invariants report test test-all test-slurm bench lint
 
 # in a directory of its own, where results of another configuration are neither used nor replaced;
 # the model is fetched to where every run looks for it
@@ -25,9 +27,11 @@ invariants: $(INSTALLED)
 report: $(INSTALLED)
 	$(BIN)/snakemake --cores all results/report.html
 
-test: $(INSTALLED)
+# `test` is what a change must pass while one works on it; `test-all` has the thousands of generated
+# cases and all architectures besides
+test test-all: $(INSTALLED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
-	$(BIN)/pytest
+	$(BIN)/pytest $(WORKERS) $(if $(filter test,$@),-m "not long")
 
 # a Slurm of one node, started and stopped by the tests; Debian's packages if they may be installed
 test-slurm: $(INSTALLED_SLURM)
