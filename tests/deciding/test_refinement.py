@@ -134,7 +134,9 @@ def test_the_tree_is_the_same_for_any_threads_memory_and_store(random_model, tmp
         budget = Budget(passes=150)
         trees.append(refine(model, "he said", [reading], quantifiers, budget, stored=opened))
         added.append(opened.added if opened else None)
-    assert added[2] == 150 > 10 > added[3]  # an answer with hardly any rest serves no other look
+    # an answer with hardly any rest serves no other look, so some are asked for again
+    assert added[2] == 150
+    assert added[3] < added[2] / 2
     for tree in trees[1:]:
         for name in ("parent", "step", "token", "probability", "kind", "text"):
             assert np.array_equal(getattr(tree, name), getattr(trees[0], name)), name

@@ -29,13 +29,11 @@ def test_prompts_of_any_text(tmp_path):
     assert read_prompts(path, "prompt") == ['a\nb, "c"', "日本語 🙂", ""]
 
 
-@pytest.mark.parametrize(
-    ("content", "has"), [("act,text\n1,a\n", "it has act, text"), ("", "it has")]
-)
-def test_a_column_that_is_not_there(content, has, tmp_path):
+def test_a_column_that_is_not_there(tmp_path):
     """The message names the file, the column that was asked for and those that there are."""
-    path = fetched(content.encode(), tmp_path)
-    with pytest.raises(UnknownName, match=rf"prompts\.csv has no column 'prompt'; {has}"):
+    path = fetched(b"act,text\n1,a\n", tmp_path)
+    expected = r"prompts\.csv has no column 'prompt'; it has act, text"
+    with pytest.raises(UnknownName, match=expected):
         read_prompts(path, "prompt")
 
 

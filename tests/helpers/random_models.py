@@ -42,7 +42,7 @@ _SIZES = {
     "intermediate_size": 64,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
-    "max_position_embeddings": 128,
+    "max_position_embeddings": 1024,  # prompts with programs in them are long in few merges
 }
 
 

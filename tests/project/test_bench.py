@@ -147,7 +147,9 @@ def test_a_run_writes_all_figures(written):
     assert set(REQUIRED) <= set(found)
     assert all(math.isfinite(value) for value in found.values())
     names = {path.name for path in written.iterdir()}
-    assert names == {"benchmarks.json", "benchmarks.md", "cost.svg", "cost.png"}
+    assert names == {
+        *("benchmarks.json", "benchmarks.md", "cost.svg", "cost.svg.sha256", "cost.png")
+    }
 
 
 @pytest.mark.slow

@@ -156,7 +156,7 @@ def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
     [
         *("chains/markov_chain.py", "checking/whole_model.py", "fetching/programs.py"),
         *("invariants/sampling.py", "models/distributions.py", "programs/parsing.py"),
-        *("proving/relations.py", "publication/tables.py", "quantifiers/provable.py"),
+        *("proving/relations.py", "publication/table_files.py", "quantifiers/provable.py"),
     ],
 )
 def test_a_changed_module_makes_again_what_imports_it(finished, module):
