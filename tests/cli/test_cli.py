@@ -330,7 +330,7 @@ def test_a_config_above_the_current_directory_keeps_its_paths(project, capfd, mo
 
 def test_the_project_of_a_config_is_where_the_workflow_is(project, tmp_path, capfd):
     """Trees of a config below a Snakefile are kept beside that; without one, beside the config."""
-    copy = shutil.copytree(project, tmp_path / "copy")
+    copy = shutil.copytree(project, tmp_path / "copy", symlinks=True)
     (copy / "configs").mkdir()
     config = (copy / "config.yaml").rename(copy / "configs/config.yaml")
     assert (copy / "configs" / answered(capfd, "--config", str(config))["tree"]).is_file()

@@ -42,7 +42,11 @@ from llmchecker.trees.text_tree import TextTree, Truncation
 pytestmark = pytest.mark.slow
 
 MADE_OF_CHECKS = dict.fromkeys(
-    ("provenance", "table2", "witnesses", "comparison", "table_of_figure4", "figure4", "report"), 1
+    (
+        *("provenance", "table2", "witnesses", "comparison"),
+        *("table_of_figure4", "figure3", "figure4", "report"),
+    ),
+    1,
 )
 
 

@@ -6,7 +6,7 @@ localrules:
 rule figure3:
     input:
         table="results/tables/figure3.csv",
-        provenance=ancient("results/provenance.json"),
+        provenance="results/provenance.json",
         code=get_code("figure3"),
     output:
         pdf="results/figures/figure3.pdf",
@@ -30,7 +30,7 @@ rule figure3:
 rule figure4:
     input:
         table="results/tables/figure4.csv",
-        provenance=ancient("results/provenance.json"),
+        provenance="results/provenance.json",
         code=get_code("figure4"),
     output:
         pdf="results/figures/figure4.pdf",

@@ -2,8 +2,8 @@ localrules:
     provenance,
 
 
-# Tables and figures name its output as ancient(...): they are made after it, and say what it says
-# then, but are not made again where only it has changed.
+# Tables and figures say what its output says, so they are made again with it, which takes seconds.
+# Were it ancient(...) to them, snakemake would not look at their other inputs in a run that makes it.
 rule provenance:
     input:
         models=[paths.model_directory(model.name) for model in get_used_models()],

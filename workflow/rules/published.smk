@@ -32,7 +32,7 @@ rule comparison:
     input:
         published=PUBLISHED,
         verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
-        provenance=ancient("results/provenance.json"),
+        provenance="results/provenance.json",
         code=get_code("comparison"),
     output:
         csv=report(

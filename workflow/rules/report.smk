@@ -19,7 +19,7 @@ rule report:
             str(BASE / f"workflow/report/{name}.rst")
             for name in (*REPORTED_TABLES, *DRAWN, "witnesses")
         ],
-        provenance=ancient("results/provenance.json"),
+        provenance="results/provenance.json",
         code=get_code("report"),
     output:
         "results/report.html",

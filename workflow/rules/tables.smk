@@ -33,7 +33,7 @@ rule table1:
 rule table2:
     input:
         verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
-        provenance=ancient("results/provenance.json"),
+        provenance="results/provenance.json",
         code=get_code("table2"),
     output:
         csv=report(
@@ -61,7 +61,7 @@ rule table2:
 rule witnesses:
     input:
         verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
-        provenance=ancient("results/provenance.json"),
+        provenance="results/provenance.json",
         code=get_code("witnesses"),
     output:
         report(
