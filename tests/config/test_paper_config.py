@@ -191,6 +191,7 @@ def fetched_from(project: Project) -> str:
     return about["source"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_locks_what_it_fetched(hub: Hub, project: Project, fetch):
     """The first run locks the newest commits, and later runs obey: forced, or when commits follow.
@@ -217,6 +218,7 @@ def test_a_run_locks_what_it_fetched(hub: Hub, project: Project, fetch):
     assert "Nothing to be done" in fetch()[1]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_checkout_with_locks_obeys_them(hub: Hub, project: Project, fetch):
     """Locks that came with a checkout are obeyed by its first run."""

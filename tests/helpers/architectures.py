@@ -73,6 +73,13 @@ SMALL = {
 """Fields of configurations that make a network small, where a configuration has them."""
 
 
+TOO_SLOW = frozenset(["falcon_h1", "nemotron_h"])
+"""Architectures whose network keeps many layers whatever sizes it is given."""
+
+MOST_PARAMETERS = 50_000_000
+"""Parameters of a network, at most, that is still one of a small configuration."""
+
+
 def architectures(kind: str) -> list[str]:
     """The names of all configurations that have a head of a kind, in alphabetical order."""
     return sorted({config.model_type for config in MAPPINGS[kind]})
@@ -81,15 +88,23 @@ def architectures(kind: str) -> list[str]:
 def tiny_network(kind: str, name: str, vocabulary: int, seed: int = 0) -> PreTrainedModel:
     """A random network of an architecture with 2 layers of 32 numbers.
 
-    Raises whatever transformers raises for a configuration that it cannot build so small.
+    Raises whatever transformers raises for a configuration that it cannot build so small, and
+    ValueError for one that stays large.
     """
     mapping = MAPPINGS[kind]
+    if name in TOO_SLOW:
+        raise ValueError("it takes minutes even with these sizes")
     (config_class,) = {config for config in mapping if config.model_type == name}
     network_class = mapping[config_class]
     if isinstance(network_class, tuple):
         network_class = network_class[0]
+    config = tiny_config(config_class, vocabulary)
+    with torch.device("meta"):
+        size = sum(parameter.numel() for parameter in network_class(config).parameters())
+    if size > MOST_PARAMETERS:
+        raise ValueError(f"it has {size:,} parameters with these sizes")
     torch.manual_seed(seed)
-    network = network_class(tiny_config(config_class, vocabulary)).eval()
+    network = network_class(config).eval()
     with torch.no_grad():
         for parameter in network.parameters():
             # the default initialisation makes all next tokens about equally likely

@@ -136,6 +136,7 @@ def test_elements_of_an_array_in_scope():
     assert not any(written.startswith("a >") for written in texts)
 
 
+@pytest.mark.long
 def test_smollm2_against_plain_forward_passes(smollm2):
     """The probability of SmolLM2's first condition is what plain calls of the network say."""
     model = load_model(smollm2)

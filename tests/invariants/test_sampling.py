@@ -151,6 +151,7 @@ def test_combined_answers_as_its_parts():
     assert drawn[Variant.FULL] != drawn[Variant.CONSTRAINED]
 
 
+@pytest.mark.long
 def test_smollm2_proposes_conditions(smollm2):
     """Some of SmolLM2's answers are conditions over the program's variables."""
     asking = Asking(iterations=5, nodes=1, candidates=1, seed=7)

@@ -140,6 +140,7 @@ def written(tmp_path_factory, random_model):
     return directory / "out"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_writes_all_figures(written):
     """benchmarks.json is one flat object of finite numbers, and nothing else is left behind."""
@@ -152,6 +153,7 @@ def test_a_run_writes_all_figures(written):
     }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_shares_of_the_workflow_are_of_one_whole(written):
     """Work, overhead and idleness make up the time of all cores."""

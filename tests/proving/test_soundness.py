@@ -99,6 +99,7 @@ def test_no_program_that_a_run_falsifies_is_verified(original, semantics):
         assert not list(refuted(proven, runs, mutant.program, semantics)), mutant
 
 
+@pytest.mark.long
 @each_semantics
 @each_shipped
 def test_no_changed_program_of_the_project_is_verified(original, semantics):

@@ -87,6 +87,7 @@ def contents(project: Project, suffix: str) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "folders"),

@@ -117,6 +117,7 @@ def test_same_tree_as_algorithm_1_on_random_models(architecture, truncation, ran
     assert_same_tree(tree, reference.states(root), 1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "truncation", [Truncation(0.8, 5, 3), Truncation(1.0, 3, 3), Truncation(0.5, 3, 4)]
 )

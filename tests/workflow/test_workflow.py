@@ -512,6 +512,7 @@ def computed(files: dict[str, bytes]) -> dict[str, int]:
     }
 
 
+@pytest.mark.long
 def test_only_a_new_tree_is_grown(growing, trees):
     """Trees that are there stay byte for byte; a smaller one of a known text asks no model."""
     config = read_config(growing)
@@ -539,6 +540,7 @@ def test_a_tree_that_was_deleted_costs_no_forward_pass(growing, trees):
     assert {place for place in files if files[place] != trees[place]} == {record}
 
 
+@pytest.mark.long
 def test_changed_code_grows_trees_from_stored_distributions(growing, trees):
     """Code that only selects may change and change back: no forward pass is paid twice."""
     with growing.appended(EXPANSION, "\n# changed\n"):
@@ -571,6 +573,7 @@ def test_a_model_that_does_not_load_costs_no_tree(growing, trees):
         assert computed(tree_files(growing))["later alpha0.8_k3_L1"] == 1
 
 
+@pytest.mark.long
 def test_a_job_that_fails_midway_leaves_what_was_there(growing, trees):
     """Trees are as before the job, nothing is left half-written, and none passes for a new one."""
     stop = 'raise RuntimeError("midway")'
@@ -585,6 +588,7 @@ def test_a_job_that_fails_midway_leaves_what_was_there(growing, trees):
     assert tree_files(growing) == trees
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_goes_on(growing, trees):
     """After --unlock the same command makes what is missing, and pays for nothing again."""
     with growing.appended(EXPANSION, STOPPED.format(stop="os.killpg(0, 9)")):

@@ -66,7 +66,7 @@ def require_vocabulary(network: PreTrainedModel, tokenizer: PreTrainedTokenizerB
     Raises:
         UnusableModel: the tokenizer makes a token that the network does not have.
     """
-    tokens = network.get_input_embeddings().weight.shape[0]
+    tokens = _tokens_of(network)
     special = set(tokenizer.all_special_ids)
     made = {token for token in tokenizer.get_vocab().values() if token not in special}
     made.update(tokenizer("", verbose=False)["input_ids"])
@@ -108,7 +108,7 @@ def require_masked(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase)
                 f"the tokenizer has no {name} {purpose}, which a masked model needs; if the model "
                 "predicts the next token, its kind is causal"
             )
-        if token >= network.get_input_embeddings().weight.shape[0]:
+        if token >= _tokens_of(network):
             raise UnusableModel(f"the network does not have the {name} of the tokenizer, {token}")
     if _influence_of_later_tokens(network) == 0:
         raise UnusableModel(
@@ -126,7 +126,7 @@ def _influence_of_later_tokens(network: PreTrainedModel) -> float:
     Raises:
         UnusableModel: the network cannot read two tokens.
     """
-    tokens = network.get_input_embeddings().weight.shape[0]
+    tokens = _tokens_of(network)
     first, *seconds = (tokens * part // 8 for part in (1, 3, 5, 7))
     try:
         # texts of one shape, each alone, are added up in the same order
@@ -162,3 +162,10 @@ def _weights_of_other_heads(network: PreTrainedModel) -> set[str]:
         prefix = f"{other.base_model_prefix}." if has_prefix else ""
         names.update(prefix + name for name in other.state_dict())
     return names
+
+
+def _tokens_of(network: PreTrainedModel) -> int:
+    """The number of tokens that a network has."""
+    table = getattr(network.get_input_embeddings(), "weight", None)
+    # a few networks, such as Perceiver, name something else than their tokens there
+    return network.config.vocab_size if table is None else table.shape[0]
