@@ -30,7 +30,8 @@ DEFINITIONS = {
     "parameters": "distinct parameters of the network, tied ones once",
     "nodes": "internal nodes of the tree on which cached expansion is measured",
     "reference_nodes_per_second": "internal nodes a second of `tests/helpers/reference.py`, "
-    "the paper's Algorithm 1 written literally: one forward pass over the whole text a node, on a smaller tree",
+    "the paper's Algorithm 1 written literally: one forward pass over the whole text a node, on a "
+    "smaller tree",
     "batched_nodes_per_second": "the same in batches, but with every text computed from its first "
     "token, on a tree one step shorter than the largest",
     "cached_nodes_per_second": "the same with keys and values kept, which is how the package does "
