@@ -136,4 +136,4 @@ def test_a_tree_that_grows_too_long_is_refused_at_once(tmp_path):
     model = load_model(save("llama", tmp_path))
     model.network = None
     with pytest.raises(UnusableText, match=rf"{tmp_path.name}: texts of \d+ tokens are too long"):
-        grow_tree(model, "The player", Truncation(0.8, 1, 200))
+        grow_tree(model, "The player", Truncation(0.8, 1, 2000))
