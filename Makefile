@@ -6,42 +6,84 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 # tests of one file share what they make, so a file stays with one worker
 WORKERS := --numprocesses auto --maxprocesses 8 --dist loadfile
+FETCHED := resources/models/smollm2-135m resources/models/gemma3-270m
+# an archive that `make bundle` wrote holds all packages, which are then taken from nowhere else
+PACKAGES := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 INSTALLED_SLURM := .venv/installed-slurm
 
-.PHONY: quick results invariants report test test-all test-slurm bench lint
+.PHONY: quick results invariants report test test-all test-faults test-slurm test-servers bench bench-servers bundle test-bundle lint
+
+# a run that was killed leaves a lock, which goes unless a process of this machine works there
+UNLOCKED = $(BIN)/python -m llmchecker.config.mending
 
 # in a directory of its own, where results of another configuration are neither used nor replaced;
 # the model is fetched to where every run looks for it
 quick: $(INSTALLED)
 	mkdir -p quick/resources
 	ln -sfn $(addprefix ../../resources/,models prompts) quick/resources
+	$(UNLOCKED)
 	$(BIN)/snakemake --cores all --configfile config/quick.yaml -- resources/models/smollm2-135m
+	$(UNLOCKED) quick
 	$(BIN)/snakemake --cores all --configfile config/quick.yaml --directory quick
 
 results: $(INSTALLED)
+	$(UNLOCKED)
 	$(BIN)/snakemake --cores all
 
 invariants: $(INSTALLED)
+	$(UNLOCKED)
 	$(BIN)/snakemake --cores all invariants
 
 report: $(INSTALLED)
+	$(UNLOCKED)
 	$(BIN)/snakemake --cores all results/report.html
 
 # `test` is what a change must pass while one works on it; `test-all` has the thousands of generated
 # cases and all architectures besides
 test test-all: $(INSTALLED)
+	$(UNLOCKED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
-	$(BIN)/pytest $(WORKERS) $(if $(filter test,$@),-m "not long")
+	$(BIN)/pytest $(WORKERS) $(if $(filter test,$@),-m "not long and not faults",-m "not faults")
+
+# harm of every kind to a small project: damaged files, kills, full disks, too little memory
+test-faults: $(INSTALLED)
+	$(BIN)/pytest tests/faults
 
 # a Slurm of one node, started and stopped by the tests; Debian's packages if they may be installed
 test-slurm: $(INSTALLED_SLURM)
 	tests/slurm/install.sh
 	$(BIN)/pytest tests/slurm
 
+# vLLM's and llama.cpp's servers on this machine, each in an environment of its own (4 GB)
+test-servers: $(INSTALLED)
+	$(UNLOCKED)
+	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
+	PYTHON=$(PYTHON) tests/servers/install.sh
+	$(BIN)/pytest tests/servers
+
 # at most 15 minutes; the models are fetched beforehand, so that no download is measured
 bench: $(INSTALLED)
-	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m resources/models/gemma3-270m
+	$(UNLOCKED)
+	$(BIN)/snakemake --quiet --cores all $(FETCHED)
 	$(BIN)/python benchmarks/bench.py
+
+# the same trees in process and by both servers
+bench-servers: $(INSTALLED)
+	$(UNLOCKED)
+	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
+	PYTHON=$(PYTHON) tests/servers/install.sh
+	$(BIN)/python benchmarks/serving.py
+
+# one archive with all that a machine without a network needs
+bundle: $(INSTALLED)
+	$(UNLOCKED)
+	$(BIN)/snakemake --quiet --cores all $(FETCHED)
+	mkdir -p bundle
+	$(BIN)/python release/bundle.py bundle/llmchecker.tar $(FETCHED)
+
+# unpack it, and run results and tests where there is no network; takes half an hour
+test-bundle: bundle
+	release/test_bundle.sh bundle/llmchecker.tar
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -50,10 +92,11 @@ lint: $(INSTALLED)
 	$(BIN)/snakemake --lint
 
 $(INSTALLED): pyproject.toml constraints.txt
+	$(if $(PACKAGES),grep ' wheelhouse/' SHA256SUMS | sha256sum --quiet --check -)
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[test]"
+	$(BIN)/python -m pip install $(PACKAGES) --constraint constraints.txt --editable ".[test]"
 	touch $@
 
 $(INSTALLED_SLURM): $(INSTALLED)
-	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[slurm,test]"
+	$(BIN)/python -m pip install $(PACKAGES) --constraint constraints.txt --editable ".[slurm,test]"
 	touch $@

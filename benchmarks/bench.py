@@ -1,7 +1,8 @@
 """Measure everything side by side, in one run on this machine: `make bench`.
 
 Writes benchmarks.json, one flat object of figures; benchmarks.md, the same with what each figure
-is; and cost.svg and cost.png, the cost of checking against states for all routes.
+is; cost.svg and cost.png, the cost of checking against states for all routes; and width.svg,
+width.png and width.csv, the width of intervals against forward passes in every way.
 """
 
 import argparse
@@ -19,15 +20,18 @@ from typing import TypeVar
 import checking
 import cost_plot
 import expansion
+import narrowing
 import overhead
+import pandas as pd
 import pyarrow.parquet as pq
 import quantifying
+import width_plot
 
 from llmchecker.config import paths
 from llmchecker.config.checks import TreeSpec
 from llmchecker.config.configuration import Config
-from llmchecker.config.validation import read_yaml
-from llmchecker.files import read_json, write_json, written_whole
+from llmchecker.config.strict_yaml import read_strictly
+from llmchecker.files import read_sealed_json, write_json, written_whole
 from llmchecker.publication import figures
 from llmchecker.trees.text_tree import Truncation
 
@@ -61,19 +65,22 @@ class Sizes:
         states: of generated trees, rising.
         all_queries: states of the one on which every query is asked, with bounds.
         front_ends: states of the chains that Storm's front end builds, by language.
+        efforts: what is spent on intervals.
     """
 
     trees: expansion.Trees
     states: tuple[int, ...]
     all_queries: int
     front_ends: Mapping[str, tuple[int, ...]]
+    efforts: narrowing.Efforts
 
 
 FULL = Sizes(
-    trees=expansion.Trees(Truncation(0.8, 4, 3), Truncation(0.8, 12, 4), Truncation(0.8, 12, 5)),
+    trees=expansion.Trees(Truncation(0.8, 4, 3), Truncation(0.8, 12, 4), Truncation(0.8, 9, 5)),
     states=(10**4, 10**5, 10**6, 10**7),
     all_queries=10**6,
     front_ends={"prism": (1_000, 3_000, 10_000), "jani": (1_000, 3_000, 10_000, 100_000)},
+    efforts=narrowing.Efforts(),
 )
 QUICK = Sizes(
     trees=expansion.Trees(
@@ -82,6 +89,7 @@ QUICK = Sizes(
     states=(200, 400, 800),
     all_queries=400,
     front_ends={"prism": (200, 400), "jani": (200, 400)},
+    efforts=narrowing.Efforts(2, (20, 40), (20,), 3, ((0.5, 2), (0.8, 3))),
 )
 
 
@@ -96,17 +104,24 @@ def main(arguments: list[str] | None = None) -> None:
     sizes = QUICK if options.quick else FULL
     report = Progress(time.monotonic())
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=options.output) as scratch:
-        found = measured(options.config.resolve(), sizes, Path(scratch).resolve(), report)
+        found, points = measured(options.config.resolve(), sizes, Path(scratch).resolve(), report)
     write_json(found, options.output / "benchmarks.json")
     with written_whole(options.output / "benchmarks.md") as unfinished:
         unfinished.write_text(markdown(found), encoding="utf-8")
-    paths = [options.output / f"cost.{suffix}" for suffix in ("svg", "png")]
-    figures.write_figure(cost_plot.cost(found), paths)
+    width = pd.DataFrame([point.row() for point in points])
+    with written_whole(options.output / "width.csv") as unfinished:
+        width.to_csv(unfinished, index=False)
+    drawn = {"cost": cost_plot.cost(found), "width": width_plot.width(width)}
+    for name, figure in drawn.items():
+        files = [options.output / f"{name}.{suffix}" for suffix in ("svg", "png")]
+        figures.write_figure(figure, files)
     report(f"written to {options.output}")
 
 
-def measured(config: Path, sizes: Sizes, scratch: Path, report: Callable[[str], None]) -> Figures:
-    """Measure everything.
+def measured(
+    config: Path, sizes: Sizes, scratch: Path, report: Callable[[str], None]
+) -> tuple[Figures, list[narrowing.Point]]:
+    """Measure everything: the figures, and the widths of intervals.
 
     Args:
         config: of the workflow's run, of whose models and trees the other figures are.
@@ -116,14 +131,15 @@ def measured(config: Path, sizes: Sizes, scratch: Path, report: Callable[[str], 
     project, generated = scratch / "project", scratch / "generated"
     project.mkdir()
     generated.mkdir()
-    return (
+    found = (
         _workflow(project, config, report)
         | _forward_passes(project, config)
         | _quantifiers(project, config, report)
         | _expansion(project, config, sizes.trees, report)
-        | _checks(generated, sizes, report)
-        | _front_ends(generated, sizes.front_ends, report)
     )
+    narrowed, points = _narrowing(project, config, sizes.efforts, found, report)
+    checked = _checks(generated, sizes, report) | _front_ends(generated, sizes.front_ends, report)
+    return found | narrowed | checked, points
 
 
 def named(prefix: str, values: Mapping[str, float]) -> Figures:
@@ -141,6 +157,7 @@ def markdown(found: Figures) -> str:
     """The figures by topic, and what each is."""
     lines = ["# Benchmarks", "", "All measured in one run on one machine.", ""]
     lines += ["![Seconds against states, for every route](cost.svg)", ""]
+    lines += ["![Width of intervals against forward passes](width.svg)", ""]
     for topic, (title, definitions) in TOPICS.items():
         lines += [f"## {title}", ""]
         lines += [f"- `{name}`: {sentence}." for name, sentence in definitions.items()]
@@ -161,6 +178,8 @@ TOPICS: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {
     ),
     ("cache",): ("Forward passes saved", named("cache", CACHE_DEFINITIONS)),
     ("quantify",): ("Quantifying", named("quantify", quantifying.DEFINITIONS)),
+    ("refine",): ("Refining", named("refine", narrowing.REFINE_DEFINITIONS)),
+    ("estimate",): ("Estimating", named("estimate", narrowing.ESTIMATE_DEFINITIONS)),
     ("check", "bounds", "prism", "jani"): ("Building and checking", checking.DEFINITIONS),
     ("workflow",): ("The workflow", named("workflow", overhead.DEFINITIONS)),
 }
@@ -185,7 +204,7 @@ def _forward_passes(project: Path, config: Path) -> Figures:
     """What the records of all trees tell: see `growth.Growth`."""
     nodes, computed = {}, {}
     for model, trees in _trees(config).items():
-        records = [read_json(project / paths.tree_record(tree)) for tree in trees]
+        records = [read_sealed_json(project / paths.tree_record(tree)) for tree in trees]
         nodes[model] = sum(record["nodes"] for record in records)
         computed[model] = sum(record["computed"] for record in records)
     saved = {f"cache.{m}.forward_passes_saved_share": 1 - computed[m] / nodes[m] for m in nodes}
@@ -194,7 +213,7 @@ def _forward_passes(project: Path, config: Path) -> Figures:
 
 
 def _quantifiers(project: Path, config: Path, report: Callable[[str], None]) -> Figures:
-    quantifiers = read_yaml(config)["quantifiers"]
+    quantifiers = read_strictly(config).content["quantifiers"]
     found = {}
     for model, trees in _trees(config).items():
         files = [project / paths.tree_file(tree) for tree in trees]
@@ -203,10 +222,17 @@ def _quantifiers(project: Path, config: Path, report: Callable[[str], None]) -> 
         rates = in_own_process(
             quantifying.texts_per_second, quantifiers, largest, directory=project
         )
-        for name, rate in rates.items():
-            found[f"quantify.{name}.{model}.texts_per_second"] = rate
-            smallest = f"quantify.{name}.texts_per_second"
-            found[smallest] = min(rate, found.get(smallest, rate))
+        of_vocabulary = in_own_process(
+            quantifying.of_vocabulary_per_second,
+            quantifiers,
+            project / paths.model_directory(model),
+            directory=project,
+        )
+        for kind, of_kind in (("", rates), ("vocabulary_", of_vocabulary)):
+            for name, rate in of_kind.items():
+                found[f"quantify.{name}.{model}.{kind}texts_per_second"] = rate
+                smallest = f"quantify.{name}.{kind}texts_per_second"
+                found[smallest] = min(rate, found.get(smallest, rate))
     return found
 
 
@@ -229,6 +255,38 @@ def _expansion(
         )
         found |= named(f"expansion.{name}", figures_of_model)
     return found
+
+
+def _narrowing(
+    project: Path,
+    config: Path,
+    efforts: narrowing.Efforts,
+    found: Figures,
+    report: Callable[[str], None],
+) -> tuple[Figures, list[narrowing.Point]]:
+    """The figures of refining and estimating, and the widths of intervals.
+
+    Args:
+        found: how many nodes a second are grown with each model.
+    """
+    parsed = _parsed(config)
+    figures, points = {}, []
+    for name, model in parsed.models.items():
+        if model.kind != "causal":
+            continue
+        more, of_model = in_own_process(
+            partial(narrowing.measure, report=report),
+            name,
+            project / paths.model_directory(name),
+            _cores(),
+            parsed.expansion.memory_bytes,
+            efforts,
+            found[f"expansion.{name}.cached_nodes_per_second"],
+            directory=project,
+        )
+        figures |= more
+        points += of_model
+    return figures | narrowing.largest_of_models(figures, parsed.models), points
 
 
 def _checks(directory: Path, sizes: Sizes, report: Callable[[str], None]) -> Figures:

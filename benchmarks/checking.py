@@ -23,8 +23,8 @@ from llmchecker.chains.jani import write_jani
 from llmchecker.chains.prism import write_prism
 from llmchecker.checking import whole_model
 from llmchecker.checking.bounded_process import check_chain
-from llmchecker.quantifiers.scores import read_all_scores, write_scores
 from llmchecker.queries.parser import parse
+from llmchecker.scoring.scores import read_all_scores, write_scores
 from llmchecker.trees.text_tree import TextTree
 
 QUERIES = (

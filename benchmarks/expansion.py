@@ -12,8 +12,8 @@ from typing import Literal
 
 import torch
 
+from llmchecker.loading.models import load_model
 from llmchecker.models.causal import CausalModel
-from llmchecker.models.loading import load_model
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Truncation
 
@@ -69,7 +69,7 @@ def measure(
     """Measure all ways of expansion with one causal model, in float32 on the CPU.
 
     Args:
-        directory, threads, memory_bytes: as in `loading.load_model`.
+        directory, threads, memory_bytes: as in `load_model`.
         report: told how it goes.
 
     Returns:

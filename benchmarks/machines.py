@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from llmchecker.checking.solve import solve
-from llmchecker.quantifiers.registry import create
-from llmchecker.quantifiers.scores import score_tree
 from llmchecker.queries.parser import parse
+from llmchecker.scoring.registry import create
+from llmchecker.scoring.scores import score_tree
 from llmchecker.trees.text_tree import TextTree
 
 # of ATen, MKL and oneDNN, which all multiply matrices for torch
@@ -53,7 +53,7 @@ def grow_here(model: str, path: str) -> None:
     """Grow the tree with whatever instruction set the environment leaves."""
     import torch
 
-    from llmchecker.models.loading import load_model
+    from llmchecker.loading.models import load_model
     from llmchecker.trees.expansion import grow_tree
     from llmchecker.trees.text_tree import Truncation
 

@@ -38,9 +38,10 @@ Schema = Mapping[str, Any]
 def page(schema: Schema) -> str:
     """The page: a section for each key of the top level, a row for each key below it."""
     sections = [INTRODUCTION]
-    for key, entry in schema["properties"].items():
+    for key, value in schema["properties"].items():
+        entry = resolved(value, schema)
         need = "Required." if key in schema["required"] else "May be left out."
-        rows = "".join(rows_of(key, resolved(entry, schema), schema))
+        rows = "".join(rows_of(key, entry, schema))
         about = f"{sentence(entry['description'])} {need}"
         sections.append(f"## {key}\n\n{about}\n\n{HEADER}{rows}")
     return "\n".join(sections)
@@ -77,6 +78,7 @@ def kind(entry: Schema) -> str:
             ("exclusiveMinimum", "above"),
             ("minimum", "at least"),
             ("maximum", "at most"),
+            ("exclusiveMaximum", "below"),
         )
         if limit in entry
     ]

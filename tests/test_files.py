@@ -1,21 +1,30 @@
 """Files are whole or absent, and told apart by their checksums."""
 
 import json
+import os
+import resource
+import signal
 import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 from helpers.damage import flipped
 
-from llmchecker.errors import DamagedFile
+from llmchecker.errors import DamagedFile, MachineLimit
 from llmchecker.files import (
     BLANK_SEAL,
     is_sha256,
+    left_behind,
+    partial_prefix,
     read_json,
     read_sealed,
+    read_sealed_json,
     read_with_checksum,
     sha256_of,
     write_json,
+    write_sealed_json,
     written_sealed,
     written_whole,
     written_with_checksum,
@@ -49,6 +58,106 @@ def test_the_temporary_file_keeps_the_suffix(tmp_path):
         partial.write_text("a")
     assert partial.suffix == ".svg"
     assert partial.name != "figure.svg"
+
+
+def test_a_link_stays_a_link(tmp_path):
+    """What a link leads to is written, there or not, beside what it leads to."""
+    (tmp_path / "there").mkdir()
+    for name in ("old", "new"):
+        (tmp_path / name).symlink_to(tmp_path / "there" / name)
+    (tmp_path / "there/old").write_text("old")
+    for name in ("old", "new"):
+        with written_whole(tmp_path / name) as partial:
+            partial.write_text("a")
+            assert partial.parent == tmp_path / "there"
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / "there" / name).read_text() == "a"
+    assert names(tmp_path / "there") == ["new", "old"]
+
+
+def test_a_device_stays_a_device(tmp_path):
+    """What is written to the null device is gone, and the device is still one."""
+    with written_whole("/dev/null") as partial:
+        partial.write_text("a")
+    assert Path("/dev/null").is_char_device()
+    (tmp_path / "null").symlink_to("/dev/null")
+    with written_whole(tmp_path / "null") as partial:
+        partial.write_text("a")
+    assert (tmp_path / "null").is_symlink()
+    assert (tmp_path / "null").is_char_device()
+
+
+def test_a_full_device_is_told(tmp_path):
+    """A device that takes nothing stays what it is, and the message names it and the reason."""
+    with (
+        pytest.raises(MachineLimit, match="/dev/full cannot be written: the disk is full"),
+        written_whole("/dev/full") as partial,
+    ):
+        partial.write_text("a")
+    assert Path("/dev/full").is_char_device()
+
+
+def test_a_named_pipe_is_written_through(tmp_path):
+    """A reader of a named pipe gets the whole contents, and the pipe stays one."""
+    pipe = tmp_path / "pipe.svg"
+    os.mkfifo(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    with written_whole(pipe) as partial:
+        assert partial.suffix == ".svg"
+        partial.write_text("a" * 200_000)
+    reader.join()
+    assert read == ["a" * 200_000]
+    assert names(tmp_path) == ["pipe.svg"]
+    assert pipe.is_fifo()
+
+
+def test_a_folder_is_not_replaced(tmp_path):
+    """A folder where a file should be is an error, and stays."""
+    (tmp_path / "a.txt").mkdir()
+    with pytest.raises(IsADirectoryError), written_whole(tmp_path / "a.txt") as partial:
+        partial.write_text("a")
+    assert names(tmp_path) == ["a.txt"]
+    assert (tmp_path / "a.txt").is_dir()
+
+
+def test_a_file_beyond_a_limit_is_told(tmp_path):
+    """A size that the system does not allow is told with the file's name; the older file stays."""
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    kept = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, kept[1]))
+    try:
+        with (
+            pytest.raises(MachineLimit, match=r"a\.txt cannot be written: it is larger than"),
+            written_whole(path) as partial,
+        ):
+            partial.write_bytes(bytes(20_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, kept)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_what_a_killed_process_left_is_recognised(tmp_path):
+    """The name of something unfinished tells whether its process still runs on this machine."""
+    assert not left_behind(f"{partial_prefix()}a.json")
+    code = "from llmchecker.files import partial_prefix; print(partial_prefix())"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert left_behind(f"{ended.stdout.strip()}a.json")
+    for other in ("a.json", ".partial-a.json", ".partial-elsewhere-999999999-a.json"):
+        assert not left_behind(other)
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"a": 1', "[1]", "3", "\xff", "[" * 100_000])
+def test_a_damaged_json_file_is_named(content, tmp_path):
+    """A file that is cut, empty, of another kind or nested without end is damaged, by name."""
+    (tmp_path / "a.json").write_text(content, encoding="latin-1")
+    with pytest.raises(DamagedFile, match=r"a\.json is not as this program writes files"):
+        read_json(tmp_path / "a.json")
 
 
 @pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt, SystemExit])
@@ -117,6 +226,33 @@ def test_json_reads_back(tmp_path):
     written = (tmp_path / "a.json").read_text(encoding="utf-8")
     assert "日本語 🙂" in written
     assert json.loads(written) == content
+
+
+def test_a_json_file_that_was_cut_or_is_none_is_named(tmp_path):
+    """A record that lost its end, is nested too deeply or is a list is refused by its name."""
+    path = tmp_path / "record.json"
+    write_json({"files": {"a": "b"}}, path)
+    whole = path.read_bytes()
+    for content in (whole[:-3], b"", b"\xff", b"[" * 100_000, b'{"a":' * 100_000, b"[]", b"3"):
+        path.write_bytes(content)
+        with pytest.raises(DamagedFile, match=r"record\.json .* (whole JSON|no keys)"):
+            read_json(path)
+
+
+def test_sealed_json_reads_back_and_no_bit_of_it_may_change(tmp_path):
+    """JSON with a seal reads back without it; flipped, cut or without a seal it is refused."""
+    content = {"text": "sha256:" + "0" * 64, "value": 0.1}
+    path = tmp_path / "a.json"
+    write_sealed_json(content, path)
+    assert read_sealed_json(path) == content
+    whole = path.read_bytes()
+    for other in (*(flipped(whole, bit) for bit in range(8 * len(whole))), whole[:-1], b"{}"):
+        path.write_bytes(other)
+        with pytest.raises(DamagedFile, match=r"a\.json"):
+            read_sealed_json(path)
+    write_json(content, path)
+    with pytest.raises(DamagedFile, match="does not fit its checksum"):
+        read_sealed_json(path)
 
 
 def test_what_json_does_not_have_is_not_written(tmp_path):

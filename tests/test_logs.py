@@ -1,5 +1,6 @@
 """What a job says while it runs and when it fails."""
 
+import errno
 import logging
 
 import pytest
@@ -49,6 +50,53 @@ def test_an_error_of_the_package_ends_the_job_with_its_message(tmp_path, capsys)
         assert "error: path:model: expected sha256 aa, got bb\n" in output
         assert "Traceback" not in output
         assert len(output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("can't start new thread"), "the memory does not suffice: can't start new"),
+        (ImportError("torch.so: failed to map segment"), "the memory does not suffice: torch.so"),
+        (MemoryError(), "the memory does not suffice. What was finished before is kept"),
+        (
+            RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory"
+            ),
+            "the memory does not suffice: ",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "a.bin"),
+            "a.bin cannot be used: No space",
+        ),
+        (PermissionError(errno.EACCES, "Permission denied", "a"), "a cannot be used: Permission"),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), "the output was closed before everything"),
+    ],
+)
+def test_a_limit_of_the_machine_is_one_sentence(error, told, tmp_path):
+    """What the machine has no room, memory or right for ends a job with one line, wherever met."""
+    path = tmp_path / "a.log"
+    with pytest.raises(SystemExit), job_log(path):
+        raise error
+    (line,) = path.read_text().splitlines()
+    assert told in line
+
+
+def test_an_interrupt_is_one_line(tmp_path):
+    """Ctrl-C ends a job with one line and the usual exit status."""
+    path = tmp_path / "a.log"
+    with pytest.raises(SystemExit) as ended, job_log(path):
+        raise KeyboardInterrupt
+    assert ended.value.code == 130
+    assert path.read_text().splitlines()[0].endswith(" interrupted")
+
+
+def test_a_log_that_cannot_be_written_costs_no_result(tmp_path, capsys):
+    """A job whose log has no place works all the same, and says so."""
+    (tmp_path / "logs").write_text("in the way")
+    with job_log(tmp_path / "logs/a.log"):
+        logging.info("worked on")
+    assert "no log is kept" in (told := capsys.readouterr().err)
+    assert "worked on" in told
 
 
 def test_any_other_error_keeps_its_traceback(tmp_path):

@@ -1,5 +1,5 @@
 /* A byte that rolls over after 255, beside a counter that is taken modulo 256.
-   Holds: they are always equal. Unsigned, so over 32 bits only. */
+   Holds: they are always equal. Unsigned, so it rolls over in mathematics too. */
 
 #include <assert.h>
 

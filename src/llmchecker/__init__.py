@@ -10,6 +10,7 @@ Names are imported when they are used, so that importing this package takes no t
 listed in `__all__` is public; docs/library.md describes it.
 """
 
+import os
 from importlib import import_module
 
 __version__ = "0.1.0"
@@ -18,16 +19,23 @@ _HOMES = {
     "llmchecker.library.loading": "load",
     "llmchecker.library.trees": "Tree grow",
     "llmchecker.library.answers": "check score",
+    "llmchecker.library.asking": "Answer ask",
     "llmchecker.trees.text_tree": "Truncation",
     "llmchecker.queries.parser": "parse",
     "llmchecker.queries.query": "Query",
     "llmchecker.checking.verdicts": "Verdict",
     "llmchecker.models.table": "TableModel",
+    "llmchecker.quantifiers.classifier": "Classifier",
     "llmchecker.quantifiers.gender": "Gender",
+    "llmchecker.quantifiers.json_text": "JsonText",
+    "llmchecker.quantifiers.length": "Length",
+    "llmchecker.quantifiers.pattern": "Pattern",
     "llmchecker.quantifiers.polarity": "Polarity",
     "llmchecker.quantifiers.provable": "Provable",
     "llmchecker.quantifiers.readability": "Readability",
     "llmchecker.quantifiers.similarity": "Similarity",
+    "llmchecker.quantifiers.words": "Words",
+    "llmchecker.scoring.own_class": "OwnClass",
 }
 """The modules that define the public names; `__init__.pyi` says the same to editors."""
 
@@ -49,3 +57,8 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if "LLMCHECKER_JOB" in os.environ:
+    # a job of a run meets Ctrl-C anywhere, also while it imports what it needs
+    import_module("llmchecker.processes").tell_interrupts()

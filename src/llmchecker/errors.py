@@ -8,7 +8,8 @@
     ├── SourceError              a model, a data set or programs that cannot be fetched
     │   ├── ChecksumMismatch     what was fetched is not what the config names
     │   ├── SourceUnavailable    the network, the hub or the registry did not deliver
-    │   │   └── CommitMissing    the hub has the repository, but not the commit
+    │   │   ├── CommitMissing    the hub has the repository, but not the commit
+    │   │   └── RequestRefused   a server read a question and will not answer it
     │   ├── UnusableModel        fetched files from which no model can be loaded safely
     │   ├── UnusableDataset      a fetched file that cannot be read as a table
     │   └── UnusablePrograms     an archive from which no programs can be taken safely
@@ -20,6 +21,7 @@
     ├── InvalidEstimate          samples or a confidence from which nothing can be estimated
     ├── CheckFailed              Storm gave no answer, or two routes to the same answer disagree
     ├── MissingTool              a program that must be installed is not
+    ├── MachineLimit             what the machine has no room, memory, right or device for
     └── ProgramError             a C program that cannot be treated
         ├── UnreadableProgram    a file that cannot be read or is not C
         └── UnsupportedProgram   C that the front end does not cover
@@ -68,6 +70,10 @@ class CommitMissing(SourceUnavailable):
     """The hub has the repository, but not the commit."""
 
 
+class RequestRefused(SourceUnavailable):
+    """A server read a question and will not answer it, however often it is asked."""
+
+
 class UnusableModel(SourceError):
     """Fetched files from which no model can be loaded safely."""
 
@@ -110,6 +116,10 @@ class CheckFailed(LLMCheckerError):
 
 class MissingTool(LLMCheckerError):
     """A program that must be installed is not."""
+
+
+class MachineLimit(LLMCheckerError):
+    """What the machine has no room, memory, right or device for."""
 
 
 class ProgramError(LLMCheckerError):

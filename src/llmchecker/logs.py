@@ -1,18 +1,31 @@
 """Logs and progress for the scripts of jobs and for the command line; nothing else uses them."""
 
+import errno
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from tqdm import tqdm
 
 from llmchecker.errors import LLMCheckerError
+from llmchecker.processes import end_with_run
 
 SECONDS_BETWEEN_REPORTS = 5.0
 """The least time between two lines of progress in a log."""
+
+_LIMITS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+)
+"""The errors of an operating system that say what it has no room or right for."""
+
+_NO_MEMORY = re.compile("alloc.*memory|memory.*alloc|can't start new thread|failed to map segment")
+"""What libraries say that run out of memory without a `MemoryError`; a thread needs some too."""
 
 
 class Work:
@@ -35,11 +48,12 @@ def job_log(path: str | Path) -> Iterator[Work]:
 
     The block gets a `Work` to measure its own work with; the last line of the log tells the sum.
 
-    An error of this package ends the job with its message only, since the message says what to do.
-    Any other error keeps its traceback.
+    An error of this package ends the job with its message only, since the message says what to do,
+    and so does a limit of the machine. Any other error keeps its traceback. When the run that
+    started the job is killed, the job ends too.
     """
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    handlers = [logging.FileHandler(path, mode="w", encoding="utf-8"), logging.StreamHandler()]
+    end_with_run()
+    handlers = [*_file_handler(Path(path)), logging.StreamHandler()]
     formatter = logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S")
     for handler in handlers:
         handler.setFormatter(formatter)
@@ -49,12 +63,61 @@ def job_log(path: str | Path) -> Iterator[Work]:
     try:
         yield work
         logging.info("worked %.2f s", work.seconds)
-    except LLMCheckerError as error:
-        logging.error("error: %s", error)
+    except KeyboardInterrupt:
+        logging.error("interrupted")
+        sys.exit(130)
+    except Exception as error:
+        if (message := in_one_sentence(error)) is None:
+            logging.exception("unexpected error")
+            raise
+        logging.error("error: %s", message)
         sys.exit(1)
-    except Exception:
-        logging.exception("unexpected error")
-        raise
+
+
+def in_one_sentence(error: Exception) -> str | None:
+    """What a person is told of an error; None for one that nobody foresaw, whose traceback helps.
+
+    Besides the errors of this package these are the limits of a machine, wherever they are met: no
+    memory, a full disk, files that may not be read or written, an output that nobody reads.
+    """
+    if isinstance(error, LLMCheckerError):
+        return str(error)
+    told = _first_line(error)
+    if isinstance(error, MemoryError) or _NO_MEMORY.search(told):
+        return (
+            f"the memory does not suffice{': ' * bool(told)}{told}. What was finished before is "
+            "kept; free memory, run fewer jobs at once (--cores 1), or set expansion.memory_gb, k "
+            "or L lower"
+        )
+    if isinstance(error, BrokenExecutor):
+        return (
+            "a process that computed a part was killed, as systems do where memory runs out; free "
+            "memory, or run fewer at once (--jobs 1)"
+        )
+    if isinstance(error, BrokenPipeError):
+        return "the output was closed before everything was written"
+    if isinstance(error, OSError) and error.errno in _LIMITS:
+        place = error.filename or "a file"
+        return (
+            f"{place} cannot be used: {error.strerror}. What was finished before is kept; run the "
+            "same command again when that is mended"
+        )
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    """The first line of a message, without the place in the source that torch puts before it."""
+    return re.sub(r"^\[[^]]*\] *", "", str(error).strip().partition("\n")[0])
+
+
+def _file_handler(path: Path) -> list[logging.Handler]:
+    """What writes to a job's log; nothing where that cannot be written, which costs no result."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return [logging.FileHandler(path, mode="w", encoding="utf-8")]
+    except OSError as error:
+        print(f"no log is kept: {path}: {error.strerror}", file=sys.stderr)
+        return []
 
 
 @contextmanager
@@ -121,6 +184,28 @@ def node_progress(
             logging.info("%s: step %d, %d of %d nodes, %.0f nodes/s", name, step, done, total, rate)
         if done == total:
             finished += total
+
+    return report
+
+
+def sample_progress(
+    name: str, clock: Callable[[], float] = time.monotonic
+) -> Callable[[int, int], None]:
+    """A callback for `estimate` that logs the samples drawn and the samples a second.
+
+    Args:
+        name: the name of what is estimated.
+        clock: returns the time in seconds.
+    """
+    began = last = clock()
+
+    def report(done: int, total: int) -> None:
+        nonlocal last
+        now = clock()
+        if now - last >= SECONDS_BETWEEN_REPORTS:
+            last = now
+            rate = done / (now - began)
+            logging.info("%s: %d of %d samples, %.0f samples/s", name, done, total, rate)
 
     return report
 

@@ -126,6 +126,21 @@ def test_a_difference_within_rounding_agrees(compare):
     assert compare(rounded)["compared"] is True
 
 
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [
+        ("P=? [ F<=2147483647 gender > 0 ]", 0.75),
+        ("P=? [ G<=2147483647 gender >= 0 ]", 0.25),
+        ("P=? [ gender = 0 U<=2147483647 gender > 0 ]", 0.75),
+        ("P=? [ F (step = 1 & P>=0.7 [ F<=2147483647 gender < 0 ]) ]", 0.5),
+        ("A [ F<=2147483647 gender < 0 ]", False),
+    ],
+)
+def test_a_bound_beyond_the_horizon_is_the_horizon(query, value, compare):
+    """Storm takes no more steps for a bound than the tree has, and both routes agree."""
+    assert compare(verdict(query))["value_of_file"] == value
+
+
 def test_a_large_tree_is_not_compared(tmp_path):
     """A tree of more states than both maxima is not compared, and the outcome says so."""
     unread = tmp_path / "not-read"

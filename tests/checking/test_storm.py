@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle, trees
+from helpers.damage import flipped
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,8 @@ from llmchecker.chains.prism import write_prism
 from llmchecker.checking import storm, whole_model
 from llmchecker.checking.bounded_process import check_chain
 from llmchecker.checking.verdicts import Interval, Verdict
-from llmchecker.errors import CheckFailed, InvalidQuery, UnknownName
+from llmchecker.errors import CheckFailed, DamagedFile, InvalidQuery, UnknownName
+from llmchecker.files import write_sealed_json
 from llmchecker.queries.parser import parse
 from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Kind, TextTree
@@ -401,10 +403,24 @@ def test_a_verdict_names_its_versions_and_seconds():
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"query": 1}'])
 def test_a_file_that_is_no_verdict_is_refused(content, tmp_path):
-    """A JSON file without the fields of a verdict is named."""
+    """A file that no verdict was written to, and one of something else, are named."""
     (tmp_path / "v.json").write_text(content)
+    with pytest.raises(DamagedFile, match=r"v\.json is not as this program writes files"):
+        Verdict.read(tmp_path / "v.json")
+    write_sealed_json({"query": 1}, tmp_path / "v.json")
     with pytest.raises(CheckFailed, match=r"v\.json is not a verdict"):
         Verdict.read(tmp_path / "v.json")
+
+
+def test_a_verdict_of_which_a_bit_flipped_is_refused(tmp_path):
+    """Whichever bit of a verdict's file changes, it is not read, and the file is named."""
+    path = tmp_path / "v.json"
+    ask("P=? [ F gender > 0 ]").write(path)
+    whole = path.read_bytes()
+    for bit in range(0, 8 * len(whole), 13):
+        path.write_bytes(flipped(whole, bit))
+        with pytest.raises(DamagedFile, match=r"v\.json"):
+            Verdict.read(path)
 
 
 def test_a_query_over_an_unscored_quantifier_is_refused(tmp_path):

@@ -22,7 +22,7 @@ import llmchecker.trees.expansion
 from llmchecker import logs
 from llmchecker.cli.main import main
 from llmchecker.errors import CheckFailed
-from llmchecker.quantifiers.registry import create
+from llmchecker.scoring.registry import create
 from llmchecker.trees.grower import record_of
 from llmchecker.trees.text_tree import Kind, TextTree
 

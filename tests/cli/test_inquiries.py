@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 
 import pytest
@@ -127,6 +128,77 @@ def test_ctrl_c_ends_with_the_answer_so_far(project, capfd, monkeypatch):
 )
 def test_an_impossible_effort_is_refused(project, capfd, words, said):
     """What cannot be asked for is named with what can, before a model is loaded."""
+    assert main(asked(*words)) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert said in err
+
+
+def test_cut_tokens_make_the_answer_exact(project, capfd):
+    """Where decoding leaves few tokens, the bounds meet, and no sample is drawn."""
+    answer = answered(capfd, "--temperature", "0.7", "--top-k", "3", "--top-p", "0.9")
+    assert answer["decoding"] == {"temperature": 0.7, "top_k": 3, "top_p": 0.9}
+    assert answer["upper"] == pytest.approx(answer["lower"], rel=1e-12, abs=0)
+    assert answer["samples"] == 0
+    assert answered(capfd, "--greedy")["lower"] in (0.0, 1.0)
+    assert main(asked("--min-p", "0.2")) == 0
+    assert "Small GPT-2, min_p 0.2, 3 tokens" in capfd.readouterr().out
+
+
+TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\n' }}{% endfor %}assistant:"
+)
+
+
+@pytest.fixture
+def chatting(project, random_model):
+    """The project with a model that has a chat template."""
+    model = shutil.copytree(random_model("gpt2"), project / "chatting")
+    (model / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
+    config = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))
+    config["models"]["gpt2"]["source"] = f"path:{model}"
+    (project / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    return project
+
+
+def test_a_question_is_asked_as_a_user_asks_it(chatting, capfd):
+    """--user and --system make a chat, whose answer is that to the text of the template."""
+    asking = ["check", QUERY, "--length", "2", "--top-k", "3", "--passes", "500", "--json"]
+    assert main([*asking, "--system", "Be kind.", "--user", "Is it so?"]) == 0
+    chat = json.loads(capfd.readouterr().out)
+    assert chat["start"] == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Is it so?"},
+    ]
+    assert main([*asking, "--start", "system: Be kind.\nuser: Is it so?\nassistant:"]) == 0
+    text = json.loads(capfd.readouterr().out)
+    assert (chat["lower"], chat["upper"]) == (text["lower"], text["upper"])
+    tree = ["--alpha", "1", "--k", "3"]
+    assert main([*asking[:-3], *tree, "--user", "Is it so?"]) == 0
+    assert 'text         user "Is it so?"' in capfd.readouterr().out
+
+
+def test_a_chat_needs_a_user_and_a_template(project, capfd):
+    """--system without --user is refused, and so is a chat with a model that has no template."""
+    assert main(asked("--system", "Be kind.")) == 2
+    assert "--system is for a chat: it goes with --user" in capfd.readouterr().err
+    assert main(["check", QUERY, "--user", "Is it so?"]) == 2
+    assert "gpt2 has no chat template" in capfd.readouterr().err
+    for words in (["--user", "Hi", "--start", START], ["--system", "Be kind."]):
+        with pytest.raises(SystemExit, match="2"):
+            main(["check", QUERY, *words])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--temperature", "0"), "--temperature: temperature is 0.0; it must be above 0"),
+        (("--greedy", "--top-p", "0.5"), "--top-p, --greedy: top_p contradicts greedy"),
+        (("--top-k", "-4"), "--top-k: top_k is -4"),
+    ],
+)
+def test_an_impossible_decoding_is_refused(project, capfd, words, said):
+    """A value that `generate` would not take is named by its option, before a model is loaded."""
     assert main(asked(*words)) == 2
     out, err = capfd.readouterr()
     assert out == ""

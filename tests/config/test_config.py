@@ -10,10 +10,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.config.checks import Check, TreeSpec, slug
+from llmchecker.config.checks import Check, Refinement, TreeSpec, slug
 from llmchecker.config.configuration import Config, ExpansionConfig
 from llmchecker.config.programs import Asking
-from llmchecker.config.validation import read_yaml
+from llmchecker.config.strict_yaml import read_strictly
+from llmchecker.deciding.effort import Sampling
 from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
 from llmchecker.fetching.models import ModelSource
 from llmchecker.fetching.sources import Source
@@ -85,12 +86,50 @@ BAD = [
     (("expansion", "thread", 1), "expansion: unknown key 'thread', did you mean 'threads'?"),
     (("topk", "max_k", 1), "topk: unknown key 'max_k', did you mean 'maximum_k'?"),
     (("figure4", "start", "x"), "figure4: unknown key 'start', did you mean 'starts'?"),
+    (("estimat", {"samples": 9}), "config: unknown key 'estimat', did you mean 'estimate'?"),
+    (("estimate", {"sample": 9}), "estimate: unknown key 'sample', did you mean 'samples'? known"),
+    (("estimate", 9), "estimate: 9 is not of type object"),
+    (("estimate", {}), "estimate: samples, width or passes must say how many samples are drawn"),
+    (("estimate", {"seed": 1}), "estimate: samples, width or passes must say how many samples"),
+    (("estimate", {"samples": 0}), "estimate.samples: 0 is too small; it must be at least 1"),
+    (("estimate", {"samples": 1.5}), "estimate.samples: 1.5 is not of type integer"),
+    (("estimate", {"passes": 0}), "estimate.passes: 0 is too small; it must be at least 1"),
+    (("estimate", {"width": 0}), "estimate.width: 0 is less than or equal to the minimum of 0"),
+    (("estimate", {"width": 2}), "estimate.width: 2 is too large; it must be at most 1"),
+    (("estimate", {"samples": 9, "seed": -1}), "estimate.seed: -1 is too small; it must be at"),
+    (("estimate", {"samples": 9, "confidence": 0}), "estimate.confidence: 0 is less than or equal"),
+    (("estimate", {"samples": 9, "confidence": 1}), "estimate.confidence: 1 is greater than or eq"),
+    ((*FIRST, "estimate", {}), "experiments[0].estimate: samples, width or passes must say"),
+    ((*FIRST, "estimate", {"widht": 1}), "experiments[0].estimate: unknown key 'widht', did you"),
+    (("figure4", "estimate", {}), "figure4.estimate: samples, width or passes must say how many"),
+    (("refine", {"pass": 9}), "refine: unknown key 'pass', did you mean 'passes'? known keys are"),
+    (("refine", {"seconds": 9}), "refine: unknown key 'seconds'"),
+    ((*FIRST, "refine", {"passes": 0}), "experiments[0].refine.passes: 0 is too small; it must"),
+    ((*FIRST, "refine", {"width": 0}), "experiments[0].refine.width: 0 is less than or equal to"),
+    ((*FIRST, "refine", {"passes": 9}), "experiments[0]: refine contradicts alpha and k: a tree"),
+    (("figure4", "refine", {"passes": 9}), "figure4: refine contradicts alpha and k: a tree is"),
+    ((*FIRST, "k", ABSENT), "experiments[0]: the key 'k' is missing; a tree needs alpha and k, or"),
+    (("figure4", "alpha", ABSENT), "figure4: the key 'alpha' is missing; a tree needs alpha and k"),
     (("models", ABSENT), "config: the key 'models' is missing"),
     ((*ONE, "label", ABSENT), "models.one: the key 'label' is missing"),
     ((*FIRST, "alpha", ABSENT), "experiments[0]: the key 'alpha' is missing"),
     (("topk", "column", ABSENT), "topk: the key 'column' is missing"),
     (("models", {}), "models: {} should be non-empty"),
     (("models", None), "models: None is not of type object"),
+    ((*FIRST, "k", 10**9), "experiments[0].k: 1000000000 is too large; it must be at most 1000000"),
+    ((*FIRST, "L", 10**30), "experiments[0].L: 1"),
+    ((*FIRST, "shards", 10**4), "experiments[0].shards: 10000 is too large; it must be at most"),
+    (("topk", "maximum_k", 10**9), "topk.maximum_k: 1000000000 is too large; it must be at most"),
+    (("expansion", "memory_gb", 1e300), "expansion.memory_gb: 1e+300 is too large; it must be"),
+    (("figure4", "starts", ["player", "player"]), "figure4.starts: 'player' stands twice; each"),
+    (
+        ("models", "x" * 300, {"label": "X", "source": "path:x"}),
+        "models: 'xxxxxxxxxxxxxxxxxxxx'… h",
+    ),
+    (
+        ("models", "one.grown", {"label": "X", "source": "path:x"}),
+        "models.one.grown: a name that ends in .grown would be that of a file of another model",
+    ),
     ((*FIRST, "queries", []), "experiments[0].queries: [] should be non-empty"),
     ((*FIRST, "queries", POSITIVE), f"experiments[0].queries: '{POSITIVE}' is not of type array"),
     (("start_strings", "player", 3), "start_strings.player: 3 is not of type string"),
@@ -251,14 +290,21 @@ def test_what_is_given_is_kept():
         (*ONE, {"label": "A B", "source": PYPI, "file": "x.gguf", "sha256": digest}),
         (
             "expansion",
-            {"end_of_sequence": "ordinary", "memory_gb": 0.5, "store_gb": 0.25, "threads": 3},
+            {
+                "end_of_sequence": "ordinary",
+                "memory_gb": 0.5,
+                "store_gb": 0.25,
+                "threads": 3,
+                "most_states": 99,
+                "most_hours": 0.5,
+            },
         ),
     )
     source = ModelSource(Source("pypi", "wheel", "1.0.0"), file="x.gguf", sha256=digest)
     assert config.models["one"].name == "one"
     assert config.models["one"].label == "A B"
     assert config.models["one"].source == source
-    assert config.expansion == ExpansionConfig("ordinary", 2**29, 2**28, 3)
+    assert config.expansion == ExpansionConfig("ordinary", 2**29, 2**28, 3, 99, 0.5)
     assert config.quantifiers["similarity"] == Similarity(("Lolita",))
     assert config.prompts.dataset.source == Source("path", "prompts.csv")
     assert config.prompts.column == "prompt"
@@ -279,7 +325,7 @@ def test_what_is_absent_has_its_default():
         "cpu",
         4000,
     )
-    assert config.expansion == ExpansionConfig("terminal", 2 * 1024**3, 1024**3, None)
+    assert config.expansion == ExpansionConfig("terminal", 2 * 1024**3, 1024**3, None, 10**7, 8)
     assert config.prompts.maximum_k == 50
     without = read(("topk", ABSENT), ("figure4", ABSENT), ("experiments", []))
     assert (without.prompts, without.figure4, without.table2) == (None, (), ())
@@ -316,10 +362,129 @@ def test_a_start_string_of_any_text(text, tmp_path):
     assert Config.read(path).start_strings["player"] == text
 
 
+def refined(*changes: tuple, **limits: float) -> tuple[tuple, ...]:
+    """Changes by which the first experiment has a refined tree instead of alpha and k."""
+    return ((*FIRST, "alpha", ABSENT), (*FIRST, "k", ABSENT), (*FIRST, "refine", limits), *changes)
+
+
+def test_a_refined_tree_is_one_of_its_queries_and_limits():
+    """All queries of an experiment share a tree; its path names the limits and tells other queries
+    apart."""
+    both = [POSITIVE, "P=? [ F gender < 0 ]"]
+    config = read(*refined(passes=500), (*FIRST, "queries", both))
+    cuts = {row.check.tree.truncation for row in config.table2}
+    assert cuts == {Refinement(tuple(map(parse, both)), 5, passes=500)}
+    assert len(config.refined("one")) == len(config.truncated("one")) == 1
+    names = {
+        str(config.refined("one")[0]),
+        *(str(read(*refined(**limits)).refined("one")[0]) for limits in LIMITS),
+    }
+    assert len(names) == len(LIMITS) + 1
+    for name in names:
+        assert re.fullmatch(r"one/player/refined(_passes\d+)?(_width[\d.]+)?_L5_[0-9a-f]{8}", name)
+
+
+LIMITS = ({"passes": 500}, {"width": 0.5}, {"passes": 500, "width": 0.5})
+
+
+def test_refine_at_the_top_is_for_what_has_no_alpha_and_k():
+    """An experiment keeps its alpha and k, or its own limits, and else has those of the top."""
+    top = ("refine", {"passes": 7})
+    assert read(top).refined("one") == ()
+    (tree,) = read(top, (*FIRST, "alpha", ABSENT), (*FIRST, "k", ABSENT)).refined("one")
+    assert tree.truncation.passes == 7
+    (tree,) = read(top, *refined(width=0.25)).refined("one")
+    assert (tree.truncation.passes, tree.truncation.width) == (None, 0.25)
+    config = read(top, ("figure4", "alpha", ABSENT), ("figure4", "k", ABSENT))
+    assert [tree.truncation.length for tree in config.refined("two")] == [3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (refined(), "experiments[0].refine: passes or width must say how far a tree is grown"),
+        (
+            refined(((*FIRST, "shards", 2)), passes=9),
+            "experiments[0].shards: one job refines a tree; shards need alpha and k",
+        ),
+        (
+            (("refine", {"passes": 9}), (*FIRST, "k", ABSENT)),
+            "experiments[0]: the key 'k' is missing; a tree needs alpha and k, or refine",
+        ),
+        (
+            (
+                ("estimate", {"samples": 9}),
+                ("figure4", SMALL["figure4"] | {"alpha": 0.8, "k": 15, "L": 5}),
+                ("figure4", "estimate", {"samples": 8}),
+            ),
+            f"figure4.estimate: {POSITIVE} on the tree one/player/alpha0.8_k15_L5 is estimated "
+            "otherwise by estimate; the two must agree",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_refused(changes, message):
+    """Keys that cannot hold together are refused by one message that names them."""
+    with pytest.raises(ConfigError) as caught:
+        read(*changes)
+    assert str(caught.value) == message
+
+
+def test_estimate_at_the_top_is_for_what_has_none():
+    """Every check has the estimate of the top, unless its experiment has one of its own."""
+    assert read().estimated("one") == ()
+    top = ("estimate", {"samples": 9, "seed": 2**64 - 1})
+    own = (*FIRST, "estimate", {"width": 0.5, "passes": 70, "confidence": 0.9})
+    of_top = Sampling(samples=9, seed=2**64 - 1)
+    of_own = Sampling(width=0.5, passes=70, confidence=0.9)
+    config = read(top, own)
+    assert [settings for _, settings in config.estimated("one")] == [of_own, of_top]
+    assert [check for check, _ in config.estimated("two")] == list(config.checks_of("two"))
+    (only,) = read(("figure4", "estimate", {"samples": 9})).estimated("one")
+    assert only == (read().figure4[0], Sampling(samples=9))
+
+
 def test_models_of_an_experiment():
     """An experiment runs on the models that it names, and on all of them when it names none."""
     assert [row.check.tree.model for row in read().table2] == ["one", "two"]
     assert [row.check.tree.model for row in read((*FIRST, "models", ["two"])).table2] == ["two"]
+
+
+def test_zero_has_one_sign():
+    """An alpha of -0.0 asks for the tree of 0.0, and not for a second one of another name."""
+    (tree, *_) = read((*FIRST, "alpha", -0.0)).trees("one")
+    assert str(tree) == "one/player/alpha0.0_k15_L5"
+
+
+def test_a_mistake_is_found_by_its_line(tmp_path):
+    """The message about a key begins with the file and the line where the key stands."""
+    path = tmp_path / "config.yaml"
+    lines = yaml.safe_dump(SMALL, sort_keys=False).splitlines()
+    for wrong, message in (
+        ("  k: 0", "experiments[0].k: 0 is too small"),
+        ("  apha: 1", "experiments[0]: unknown key 'apha'"),
+        ("  start: nobody", "experiments[0].start: no start string 'nobody'"),
+        ("  - P=? [", "experiments[0].queries[0]: column 6 of the query"),
+    ):
+        key = wrong.partition(":")[0]
+        place = next(n for n, line in enumerate(lines) if line.startswith(("  - P", key)))
+        place = next((n for n, line in enumerate(lines) if line.startswith(key)), place)
+        path.write_text("\n".join([*lines[:place], wrong, *lines[place + 1 :]]))
+        with pytest.raises(ConfigError) as caught:
+            Config.read(path)
+        assert str(caught.value).startswith(f"{path}, line {place + 1}: {message}")
+
+
+def test_a_later_file_counts_more(tmp_path):
+    """Of several files and changes the last that has a key counts, and a message names its file."""
+    whole, other = tmp_path / "whole.yaml", tmp_path / "other.yaml"
+    whole.write_text(yaml.safe_dump(SMALL))
+    other.write_text("topk:\n  maximum_k: 3\n")
+    config = Config.read(whole, other)
+    assert (config.prompts.maximum_k, config.prompts.column) == (3, "prompt")
+    assert Config.read(whole, other, changes={"topk": {"maximum_k": 4}}).prompts.maximum_k == 4
+    other.write_text("topk:\n  maximum_k: 0\n")
+    with pytest.raises(ConfigError, match=f"{other}, line 2: topk.maximum_k: 0 is too small"):
+        Config.read(whole, other)
 
 
 def test_a_check_that_is_asked_for_twice_is_one():
@@ -377,11 +542,11 @@ def test_slugs_of_similar_queries_are_distinct():
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (None, "cannot be read"),
-        (b"a: [1", "cannot be read"),
-        (b"\xff", "cannot be read"),
-        (b"- 1", "must hold keys and values"),
-        (b"", "must hold keys and values"),
+        (None, " cannot be read: No such file"),
+        (b"a: [1", ", line 1: this is not YAML"),
+        (b"\xff", ", line 1: the byte 0xFF is not UTF-8"),
+        (b"- 1", ", line 1: the file must hold keys and values"),
+        (b"", " is empty; it must hold keys and values"),
     ],
 )
 def test_a_file_that_is_no_configuration(content, reason, tmp_path):
@@ -389,8 +554,8 @@ def test_a_file_that_is_no_configuration(content, reason, tmp_path):
     path = tmp_path / "config.yaml"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(ConfigError, match=f"{re.escape(str(path))} {reason}"):
-        read_yaml(path)
+    with pytest.raises(ConfigError, match=f"{re.escape(str(path))}{reason}"):
+        read_strictly(path)
 
 
 PAPER = [
@@ -428,6 +593,8 @@ def test_the_repository_asks_what_the_paper_asks():
         for noun in ("player", "athlete", "champ", "contestant", "jock")
     ]
     assert config.start_strings["jock"] == "The jock won because"
+    for model in config.models:  # nothing is answered that is not estimated too
+        assert [check for check, _ in config.estimated(model)] == list(config.checks_of(model))
 
 
 PROGRAMS = {"programs": "path:resources/programs"}
@@ -472,7 +639,7 @@ BAD_INVARIANTS = [
     ({"models": ["ona"]}, "invariants.models[0]: no model 'ona' is defined, did you mean 'one'?"),
     ({"models": ["one", "two"]}, "invariants.models[1]: 'two' is a masked model; only causal"),
     ({"models": []}, "invariants.models: [] should be non-empty"),
-    ({"models": ["one", "one"]}, "invariants.models: ['one', 'one'] has non-unique elements"),
+    ({"models": ["one", "one"]}, "invariants.models: 'one' stands twice; each may stand once"),
     ({"semantics": ["int64"]}, "invariants.semantics[0]: 'int64' is not one of integers, int32"),
     ({"semantics": []}, "invariants.semantics: [] should be non-empty"),
     ({"seconds": 0}, "invariants.seconds: 0 is less than or equal to the minimum of 0"),

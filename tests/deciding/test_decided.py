@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from llmchecker.checking import whole_model
 from llmchecker.deciding.decided import decide
 from llmchecker.errors import InvalidQuery
-from llmchecker.quantifiers.scores import score_tree
 from llmchecker.queries.parser import parse
 from llmchecker.queries.reading import MOST_ATOMS, Reading, is_read_along_texts
+from llmchecker.scoring.scores import score_tree
 
 NAMES = tuple(QUANTIFIERS)
 SMALL = dict.fromkeys(NAMES, (-2, 2))

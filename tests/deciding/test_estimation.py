@@ -10,14 +10,14 @@ from helpers import oracle
 from helpers.random_tables import QUANTIFIERS, RANGES, START, table_model, whole_tree
 from scipy.stats import binomtest, chisquare, norm
 
-from llmchecker.deciding import estimation
+from llmchecker.deciding import drawing, estimation
 from llmchecker.deciding.decided import decide
 from llmchecker.deciding.estimation import Sampler, clopper_pearson, estimate, samples_for
 from llmchecker.errors import InvalidEstimate
-from llmchecker.models.loading import load_model
-from llmchecker.quantifiers.scores import score_tree
+from llmchecker.loading.models import load_model
 from llmchecker.queries.parser import parse
 from llmchecker.queries.reading import Reading
+from llmchecker.scoring.scores import score_tree
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Truncation
 
@@ -111,7 +111,7 @@ def test_every_text_of_the_rest_is_drawn_in_proportion():
     """The first tokens of samples from one rest are distributed as the model's, the tree's own
     tokens left out."""
     probabilities = [0.4, 0.3, 0.15, 0.1, 0.05]
-    drawn = estimation._by_inversion(
+    drawn = drawing.by_inversion(
         np.array(probabilities), np.array([0, 1]), estimation._uniform(5, 0, 3000, 1)[:, 0]
     )
     counts = Counter(drawn.tolist())
@@ -143,6 +143,15 @@ def test_samples_of_a_transformer_do_not_depend_on_threads_or_memory(random_mode
         sampler = Sampler(model, "he said", tree, found, reading, {}, "terminal")
         truths.append(sampler.truths(0, 0, 200))
     assert np.array_equal(*truths)
+
+
+def test_progress_rises_with_every_token_to_all_samples(rare):
+    """Progress is told within a batch of samples too, never falls, and ends at all of them."""
+    told = []
+    estimate(rare.sampler(), 50, 0.95, 0, progress=lambda done, total: told.append((done, total)))
+    assert len(told) > 2
+    assert told == sorted(told)
+    assert told[-1] == (50, 50)
 
 
 def test_all_decided_takes_no_samples():

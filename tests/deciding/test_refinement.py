@@ -14,11 +14,11 @@ from llmchecker.checking import whole_model
 from llmchecker.deciding import refinement
 from llmchecker.deciding.decided import decide
 from llmchecker.deciding.refinement import Budget, refine
-from llmchecker.models.loading import load_model
-from llmchecker.quantifiers.registry import create
-from llmchecker.quantifiers.scores import score_tree
+from llmchecker.loading.models import load_model
 from llmchecker.queries.parser import parse
-from llmchecker.queries.reading import Reading, is_read_along_texts
+from llmchecker.queries.reading import OpenReading, Reading, is_read_along_texts
+from llmchecker.scoring.registry import create
+from llmchecker.scoring.scores import score_tree
 from llmchecker.trees.store import DistributionStore
 from llmchecker.trees.text_tree import Kind
 
@@ -114,6 +114,19 @@ def test_the_widest_bounds_end_the_refinement():
     seen = []
     refine(table_model(1), START, [reading], QUANTIFIERS, Budget(width=0.3), progress=seen.append)
     assert seen[-1].width <= 0.3 < seen[-2].width
+
+
+@pytest.mark.parametrize("architecture", ["gpt2", "llama"])
+def test_texts_of_a_refined_tree_are_those_of_their_tokens(architecture, random_model):
+    """Every text is what the tokenizer makes of all its tokens, whatever bytes they stand for."""
+    model = load_model(random_model(architecture))
+    tree = refine(model, "he said", [OpenReading(3)], {}, Budget(passes=40))
+    paths = {0: model.encode("he said")}
+    for uid in range(1, len(tree)):
+        paths[uid] = (*paths[tree.parent[uid]], int(tree.token[uid]))
+    uids = np.flatnonzero(tree.kind != Kind.REST)
+    assert len(uids) > 1000
+    assert tree.text[uids].tolist() == model.decode([paths[uid] for uid in uids.tolist()])
 
 
 def test_the_tree_is_the_same_for_any_threads_memory_and_store(random_model, tmp_path):

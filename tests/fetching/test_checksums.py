@@ -7,12 +7,12 @@ import shutil
 import pytest
 from helpers.damage import flipped
 
-from llmchecker.errors import ChecksumMismatch
+from llmchecker.errors import ChecksumMismatch, DamagedFile
 from llmchecker.fetching.checksums import checked_checksums, known_checksums
 from llmchecker.fetching.models import ModelSource, fetch_model
 from llmchecker.fetching.sources import parse_source
 from llmchecker.files import read_json, write_json
-from llmchecker.models.loading import load_model
+from llmchecker.loading.models import load_model
 
 
 @pytest.fixture
@@ -66,6 +66,17 @@ def test_a_fetched_file_that_is_gone_is_missed(fetched):
     (fetched / "generation_config.json").unlink()
     with pytest.raises(ChecksumMismatch, match=r"has no generation_config\.json"):
         load_model(fetched)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"files": {"model.safe', b"[" * 100_000, b"{}", b'{"files": [1, 2]}']
+)
+def test_a_damaged_record_is_named_and_not_taken_for_none(fetched, content):
+    """Without a record nothing could be compared, so one that is damaged stops the model."""
+    (fetched / "source.json").write_bytes(content)
+    for checksums in (known_checksums, checked_checksums, load_model):
+        with pytest.raises(DamagedFile, match=r"source\.json"):
+            checksums(fetched)
 
 
 def test_what_is_fetched_is_not_read_to_know_it(fetched):

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from helpers.sources import assert_nothing_left, write_model, write_sharded
 from safetensors.numpy import save_file
+from tokenizers import Tokenizer
 
 from llmchecker.errors import UnusableModel
-from llmchecker.fetching.gguf_header import gguf_sizes
+from llmchecker.fetching.gguf_header import read_gguf_header
 from llmchecker.fetching.model_files import (
     INDEX,
     JSON_FILES,
@@ -25,7 +26,9 @@ WORDS = ["<s>", "</s>", "<unk>", *"abcdefghijklmnopqrstuvwxyz", "Ġ", "ab", "Ġa
 SIZE, HEADS = 32, 2
 
 
-def write_gguf(path: Path, without: str = "") -> dict[str, np.ndarray]:
+def write_gguf(
+    path: Path, without: str = "", splitting: str | None = "gpt-2"
+) -> dict[str, np.ndarray]:
     """A Llama of one layer with random weights, but for one; what was written, by GGUF name."""
     from gguf import GGUFWriter
 
@@ -52,6 +55,8 @@ def write_gguf(path: Path, without: str = "") -> dict[str, np.ndarray]:
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_freq_base(10000.0)
     writer.add_tokenizer_model("gpt2")
+    if splitting is not None:
+        writer.add_tokenizer_pre(splitting)
     writer.add_token_list(WORDS)
     writer.add_token_merges(["a b", "Ġ a"])
     writer.add_bos_token_id(0)
@@ -100,6 +105,31 @@ def test_gguf_that_lacks_weights(tmp_path: Path) -> None:
         convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
 
 
+@pytest.mark.parametrize(
+    ("splitting", "pieces"),
+    [
+        ("gpt-2", ["Ġ+", "Ġ", "Ġ67"]),
+        ("smollm", ["Ġ+", "ĠĠ", "6", "7"]),
+        ("qwen2", ["Ġ+", "Ġ", "Ġ", "6", "7"]),
+    ],
+)
+def test_text_is_cut_as_the_gguf_file_says(tmp_path, splitting, pieces):
+    """A converted tokenizer cuts spaces and digits by the rule that the file names."""
+    write_gguf(tmp_path / "m.gguf", splitting=splitting)
+    (tmp_path / "m").mkdir()
+    convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
+    read = Tokenizer.from_file(str(tmp_path / "m/tokenizer.json"))
+    assert [piece for piece, _ in read.pre_tokenizer.pre_tokenize_str(" +  67")] == pieces
+
+
+@pytest.mark.parametrize("splitting", [None, "default", "no-such-rule"])
+def test_a_gguf_file_that_does_not_say_how_text_is_cut(tmp_path, splitting):
+    """A file that names no rule, or one that nobody knows, is refused by that name."""
+    write_gguf(tmp_path / "m.gguf", splitting=splitting)
+    with pytest.raises(UnusableModel, match=f"tokenizer.ggml.pre is {splitting!r}, and how"):
+        convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
+
+
 @pytest.mark.parametrize("blocks", [0, 2, 10**7, 2**32 - 1])
 def test_gguf_with_another_number_of_blocks(tmp_path: Path, blocks: int) -> None:
     """A GGUF file that names fewer or more blocks than it has is refused before one is built."""
@@ -141,14 +171,14 @@ def test_damaged_gguf_headers(tmp_path: Path) -> None:
     """Whatever a byte of the header becomes, the strict reading ends, with sizes or a message."""
     write_gguf(tmp_path / "m.gguf")
     whole = (tmp_path / "m.gguf").read_bytes()
-    assert gguf_sizes(tmp_path / "m.gguf").tensors == whole[8]
+    assert read_gguf_header(tmp_path / "m.gguf").sizes.tensors == whole[8]
     rng = np.random.default_rng(3)
     for place in rng.integers(0, 3000, size=1000):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << rng.integers(8)
         (tmp_path / "m.gguf").write_bytes(damaged)
         with suppress(UnusableModel):
-            gguf_sizes(tmp_path / "m.gguf")
+            read_gguf_header(tmp_path / "m.gguf")
 
 
 # --- what is refused before anything is loaded -------------------------------------------------

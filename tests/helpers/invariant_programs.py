@@ -13,7 +13,7 @@ from llmchecker.programs.expressions import (
     Type,
     Unary,
 )
-from llmchecker.programs.parsing import parse_program
+from llmchecker.reading.parsing import parse_program
 
 COUNTER = parse_program(
     """int main() {

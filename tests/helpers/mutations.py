@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pycparser import c_ast, c_generator, c_parser
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.programs.annotation import annotate
-from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import COMPARISONS, Expression
-from llmchecker.programs.known_functions import ASSERTS, ASSUMES
-from llmchecker.programs.parsing import parse_program
 from llmchecker.programs.statements import Loop, Program
 from llmchecker.proving.completion import atoms, disjunctions
 from llmchecker.proving.houdini import Candidate
+from llmchecker.reading.annotation import annotate
+from llmchecker.reading.c_expressions import parse_condition
+from llmchecker.reading.known_functions import ASSERTS, ASSUMES
+from llmchecker.reading.parsing import parse_program
 
 KINDS = ("guard", "body", "assertion", "assumption")
 

@@ -22,6 +22,8 @@ LAST = "P=? [ F step = 2 ]"
 START_STRINGS = {"awkward": '"He\'s", she\nsaid: \\ {x} $HOME | 100% 🙂👩‍👩‍👧 選手', "empty": ""}
 MODELS = ("llama", "gpt2", "bert")
 STAGES = ("trees", "scores", "prism", "checks", "crosschecks")
+SCORING = {"scores", "refined", "estimates"}
+"""Scripts that score texts by the quantifiers that are asked, whatever the others do."""
 LABELS = {model: f"{model} {{small}} 100%" for model in MODELS}
 TREES = [(model, "awkward") for model in MODELS] + [("gpt2", "empty")]
 ROWS = [("Awkward", "llama", BOTH), ("Empty", "gpt2", LAST)]

@@ -7,6 +7,7 @@ from llmchecker.programs.expressions import (
     BOOL,
     INT,
     Binary,
+    Cast,
     Constant,
     Expression,
     Identifier,
@@ -61,6 +62,34 @@ def expression(types: Mapping[str, Type], depth: int, source: random.Random) -> 
         positive = Binary(">", divisor, Constant(0))
         return Binary(operator, part(), Ternary(positive, divisor, Constant(3)))
     return Binary(operator, part(), part())
+
+
+def any_expression(
+    types: Mapping[str, Type], depth: int, source: random.Random, bits: bool
+) -> Expression:
+    """An expression that also casts, shifts and takes single bits.
+
+    Args:
+        bits: whether `&`, `|` and `^` may combine any two values; else `&` takes the last bits.
+    """
+    if depth == 0:
+        return expression(types, 1, source)
+
+    def part() -> Expression:
+        return any_expression(types, depth - 1, source, bits)
+
+    kind = source.random()
+    if kind < 0.25:
+        return Cast(source.choice(list(C_NAMES)), part())
+    if kind < 0.35:
+        return Unary("~", part())
+    if kind < 0.5:
+        return Binary(source.choice(("<<", ">>")), part(), Constant(source.randint(0, 31)))
+    if kind < 0.65:
+        if bits:
+            return Binary(source.choice("&|^"), part(), part())
+        return Binary("&", part(), Constant(source.choice((1, 3, 255, 2**20 - 1))))
+    return Binary(source.choice(("+", "-", "*", "<", "==", "&&")), part(), part())
 
 
 def statements(types: Mapping[str, Type], source: random.Random) -> str:

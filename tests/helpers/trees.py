@@ -94,3 +94,11 @@ def _weights(draw: st.DrawFn, most: int) -> list[int]:
     )
     weights = np.diff([0, *sorted(cuts), PARTS]).tolist()
     return sorted(weights, reverse=True)
+
+
+def probabilities_by_path(tree: TextTree) -> dict[tuple[int, ...], float]:
+    """The probability of every state given its parent, by the tokens that lead to it."""
+    paths: list[tuple[int, ...]] = [()]
+    for parent, token in zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True):
+        paths.append((*paths[parent], token))
+    return dict(zip(paths, tree.probability.tolist(), strict=True))

@@ -6,7 +6,6 @@ import pytest
 from helpers.invariant_programs import ARRAY, COUNTER, is_condition
 
 from llmchecker.invariants.baselines import random_atoms, shortest_first
-from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import (
     COMPARISONS,
     Binary,
@@ -16,7 +15,8 @@ from llmchecker.programs.expressions import (
     variables,
     walk,
 )
-from llmchecker.programs.parsing import parse_program
+from llmchecker.reading.c_expressions import parse_condition
+from llmchecker.reading.parsing import parse_program
 
 
 @pytest.mark.parametrize("program", [COUNTER, ARRAY], ids=lambda p: p.name)

@@ -13,10 +13,10 @@ from helpers.invariant_programs import ARRAY, COUNTER, is_condition
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.invariants.enumeration import most_probable
 from llmchecker.invariants.prompts import Variant, prompt
-from llmchecker.models.loading import load_model
+from llmchecker.loading.models import load_model
 from llmchecker.models.table import TableModel
-from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import c_text, variables
+from llmchecker.reading.c_expressions import parse_condition
 
 VOCABULARY = (">", "x", "n", " < ", "= ", "=", "(", ");", " ", "1", "x <", "0) ", "!")
 END = len(VOCABULARY)

@@ -101,7 +101,8 @@ def test_programs_are_verified_from_the_shell(files, semantics, capsys):
     assert "x <= n [atoms" in invariants
     assert main(["verify", str(files[0].parent), "--semantics", semantics, "--jobs", "2"]) == 1
     *lines, counted = capsys.readouterr().out.strip().splitlines()
-    assert [line.split("\t")[1] for line in lines] == [
+    # below a program that is false stands the run that shows it
+    assert [line.split("\t")[1] for line in lines if "\t" in line] == [
         "verified",
         "false",
         "unsupported",
@@ -113,7 +114,7 @@ def test_programs_are_verified_from_the_shell(files, semantics, capsys):
 def test_sources_are_switched_off_from_the_shell(files, capsys):
     """Every source has its switch; with all of them off nothing is proven."""
     without = [word for source in COMPLETION for word in ("--without", source)]
-    assert main(["verify", str(files[0]), *without]) == 1
+    assert main(["verify", str(files[0]), *without]) == 2
     assert capsys.readouterr().out.split("\t")[1] == "no candidate"
     assert main(["verify", str(files[0]), "--without", "atoms"]) == 0
     assert "(n - x) >= 0 [relations]" in capsys.readouterr().out
@@ -129,7 +130,7 @@ def test_a_number_of_thousands_of_digits_stops_no_other_program(tmp_path, capsys
     """A constant too long to be read is a message for its file, and the others are verified."""
     (tmp_path / "a_long.c").write_text(f"int main(void) {{ int x = {'9' * 5000}; }}")
     (tmp_path / "b_count.c").write_text(COUNT)
-    assert main(["verify", str(tmp_path), "--jobs", "2"]) == 1
+    assert main(["verify", str(tmp_path), "--jobs", "2"]) == 2
     long, count, _ = capsys.readouterr().out.strip().splitlines()
     assert long.split("\t")[:2] == ["a_long", "unsupported"]
     assert "a constant of 5000 digits" in long

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.invariants.grammar import MOST_DIGITS, Grammar
-from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import (
     COMPARISONS,
     CONNECTIVES,
@@ -22,6 +21,7 @@ from llmchecker.programs.expressions import (
     c_text,
     variables,
 )
+from llmchecker.reading.c_expressions import parse_condition
 
 SCOPE = ("a", "n", "n1", "sum")
 TYPES = {"a": Type(length=Constant(4)), "n": Type(), "n1": Type(), "sum": Type()}

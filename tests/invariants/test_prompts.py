@@ -4,10 +4,10 @@ import pytest
 from helpers.invariant_programs import ARRAY, COUNTER, TWO_LOOPS
 
 from llmchecker.invariants.prompts import EXAMPLES, STATEMENT, Variant, asked, prompt, variant_of
-from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import Semantics
-from llmchecker.programs.parsing import parse_program
 from llmchecker.proving.houdini import Candidate, Prover
+from llmchecker.reading.c_expressions import parse_condition
+from llmchecker.reading.parsing import parse_program
 
 ITERATIONS = 30
 """Answers that the paper asks for, at most."""

@@ -13,7 +13,7 @@ from llmchecker.invariants.asking import propose
 from llmchecker.invariants.prompts import Variant, asked, variant_of
 from llmchecker.invariants.proposals import proposed
 from llmchecker.invariants.sampling import TOKENS, answers
-from llmchecker.models.loading import load_model
+from llmchecker.loading.models import load_model
 from llmchecker.models.table import TableModel
 from llmchecker.programs.expressions import c_text
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from helpers.random_models import ARCHITECTURES, CAUSAL
 
+from llmchecker.loading.models import load_model
 from llmchecker.models.batches import FEWEST_ROWS, MOST_ROWS, ROW_STEP, Batches
 from llmchecker.models.distributions import Distributions
-from llmchecker.models.loading import load_model
 
 KIND = {"bert": "masked"}
 
@@ -80,6 +80,7 @@ def test_beginnings_that_were_never_asked_for(architecture, random_model):
     assert torch.equal(answers(opened(directory), last[chosen]), expected[chosen])
 
 
+@pytest.mark.long
 def test_bits_on_smollm2(smollm2):
     """On the real SmolLM2 batches, threads and memory change no bit either."""
     suffixes = np.random.default_rng(1).integers(0, 49_000, (MOST_ROWS + FEWEST_ROWS + 5, 2))

@@ -8,9 +8,9 @@ import torch
 from helpers.random_models import save
 
 from llmchecker.errors import InvalidDistribution
+from llmchecker.loading.models import load_model
 from llmchecker.models.causal import CausalModel
 from llmchecker.models.distributions import Distributions
-from llmchecker.models.loading import load_model
 from llmchecker.models.table import TableModel
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.selection import select, top_alpha_k

@@ -8,8 +8,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from llmchecker.errors import UnusableModel, UnusableText
+from llmchecker.loading.models import load_model, wrap_model
 from llmchecker.models.distributions import Distributions
-from llmchecker.models.loading import load_model, wrap_model
 from llmchecker.models.table import TableModel
 
 ANY_TEXT = [

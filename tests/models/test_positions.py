@@ -8,8 +8,8 @@ from helpers.random_models import save, word_piece
 from transformers import LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausalLM
 
 from llmchecker.errors import UnusableText
+from llmchecker.loading.models import load_model, wrap_model
 from llmchecker.models.distributions import Distributions
-from llmchecker.models.loading import load_model, wrap_model
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Truncation
 

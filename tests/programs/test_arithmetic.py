@@ -10,7 +10,6 @@ import pytest
 import z3
 from helpers import random_c
 
-from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.evaluation import Evaluator
 from llmchecker.programs.expressions import (
     BOOL,
@@ -26,9 +25,10 @@ from llmchecker.programs.expressions import (
     promoted,
     type_of,
 )
-from llmchecker.programs.parsing import parse_program
 from llmchecker.programs.runs import run_program
 from llmchecker.proving.terms import Encoder
+from llmchecker.reading.c_expressions import parse_condition
+from llmchecker.reading.parsing import parse_program
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 compiled = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
@@ -111,14 +111,28 @@ def test_prover_and_runs_agree_over_32_bits() -> None:
 
 def test_prover_and_runs_agree_over_integers() -> None:
     """Over mathematical integers, too, terms and concrete runs give the same values."""
-    values = evaluator(Semantics.INTEGERS, SIGNED)
+    for types in (SIGNED, TYPES):
+        values = evaluator(Semantics.INTEGERS, types)
+        for seed in range(150):
+            source = random.Random(seed)
+            state = {name: random_c.extreme(type_, source) for name, type_ in types.items()}
+            state |= {name: abs(state[name]) % 2 for name in types if types[name] == BOOL}
+            written = random_c.expression(types, 3, source)
+            expected = values.value(written)(dict(state))
+            found = simplified(written, state, Semantics.INTEGERS, types)
+            assert found == expected, c_text(written)
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+def test_prover_and_runs_agree_on_casts_shifts_and_bits(semantics: Semantics) -> None:
+    """Terms and concrete runs convert, shift and combine bits of all integer types alike."""
+    values = evaluator(semantics, TYPES)
     for seed in range(200):
-        source = random.Random(seed)
-        state = {name: random_c.extreme(type_, source) for name, type_ in SIGNED.items()}
-        state["f"] = abs(state["f"]) % 2
-        written = random_c.expression(SIGNED, 3, source)
+        source = random.Random(f"any {seed}")
+        state = {name: random_c.extreme(type_, source) for name, type_ in TYPES.items()}
+        written = random_c.any_expression(TYPES, 3, source, bits=semantics is Semantics.INT32)
         expected = values.value(written)(dict(state))
-        assert simplified(written, state, Semantics.INTEGERS, SIGNED) == expected, c_text(written)
+        assert simplified(written, state, semantics, TYPES) == expected, c_text(written)
 
 
 @pytest.mark.parametrize("semantics", Semantics)

@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 
-from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.evaluation import Evaluator
 from llmchecker.programs.expressions import (
     BOOL,
@@ -33,6 +32,7 @@ from llmchecker.programs.expressions import (
     variables,
     walk,
 )
+from llmchecker.reading.c_expressions import parse_condition
 
 X, Y = Identifier("x"), Identifier("y")
 TYPES = {"x": INT, "y": INT, "a": Type(length=Constant(4))}

@@ -36,6 +36,13 @@ REQUIRED = [
     f"expansion.{MODEL}.share_of_peak",
     f"expansion.{MODEL}.speedup_over_reference",
     "cache.forward_passes_saved_share",
+    "estimate.player.width_ratio_to_sampling",
+    f"estimate.{MODEL}.passes_share_of_growing",
+    "refine.player.width_ratio_to_paper",
+    "refine.player.passes_ratio_to_one_at_a_time",
+    "refine.player.seconds_ratio_to_one_at_a_time",
+    f"refine.{MODEL}.passes_share_of_growing",
+    "quantify.gender.vocabulary_texts_per_second",
     *(f"quantify.{name}.texts_per_second" for name in CONFIG["quantifiers"]),
     "check.seconds.4e2",
     "check.seconds.8e2",
@@ -149,7 +156,8 @@ def test_a_run_writes_all_figures(written):
     assert all(math.isfinite(value) for value in found.values())
     names = {path.name for path in written.iterdir()}
     assert names == {
-        *("benchmarks.json", "benchmarks.md", "cost.svg", "cost.svg.sha256", "cost.png")
+        *("benchmarks.json", "benchmarks.md", "cost.svg", "cost.svg.sha256", "cost.png"),
+        *("width.svg", "width.svg.sha256", "width.png", "width.csv"),
     }
 
 

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src/llmchecker"
 
 LAYERS = """
-    errors files logs fetching models queries trees programs proving quantifiers chains checking
-    deciding config invariants publication library cli
+    errors files processes logs fetching deployed models loading serving queries trees programs
+    translating reading proving quantifiers scoring chains checking deciding config invariants
+    publication library cli
 """.split()
 """Modules and folders of the package, each before all that may import from it."""
 
@@ -33,39 +35,58 @@ MODULES = modules_below(PACKAGE)
 
 WRAPPED = {
     "torch": {
+        "deployed.logits",
         "fetching.model_files",
         "fetching.sizes",
+        "loading.checks",
+        "loading.classification",
+        "loading.measuring",
+        "loading.models",
         "models.batches",
         "models.causal",
-        "models.checks",
         "models.distributions",
-        "models.loading",
-        "models.measuring",
         "models.positions",
         "models.table",
         "models.transformer",
         "models.whole_texts",
+        "serving.heads",
         "trees.selection",
     },
     "transformers": {
+        "deployed.chat",
+        "deployed.logits",
+        "fetching.gguf_splitting",
         "fetching.model_files",
         "library.loading",
+        "loading.checks",
+        "loading.classification",
+        "loading.models",
         "models.causal",
-        "models.checks",
-        "models.loading",
         "models.masked",
+        "models.pieces",
         "models.positions",
         "models.transformer",
+        "serving.connecting",
+        "serving.served",
     },
+    "httpx2": {"serving.client"},
     "stormpy": {"checking.storm"},
-    "z3": {"proving.terms", "proving.obligations", "proving.houdini"},
+    "z3": {"proving.terms", "proving.obligations", "proving.houdini", "proving.horn"},
     "pycparser": {
-        "programs.annotation",
-        "programs.c_expressions",
-        "programs.known_functions",
-        "programs.parsing",
-        "programs.syntax",
+        "reading.annotation",
+        "reading.c_expressions",
+        "reading.control",
+        "reading.declarations",
+        "reading.effects",
+        "reading.functions",
+        "reading.jumps",
+        "reading.known_functions",
+        "reading.parsing",
+        "reading.remarks",
+        "translating.gotos",
+        "translating.syntax",
     },
+    "pcpp": {"translating.preprocessing"},
     "snakemake": set(),
 }
 """Which modules may import a package that takes seconds to import or that one may not have."""
@@ -77,6 +98,7 @@ def file_of(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
+@cache
 def imported(module: str) -> list[tuple[str, str]]:
     """The imports in a module as (module, name); the name is empty where a module is imported."""
     found = []
@@ -146,7 +168,7 @@ LIGHT = """
 import sys
 from llmchecker.config import configuration
 from llmchecker.publication import comparison, figures, provenance, report, tables
-from llmchecker.quantifiers.registry import QUANTIFIERS, create
+from llmchecker.scoring.registry import QUANTIFIERS, create
 for name in ("gender", "polarity", "readability"):
     create(name)
 print([name for name in sys.argv[1:] if name in sys.modules])

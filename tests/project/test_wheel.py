@@ -65,7 +65,7 @@ def test_the_wheel_holds_every_file_of_the_package(installed):
     }
     assert found == expected
     (entry_points,) = installed.glob("llmchecker-*.dist-info/entry_points.txt")
-    assert "llmchecker = llmchecker.cli.main:main" in entry_points.read_text(encoding="utf-8")
+    assert "llmchecker = llmchecker.cli.entry:run" in entry_points.read_text(encoding="utf-8")
 
 
 def test_a_question_from_the_shell_needs_a_config_and_nothing_else(

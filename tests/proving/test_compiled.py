@@ -12,10 +12,10 @@ from helpers.mutations import ORIGINALS, candidates, mutants
 
 from llmchecker.errors import ProgramError
 from llmchecker.programs.expressions import INT, Semantics, Type, c_text
-from llmchecker.programs.parsing import parse_program
 from llmchecker.proving.houdini import Prover
 from llmchecker.proving.outcomes import Outcome
 from llmchecker.proving.verification import Limits, Verifier
+from llmchecker.reading.parsing import parse_program
 
 PROGRAMS = Path(__file__).parents[2] / "resources" / "programs"
 EXPECTED = yaml.safe_load(Path(__file__).with_name("expected.yaml").read_text(encoding="utf-8"))

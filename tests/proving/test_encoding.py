@@ -3,12 +3,12 @@
 import pytest
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.programs.annotation import annotate
-from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import Constant, Semantics
-from llmchecker.programs.parsing import parse_program
 from llmchecker.programs.runs import run_program
 from llmchecker.proving.houdini import Prover
+from llmchecker.reading.annotation import annotate
+from llmchecker.reading.c_expressions import parse_condition
+from llmchecker.reading.parsing import parse_program
 
 each_semantics = pytest.mark.parametrize("semantics", Semantics)
 
@@ -63,8 +63,9 @@ def test_mathematical_integers_do_not_wrap_around():
     body = "int x = 2147483647; x = x + 1; assert(x > 0);"
     assert verified(body, Semantics.INTEGERS)
     assert not verified(body)
-    with pytest.raises(UnsupportedProgram, match="unsigned"):
-        verified("unsigned x = 0; assert(x == 0);", Semantics.INTEGERS)
+    unsigned = "unsigned x = 4294967295; x = x + 1; assert(x == 0);"
+    assert verified(unsigned, Semantics.INTEGERS)
+    assert verified(unsigned)
 
 
 @pytest.mark.parametrize(
@@ -135,13 +136,30 @@ def test_every_evaluation_of_a_nondeterministic_value_is_another(semantics):
     assert verified(f"_Bool x = {call}; assert(x == 0 || x == 1);", semantics)
 
 
+@pytest.mark.parametrize("semantics", Semantics)
 @pytest.mark.parametrize(
-    "constant", ["2147483647L", "1u", "0xFFFFFFFF", "020000000000", "18446744073709551616"]
+    ("constant", "next_"),
+    [
+        ("2147483647L", "2147483648"),
+        ("1u", "2"),
+        ("4294967295u", "0"),
+        ("0xFFFFFFFF", "0"),
+        ("037777777777", "0"),
+        ("4294967295", "4294967296"),
+        ("0x7FFFFFFFL", "2147483648"),
+        ("18446744073709551615", None),
+        ("18446744073709551615u", "0"),
+        ("18446744073709551616", None),
+    ],
 )
-def test_constants_of_other_types_are_refused(constant):
-    """A constant whose type its value does not tell is named as unsupported."""
-    with pytest.raises(UnsupportedProgram, match=constant):
-        program(f"long x = {constant} + 1; assert(x);")
+def test_constants_have_the_type_that_c_gives_them(constant, next_, semantics):
+    """The first type that holds a constant decides where it wraps around; one must hold it."""
+    body = f"long x = {constant} + 1; assert(x == {next_ or 0});"
+    if next_ is None:
+        with pytest.raises(UnsupportedProgram, match=constant):
+            program(body)
+    else:
+        assert verified(body, semantics)
 
 
 @pytest.mark.parametrize("declared", ["extern int g;", "volatile int g;"])

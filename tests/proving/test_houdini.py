@@ -7,10 +7,10 @@ import pytest
 from helpers.exhaustive import Interpreter, RandomProgram, largest_inductive, where
 from helpers.mutations import ORIGINALS, candidates
 
-from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import Constant, Semantics
-from llmchecker.programs.parsing import parse_program
 from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
+from llmchecker.reading.c_expressions import parse_condition
+from llmchecker.reading.parsing import parse_program
 
 CHUNK = 15
 RANDOM = range(0, 75, CHUNK)

@@ -12,7 +12,7 @@ from llmchecker.invariants.provability_records import read_provabilities, write_
 from llmchecker.models.table import TableModel
 from llmchecker.programs.expressions import Semantics
 from llmchecker.publication.program_tables import provable
-from llmchecker.quantifiers.registry import create
+from llmchecker.scoring.registry import create
 from llmchecker.trees.text_tree import Truncation
 
 SOURCE = """\

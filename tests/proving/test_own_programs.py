@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from llmchecker.errors import UnsupportedProgram
-from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import Semantics
-from llmchecker.programs.parsing import read_program
 from llmchecker.programs.runs import run_program
 from llmchecker.programs.statements import Program
 from llmchecker.proving.houdini import Candidate, Prover
+from llmchecker.reading.c_expressions import parse_condition
+from llmchecker.reading.parsing import read_program
 
 PROGRAMS = Path(__file__).parents[2] / "resources" / "programs"
 EXPECTED = yaml.safe_load(Path(__file__).with_name("expected.yaml").read_text(encoding="utf-8"))
@@ -78,10 +77,3 @@ def test_what_fails_is_shown_by_a_run_and_never_proven(name: str, semantics: Sem
     prover = Prover(program, semantics)
     assert run_program(program, semantics, iterations=EXPECTED[name].get("iterations", 60)).failure
     assert not prover.follows(prover.inductive(known(name, program)))
-
-
-@pytest.mark.parametrize(("name", "semantics"), expecting("unsupported"))
-def test_unsigned_programs_are_refused_over_integers(name: str, semantics: Semantics) -> None:
-    """Programs with unsigned variables have no meaning over mathematical integers."""
-    with pytest.raises(UnsupportedProgram, match="is unsigned"):
-        Prover(own(name), semantics)

@@ -2,15 +2,17 @@
 
 import pytest
 
-from llmchecker.errors import MissingTool, UnsupportedProgram
-from llmchecker.programs.c_expressions import parse_condition
+from llmchecker.errors import MissingTool
 from llmchecker.programs.expressions import Semantics, c_text
-from llmchecker.programs.parsing import parse_program
+from llmchecker.programs.runs import run_program
 from llmchecker.proving import esbmc, verification
 from llmchecker.proving.completion import atoms, disjunctions
-from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome
+from llmchecker.proving.houdini import Candidate, Prover
+from llmchecker.proving.outcomes import CandidateSource, Outcome
 from llmchecker.proving.relations import relations
 from llmchecker.proving.verification import Limits, Verifier
+from llmchecker.reading.c_expressions import parse_condition
+from llmchecker.reading.parsing import parse_program
 
 TANK = """
     int n = __VERIFIER_nondet_int(); int x = n; int y = 0;
@@ -23,6 +25,14 @@ CHOICE = """
     while (x < n) { if (__VERIFIER_nondet_int()) m = x; x = x + 1; }
     if (n > 0) __VERIFIER_assert(m < n);
 """
+
+
+RUNS_AND_ATOMS = (
+    CandidateSource.ATOMS,
+    CandidateSource.RELATIONS,
+    CandidateSource.POLYNOMIALS,
+    CandidateSource.DISJUNCTIONS,
+)
 
 
 def program(body: str):
@@ -50,20 +60,24 @@ def test_what_a_model_proposes_is_proven_and_remembered():
 
 @pytest.mark.parametrize(
     ("off", "outcome"),
-    [(None, Outcome.VERIFIED), (CandidateSource.RELATIONS, Outcome.NOT_PROVEN)],
+    [
+        ((), Outcome.VERIFIED),
+        ((CandidateSource.RELATIONS,), Outcome.VERIFIED),
+        ((CandidateSource.RELATIONS, CandidateSource.POLYNOMIALS), Outcome.NOT_PROVEN),
+    ],
 )
 def test_each_source_can_be_switched_off(off, outcome):
-    """The sum of both tanks is found in the runs alone: without that source nothing is proven."""
-    completion = tuple(source for source in COMPLETION if source is not off)
+    """The sum of both tanks is found in the runs: without the sources that read them, it is not."""
+    completion = tuple(source for source in RUNS_AND_ATOMS if source not in off)
     result = Verifier(program(TANK), Semantics.INT32).verify({}, completion)
     assert result.outcome is outcome
-    assert off not in {source for i in result.invariants for source in i.sources}
+    assert not {source for i in result.invariants for source in i.sources} & set(off)
 
 
 def test_disjunctions_are_tried_last():
     """A case distinction is built of two conditions of which neither is proven by itself."""
     made = program(CHOICE)
-    result = Verifier(made, Semantics.INTEGERS).verify({})
+    result = Verifier(made, Semantics.INTEGERS).verify({}, RUNS_AND_ATOMS)
     assert result.outcome is Outcome.VERIFIED
     assert (CandidateSource.DISJUNCTIONS, CandidateSource.ATOMS) in {
         i.sources for i in result.invariants
@@ -131,12 +145,32 @@ def test_without_esbmc_nothing_is_verified(answer, outcome, monkeypatch):
     assert result.message
 
 
-def test_unsigned_numbers_have_no_meaning_over_mathematical_integers():
-    """The semantics that do not cover a program refuse it by name; the other treats it."""
-    made = program("unsigned x = 4; while (x > 0) x = x - 1; assert(x == 0);")
-    with pytest.raises(UnsupportedProgram, match="'x' is unsigned"):
-        Verifier(made, Semantics.INTEGERS)
-    assert Verifier(made, Semantics.INT32).verify({}).outcome is Outcome.VERIFIED
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        ("unsigned x = 4; while (x > 0) x = x - 1; assert(x == 0);", Outcome.VERIFIED),
+        ("unsigned x = 0; x = x - 1; assert(x == 4294967295);", Outcome.VERIFIED),
+        ("unsigned x = 0; x--; assert(x < 5);", Outcome.FALSE),
+        ("unsigned char x = 200; x += 100; assert(x == 44);", Outcome.VERIFIED),
+        ("int x = -1; assert((unsigned)x > 5);", Outcome.VERIFIED),
+        ("unsigned x = 4294967295; int y = x; assert(y == -1);", Outcome.VERIFIED),
+        ("unsigned x = 3000000000; assert(x + x == 1705032704);", Outcome.VERIFIED),
+        ("unsigned x = 65536; assert(x * x == 0);", Outcome.VERIFIED),
+        ("int x = -1; unsigned y = 1; assert(x < y);", Outcome.FALSE),
+    ],
+)
+def test_unsigned_numbers_wrap_around_over_both(body, outcome, semantics):
+    """Unsigned arithmetic and conversions wrap around, whatever signed numbers do."""
+    made = program(body)
+    if outcome is Outcome.FALSE:
+        assert Verifier(made, semantics).verify({}).outcome is outcome
+    else:
+        prover = Prover(made, semantics)
+        loops = [loop.number for loop in made.loops]
+        zero = parse_condition("x >= 0", ("x",), made.types)
+        assert prover.follows(prover.inductive([Candidate(number, zero) for number in loops]))
+        assert run_program(made, semantics).failure is None
 
 
 @pytest.mark.parametrize(
@@ -213,3 +247,14 @@ def test_disjunctions_pair_the_first_ones_first():
     pairs = [c_text(e) for e in disjunctions(three, 2)]
     assert pairs == ["(a > 0) || (b > 0)", "(a > 0) || (c > 0)"]
     assert len(disjunctions(three, 10)) == 3
+
+
+def test_a_program_that_calls_what_is_not_defined_is_confirmed():
+    """ESBMC reads a program that is written anew because a function of it has no body."""
+    made = parse_program(
+        "int other(); int main() { int x = 0;"
+        " while (other()) { if (x < 9) x++; } assert(x <= 9); }",
+        "open",
+    )
+    assert made.lowered
+    assert Verifier(made, Semantics.INTEGERS).verify({}).outcome is Outcome.VERIFIED

@@ -27,13 +27,20 @@ def masses(count: int) -> pd.DataFrame:
 
 
 def values(count: int) -> pd.DataFrame:
-    """Made-up values and bounds that differ by model and noun."""
-    rows = [
-        (m, n, (3 * i + j) / 20, (3 * i + j) / 40, (3 * i + j + 1) / 20)
-        for i, m in enumerate(models(count))
-        for j, n in enumerate(NOUNS)
-    ]
-    return pd.DataFrame(rows, columns=["model", "noun", "value", "lower", "upper"])
+    """Made-up values, bounds and estimates that differ by model and noun."""
+    rows = []
+    for i, model in enumerate(models(count)):
+        for j, noun in enumerate(NOUNS):
+            value = (3 * i + j) / 20
+            bounds, interval = (value / 2, value + 0.05), (value * 0.9, value + 0.03)
+            rows.append((model, noun, value, *bounds, value + 0.01, *interval))
+    columns = ["model", "noun", "value", "lower", "upper", "estimate", "low", "high"]
+    return pd.DataFrame(rows, columns=columns).assign(confidence=0.99, samples=200)
+
+
+def unestimated(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of a run that estimates nothing."""
+    return table.assign(**dict.fromkeys(table.columns[-5:], float("nan")))
 
 
 def draw(name: str, count: int = 2) -> plt.Figure:
@@ -84,16 +91,62 @@ def test_figure4_has_one_bar_a_model_and_noun_that_shows_the_table(count):
     assert np.array_equal(heights, expected)
 
 
-@pytest.mark.parametrize("count", [1, 6])
-def test_figure4_shows_the_bounds_as_lines_on_the_bars(count):
-    """On the middle of every bar stands a line from its lower to its upper bound."""
-    axes = figures.noun_figure(values(count), QUERY).axes[0]
-    lines = [line for collection in axes.collections for line in _segments(collection)]
+def centres_of(axes) -> list[float]:
+    """The middles of all bars, in the order of the table."""
     bars = [bar for bars in axes.containers for bar in bars]
-    centres = [bar.get_x() + bar.get_width() / 2 for bar in bars]
-    bounds = values(count)[["lower", "upper"]].to_numpy().tolist()
-    expected = [[[x, low], [x, high]] for x, (low, high) in zip(centres, bounds, strict=True)]
-    assert np.allclose(sorted(lines), sorted(expected))
+    return [bar.get_x() + bar.get_width() / 2 for bar in bars]
+
+
+def lines_of(axes, width: float) -> list:
+    """The upright lines of a width, from bottom to top."""
+    return sorted(
+        line
+        for collection in axes.collections
+        if width in collection.get_linewidth()
+        for line in _segments(collection)
+    )
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_figure4_shows_three_layers_on_the_bars(count):
+    """On the middle of every bar stand a thin line from its lower to its upper bound, a line at
+    least three times as thick from low to high, and a dot at the estimate."""
+    table = values(count)
+    axes = figures.noun_figure(table, QUERY).axes[0]
+    centres = centres_of(axes)
+    for width, ends in ((figures.THIN, ["lower", "upper"]), (figures.THICK, ["low", "high"])):
+        pairs = zip(centres, table[ends].to_numpy().tolist(), strict=True)
+        expected = [[[x, low], [x, high]] for x, (low, high) in pairs]
+        assert np.allclose(lines_of(axes, width), sorted(expected))
+    assert figures.THICK >= 3 * figures.THIN
+    dots = [line.get_xydata() for line in axes.get_lines() if line.get_marker() == "o"]
+    expected = np.column_stack([centres, table["estimate"]])
+    assert np.allclose(np.concatenate([d for d in dots if len(d)]), expected)
+
+
+def test_figure4_says_which_layer_is_certain():
+    """The legend names the bounds as certain, and the confidence of the interval."""
+    (below,) = figures.noun_figure(values(2), QUERY).legends
+    said = [text.get_text() for text in below.get_texts()]
+    assert said == ["certain bounds", "with confidence 0.99", "estimate"]
+
+
+def test_figure4_without_estimates_has_bounds_alone():
+    """Where nothing was estimated there are no intervals and no dots, nor names for them."""
+    figure = figures.noun_figure(unestimated(values(2)), QUERY)
+    assert len(lines_of(figure.axes[0], figures.THIN)) == len(values(2))
+    assert lines_of(figure.axes[0], figures.THICK) == []
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["certain bounds"]
+
+
+def test_figure4_shows_the_estimates_that_there_are():
+    """A bar without an estimate has its bounds, and its neighbours their own layers."""
+    table = values(2)
+    table.loc[1, ["estimate", "low", "high", "confidence", "samples"]] = float("nan")
+    axes = figures.noun_figure(table, QUERY).axes[0]
+    drawn = {round(line[0][0], 6) for line in lines_of(axes, figures.THICK)}
+    centres = [round(x, 6) for x in centres_of(axes)]
+    assert drawn == {*centres} - {centres[1]}
 
 
 def test_figure4_marks_what_is_unknown():
@@ -106,8 +159,7 @@ def test_figure4_marks_what_is_unknown():
     (mark,) = axes.texts
     assert mark.get_text() == "?"
     assert mark.xy == (pytest.approx(bars[4].get_x() + bars[4].get_width() / 2), 0)
-    lines = [line for collection in axes.collections for line in _segments(collection)]
-    assert len(lines) == len(table)
+    assert len(lines_of(axes, figures.THIN)) == len(table)
 
 
 def _segments(collection) -> list:

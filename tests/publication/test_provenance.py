@@ -17,7 +17,7 @@ from helpers.project import GENDER, Project
 
 from llmchecker.checking import storm
 from llmchecker.config.configuration import Config
-from llmchecker.files import read_json, write_json
+from llmchecker.files import SEAL, read_sealed_json, write_json, write_sealed_json
 from llmchecker.publication import provenance
 from llmchecker.publication.table_files import write_table
 from llmchecker.trees import making
@@ -63,13 +63,13 @@ def project(projects) -> Project:
 
 @pytest.fixture
 def run(project) -> dict:
-    return read_json(project.directory / "results/provenance.json")
+    return read_sealed_json(project.directory / "results/provenance.json")
 
 
 def without_times(content: object) -> object:
     """JSON without what differs when the same is done at another time."""
     if isinstance(content, Mapping):
-        return {name: without_times(v) for name, v in content.items() if name not in TIMES}
+        return {name: without_times(v) for name, v in content.items() if name not in (*TIMES, SEAL)}
     return [without_times(item) for item in content] if isinstance(content, list) else content
 
 
@@ -271,9 +271,9 @@ def told(tmp_path: Path, label: str = "One", **about: object) -> dict:
     ]
     growths = [tmp_path / f"{number}.json" for number in range(len(grown))]
     for made, path in zip(grown, growths, strict=True):
-        write_json({"makings": [made]}, path)
+        write_sealed_json({"makings": [made]}, path)
     loading = {"label": label, "kind": "causal", "dtype": "float32", "device": "cpu"}
-    return provenance.of_run("c" * 64, {"m": loading}, {"m": model}, {"m": growths}, [])
+    return provenance.of_run("c" * 64, {"m": loading}, {"m": model}, {"m": growths}, {}, [])
 
 
 def test_trees_that_were_kept_are_told_as_they_were_grown(tmp_path):

@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from llmchecker.checking import solve, storm
 from llmchecker.config.checks import Check, TableRow, TreeSpec
+from llmchecker.deciding.estimates import Estimate, with_estimate
 from llmchecker.errors import DamagedFile
 from llmchecker.publication import figures, report, tables
 from llmchecker.publication.audit import audit, audit_table
@@ -26,6 +27,7 @@ from llmchecker.publication.drawing import printed
 from llmchecker.publication.published import read_published_rows
 from llmchecker.publication.table_files import write_table
 from llmchecker.publication.tables import AnsweredQuery
+from llmchecker.queries.formulas import Probability
 from llmchecker.queries.parser import parse
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
@@ -63,12 +65,18 @@ GENDER = np.array([0, 0, 1, 0, 0, 0, 0, -1, 0, 0, 2, 0])
 POSITIVE = [2, 10]  # the first states above 0 on their paths
 
 
+ESTIMATE = Estimate(0.53125, 0.515625, 0.5625, 0.99, 1200, 300, 4000, 0)
+"""What was made up to have been estimated, of a probability from 0.15 to 0.95."""
+
+
 def results() -> list[AnsweredQuery]:
     """Every query of every model, with the verdicts that Storm gives."""
     scores = {"gender": GENDER}
     found = []
     for query in map(parse, QUERIES):
         verdict = solve.solve(TREE, scores, query, {"gender": (None, None)})
+        if query.root.__class__ is Probability:
+            verdict = with_estimate(verdict, query, ESTIMATE)
         for model, label in LABELS.items():
             row = TableRow(
                 "<i>Label</i>", "A & B", Check(TreeSpec(model, "awkward", TREE.truncation), query)
@@ -285,6 +293,43 @@ def test_every_cell_is_that_of_the_csv(page, written, name):
     assert figures_seen > 0 or name == "table1"
 
 
+def place_of(drawn, attribute: str) -> float:
+    """Where something is drawn on an axis from 0 to 1."""
+    return float(drawn.get_attribute(attribute).removesuffix("%")) / 100
+
+
+def test_estimates_stand_apart_from_what_is_certain(page, written):
+    """The interval of each row is drawn thicker than the bounds, with a dot at the estimate, and
+    said on a line of its own with its confidence and samples."""
+    records = read_csv(written.parent / "tables/table2.csv")
+    for answer, record in zip(page.locator(".answer").all(), records, strict=True):
+        lines = answer.locator(".figures").all_inner_texts()
+        certain = [line for line in lines if line.startswith("Certain for the whole model: ")]
+        likely = [line for line in lines if line.startswith("With confidence 0.99: ")]
+        assert len(certain) == 1
+        assert len(likely) == (record["query"][0] == "P")
+        if likely:
+            assert likely[0].endswith("[0.5156, 0.5625] from 1,200 samples")
+            assert (record["low"], record["high"], record["samples"]) == (
+                *("0.515625", "0.5625"),
+                "1200",
+            )
+        if record["query"].startswith("P=?"):
+            assert "0.5312" in likely[0]
+            interval, dot = answer.locator("line.likely"), answer.locator("circle.estimate")
+            assert [place_of(interval, x) for x in ("x1", "x2")] == [0.515625, 0.5625]
+            assert place_of(dot, "cx") == 0.53125
+            thick, thin = (
+                float(line.evaluate("line => getComputedStyle(line).strokeWidth.slice(0, -2)"))
+                for line in (interval, answer.locator(".bounds:not(.end)"))
+            )
+            assert thick >= 3 * thin
+        else:
+            assert answer.locator(".likely").count() == 0
+        if record["query"].startswith("P>="):
+            assert answer.locator(".estimated").text_content().strip() == "true"
+
+
 def test_findings_are_the_rows_of_table_2(page, written):
     """Each row's value and bounds stand in the findings as in the CSV, on the axis too."""
     records = read_csv(written.parent / "tables/table2.csv")
@@ -299,10 +344,10 @@ def test_findings_are_the_rows_of_table_2(page, written):
             assert value.locator("data").get_attribute("value") == record["value"]
             assert interval == f"[{low}, {high}]"
             ends = answer.locator(".bounds:not(.end)")
-            assert float(answer.locator("circle").get_attribute("cx")[:-1]) == pytest.approx(
-                100 * float(record["value"])
+            assert place_of(answer.locator("svg.value"), "x") == pytest.approx(
+                float(record["value"])
             )
-            drawn = [float(ends.get_attribute(x)[:-1]) / 100 for x in ("x1", "x2")]
+            drawn = [place_of(ends, x) for x in ("x1", "x2")]
             assert drawn == pytest.approx([float(record["lower"]), float(record["upper"])])
         else:
             assert answer.locator("svg").count() == 0
@@ -391,16 +436,17 @@ def mass_of_paths(tree: TextTree) -> np.ndarray:
 
 
 def test_an_unknown_value_is_told(browser, written, tmp_path):
-    """Where no value is known the page says so and why, and its axis has bounds but no dot."""
+    """Where no value is known the page says so and why, and its axis has bounds alone."""
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     decided = results()[0]
-    verdict = replace(decided.verdict, value=None, witnesses=(), notes=("<b> is hard.",))
+    nothing = dict.fromkeys(["estimate", "low", "high", "confidence", "samples"])
+    verdict = replace(decided.verdict, value=None, witnesses=(), notes=("<b> is hard.",), **nothing)
     seen = opened(browser, page_of(tmp_path, [replace(decided, verdict=verdict)], view=None))
     card = seen.page.locator(".answer")
     assert card.locator(".result").text_content() == "unknown"
     assert "<b> is hard." in card.text_content()
     assert card.locator(".bounds:not(.end)").count() == 1
-    assert card.locator("circle").count() == 0
+    assert card.locator(".value, .likely, .estimate").count() == 0
     assert seen.complaints == []
     seen.page.context.close()
 

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import DamagedFile
-from llmchecker.publication.table_files import read_csv, read_table, write_csv, write_table
+from llmchecker.publication.table_files import (
+    escaped,
+    read_csv,
+    read_table,
+    unguarded,
+    write_csv,
+    write_table,
+)
 from llmchecker.publication.tables import table1
 
 
@@ -131,7 +138,54 @@ def test_texts_read_back(tmp_path_factory, texts):
     path = tmp_path_factory.getbasetemp() / "texts.csv"
     write_csv(table1({str(i): text for i, text in enumerate(texts)}), path)
     with path.open(encoding="utf-8", newline="") as file:
-        assert [row["start_string"] for row in csv.DictReader(file)] == texts
+        assert [unguarded(row["start_string"]) for row in csv.DictReader(file)] == texts
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "@SUM(A1)", "-a", "\t=1", "'=1", "''", "'"])
+def test_no_cell_is_a_formula(text, tmp_path):
+    """A text that a spreadsheet would compute stands behind an apostrophe, and reads back."""
+    path = tmp_path / "table.csv"
+    write_csv(pd.DataFrame({"label": [text, "a"], "value": [-1.5, 2]}), path)
+    with path.open(encoding="utf-8", newline="") as file:
+        first, second = csv.DictReader(file)
+    assert first["label"] == f"'{text}"
+    assert (first["value"], second["label"]) == ("-1.5", "a")
+    assert read_csv(path)["label"].tolist() == [text, "a"]
+
+
+@pytest.mark.parametrize("character", ["\0", "\x1b", "\u202e", "\x9b", "\u2066"])
+@pytest.mark.parametrize("suffix", ["md", "tex"])
+def test_what_a_terminal_obeys_is_shown(suffix, character, tmp_path):
+    """A character that moves, colours or turns a text around is shown and does not act."""
+    text = written(pd.DataFrame({"label": [f"a{character}b"]}), suffix, tmp_path)
+    assert character not in text
+    shown = repr(character)[1:-1]
+    assert f"a{shown}b" in text.replace(r"\textbackslash ", "\\")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("max_k of a_b_c", "max_k of a_b_c"),
+        ("P=? [ F gender > 0 ] & more", "P=? [ F gender > 0 ] & more"),
+        ("SmolLM2 #hash ~5 {x} no!", "SmolLM2 #hash ~5 {x} no!"),
+        ("_a_", "&#95;a&#95;"),
+        ("*a*", "&#42;a&#42;"),
+        ("[a](b)", "[a&#93;(b)"),
+        ("![a](b)", "&#33;[a&#93;(b)"),
+        ("&lt;", "&#38;lt;"),
+        ("<b>", "&#60;b>"),
+        ("~~a~~", "&#126;&#126;a&#126;&#126;"),
+        ("# a", "&#35; a"),
+        ("#12", "&#35;12"),
+        ("a|b", "a&#124;b"),
+        ("`a`", "&#96;a&#96;"),
+        ("$a$", "&#36;a&#36;"),
+    ],
+)
+def test_only_what_markdown_would_obey_is_escaped(text, shown):
+    """A text can be read as it stands, but for what Markdown would take for markup."""
+    assert escaped(text) == shown
 
 
 @pytest.mark.parametrize("read", [read_csv, read_table])
@@ -145,3 +199,19 @@ def test_a_table_that_was_cut_is_refused_wherever_it_was_cut(read, tmp_path):
         path.write_bytes(whole[:length])
         with pytest.raises(DamagedFile, match=f"{path} is not as this program writes"):
             read(path)
+
+
+PARTS = st.sampled_from([*"\\`*_{}[]()<>#|$~&!:;^=+-. a1x\n", "&lt;", "](", "[^", "#1", "~~"])
+MARKED = st.lists(PARTS).map("".join)
+
+
+@given(MARKED)
+def test_a_reader_of_markdown_gives_back_the_text(text):
+    """What markdown-it reads of an escaped text is that text, without any markup."""
+    markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark")
+    markdown.enable(["table", "strikethrough"])
+    # within a sentence, as notes and cells are, where a list or a rule cannot begin
+    (read,) = markdown.parseInline(f"x {escaped(text)} x")
+    assert {token.type for token in read.children} <= {"text", "text_special"}
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    assert "".join(token.content for token in read.children) == f"x {shown} x"

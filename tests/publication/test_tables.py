@@ -1,12 +1,15 @@
 """The paper's tables: which numbers stand in which columns."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from llmchecker.checking.verdicts import Interval, Verdict
-from llmchecker.config.checks import Check, TableRow, TreeSpec
+from llmchecker.config.checks import Check, Refinement, TableRow, TreeSpec
+from llmchecker.deciding.estimates import Estimate, EstimateRecord
+from llmchecker.errors import DamagedFile
 from llmchecker.publication import tables
 from llmchecker.publication.table_files import write_csv, write_table
 from llmchecker.publication.tables import AnsweredQuery
@@ -20,8 +23,11 @@ NEGATIVE = "P=? [ F gender < 0 ]"
 TABLE2 = [
     *("label", "interest", "model", "alpha", "k", "L", "query", "states", "transitions"),
     *("states_explored", "transitions_explored", "encode_seconds", "check_seconds", "value"),
-    *("lower", "upper"),
+    *("lower", "upper", "estimate", "low", "high", "confidence", "samples"),
 ]
+FIGURE4 = ["model", "noun", "value", *TABLE2[-7:]]
+NOTHING = [""] * 5
+"""The cells of a row without an estimate."""
 
 
 def check(model: str, query: str, start: str = "player") -> Check:
@@ -38,6 +44,110 @@ def answer(model: str, found: Verdict, start: str = "player", **row: str) -> Ans
     asked = check(model, found.query, start)
     row = {"label": "Player", "interest": "Gender"} | row
     return AnsweredQuery(TableRow(**row, check=asked), LABELS[model], STARTS[start], found)
+
+
+def cells(table: pd.DataFrame) -> list[list]:
+    """The cells of a table by rows; an empty text for what is absent."""
+    return table.astype(object).where(table.notna(), "").to_numpy().tolist()
+
+
+def estimated(directory: Path, asked: AnsweredQuery, **changes: object) -> Path:
+    """The file of an estimate of an answer; of none where `found` is None."""
+    found = Estimate(0.3, 0.28, 0.34, 0.99, 200, 25, 431, 7)
+    fields = {"found": found, "note": None, "making": {"dtype": "float32"}} | changes
+    record = EstimateRecord(
+        str(asked.row.check), asked.row.check.query.text, tree="0" * 64, seconds=1.5, **fields
+    )
+    path = directory / f"{len(list(directory.iterdir()))}.estimate.json"
+    record.write(path)
+    assert EstimateRecord.read(path) == record
+    return path
+
+
+def read_with(directory: Path, asked: list[AnsweredQuery], estimates: list[Path]) -> tuple:
+    """The answers as they are read from files of verdicts and estimates."""
+    paths = [directory / f"{number}.json" for number in range(len(asked))]
+    for each, path in zip(asked, paths, strict=True):
+        each.verdict.write(path)
+    return tables.read_answers([each.row for each in asked], paths, LABELS, STARTS, estimates)
+
+
+def test_estimates_stand_beside_the_answers_that_they_are_about(tmp_path):
+    """Rows with an estimate show it in Table II and Figure 4, whatever the order of the files;
+    value, bounds and sizes are as they are without one."""
+    asked = [answer("gemma3-270m", verdict(POSITIVE, 0.25), start) for start in STARTS]
+    estimates = [
+        estimated(tmp_path, asked[2]),
+        estimated(tmp_path, asked[0], found=Estimate(0.5, 0.5, 0.5, 0.9, 0, 0, 0, 0)),
+    ]
+    found = read_with(tmp_path, asked, estimates)
+    shown = [[0.5, 0.5, 0.5, 0.9, 0], NOTHING, [0.3, 0.28, 0.34, 0.99, 200]]
+    for make in (tables.table2, tables.noun_table):
+        rows, before = cells(make(found)), cells(make(asked))
+        assert [row[-5:] for row in rows] == shown
+        assert [row[:-5] for row in rows] == [row[:-5] for row in before]
+    write_csv(tables.table2(found), tmp_path / "table2.csv")
+    lines = (tmp_path / "table2.csv").read_text(encoding="utf-8").splitlines()
+    assert [line.split(",")[-5:] for line in lines[1:]] == [
+        ["0.5", "0.5", "0.5", "0.9", "0"],
+        NOTHING,
+        ["0.3", "0.28", "0.34", "0.99", "200"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "cell"), [("P>=0.2", True), ("P<0.2", False), ("P>=0.3", "unknown")]
+)
+def test_the_estimate_of_a_threshold_is_whether_it_holds(threshold, cell, tmp_path):
+    """A threshold outside of the interval is decided by it, and one inside is unknown."""
+    asked = [answer("gemma3-270m", verdict(f"{threshold} [ F gender > 0 ]", 0.0))]
+    found = read_with(tmp_path, asked, [estimated(tmp_path, asked[0])])
+    assert cells(tables.table2(found))[0][-5:] == [cell, 0.28, 0.34, 0.99, 200]
+
+
+def test_why_nothing_was_estimated_is_told(tmp_path):
+    """A query that samples cannot answer has empty cells, and its verdict a note that says why."""
+    asked = [answer("gemma3-270m", verdict("A [ F gender > 0 ]", 0.0))]
+    estimate = estimated(tmp_path, asked[0], found=None, note="It is hard.", making=None)
+    (found,) = read_with(tmp_path, asked, [estimate])
+    assert cells(tables.table2([found]))[0][-5:] == NOTHING
+    assert found.verdict.notes == ("There is no estimate: It is hard.",)
+
+
+def test_an_estimate_that_was_changed_is_refused(tmp_path):
+    """A digit that was changed in the file of an estimate is found."""
+    asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
+    path = estimated(tmp_path, asked)
+    path.write_text(path.read_text(encoding="utf-8").replace("0.34", "0.35"), encoding="utf-8")
+    with pytest.raises(DamagedFile, match="does not fit its checksum"):
+        read_with(tmp_path, [asked], [path])
+
+
+def test_table2_says_which_answer_is_certain(tmp_path):
+    """Below the tables for people stands what is certain, apart from what holds with confidence."""
+    asked = [answer("gemma3-270m", verdict(POSITIVE, 0.25))]
+    (certain,) = tables.notes_of_table2(asked)
+    assert certain.startswith("Certain: ")
+    found = read_with(tmp_path, asked, [estimated(tmp_path, asked[0])])
+    certain, likely = tables.notes_of_table2(found)
+    assert "estimate" not in certain
+    assert likely.startswith("With confidence 0.99, and not certain: ")
+    paths = [tmp_path / f"table2.{suffix}" for suffix in ("md", "tex")]
+    write_table(tables.table2(found), paths, notes=[certain, likely])
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        assert "0.28" in text
+        assert certain in text
+        assert likely[:40] in text
+
+
+def test_a_refined_tree_has_no_alpha_and_k():
+    """The row of a refined tree leaves alpha and k empty and has the horizon."""
+    asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
+    cut = Refinement((parse(POSITIVE),), 4, passes=100)
+    refined = replace(asked.row.check, tree=TreeSpec("gemma3-270m", "player", cut))
+    rows = cells(tables.table2([replace(asked, row=replace(asked.row, check=refined)), asked]))
+    assert [row[3:6] for row in rows] == [["", "", 4], [0.9, 5, 4]]
 
 
 def test_table1_is_the_start_strings():
@@ -57,9 +167,11 @@ def test_table2_has_a_row_for_every_verdict():
     )
     assert list(table.columns) == TABLE2
     measured = [911, 1730, 499, 950, 1.5, 0.0625]
-    assert table.to_numpy().tolist() == [
-        ["Player", "Gender", "Gemma-3-270M", 0.9, 5, 4, POSITIVE, *measured, 0.25, 0.125, 0.5],
-        ["Exam", "Sentiment", "SmolLM2-135M", 0.9, 5, 4, NEGATIVE, *measured, 0.125, 0.0625, 0.25],
+    first = ["Player", "Gender", "Gemma-3-270M", 0.9, 5, 4, POSITIVE, *measured]
+    second = ["Exam", "Sentiment", "SmolLM2-135M", 0.9, 5, 4, NEGATIVE, *measured]
+    assert cells(table) == [
+        [*first, 0.25, 0.125, 0.5, *NOTHING],
+        [*second, 0.125, 0.0625, 0.25, *NOTHING],
     ]
 
 
@@ -100,7 +212,7 @@ def test_what_is_unknown_is_told(query, bounds, tmp_path):
     paths = [tmp_path / f"table2.{suffix}" for suffix in ("csv", "md", "tex")]
     write_table(tables.table2([unknown]), paths)
     csv, markdown, latex = (path.read_text(encoding="utf-8") for path in paths)
-    assert csv.splitlines()[1].split(",")[-3:] == ["unknown", *bounds]
+    assert csv.splitlines()[1].split(",")[-8:] == ["unknown", *bounds, *NOTHING]
     assert "| unknown " in markdown
     assert "& unknown &" in latex
     page = tables.witnesses_markdown([unknown])
@@ -150,8 +262,8 @@ def test_figure4_is_the_value_by_model_and_noun():
     """The noun is the name of the start string."""
     jock = answer("gemma3-270m", verdict(POSITIVE, 0.25), "jock")
     table = tables.noun_table([jock, answer("smollm2-135m", verdict(POSITIVE, 0.5), "champ")])
-    assert list(table.columns) == ["model", "noun", "value", "lower", "upper"]
-    assert table.to_numpy().tolist() == [
-        ["Gemma-3-270M", "jock", 0.25, 0.125, 0.5],
-        ["SmolLM2-135M", "champ", 0.5, 0.25, 1.0],
+    assert list(table.columns) == FIGURE4
+    assert cells(table) == [
+        ["Gemma-3-270M", "jock", 0.25, 0.125, 0.5, *NOTHING],
+        ["SmolLM2-135M", "champ", 0.5, 0.25, 1.0, *NOTHING],
     ]

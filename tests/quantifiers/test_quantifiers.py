@@ -1,5 +1,5 @@
 import csv
-import importlib
+import json
 import math
 import os
 import re
@@ -12,22 +12,21 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from helpers.settings import SETTINGS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
 from textblob import TextBlob
 from textblob._text import EMOTICONS
 
-from llmchecker.errors import ConfigError, UnknownName
-from llmchecker.models.loading import load_model
-from llmchecker.quantifiers import registry
+from llmchecker.errors import ConfigError
+from llmchecker.loading.models import load_model
 from llmchecker.quantifiers.gender import Gender
 from llmchecker.quantifiers.polarity import Polarity
 from llmchecker.quantifiers.readability import Readability
-from llmchecker.quantifiers.registry import QUANTIFIERS, create
-from llmchecker.quantifiers.scores import score_tree
 from llmchecker.quantifiers.similarity import Similarity
-from llmchecker.queries.formulas import is_variable_name
+from llmchecker.scoring.registry import QUANTIFIERS, create
+from llmchecker.scoring.scores import score_tree
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 
@@ -47,11 +46,6 @@ TEXTS = (
 )
 
 GENDER = Gender(WORD_LISTS / "male.txt", WORD_LISTS / "female.txt")
-SETTINGS = {
-    "gender": {"male": str(WORD_LISTS / "male.txt"), "female": str(WORD_LISTS / "female.txt")},
-    "provable": {"program": str(ROOT / "resources/programs/count_to_limit.c")},
-    "similarity": {"protected": [LOLITA]},
-}
 
 
 def tree_of(*children: str | None, start: str = "The player") -> TextTree:
@@ -67,76 +61,6 @@ def tree_of(*children: str | None, start: str = "The player") -> TextTree:
         kind=np.array([Kind.REST if text is None else Kind.TEXT for text in (start, *children)]),
         text=np.array([start, *children], dtype=object),
     )
-
-
-# Registry
-
-
-def test_every_name_can_be_a_variable() -> None:
-    """A registered name is an identifier that no column of a tree and no PRISM keyword has."""
-    for name in QUANTIFIERS:
-        assert is_variable_name(name)
-
-
-@pytest.mark.parametrize("name", ["step", "rest", "module", "a-b", "2nd", "größe"])
-def test_a_name_that_cannot_be_a_variable_is_refused(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A quantifier cannot be registered under a name that the chain could not use."""
-    monkeypatch.setitem(registry.QUANTIFIERS, name, Polarity)
-    with pytest.raises(ConfigError, match=name):
-        create(name)
-
-
-def test_create_makes_the_quantifier_of_that_name() -> None:
-    """The settings of a config become the fields of the quantifier."""
-    assert create("similarity", {"protected": ["a", "b"]}) == Similarity(("a", "b"))
-    assert create("polarity", {}) == create("polarity", None) == Polarity()
-
-
-@pytest.mark.parametrize(
-    ("name", "package"),
-    [("polarity", "textblob"), ("readability", "textstat"), ("readability", "pkg_resources")],
-)
-def test_a_package_that_is_not_there_is_named(
-    name: str, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A quantifier whose package is missing is refused when it is made, not when it scores."""
-    module = importlib.import_module(f"llmchecker.quantifiers.{name}")
-    monkeypatch.setattr(module, "find_spec", lambda asked: None if asked == package else asked)
-    with pytest.raises(ConfigError, match=rf"{name}.*{package}.*pip install"):
-        create(name)
-
-
-def test_an_unknown_name_gets_a_suggestion() -> None:
-    """An unknown quantifier is named, with the nearest known one and the list of all."""
-    with pytest.raises(UnknownName, match="'simlarity', did you mean 'similarity'") as error:
-        create("simlarity", {})
-    assert "gender, polarity, provable, readability, similarity" in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("similarity", {"protect": ["a"]}, "'protect', did you mean 'protected'"),
-        ("similarity", {}, "needs the setting 'protected'"),
-        ("similarity", {"protected": "one text"}, "protected is 'one text'"),
-        ("similarity", {"protected": []}, "protected is"),
-        ("similarity", {"protected": ["a", ""]}, "protected is"),
-        ("similarity", {"protected": ["a", 1]}, "protected is"),
-        ("similarity", ["a"], "not a mapping"),
-        ("polarity", {"language": "de"}, "no setting 'language'; it has none"),
-        ("gender", {"worth": {}, **SETTINGS["gender"]}, "no setting 'worth'"),
-        ("gender", {"male": "nowhere.txt"}, "male is 'nowhere.txt'"),
-        ("gender", {"male": None}, "male is None"),
-        ("readability", {"rounding": True}, "no setting 'rounding'"),
-    ],
-)
-def test_a_wrong_setting_is_named(name: str, settings: object, message: str) -> None:
-    """An unknown, missing or impossible setting is refused with quantifier, key and value."""
-    with pytest.raises(ConfigError, match=message) as error:
-        create(name, settings)
-    assert name in str(error.value)
 
 
 # Scoring a tree
@@ -499,7 +423,7 @@ def test_scores_of_real_trees_are_what_plain_calls_say(
         assert len(set(scores.tolist())) > 1
 
 
-@pytest.mark.parametrize("name", sorted(QUANTIFIERS))
+@pytest.mark.parametrize("name", sorted(QUANTIFIERS.keys() - {"classifier"}))
 def test_quantifiers_are_total(name: str) -> None:
     """Every quantifier gives every text the same integer twice, within its declared range."""
     quantifier = create(name, SETTINGS.get(name))
@@ -516,6 +440,7 @@ def test_quantifiers_are_total(name: str) -> None:
 
 
 OFFLINE = """
+import json
 import sys
 
 def refuse(event, arguments):
@@ -523,12 +448,9 @@ def refuse(event, arguments):
         raise SystemExit(f"network used: {event} {arguments}")
 
 sys.addaudithook(refuse)
-from llmchecker.quantifiers.registry import QUANTIFIERS, create
-settings = {
-    "provable": {"program": "resources/programs/count_to_limit.c"},
-    "similarity": {"protected": ["a"]},
-}
-for name in QUANTIFIERS:
+from llmchecker.scoring.registry import create
+settings = json.loads(sys.argv[1])
+for name in settings | dict.fromkeys(("polarity", "readability")):
     print(name, create(name, settings.get(name))("A very good", " day, he said. She sat."))
 """
 
@@ -536,7 +458,7 @@ for name in QUANTIFIERS:
 def test_quantifiers_need_no_network(tmp_path: Path) -> None:
     """In a process without network, home or NLTK data every quantifier scores, and silently."""
     done = subprocess.run(
-        [sys.executable, "-c", OFFLINE],
+        [sys.executable, "-c", OFFLINE, json.dumps(SETTINGS)],
         cwd=ROOT,
         env=os.environ | {"HOME": str(tmp_path), "NLTK_DATA": str(tmp_path)},
         capture_output=True,
@@ -545,7 +467,7 @@ def test_quantifiers_need_no_network(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     scores = dict(line.split() for line in done.stdout.splitlines())
-    assert set(scores) == set(QUANTIFIERS)
+    assert set(scores) == set(QUANTIFIERS) - {"classifier"}  # test_classifier.py has it
     assert (scores["gender"], scores["polarity"]) == ("0", "91")
     assert list(tmp_path.iterdir()) == []
 

@@ -201,6 +201,8 @@ def test_where_a_query_is_decided(path, stops):
         ("P=? [ F gender > 0 && step = 1 ]", 21, "found `&`, expected a formula"),
         ("P=? [ F gender > 0.5 ]", 18, "found 0.5, expected a whole number"),
         ("P=? [ F gender > 9999999999 ]", 18, "expected a whole number of at most 2147483647"),
+        ("P=? [ F gender > " + "9" * 5000 + " ]", 18, f"found {'9' * 20}…, expected a whole"),
+        ('R{"a"}=? [ I=' + "9" * 5000 + " ]", 14, f"found {'9' * 20}…, expected a whole"),
         ("P=? [ F gender > 0; ]", 19, "found `;`, which no query has"),
         ("P=? [ step = 1 & F gender > 0 ]", 18, "needs parentheses"),
         ("P=? [ a = 1 U b = 1 U c = 1 ]", 21, "needs parentheses"),
@@ -224,7 +226,7 @@ def test_a_bad_query_says_where_and_what_was_expected(query, column, problem):
     first, line, pointer = str(caught.value).split("\n")
     assert first.startswith(f"column {column} of the query: ")
     assert problem in first
-    assert line == f"  {query}"
+    assert f"  {query}".startswith(line)
     assert pointer == " " * (column + 1) + "^"
 
 
@@ -233,6 +235,16 @@ def test_a_bad_query_over_several_lines_points_into_its_line():
     with pytest.raises(InvalidQuery, match="column 3 of line 2 of the query: found `]`") as caught:
         parse("P=? [ F\n  ]")
     assert str(caught.value).endswith("\n    ]\n    ^")
+
+
+def test_a_bad_query_that_is_long_is_shown_where_it_is_wrong():
+    """A number of 5,000 digits is a message that a terminal holds, and points at the number."""
+    with pytest.raises(InvalidQuery) as caught:
+        parse("P=? [ " + "F " * 70 + "a > " + "9" * 5000 + " ]")
+    first, line, pointer = str(caught.value).split("\n")
+    assert first.startswith("column 151 of the query: found 9999")
+    assert max(map(len, (first, line))) < 200
+    assert line[pointer.index("^") - 4 :].startswith("a > 9")
 
 
 @pytest.mark.parametrize(
@@ -297,3 +309,8 @@ def test_known_quantifiers_and_step_are_accepted():
     """A query over step and known quantifiers passes."""
     parse("P=? [ F gender > 0 & step = 2 ]").require(["gender"])
     assert isinstance(parse("P=? [ F gender > 0 ]").root.path, Temporal)
+
+
+def test_a_number_may_begin_with_thousands_of_zeros():
+    """Zeros before a number do not change it, however many they are."""
+    assert parse(f"P=? [ F<={'0' * 5000}3 step = 1 ]").root == parse("P=? [ F<=3 step = 1 ]").root

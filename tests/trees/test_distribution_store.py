@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers.damage import flipped
 
-from llmchecker.models.loading import load_model
+from llmchecker.loading.models import load_model
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.selection import Selection
 from llmchecker.trees.store import DistributionStore
@@ -67,20 +67,21 @@ def test_a_tree_is_the_same_from_the_store(order, tmp_path, random_model):
 
 
 def test_no_text_is_asked_for_twice(tmp_path, random_model):
-    """Growing (0.9, 9, 3) after (0.8, 15, 5) asks only after texts that the first did not reach."""
+    """A second tree asks only after texts that the first did not reach, and a third after none."""
     model = Counting(load_model(random_model("llama")))
-    grow_tree(model, START, Truncation(0.2, 15, 5), stored=stored(tmp_path, model))
+    grow_tree(model, START, Truncation(1.0, 4, 4), stored=stored(tmp_path, model))
     first = model.asked
     assert len(first) == len(set(first))
     model.asked = []
-    tree = grow_tree(model, START, Truncation(0.3, 9, 3), stored=stored(tmp_path, model))
+    tree = grow_tree(model, START, Truncation(1.0, 6, 3), stored=stored(tmp_path, model))
     assert not set(model.asked) & set(first)
     assert len(model.asked) < tree.internal.sum()
     model.asked = []
-    grow_tree(model, START, Truncation(0.3, 9, 3), stored=stored(tmp_path, model))
+    grow_tree(model, START, Truncation(1.0, 6, 3), stored=stored(tmp_path, model))
     assert model.asked == []
 
 
+@pytest.mark.long
 def test_from_the_store_on_smollm2(tmp_path, smollm2):
     """On the real SmolLM2 a tree that is half stored has the bits of one that is computed."""
     model = load_model(smollm2, threads=2)

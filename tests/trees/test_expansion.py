@@ -5,9 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.marks import long
 from helpers.random_models import CAUSAL
 
-from llmchecker.models.loading import load_model
+from llmchecker.loading.models import load_model
 from llmchecker.models.table import TableModel
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
@@ -100,7 +101,11 @@ def assert_same_tree(tree: TextTree, expected: dict, tolerance: float) -> None:
 
 @pytest.mark.parametrize("architecture", CAUSAL)
 @pytest.mark.parametrize(
-    "truncation", [Truncation(0.6, 6, 3), Truncation(1.0, 6, 4), Truncation(0.9, 1000, 1)]
+    "truncation",
+    [
+        *(Truncation(0.6, 6, 3), Truncation(1.0, 3, 4), Truncation(0.9, 1000, 1)),
+        *long(Truncation(1.0, 6, 4)),
+    ],
 )
 def test_same_tree_as_algorithm_1_on_random_models(architecture, truncation, random_model):
     """Batches and kept prefixes grow the tree that Algorithm 1 grows one node at a time."""

@@ -8,10 +8,12 @@ import pytest
 from helpers.damage import flipped
 
 import llmchecker.trees.fingerprints
+from llmchecker.deployed.chat import Chat
+from llmchecker.deployed.decoding import Decoding
 from llmchecker.errors import ChecksumMismatch
 from llmchecker.fetching.checksums import known_checksums
 from llmchecker.files import sha256_of, write_json
-from llmchecker.models.loading import load_model
+from llmchecker.loading.models import load_model
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.grower import Grower, Growth, record_of
 from llmchecker.trees.shards import Shard
@@ -60,16 +62,22 @@ def test_a_tree_and_its_record_are_written(model, tmp_path):
 
 
 def test_a_tree_is_known_by_all_that_it_depends_on(model, tmp_path, monkeypatch):
-    """Another text, bound, dtype, end of sequence, model or code makes another tree."""
+    """Another text, bound, dtype, end of sequence, decoding, model or code makes another tree."""
     path = tmp_path / "L3.parquet"
     assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
     grower(model, tmp_path).grow(path, START, TRUNCATION, silent)
     for same in ({}, {"threads": 1, "memory_bytes": 10**6, "device": "cuda"}):
         assert grower(model, tmp_path, **same).has_grown(path, START, TRUNCATION)
-    assert not grower(model, tmp_path).has_grown(path, "The player", TRUNCATION)
+    for other in ("The player", Chat((("user", START),)), Chat((("system", ""), ("user", START)))):
+        assert not grower(model, tmp_path).has_grown(path, other, TRUNCATION)
     for truncation in (Truncation(0.7, 4, 3), Truncation(0.8, 5, 3), Truncation(0.8, 4, 2)):
         assert not grower(model, tmp_path).has_grown(path, START, truncation)
-    for change in ({"dtype": "bfloat16"}, {"end_of_sequence": "ordinary"}):
+    for change in (
+        {"dtype": "bfloat16"},
+        {"end_of_sequence": "ordinary"},
+        {"decoding": Decoding(top_p=0.9)},
+        {"decoding": "as_published"},
+    ):
         assert not grower(model, tmp_path, **change).has_grown(path, START, TRUNCATION)
     monkeypatch.setattr(llmchecker.trees.fingerprints, "GROWING", ("files.py",))
     assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
@@ -137,6 +145,19 @@ def test_a_damaged_tree_is_grown_again(model, tmp_path, caplog):
     assert path.read_bytes() == whole
 
 
+def test_a_tree_whose_record_is_damaged_is_grown_again(model, tmp_path, caplog):
+    """A record of which a bit has flipped vouches for no tree, and the log names it."""
+    path = tmp_path / "L3.parquet"
+    grower(model, tmp_path).grow(path, START, TRUNCATION, silent)
+    whole = record_of(path).read_bytes()
+    for bit in range(3, 8 * len(whole), 701):
+        record_of(path).write_bytes(flipped(whole, bit))
+        assert not grower(model, tmp_path).has_grown(path, START, TRUNCATION)
+        assert "L3.json" in caplog.text
+    record_of(path).write_bytes(whole)
+    assert grower(model, tmp_path).has_grown(path, START, TRUNCATION)
+
+
 def test_shards_in_files_make_the_tree(model, tmp_path):
     """Three parts, each grown with a store of its own, make the file of the tree of one piece."""
     parts = [tmp_path / f"{number}.parquet" for number in range(3)]
@@ -150,3 +171,20 @@ def test_shards_in_files_make_the_tree(model, tmp_path):
     assert (together.nodes, together.fingerprint) == (growth.nodes, growth.fingerprint)
     assert len(together.makings) == len(parts)
     assert grower(model, tmp_path).has_grown(merged, START, TRUNCATION)
+
+
+def test_decodings_share_neither_trees_nor_stored_distributions(model, tmp_path):
+    """Grown with one store, each decoding has the tree of its own, and its record names it."""
+    settings = (None, Decoding(temperature=0.5), Decoding(top_k=2), Decoding(do_sample=False))
+    for number, decoding in enumerate(settings):
+        path = tmp_path / f"{number}.parquet"
+        asked = grower(model, tmp_path, decoding=decoding)
+        tree, growth = asked.grow(path, START, TRUNCATION, silent)
+        plain = load_model(model) if decoding is None else load_model(model).decoded(decoding)
+        assert tree.digest == grow_tree(plain, START, TRUNCATION).digest
+        assert growth.computed == growth.nodes
+        recorded = None if decoding is None else decoding.settings
+        assert growth.makings[0]["decoding"] == recorded
+        assert not grower(model, tmp_path, decoding=settings[number - 1]).has_grown(
+            path, START, TRUNCATION
+        )

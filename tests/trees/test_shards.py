@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import InvalidBound, InvalidTree
-from llmchecker.models.loading import load_model
+from llmchecker.loading.models import load_model
 from llmchecker.models.table import TableModel
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.shards import Shard, merge_shards
@@ -42,6 +42,7 @@ def test_same_tree_on_random_models(architecture, count, truncation, random_mode
     )
 
 
+@pytest.mark.long
 def test_same_tree_on_smollm2(smollm2):
     """On the real SmolLM2 two parts make the tree, and neither computes all of it."""
     model, truncation = load_model(smollm2, threads=2), Truncation(0.8, 5, 4)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from llmchecker.errors import DamagedFile
-from llmchecker.models.loading import load_model
+from llmchecker.loading.models import load_model
 from llmchecker.models.table import TableModel
 from llmchecker.trees import fingerprints, topk
 from llmchecker.trees.grower import Grower

@@ -5,15 +5,16 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from helpers.imports import SCRIPTS, imported_by, script_of
-from helpers.project import EMPTY, Project
+from helpers.imports import SCRIPTS, imported_by, script_of, types_but
+from helpers.project import EMPTY, SCORING, Project
 
 from llmchecker.config import dependencies
 from llmchecker.config.dependencies import ALWAYS, EXCEPTIONS, PACKAGE, WITHOUT_CODE, code_behind
-from llmchecker.trees.fingerprints import GROWING
+from llmchecker.trees.fingerprints import ASKING_SERVERS, GROWING
 
-SERVING = {"trees/grower.py", "trees/store.py"}
-"""What the jobs of trees need beside what determines a tree: it keeps what others computed."""
+KEEPING = {"trees/grower.py", "trees/outlook.py", "trees/store.py"}
+"""What the jobs of trees need beside what determines a tree: it keeps what others computed, and
+refuses what would be too large."""
 
 
 def python_files(paths) -> set[str]:
@@ -40,9 +41,10 @@ def test_every_exception_is_needed(name):
 
 
 def test_what_grows_a_tree_is_in_its_fingerprint():
-    """The modules behind a part of a tree are those of its fingerprint, and what serves them."""
-    assert python_files(code_behind(SCRIPTS["shard"])) == {*GROWING, *SERVING}
-    assert python_files(code_behind(SCRIPTS["trees"])) == {*GROWING, *SERVING}
+    """The modules behind a part of a tree are those of its fingerprint, and what keeps answers."""
+    expected = {*GROWING, *ASKING_SERVERS, *KEEPING}
+    assert python_files(code_behind(SCRIPTS["shard"])) == expected
+    assert python_files(code_behind(SCRIPTS["trees"])) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_what_grows_a_tree_is_in_its_fingerprint():
         ("report", "publication/tables.py"),
         ("report", "publication/templates/report.css"),
         ("scores", "proving/obligations.py"),
-        ("scores", "programs/parsing.py"),
+        ("scores", "reading/parsing.py"),
     ],
 )
 def test_imports_at_a_distance_count(name, module):
@@ -101,6 +103,9 @@ def inputs(tmp_path_factory) -> dict[str, set[str]]:
     (experiment,) = config["experiments"]
     experiment |= {"shards": 2, "queries": [*experiment["queries"], "P=? [ F provable = 2 ]"]}
     shape = {key: experiment[key] for key in ("alpha", "k", "L")}
+    config["estimate"] = {"samples": 10}
+    refined = {key: experiment[key] for key in ("label", "interest", "start", "L", "queries")}
+    config["experiments"].append(refined | {"refine": {"passes": 10}})
     config["figure4"] = {"starts": ["player"], **shape, "query": experiment["queries"][0]}
     config["topk"] = {"source": "hf:owner/name", "file": "a.csv", "column": "prompt"}
     config["invariants"] = {"programs": "path:programs"}
@@ -123,14 +128,14 @@ def inputs(tmp_path_factory) -> dict[str, set[str]]:
 @pytest.mark.slow
 def test_every_rule_has_its_code_as_input(inputs):
     """A job depends on the code behind its script, unless what it made is kept whatever changes."""
-    unasked = {f"quantifiers/{name}.py" for name in ("polarity", "readability", "similarity")}
+    unasked = types_but("gender", "provable")
     seen = set()
     for name, files in inputs.items():
         if name in ("all", "invariants"):
             continue
         script = script_of(name)
         seen.add(script)
-        without = {*ALWAYS, *EXCEPTIONS.get(script, ()), *(unasked if script == "scores" else ())}
+        without = {*ALWAYS, *EXCEPTIONS.get(script, ()), *(unasked if script in SCORING else ())}
         modules = {file for file in files if file.endswith(".py")} - {"__init__.py"}
         if script in WITHOUT_CODE:
             assert not files, name

@@ -8,6 +8,7 @@ from copy import deepcopy
 import pandas as pd
 import pytest
 from helpers.imports import SCRIPTS, imported_by, script_of
+from helpers.marks import long
 from helpers.project import EMPTY, ROOT, Project, read_config, stats
 
 from llmchecker.config.dependencies import ALWAYS, WITHOUT_CODE
@@ -154,9 +155,10 @@ def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
 @pytest.mark.parametrize(
     "module",
     [
-        *("chains/markov_chain.py", "checking/whole_model.py", "fetching/programs.py"),
-        *("invariants/sampling.py", "models/distributions.py", "programs/parsing.py"),
-        *("proving/relations.py", "publication/table_files.py", "quantifiers/provable.py"),
+        *("invariants/sampling.py", "proving/relations.py"),
+        *long("chains/markov_chain.py", "checking/whole_model.py", "fetching/programs.py"),
+        *long("models/distributions.py", "reading/parsing.py", "publication/table_files.py"),
+        *long("quantifiers/provable.py"),
     ],
 )
 def test_a_changed_module_makes_again_what_imports_it(finished, module):
@@ -200,6 +202,7 @@ def test_a_configuration_without_programs_says_so(project):
     assert run.stdout.count("has no section `invariants`") == 1
 
 
+@pytest.mark.long
 def test_the_configuration_of_the_published_programs_can_run(tmp_path):
     """config/code2inv.yaml plans every job, from its archive and from a directory instead."""
     command = [sys.executable, "-m", "snakemake", "--nocolor", "--dry-run", "--cores", "1"]

@@ -8,7 +8,7 @@ for model in CONFIG.models.values():
         name:
             f"checks_{model.name}"
         input:
-            grown=paths.trees_mark(model.name),
+            grown=get_mark(model.name),
             trees=[paths.tree_file(tree) for tree in CONFIG.trees(model.name)],
             growths=[paths.tree_record(tree) for tree in CONFIG.trees(model.name)],
             scores=[paths.scores_file(*scored) for scored in get_scores(model.name)],

@@ -15,18 +15,32 @@ sys.path.insert(0, str(BASE / "src"))
 inherited = os.environ.get("PYTHONPATH")
 os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
 
+from llmchecker.processes import tell_interrupts
+
+tell_interrupts()
+# so that jobs do the same before they import anything large
+os.environ.update(LLMCHECKER_JOB="1")
+
 from llmchecker.config import paths
 from llmchecker.config.checks import TableRow
 from llmchecker.config.configuration import Config
 from llmchecker.config.dependencies import code_behind
+from llmchecker.config.inputs import demand_inputs
+from llmchecker.config.mending import mend
 from llmchecker.trees.store import DistributionStore
 from llmchecker.errors import LLMCheckerError
-from llmchecker.quantifiers.registry import QUANTIFIERS, files_of
+from llmchecker.scoring.registry import files_of, modules_without
 
 try:
-    CONFIG = Config.parse(config)
+    CONFIG = Config.read(
+        *(workflow.overwrite_configfiles or ["config.yaml"]),
+        changes=workflow.config_settings.config,
+        # looked at once, and not by every job
+        **({"demand": demand_inputs} if workflow.is_main_process else {}),
+    )
+# not a WorkflowError, to which snakemake would add a line of this file
 except LLMCheckerError as error:
-    raise WorkflowError(f"The configuration cannot run.\n{error}") from None
+    sys.exit(f"The configuration cannot run.\n{error}")
 
 
 def one_of(names):
@@ -79,7 +93,7 @@ def get_mem_mb(wildcards):
 
 
 def get_loading(model):
-    """The arguments of `loading.load_model` that describe the model, but for its directory."""
+    """The arguments of `load_model` that describe the model, but for its directory."""
     return {"kind": model.kind, "dtype": model.dtype, "device": model.device}
 
 
@@ -102,7 +116,7 @@ def get_threads():
 
 def get_shards(tree):
     """The files of the shards of a tree; none for a tree that one job grows whole."""
-    count = CONFIG.shards.get(tree, 0)
+    count = CONFIG.experiments.shards.get(tree, 0)
     return [paths.shard_file(tree, number + 1, count) for number in range(count)]
 
 
@@ -110,15 +124,36 @@ def get_growing(model):
     """The arguments of a `Grower` for a model, but for the directory and the threads."""
     settings = CONFIG.expansion
     return get_loading(model) | {
+        "decoding": model.decoding,
         "memory_bytes": settings.memory_bytes,
         "end_of_sequence": settings.end_of_sequence,
         "store": DistributionStore(Path(paths.STORE_DIRECTORY), settings.store_bytes),
     }
 
 
-def get_start_strings(model):
-    """The start strings of a model's trees, by name."""
-    return {tree.start: CONFIG.start_strings[tree.start] for tree in CONFIG.trees(model)}
+def get_limits(model):
+    """What every tree of a model must keep; of a type that Snakemake does not compare."""
+    return CONFIG.expansion.limits(model.mem_mb)
+
+
+def get_growing_minutes():
+    """How long a cluster lets a job run that grows trees."""
+    return max(1, round(CONFIG.expansion.most_hours * 60))
+
+
+def get_start_strings(trees):
+    """The start strings of some trees, by name."""
+    return {tree.start: CONFIG.start_strings[tree.start] for tree in trees}
+
+
+def get_start_texts():
+    """The start strings by name, as tables show them."""
+    return {name: str(start) for name, start in CONFIG.start_strings.items()}
+
+
+def get_mark(model):
+    """The mark that the trees of a model are those of the last run; none if all are refined."""
+    return paths.trees_mark(model) if CONFIG.truncated(model) else []
 
 
 def get_scores(model):
@@ -139,7 +174,7 @@ def get_quantifier_files(model):
 
 def get_unasked_quantifiers(model):
     """Modules of the other quantifiers; a change of one must not score the model's trees again."""
-    return [f"quantifiers/{name}.py" for name in QUANTIFIERS if name not in get_quantifiers(model)]
+    return modules_without(CONFIG.quantifiers[name] for name in get_quantifiers(model))
 
 
 def get_ranges(model):
@@ -148,6 +183,16 @@ def get_ranges(model):
         name: (CONFIG.quantifiers[name].minimum, CONFIG.quantifiers[name].maximum)
         for name in get_quantifiers(model)
     }
+
+
+def get_settings(names):
+    """What the configuration says of some quantifiers."""
+    return {name: config["quantifiers"][name] for name in names}
+
+
+def get_estimates(checks):
+    """The files of the estimates of some checks, as far as they are estimated."""
+    return [paths.estimate_file(c) for c in checks if c in CONFIG.experiments.estimates]
 
 
 def get_chains(model):
@@ -177,16 +222,40 @@ def get_all_results():
         *expand("results/tables/{name}.csv", name=DRAWN),
         *expand("results/figures/{name}.{format}", name=DRAWN, format=["pdf", "svg", "png"]),
         *(paths.tree_file(check.tree) for check in CONFIG.checks),
+        *get_intermediates(),
         *(
             paths.chain_file(check, language)
             for check in CONFIG.checks
             for language in ("prism", "jani")
         ),
         *map(paths.verdict_file, CONFIG.checks),
+        *get_estimates(CONFIG.checks),
         *map(paths.crosscheck_file, CONFIG.checks),
         paths.PROVENANCE_FILE,
         "results/report.html",
     ]
+
+
+def get_intermediates():
+    """What other results are made of, besides trees; made again if it was lost or damaged."""
+    models = [model.name for model in get_used_models()]
+    scored = [pair for model in models for pair in get_scores(model)]
+    return [
+        *(paths.tree_record(check.tree) for check in CONFIG.checks),
+        *(paths.scores_file(*pair) for pair in scored),
+        *(paths.scores_record(*pair) for pair in scored),
+        *(map(paths.masses_file, models) if CONFIG.prompts is not None else []),
+    ]
+
+
+def get_kept_files():
+    """What this run keeps of an earlier one if it is not damaged."""
+    shards = [Path(file) for tree in CONFIG.experiments.shards for file in get_shards(tree)]
+    files = [paths.PROMPTS_FILE, *get_all_results(), *shards]
+    files += [shard.with_suffix(".json") for shard in shards]
+    if CONFIG.invariants is not None:
+        files += get_invariants_results(None) + get_outcomes_on_programs()
+    return dict.fromkeys(map(str, files))
 
 
 def get_proposing_threads():
@@ -221,6 +290,21 @@ def get_attempts(experiment):
         experiment: its name, followed by a slash and the model if it needs one.
     """
     return [paths.attempts_file(experiment, name) for name in CONFIG.invariants.semantics]
+
+
+def get_outcomes_on_programs():
+    """The files from which the tables and figures on programs are made."""
+    models = CONFIG.invariants.models
+    places = [
+        "baselines",
+        "tools",
+        *(f"{kind}/{m}" for kind in ("variants", "sources") for m in models),
+    ]
+    return [
+        *(file for place in places for file in get_attempts(place)),
+        *map(paths.proposals_file, models),
+        *map(paths.provable_file, models),
+    ]
 
 
 def get_attempts_of_method():

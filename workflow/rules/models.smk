@@ -38,7 +38,7 @@ rule fetch_model:
         source=lambda wildcards: get_model(wildcards).source,
         # as text too, since snakemake does not notice changes of values whose types it does not
         # know
-        compared=lambda wildcards: repr(get_model(wildcards).source),
+        compared=lambda wildcards: repr(get_model(wildcards).source.about),
     message:
         "Fetching the model {wildcards.model}"
     script:

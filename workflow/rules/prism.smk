@@ -7,7 +7,7 @@ for model in CONFIG.models.values():
         name:
             f"prism_{model.name}"
         input:
-            grown=paths.trees_mark(model.name),
+            grown=get_mark(model.name),
             trees=[paths.tree_file(check.tree) for check in get_chains(model.name)],
             scores=[paths.scores_file(*scored) for scored in get_scores(model.name)],
             code=get_code("prism"),

@@ -12,6 +12,7 @@ rule provenance:
             for model in get_used_models()
             for tree in CONFIG.trees(model.name)
         ],
+        estimates=get_estimates(CONFIG.checks),
         verdicts=[paths.verdict_file(check) for check in CONFIG.checks],
         masses=(
             [paths.masses_file(model.name) for model in get_used_models()]
@@ -34,6 +35,9 @@ rule provenance:
         growths={
             model.name: [paths.tree_record(tree) for tree in CONFIG.trees(model.name)]
             for model in get_used_models()
+        },
+        estimates={
+            model.name: get_estimates(CONFIG.checks_of(model.name)) for model in get_used_models()
         },
     message:
         "How the results were made"

@@ -50,7 +50,7 @@ rule comparison:
     params:
         rows=CONFIG.table2,
         labels={name: model.label for name, model in CONFIG.models.items()},
-        start_strings=CONFIG.start_strings,
+        start_strings=get_start_texts(),
     message:
         "Published beside reproduced"
     script:

@@ -10,6 +10,7 @@ REPORTED_SCORES = [paths.scores_of_check(check) for check in REPORTED]
 rule report:
     input:
         verdicts=[paths.verdict_file(check) for check in REPORTED],
+        estimates=get_estimates(REPORTED),
         trees=[paths.tree_file(check.tree) for check in REPORTED],
         scores=sum(REPORTED_SCORES, []),
         prism=[paths.chain_file(check, "prism") for check in REPORTED],
@@ -30,7 +31,7 @@ rule report:
     params:
         rows=CONFIG.table2,
         labels={name: model.label for name, model in CONFIG.models.items()},
-        start_strings=CONFIG.start_strings,
+        start_strings=get_start_texts(),
         scores=REPORTED_SCORES,
     message:
         "One page with all results"

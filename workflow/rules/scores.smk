@@ -7,7 +7,7 @@ for model in CONFIG.models.values():
         name:
             f"scores_{model.name}"
         input:
-            grown=paths.trees_mark(model.name),
+            grown=get_mark(model.name),
             trees=[paths.tree_file(tree) for tree, _ in get_scores(model.name)],
             files=get_quantifier_files(model.name),
             code=get_code("scores", without=get_unasked_quantifiers(model.name)),
@@ -26,7 +26,7 @@ for model in CONFIG.models.values():
             runtime=60,
         params:
             names=[name for _, name in get_scores(model.name)],
-            settings={name: config["quantifiers"][name] for name in get_quantifiers(model.name)},
+            settings=get_settings(get_quantifiers(model.name)),
         message:
             f"Scoring the texts of {model.name}"
         script:

@@ -23,7 +23,7 @@ rule table1:
     conda:
         "../../environment.yml"
     params:
-        start_strings=CONFIG.start_strings,
+        start_strings=get_start_texts(),
     message:
         "Table I: the start strings"
     script:
@@ -33,6 +33,7 @@ rule table1:
 rule table2:
     input:
         verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
+        estimates=get_estimates(row.check for row in CONFIG.table2),
         provenance="results/provenance.json",
         code=get_code("table2"),
     output:
@@ -51,7 +52,7 @@ rule table2:
     params:
         rows=CONFIG.table2,
         labels={name: model.label for name, model in CONFIG.models.items()},
-        start_strings=CONFIG.start_strings,
+        start_strings=get_start_texts(),
     message:
         "Table II: every experiment"
     script:
@@ -61,6 +62,7 @@ rule table2:
 rule witnesses:
     input:
         verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
+        estimates=get_estimates(row.check for row in CONFIG.table2),
         provenance="results/provenance.json",
         code=get_code("witnesses"),
     output:
@@ -77,7 +79,7 @@ rule witnesses:
     params:
         rows=CONFIG.table2,
         labels={name: model.label for name, model in CONFIG.models.items()},
-        start_strings=CONFIG.start_strings,
+        start_strings=get_start_texts(),
     message:
         "The texts that decide each query"
     script:
@@ -106,6 +108,7 @@ rule table_of_figure3:
 rule table_of_figure4:
     input:
         verdicts=[paths.verdict_file(check) for check in CONFIG.figure4],
+        estimates=get_estimates(CONFIG.figure4),
         code=get_code("table_of_figure4"),
     output:
         "results/tables/figure4.csv",
@@ -116,7 +119,7 @@ rule table_of_figure4:
     params:
         rows=[TableRow("Figure 4", "", check) for check in CONFIG.figure4],
         labels={name: model.label for name, model in CONFIG.models.items()},
-        start_strings=CONFIG.start_strings,
+        start_strings=get_start_texts(),
     message:
         "The numbers of Figure 4"
     script:

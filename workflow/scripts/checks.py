@@ -3,9 +3,9 @@ import logging
 from llmchecker.checking.solve import solve
 from llmchecker.config import paths
 from llmchecker.config.checks import quantifiers_in
-from llmchecker.files import read_json
+from llmchecker.files import read_sealed_json
 from llmchecker.logs import job_log
-from llmchecker.quantifiers.scores import read_all_scores
+from llmchecker.scoring.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work:
@@ -21,7 +21,7 @@ with job_log(snakemake.log[0]) as work:
             read = {check.tree: TextTree.read(paths.tree_file(check.tree))}
         tree = read[check.tree]
         values = read_all_scores(tree, paths.scores_of_check(check))
-        seconds = sum(read_json(record)["seconds"] for record in records)
+        seconds = sum(read_sealed_json(record)["seconds"] for record in records)
         with work():
             verdict = solve(tree, values, check.query, snakemake.params.ranges, seconds)
         verdict.write(output)

@@ -1,4 +1,4 @@
-from llmchecker.files import read_json
+from llmchecker.files import read_sealed_json
 from llmchecker.logs import job_log
 from llmchecker.publication import audit, comparison, provenance, tables
 from llmchecker.publication.published import read_published_rows
@@ -12,5 +12,5 @@ with job_log(snakemake.log[0]) as work, work():
         snakemake.params.start_strings,
     )
     findings = audit.audit(read_published_rows(snakemake.input.published))
-    footer = provenance.footer(read_json(snakemake.input.provenance))
+    footer = provenance.footer(read_sealed_json(snakemake.input.provenance))
     write_table(comparison.comparison_table(findings, answers), snakemake.output, footer)

@@ -1,6 +1,6 @@
 from llmchecker.checking.crosscheck import crosscheck
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.files import write_json
+from llmchecker.files import write_sealed_json
 from llmchecker.logs import job_log
 
 with job_log(snakemake.log[0]) as work:
@@ -8,4 +8,4 @@ with job_log(snakemake.log[0]) as work:
     for verdict, prism, jani, output in zip(*files, snakemake.output, strict=True):
         with work():
             outcome = crosscheck(Verdict.read(verdict), prism, jani, **snakemake.params)
-        write_json(outcome, output)
+        write_sealed_json(outcome, output)

@@ -2,8 +2,8 @@ from llmchecker.config.programs import Asking
 from llmchecker.fetching.programs import program_files
 from llmchecker.invariants.asking import propose_all
 from llmchecker.invariants.proposals import write_proposals
+from llmchecker.loading.models import load_model
 from llmchecker.logs import job_log
-from llmchecker.models.loading import load_model
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params

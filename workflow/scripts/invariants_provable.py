@@ -1,8 +1,8 @@
 from llmchecker.fetching.programs import program_files
 from llmchecker.invariants.provability import provabilities
 from llmchecker.invariants.provability_records import write_provabilities
+from llmchecker.loading.models import load_model
 from llmchecker.logs import job_log
-from llmchecker.models.loading import load_model
 from llmchecker.programs.expressions import Semantics
 from llmchecker.trees.text_tree import Truncation
 

@@ -1,7 +1,7 @@
 from llmchecker.chains.jani import write_jani
 from llmchecker.chains.prism import write_prism
 from llmchecker.logs import job_log
-from llmchecker.quantifiers.scores import read_all_scores
+from llmchecker.scoring.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work:

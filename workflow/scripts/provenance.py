@@ -1,4 +1,4 @@
-from llmchecker.files import write_json
+from llmchecker.files import write_sealed_json
 from llmchecker.logs import job_log
 from llmchecker.publication import provenance
 
@@ -9,7 +9,8 @@ with job_log(snakemake.log[0]) as work, work():
         models=params.models,
         directories=dict(zip(params.models, snakemake.input.models, strict=True)),
         growths=params.growths,
+        estimates=params.estimates,
         verdicts=snakemake.input.verdicts,
         prompts=snakemake.input.get("prompts") or None,
     )
-    write_json(run, snakemake.output[0])
+    write_sealed_json(run, snakemake.output[0])

@@ -1,7 +1,7 @@
-from llmchecker.files import read_json, written_whole
+from llmchecker.files import read_sealed_json, written_whole
 from llmchecker.logs import job_log
 from llmchecker.publication import report, tables
-from llmchecker.quantifiers.scores import read_all_scores
+from llmchecker.scoring.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work, work():
@@ -11,6 +11,7 @@ with job_log(snakemake.log[0]) as work, work():
         snakemake.input.verdicts,
         snakemake.params.labels,
         snakemake.params.start_strings,
+        snakemake.input.estimates,
     )
     view = None
     if (answer := report.smallest_with_witness(answers)) is not None:
@@ -24,7 +25,7 @@ with job_log(snakemake.log[0]) as work, work():
         figures=inputs.figures,
         captions=inputs.captions,
         view=view,
-        provenance=read_json(inputs.provenance),
+        provenance=read_sealed_json(inputs.provenance),
     )
     with written_whole(snakemake.output[0]) as partial:
         partial.write_text(text, encoding="utf-8")

@@ -1,9 +1,9 @@
 import time
 
-from llmchecker.files import write_json
+from llmchecker.files import write_sealed_json
 from llmchecker.logs import job_log
-from llmchecker.quantifiers.registry import create
-from llmchecker.quantifiers.scores import score_tree, write_scores
+from llmchecker.scoring.registry import create
+from llmchecker.scoring.scores import score_tree, write_scores
 from llmchecker.trees.text_tree import TextTree
 
 with job_log(snakemake.log[0]) as work:
@@ -18,4 +18,4 @@ with job_log(snakemake.log[0]) as work:
         seconds = time.monotonic() - began
         work.seconds += seconds
         write_scores(values, tree, scores_path)
-        write_json({"texts": len(tree), "seconds": seconds}, seconds_path)
+        write_sealed_json({"texts": len(tree), "seconds": seconds}, seconds_path)

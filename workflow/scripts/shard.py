@@ -10,9 +10,14 @@ with job_log(snakemake.log[0]) as work:
     wildcards, params = snakemake.wildcards, snakemake.params
     truncation = Truncation(float(wildcards.alpha), int(wildcards.k), int(wildcards.L))
     shard = Shard(int(wildcards.number) - 1, int(wildcards.shards))
-    grower = Grower(Path(snakemake.input.model), threads=snakemake.threads, **params.growing)
+    grower = Grower(
+        Path(snakemake.input.model),
+        threads=snakemake.threads,
+        limits=params.limits,
+        **params.growing,
+    )
     name = f"{wildcards.model}/{wildcards.start} {truncation}, {shard}"
     path = snakemake.output.tree
-    _, growth = grower.grow(path, params.start, truncation, node_progress(name), shard)
+    _, growth = grower.grow(path, *params.start, truncation, node_progress(name), shard)
     work.seconds += growth.seconds
     logging.info("%s: %s", name, growth)

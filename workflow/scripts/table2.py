@@ -1,4 +1,4 @@
-from llmchecker.files import read_json
+from llmchecker.files import read_sealed_json
 from llmchecker.logs import job_log
 from llmchecker.publication import provenance, tables
 from llmchecker.publication.table_files import write_table
@@ -9,6 +9,8 @@ with job_log(snakemake.log[0]) as work, work():
         snakemake.input.verdicts,
         snakemake.params.labels,
         snakemake.params.start_strings,
+        snakemake.input.estimates,
     )
-    footer = provenance.footer(read_json(snakemake.input.provenance))
-    write_table(tables.table2(answers), snakemake.output, footer)
+    footer = provenance.footer(read_sealed_json(snakemake.input.provenance))
+    notes = tables.notes_of_table2(answers)
+    write_table(tables.table2(answers), snakemake.output, footer, notes)

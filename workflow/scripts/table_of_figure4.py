@@ -8,5 +8,6 @@ with job_log(snakemake.log[0]) as work, work():
         snakemake.input.verdicts,
         snakemake.params.labels,
         snakemake.params.start_strings,
+        snakemake.input.estimates,
     )
     write_csv(tables.noun_table(answers), snakemake.output[0])

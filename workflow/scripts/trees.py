@@ -8,7 +8,12 @@ from llmchecker.trees.topk import stored_masses
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
-    grower = Grower(Path(snakemake.input.model), threads=snakemake.threads, **params.growing)
+    grower = Grower(
+        Path(snakemake.input.model),
+        threads=snakemake.threads,
+        limits=params.limits,
+        **params.growing,
+    )
     for tree, path in zip(params.trees, snakemake.output.trees, strict=True):
         start = params.start_strings[tree.start]
         if grower.has_grown(path, start, tree.truncation):

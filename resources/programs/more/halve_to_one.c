@@ -1,5 +1,5 @@
 /* Halves a number that is not zero until it is one.
-   Holds: half of two or more is one or more. Unsigned, so over 32 bits only. */
+   Holds: half of two or more is one or more. */
 
 #include <assert.h>
 

@@ -1,6 +1,5 @@
 /* Moves what is in one heap to another, piece by piece.
-   Holds: together they stay what they were, even where the sum wraps around. Unsigned, so over
-   32 bits only. */
+   Holds: together they stay what they were, even where the sum wraps around. */
 
 #include <assert.h>
 

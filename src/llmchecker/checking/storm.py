@@ -100,8 +100,20 @@ def _check_program(
         questions = stormpy.parse_properties(query.formula(naming), program)
     with reported(CheckFailed, f"does not build a model to answer the query {query.text}"):
         model = stormpy.build_model(program, questions)
+    # Storm takes as many steps as a bound says, even where nothing happens any more
+    questions = stormpy.parse_properties(query.within(_depth(model)).formula(naming), program)
     with reported(InvalidQuery, f"does not answer the query {query.text} on a model of its own"):
         return FileAnswer(_value(model, questions, query), model.nr_states, model.nr_transitions)
+
+
+def _depth(model: Model) -> int:
+    """The number of steps within which every path of a tree comes to a loop of one state."""
+    matrix, (start,) = model.transition_matrix, model.initial_states
+    steps, level, seen = 0, {start}, {start}
+    while level := {e.column for state in level for e in matrix.get_row(state)} - seen:
+        steps += 1
+        seen |= level
+    return steps
 
 
 def _require_exact(query: Query) -> None:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from llmchecker.errors import CheckFailed
-from llmchecker.files import read_json, write_json
+from llmchecker.files import read_sealed_json, write_sealed_json
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,20 @@ class Verdict:
         return replace(self, witnesses=tuple(witnesses))
 
     def write(self, path: str | Path) -> None:
-        """Write a JSON object with these fields."""
-        write_json(asdict(self), path)
+        """Write a JSON object with these fields, and a seal."""
+        write_sealed_json(asdict(self), path)
 
     @classmethod
     def read(cls, path: str | Path) -> "Verdict":
         """Read what `write` wrote.
 
         Raises:
+            DamagedFile: the file has changed since it was written.
             CheckFailed: the file is not a verdict.
         """
         try:
-            verdict = cls(**read_json(path))
+            verdict = cls(**read_sealed_json(path))
             # JSON has lists, not tuples
             return replace(verdict.with_witnesses(verdict.witnesses), notes=tuple(verdict.notes))
-        except (ValueError, TypeError) as error:
+        except TypeError as error:
             raise CheckFailed(f"{path} is not a verdict: {error}") from error

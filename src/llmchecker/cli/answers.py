@@ -1,6 +1,5 @@
 """Answers to tasks: solving a task on its tree, and showing the answer as text, JSON or picture."""
 
-import json
 import logging
 import time
 from dataclasses import asdict, dataclass
@@ -13,8 +12,10 @@ from llmchecker.checking import evidence, wording
 from llmchecker.cli.kept_trees import KeptTree, tree_of
 from llmchecker.cli.question import Task
 from llmchecker.config.checks import quantifiers_in
+from llmchecker.deployed.chat import start_as_json
+from llmchecker.deployed.decoding import decoding_as_json
 from llmchecker.publication import drawing
-from llmchecker.quantifiers import scores
+from llmchecker.scoring import scores
 from llmchecker.trees.text_tree import TextTree
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def answer_as_json(answered: AnsweredTask) -> dict[str, Any]:
     task, kept = answered.task, answered.kept
     about = {
         "model": task.model.name,
-        "start": task.start,
+        "decoding": decoding_as_json(task.model.decoding),
+        "start": start_as_json(task.start),
         "alpha": task.truncation.alpha,
         "k": task.truncation.k,
         "L": task.truncation.length,
@@ -110,8 +112,8 @@ def answer_as_text(answered: AnsweredTask) -> str:
     figures = wording.verdict_rows(verdict)
     rows = {
         "query": figures.pop("query"),
-        "model": f"{task.model.label}, {task.truncation}",
-        "text": json.dumps(task.start, ensure_ascii=False),
+        "model": f"{task.asked_model}, {task.truncation}",
+        "text": task.start_shown,
         **figures,
         "seconds": f"{growing}, scoring {answered.scoring_seconds:.1f}, "
         f"checking {verdict.check_seconds:.1f}",

@@ -4,7 +4,6 @@ The first Ctrl-C ends the work and shows the answer so far; the second ends the 
 """
 
 import contextlib
-import json
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,8 @@ from llmchecker.checking import wording
 from llmchecker.cli.kept_trees import grower_of
 from llmchecker.cli.question import Task
 from llmchecker.config.checks import quantifiers_in
+from llmchecker.deployed.chat import start_as_json
+from llmchecker.deployed.decoding import decoding_as_json
 
 # Imported for types only: Storm and torch take seconds, for which --help and mistakes do not wait.
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def inquire_task(task: Task) -> AnsweredInquiry:
     model = grower.model
     from llmchecker.deciding.inquiry import inquire
 
-    stored = grower.store.after(grower.model_fingerprint, model.encode(task.start))
+    stored = grower.stored(task.start)
     with logs.shell_status() as status, _interruptible() as stopped:
         began = time.monotonic()
 
@@ -82,7 +83,8 @@ def inquiry_as_json(answered: AnsweredInquiry) -> dict[str, Any]:
     task, found = answered.task, answered.found
     about = {
         "model": task.model.name,
-        "start": task.start,
+        "decoding": decoding_as_json(task.model.decoding),
+        "start": start_as_json(task.start),
         "alpha": None,
         "k": None,
         "L": task.truncation.length,
@@ -102,8 +104,8 @@ def inquiry_as_text(answered: AnsweredInquiry) -> str:
     del figures["value"]
     rows = {
         "query": figures.pop("query"),
-        "model": f"{task.model.label}, {task.truncation.length} tokens",
-        "text": json.dumps(task.start, ensure_ascii=False),
+        "model": f"{task.asked_model}, {task.truncation.length} tokens",
+        "text": task.start_shown,
         "certain": figures.pop("whole model"),
         **figures,
         "passes": f"{found.passes:,}",

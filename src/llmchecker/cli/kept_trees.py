@@ -13,11 +13,8 @@ from pathlib import Path
 from llmchecker import logs
 from llmchecker.cli.question import Task
 from llmchecker.config import paths
-from llmchecker.errors import ConfigError, InvalidTree
-from llmchecker.fetching.model_files import PROVENANCE
-from llmchecker.fetching.models import fetch_model
-from llmchecker.fetching.sources import pinned
-from llmchecker.files import read_json
+from llmchecker.errors import InvalidTree
+from llmchecker.serving.connecting import require_source
 from llmchecker.trees.grower import Grower
 from llmchecker.trees.store import DistributionStore
 from llmchecker.trees.text_tree import TextTree
@@ -72,7 +69,8 @@ def grower_of(task: Task) -> Grower:
         SourceError: the model is absent and cannot be fetched.
         ConfigError: the directory of the model holds a model from another source.
     """
-    _demand_model(task)
+    lock = Path(paths.model_lock(task.model.name))
+    require_source(task.model.source, task.model_directory, lock)
     settings = task.config.expansion
     return Grower(
         directory=task.model_directory,
@@ -83,29 +81,6 @@ def grower_of(task: Task) -> Grower:
         memory_bytes=settings.memory_bytes,
         end_of_sequence=settings.end_of_sequence,
         store=DistributionStore(Path(paths.STORE_DIRECTORY), settings.store_bytes),
+        decoding=task.model.decoding,
+        limits=settings.limits(task.model.mem_mb),
     )
-
-
-def _demand_model(task: Task) -> None:
-    """Fetch the model if it is absent, and refuse one that was fetched from another source."""
-    directory, source = task.model_directory, task.model.source
-    lock = Path(paths.model_lock(task.model.name))
-    if not directory.exists():
-        fetch_model(source, directory, lock=lock)
-        return
-    configured = {
-        "source": str(pinned(source.source, lock)),
-        "file": source.file,
-        "parts": [{"source": str(part), "file": file} for part, file in source.parts],
-        "sha256": source.sha256,
-    }
-    try:
-        recorded = read_json(directory / PROVENANCE)
-    except (OSError, ValueError):
-        recorded = {}
-    if any(recorded.get(key) != value for key, value in configured.items()):
-        raise ConfigError(
-            f"{directory} holds a model from {recorded.get('source', 'an unknown source')}, with "
-            f"other settings than models.{task.model.name} names ({source.source}); delete the "
-            "directory to fetch the model again"
-        )

@@ -9,7 +9,7 @@
 
 Only the answer goes to standard output; progress, logs and errors go to standard error. The exit
 status is 0 with an answer, 2 if the question cannot be answered as asked, and 130 after an
-interrupt. `verify` exits with 1 if not all programs are verified.
+interrupt. `verify` exits with 0 if all programs are verified, 1 if one is false, and else 2.
 
 A config defines models, quantifiers and how trees are grown. Its paths, and those of models and
 trees, are relative to the project: the checkout that holds the config, or else the config's folder.
@@ -29,7 +29,7 @@ from llmchecker.cli.answers import answer_as_json, answer_as_text, draw_task, so
 from llmchecker.cli.inquiries import inquire_task, inquiry_as_json, inquiry_as_text
 from llmchecker.cli.question import add_effort, add_task, task_asked
 from llmchecker.cli.verify import add_verify
-from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.errors import ConfigError, MachineLimit
 from llmchecker.files import written_whole
 from llmchecker.publication import drawing
 
@@ -46,13 +46,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = argument_parser().parse_args(argv)
     with logs.shell_log():
         try:
-            return arguments.run(arguments)
-        except LLMCheckerError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return EXIT_ERROR
+            status = arguments.run(arguments)
+            sys.stdout.flush()  # a closed pipe is met here rather than when Python ends
+            return status
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             return EXIT_INTERRUPTED
+        except Exception as error:
+            if (message := logs.in_one_sentence(error)) is None:
+                raise
+            print(f"error: {message}", file=sys.stderr)
+            if isinstance(error, BrokenPipeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python writes to it once more
+            return EXIT_ERROR
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -121,6 +127,8 @@ def _tree(arguments: argparse.Namespace) -> int:
             partial.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--output: {output} cannot be written: {error}") from error
+    except MachineLimit as error:
+        raise ConfigError(f"--output: {error}") from error
     return 0
 
 

@@ -2,14 +2,18 @@
 
 import argparse
 import contextlib
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from llmchecker.config import paths
 from llmchecker.config.checks import TreeSpec
-from llmchecker.config.configuration import Config, ModelConfig
+from llmchecker.config.configuration import Config
+from llmchecker.config.models import ModelConfig, decoding_of, require_told
 from llmchecker.deciding.effort import Effort
+from llmchecker.deployed.chat import Chat, Start
+from llmchecker.deployed.decoding import GREEDY, SAMPLING
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean
 from llmchecker.queries.parser import parse
 from llmchecker.queries.query import Query
@@ -32,7 +36,8 @@ class Task:
     Attributes:
         config: the config that defines models, quantifiers and how trees are grown.
         model: the model to ask.
-        start: the start string. It is data and never becomes part of a path.
+        start: the start string, or the messages to answer. They are data and never become part of a
+            path.
         truncation: the truncation of the tree; if there is an effort, only its horizon counts.
         query: what to ask, over known quantifiers; None if only the tree is wanted.
         effort: what refining and estimating may cost; None to answer on the tree of the truncation.
@@ -40,10 +45,24 @@ class Task:
 
     config: Config
     model: ModelConfig
-    start: str
+    start: Start
     truncation: Truncation
     query: Query | None
     effort: Effort | None = None
+
+    @property
+    def asked_model(self) -> str:
+        """The model's label, and how its next tokens are chosen if not at temperature 1."""
+        chosen = self.model.decoding
+        return self.model.label if chosen is None else f"{self.model.label}, {chosen}"
+
+    @property
+    def start_shown(self) -> str:
+        """The start string in quotes, or each message of a chat, in one line."""
+        if isinstance(self.start, str):
+            return json.dumps(self.start, ensure_ascii=False)
+        said = ((role, json.dumps(text, ensure_ascii=False)) for role, text in self.start.messages)
+        return ", ".join(f"{role} {text}" for role, text in said)
 
     @property
     def model_directory(self) -> Path:
@@ -63,11 +82,14 @@ def add_task(command: argparse.ArgumentParser, *, truncated: bool) -> None:
         truncated: whether alpha and k are required.
     """
     command.add_argument("--model", help="its name in the config (default: the first)")
-    command.add_argument(
-        "--start",
-        required=True,
-        help="the text that the model continues; write --start=-… if it begins with -",
+    asked = command.add_mutually_exclusive_group(required=True)
+    asked.add_argument(
+        "--start", help="the text that the model continues; write --start=-… if it begins with -"
     )
+    asked.add_argument(
+        "--user", help="instead of a text, what a user says, which the model answers as in a chat"
+    )
+    command.add_argument("--system", help="the system prompt of the chat")
     command.add_argument(
         "--alpha",
         type=float,
@@ -80,12 +102,40 @@ def add_task(command: argparse.ArgumentParser, *, truncated: bool) -> None:
     command.add_argument(
         "--length", type=int, default=LENGTH, help="the horizon L in tokens (default: %(default)s)"
     )
+    _add_decoding(command)
     command.add_argument(
         "--config",
         default=DEFAULT_CONFIG,
         type=Path,
         help="the configuration (default: %(default)s)",
     )
+
+
+def _add_decoding(command: argparse.ArgumentParser) -> None:
+    """Add the arguments that say how next tokens are chosen."""
+    about = "how tokens are chosen; any of these replaces the decoding that the config names"
+    group = command.add_argument_group("decoding", about)
+    group.add_argument("--temperature", type=float, help="divide logits by this (default: 1)")
+    group.add_argument("--top-k", type=int, help="leave only so many of the most probable tokens")
+    group.add_argument(
+        "--top-p", type=float, help="leave the most probable tokens that hold this together"
+    )
+    group.add_argument(
+        "--min-p", type=float, help="leave tokens with this share of the largest probability"
+    )
+    group.add_argument("--greedy", action="store_true", help="the most probable token follows")
+
+
+def _decoded(model: ModelConfig, arguments: argparse.Namespace) -> ModelConfig:
+    """The model with the decoding that the arguments name, or else its own."""
+    settings = {name: getattr(arguments, name, None) for name in SAMPLING}
+    named = {name: value for name, value in settings.items() if value is not None}
+    if arguments.greedy:
+        named["do_sample"] = False
+    if not named:
+        return model
+    options = [f"--{GREEDY}" if n == "do_sample" else f"--{n.replace('_', '-')}" for n in named]
+    return replace(model, decoding=decoding_of(", ".join(options), {"decoding": named}, model))
 
 
 def add_effort(command: argparse.ArgumentParser) -> None:
@@ -154,7 +204,9 @@ def task_asked(arguments: argparse.Namespace) -> Iterator[Task]:
         if query is not None:
             query.require(config.quantifiers, truncation.length)
         model = config.models[_known_model(arguments.model, config)]
-        yield Task(config, model, _text(arguments.start), truncation, query, effort)
+        require_told("--k", truncation.k, model)
+        model = _decoded(model, arguments)
+        yield Task(config, model, _start(arguments), truncation, query, effort)
 
 
 def _project(config: Path) -> Path:
@@ -178,11 +230,22 @@ def _known_model(name: str | None, config: Config) -> str:
     return name
 
 
-def _text(start: str) -> str:
-    """The start string, if it is text."""
+def _start(arguments: argparse.Namespace) -> Start:
+    """The start string or the chat that the arguments name."""
+    given = {name: getattr(arguments, name) for name in ("start", "system", "user")}
+    texts = {name: _text(name, text) for name, text in given.items() if text is not None}
+    if "start" not in texts:
+        return Chat(tuple(texts.items()))
+    if "system" in texts:
+        raise ConfigError("--system is for a chat: it goes with --user, not with --start")
+    return texts["start"]
+
+
+def _text(option: str, start: str) -> str:
+    """What an option names, if it is text."""
     # Arguments that are not UTF-8 reach Python as lone surrogates, which cannot be encoded.
     try:
         start.encode()
     except UnicodeEncodeError as error:
-        raise ConfigError(f"--start: {start!r} is not valid UTF-8") from error
+        raise ConfigError(f"--{option}: {start!r} is not valid UTF-8") from error
     return start

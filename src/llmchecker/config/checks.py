@@ -10,6 +10,36 @@ from llmchecker.trees.text_tree import Truncation
 
 
 @dataclass(frozen=True)
+class Refinement:
+    """Where a tree is cut that is grown for the bounds of some queries, and not at an alpha and k.
+
+    Attributes:
+        queries: those whose bounds it makes narrow.
+        length: the horizon L, in tokens.
+        passes: it grows until the model was asked about this many texts; None for no limit.
+        width: it grows until the bounds of every query are at most this wide; 0 for no limit.
+    """
+
+    queries: tuple[Query, ...]
+    length: int
+    passes: int | None = None
+    width: float = 0.0
+
+    def __str__(self) -> str:
+        limits = [f"by {self.passes} passes"] if self.passes is not None else []
+        limits += [f"to bounds {self.width} wide"] if self.width else []
+        return f"refined {' or '.join(limits)}, L={self.length}"
+
+    @property
+    def folder(self) -> str:
+        """The part of a path that names it. A hash tells other queries apart."""
+        limits = [f"_passes{self.passes}"] if self.passes is not None else []
+        limits += [f"_width{float(self.width)}"] if self.width else []
+        asked = "\n".join(query.text for query in self.queries)
+        return f"refined{''.join(limits)}_L{self.length}_{_short_hash(asked)}"
+
+
+@dataclass(frozen=True)
 class TreeSpec:
     """One tree of a run.
 
@@ -21,14 +51,15 @@ class TreeSpec:
 
     model: str
     start: str
-    truncation: Truncation
+    truncation: Truncation | Refinement
 
     def __str__(self) -> str:
         """The part of a path that names the tree."""
-        truncation = self.truncation
+        cut = self.truncation
+        if isinstance(cut, Refinement):
+            return f"{self.model}/{self.start}/{cut.folder}"
         # 1 and 1.0 are one alpha and must give one path
-        alpha = float(truncation.alpha)
-        return f"{self.model}/{self.start}/alpha{alpha}_k{truncation.k}_L{truncation.length}"
+        return f"{self.model}/{self.start}/alpha{float(cut.alpha)}_k{cut.k}_L{cut.length}"
 
 
 @dataclass(frozen=True)
@@ -72,4 +103,8 @@ def slug(query: str) -> str:
     words = {"<": " lt ", ">": " gt ", "=": " eq ", "!": " not ", "-": " minus "}
     spelt = "".join(words.get(character, character) for character in query)
     readable = "-".join(re.findall(r"[A-Za-z0-9.]+", spelt))[:60].strip("-.")
-    return f"{readable}-{hashlib.sha256(query.encode()).hexdigest()[:8]}"
+    return f"{readable}-{_short_hash(query)}"
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,53 +1,39 @@
 """The configuration of a run, checked as a whole and then frozen.
 
-`Config.parse` takes the content of a YAML file. It returns a configuration in which every name
-refers to something and every query parses, or it raises an error that names the key at fault.
+`Config.read` takes YAML files, and `Config.parse` what they hold. Both return a configuration in
+which every name refers to something and every query parses, or raise an error that names the key
+at fault.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from llmchecker.config.checks import Check, TableRow, TreeSpec, quantifiers_in
+from llmchecker.config.checks import Check, Refinement, TableRow, TreeSpec, quantifiers_in
+from llmchecker.config.experiments import (
+    Experiments,
+    known_name,
+    read_experiments,
+    truncation_of,
+)
+from llmchecker.config.models import ModelConfig, check_labels, read_model, require_told
 from llmchecker.config.programs import Asking, InvariantsConfig
-from llmchecker.config.validation import read_yaml, sha256_of_config, validate, with_defaults
-from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName, did_you_mean
+from llmchecker.config.strict_yaml import YamlFile, read_strictly
+from llmchecker.config.validation import at_key, sha256_of_config, validate, with_defaults
+from llmchecker.deciding.effort import Sampling
+from llmchecker.deployed.chat import Chat, Start
+from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.fetching.datasets import DatasetSource
-from llmchecker.fetching.models import ModelSource
 from llmchecker.fetching.programs import parse_program_source
 from llmchecker.fetching.sources import parse_source
 from llmchecker.programs.expressions import Semantics
-from llmchecker.quantifiers import registry
 from llmchecker.quantifiers.quantifier import Quantifier
-from llmchecker.queries.parser import parse
-from llmchecker.queries.query import Query
+from llmchecker.scoring import registry
+from llmchecker.trees.outlook import GrowthLimits
 from llmchecker.trees.text_tree import Truncation
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """A language model: where it comes from and how it runs.
-
-    Attributes:
-        name: in the configuration and in paths.
-        label: in tables and figures.
-        source: where the weights come from.
-        kind, dtype, device: as in `loading.load_model`.
-        mem_mb: memory of a job with the model, in MB.
-        gpu_mem_mb: memory of the GPU that such a job needs, in MB.
-    """
-
-    name: str
-    label: str
-    source: ModelSource
-    kind: str
-    dtype: str
-    device: str
-    mem_mb: int
-    gpu_mem_mb: int
 
 
 @dataclass(frozen=True)
@@ -71,15 +57,22 @@ class ExpansionConfig:
 
     Attributes:
         end_of_sequence: as in `expansion.grow_tree`.
-        memory_bytes: as in `loading.load_model`.
+        memory_bytes: as in `load_model`.
         store_bytes: limit of all stored distributions together.
         threads: for the trees of one model; None for a fair share of all cores.
+        most_states, most_hours: of one tree.
     """
 
     end_of_sequence: str
     memory_bytes: int
     store_bytes: int
     threads: int | None
+    most_states: int
+    most_hours: float
+
+    def limits(self, mem_mb: int) -> GrowthLimits:
+        """What growing one tree may come to, in a job of so much memory."""
+        return GrowthLimits(self.most_states, self.most_hours * 3600, mem_mb * 10**6)
 
 
 @dataclass(frozen=True)
@@ -88,36 +81,51 @@ class Config:
 
     Attributes:
         models: by name.
-        start_strings: by name.
+        start_strings: by name; texts that models continue, or messages that they answer.
         quantifiers: by name.
         expansion: how trees are grown.
         prompts: of the top-k statistics; None if there is no section `topk`.
-        table2: the rows of Table II, in order.
-        figure4: the checks that Figure 4 shows; empty if there is no section `figure4`.
-        shards: the number of shards of each tree that several jobs grow together.
+        experiments: what is asked in Table II and in Figure 4, and how it is estimated.
         invariants: which programs are verified; None if there is no section `invariants`.
         sha256: of the content; see `sha256_of_config`.
     """
 
     models: Mapping[str, ModelConfig]
-    start_strings: Mapping[str, str]
+    start_strings: Mapping[str, Start]
     quantifiers: Mapping[str, Quantifier]
     expansion: ExpansionConfig
     prompts: PromptsConfig | None
-    table2: tuple[TableRow, ...]
-    figure4: tuple[Check, ...]
-    shards: Mapping[TreeSpec, int]
+    experiments: Experiments
     invariants: InvariantsConfig | None
     sha256: str
 
     @classmethod
-    def read(cls, path: str | Path) -> "Config":
-        """Read a configuration from a YAML file.
+    def read(
+        cls,
+        *files: str | Path,
+        changes: Mapping[str, Any] = MappingProxyType({}),
+        demand: Callable[["Config"], None] = lambda config: None,
+    ) -> "Config":
+        """Read a configuration from YAML files.
+
+        Args:
+            files: where they are; what a later one says of a key counts.
+            changes: keys and values that count more than those of the files.
+            demand: what else the configuration must fulfil; it raises an error that names the key.
 
         Raises:
-            ConfigError: as `read_yaml` and `parse` raise it.
+            ConfigError: as `read_strictly` and `parse` raise it, with the file and the line.
         """
-        return cls.parse(read_yaml(path))
+        read = [read_strictly(file) for file in files]
+        raw: dict[str, Any] = {}
+        for content in (*(file.content for file in read), changes):
+            raw = _updated(raw, content)
+        try:
+            config = cls.parse(raw)
+            demand(config)
+            return config
+        except LLMCheckerError as error:
+            raise type(error)(_located(read, str(error))) from error
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> "Config":
@@ -128,22 +136,34 @@ class Config:
         """
         validate(raw)
         filled = with_defaults(raw)
-        models = {name: _model(name, entry) for name, entry in filled["models"].items()}
-        _check_labels(models)
-        starts = filled["start_strings"]
+        models = {
+            name: read_model(name, entry, raw["models"][name])
+            for name, entry in filled["models"].items()
+        }
+        check_labels(models)
         known = {name: _quantifier(name, entry) for name, entry in filled["quantifiers"].items()}
         return cls(
             models=models,
-            start_strings=starts,
+            start_strings={
+                name: _start(name, entry) for name, entry in filled["start_strings"].items()
+            },
             quantifiers=known,
             expansion=_expansion(filled["expansion"]),
-            prompts=_prompts(filled.get("topk")),
-            table2=tuple(_table2(filled["experiments"], models, starts, known)),
-            figure4=tuple(_figure4(filled.get("figure4"), models, starts, known)),
-            shards=_shards(filled["experiments"], models),
+            prompts=_prompts(filled.get("topk"), models),
+            experiments=read_experiments(filled, models, known),
             invariants=_invariants(filled.get("invariants"), models),
             sha256=sha256_of_config(filled),
         )
+
+    @property
+    def table2(self) -> tuple[TableRow, ...]:
+        """The rows of Table II, in order."""
+        return self.experiments.table2
+
+    @property
+    def figure4(self) -> tuple[Check, ...]:
+        """The checks that Figure 4 shows; empty if there is no section `figure4`."""
+        return self.experiments.figure4
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
@@ -158,6 +178,19 @@ class Config:
         trees = dict.fromkeys(check.tree for check in self.checks if check.tree.model == model)
         return tuple(sorted(trees, key=lambda tree: -tree.truncation.length))
 
+    def truncated(self, model: str) -> tuple[TreeSpec, ...]:
+        """The trees of a model that are cut at an alpha and a k."""
+        return tuple(t for t in self.trees(model) if isinstance(t.truncation, Truncation))
+
+    def refined(self, model: str) -> tuple[TreeSpec, ...]:
+        """The trees of a model that are grown for the bounds of their queries."""
+        return tuple(t for t in self.trees(model) if isinstance(t.truncation, Refinement))
+
+    def estimated(self, model: str) -> tuple[tuple[Check, Sampling], ...]:
+        """The checks of a model that are estimated, and how; those on one tree stand together."""
+        estimates = self.experiments.estimates
+        return tuple((c, estimates[c]) for c in self.checks_of(model) if c in estimates)
+
     def checks_of(self, model: str) -> tuple[Check, ...]:
         """Every check of a model once; the checks on one tree stand together."""
         trees = self.trees(model)
@@ -170,42 +203,34 @@ class Config:
         return tuple(sorted(names))
 
 
-@contextmanager
-def _at(key: str) -> Iterator[None]:
-    """Name the key in whatever error the block raises."""
-    try:
-        yield
-    except LLMCheckerError as error:
-        raise type(error)(f"{key}: {error}") from error
-
-
-def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
-    with _at(f"models.{name}"):
-        source = ModelSource(
-            source=parse_source(entry["source"]),
-            file=entry.get("file"),
-            parts=tuple((parse_source(p["source"]), p["file"]) for p in entry.get("parts", [])),
-            sha256=entry.get("sha256"),
-        )
-    settings = {
-        key: entry[key] for key in ("label", "kind", "dtype", "device", "mem_mb", "gpu_mem_mb")
+def _updated(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys and values, at every depth with those of `new` where it has some."""
+    both = {
+        key: _updated(old[key], value)
+        for key, value in new.items()
+        if isinstance(value, Mapping) and isinstance(old.get(key), Mapping)
     }
-    return ModelConfig(name=name, source=source, **settings)
+    return {**old, **new, **both}
 
 
-def _check_labels(models: Mapping[str, ModelConfig]) -> None:
-    """Refuse equal labels: tables and figures tell models apart by them alone."""
-    first: dict[str, str] = {}
-    for name, model in models.items():
-        if first.setdefault(model.label, name) != name:
-            raise ConfigError(
-                f"models.{name}.label: {model.label!r} is the label of "
-                f"models.{first[model.label]} too; labels must differ"
-            )
+def _located(files: Sequence[YamlFile], message: str) -> str:
+    """A message about a key, with the last file that has the key and the line there."""
+    told = [file.located(message) for file in reversed(files)]
+    return next((one for one in told if ", line " in one[: -len(message)]), told[0])
+
+
+def _start(name: str, entry: str | Sequence[Mapping[str, str]]) -> Start:
+    if isinstance(entry, str):
+        return entry
+    try:
+        return Chat.of(entry)
+    except ConfigError as error:
+        place = "" if str(error).startswith("[") else ": "
+        raise ConfigError(f"start_strings.{name}{place}{error}") from error
 
 
 def _quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:
-    with _at(f"quantifiers.{name}"):
+    with at_key(f"quantifiers.{name}"):
         return registry.create(name, settings)
 
 
@@ -215,64 +240,23 @@ def _expansion(entry: Mapping[str, Any]) -> ExpansionConfig:
         memory_bytes=int(entry["memory_gb"] * 1024**3),
         store_bytes=int(entry["store_gb"] * 1024**3),
         threads=entry.get("threads"),
+        most_states=entry["most_states"],
+        most_hours=entry["most_hours"],
     )
 
 
-def _prompts(entry: Mapping[str, Any] | None) -> PromptsConfig | None:
+def _prompts(
+    entry: Mapping[str, Any] | None, models: Mapping[str, ModelConfig]
+) -> PromptsConfig | None:
     if entry is None:
         return None
-    with _at("topk.source"):
+    for model in models.values():
+        require_told("topk.maximum_k", entry["maximum_k"], model)
+    with at_key("topk.source"):
         source = parse_source(entry["source"])
-    with _at("topk"):
+    with at_key("topk"):
         dataset = DatasetSource(source, entry.get("file"), entry.get("sha256"), entry.get("rows"))
     return PromptsConfig(dataset, entry["column"], entry["maximum_k"])
-
-
-def _table2(
-    experiments: list[Mapping[str, Any]],
-    models: Mapping[str, ModelConfig],
-    starts: Mapping[str, str],
-    known: Collection[str],
-) -> Iterator[TableRow]:
-    for number, entry in enumerate(experiments):
-        key = f"experiments[{number}]"
-        start = _known(f"{key}.start", entry["start"], starts, "start string")
-        for model in entry.get("models", models):
-            _known(f"{key}.models", model, models, "model")
-            tree = TreeSpec(model, start, _truncation(entry))
-            for place, text in enumerate(entry["queries"]):
-                query = _query(f"{key}.queries[{place}]", text, known, entry["L"])
-                yield TableRow(entry["label"], entry["interest"], Check(tree, query))
-
-
-def _shards(
-    experiments: list[Mapping[str, Any]], models: Mapping[str, ModelConfig]
-) -> dict[TreeSpec, int]:
-    """The number of shards of each tree that has several.
-
-    Where several experiments share a tree and name different numbers, the largest number counts.
-    """
-    shards: dict[TreeSpec, int] = {}
-    for entry in experiments:
-        for model in entry.get("models", models):
-            tree = TreeSpec(model, entry["start"], _truncation(entry))
-            shards[tree] = max(shards.get(tree, 1), entry.get("shards", 1))
-    return {tree: count for tree, count in shards.items() if count > 1}
-
-
-def _figure4(
-    entry: Mapping[str, Any] | None,
-    models: Mapping[str, ModelConfig],
-    starts: Mapping[str, str],
-    known: Collection[str],
-) -> Iterator[Check]:
-    if entry is None:
-        return
-    query = _query("figure4.query", entry["query"], known, entry["L"])
-    for model in models:
-        for number, start in enumerate(entry["starts"]):
-            _known(f"figure4.starts[{number}]", start, starts, "start string")
-            yield Check(TreeSpec(model, start, _truncation(entry)), query)
 
 
 def _invariants(
@@ -281,15 +265,22 @@ def _invariants(
     if entry is None:
         return None
     named = entry["programs"]
-    with _at("invariants.programs"):
+    with at_key("invariants.programs"):
         source = parse_program_source(**({"source": named} if isinstance(named, str) else named))
         # raises now, and not in a job hours later, if a local directory is not there
         source.state()
     causal = [name for name, model in models.items() if model.kind == "causal"]
-    for number, name in enumerate(asked := entry.get("models", causal)):
+    plain = [name for name in causal if models[name].decoding is None]
+    for number, name in enumerate(asked := entry.get("models", plain)):
         key = f"invariants.models[{number}]"
-        if _known(key, name, models, "model") not in causal:
-            raise ConfigError(f"{key}: {name!r} is a masked model; only causal ones write on")
+        if known_name(key, name, models, "model") not in causal:
+            raise ConfigError(
+                f"{key}: {name!r} is a {models[name].kind} model; only causal ones write on"
+            )
+        if name not in plain:
+            raise ConfigError(
+                f"{key}: {name!r} has a decoding, and proposals are drawn at temperature 1"
+            )
     if not asked:
         raise ConfigError("invariants.models: there is no causal model to ask")
     asking = {key: entry[key] for key in ("iterations", "nodes", "candidates", "seed")}
@@ -300,23 +291,5 @@ def _invariants(
         seconds=entry["seconds"],
         tool_seconds=entry["tool_seconds"],
         asking=Asking(**asking),
-        provable=_truncation(entry["provable"]),
+        provable=truncation_of(entry["provable"]),
     )
-
-
-def _truncation(entry: Mapping[str, Any]) -> Truncation:
-    return Truncation(float(entry["alpha"]), entry["k"], entry["L"])
-
-
-def _query(key: str, text: str, known: Collection[str], length: int) -> Query:
-    with _at(key):
-        query = parse(text)
-        query.require(known, length)
-        return query
-
-
-def _known(key: str, name: str, names: Collection[str], what: str) -> str:
-    if name not in names:
-        hint = did_you_mean(name, names)
-        raise UnknownName(f"{key}: no {what} {name!r} is defined{hint}; known: {', '.join(names)}")
-    return name

@@ -20,13 +20,14 @@ PACKAGE = Path(__file__).parents[1]
 ALWAYS = {
     "errors.py": "says why there is no result",
     "logs.py": "says how a job is getting on",
+    "processes.py": "says when a process ends",
 }
 """No result depends on these modules."""
 
 OF_NO_DISTRIBUTION = {
     "fetching/": "what was fetched is an input, known by its checksums",
     "files.py": "how a file is written; what is in a tree is decided elsewhere",
-    "models/checks.py": "refuses models; what one answers is computed elsewhere",
+    "loading/checks.py": "refuses models; what one answers is computed elsewhere",
     "models/protocols.py": "says what a model offers, and computes nothing",
     "trees/fingerprints.py": "recognises what is kept; it compares what the other modules are",
     "trees/making.py": "tells how a tree was made",
@@ -38,6 +39,7 @@ OF_NO_DISTRIBUTION = {
 EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
     "trees": OF_NO_DISTRIBUTION | {"trees/topk.py": "asks on behalf of another rule"},
     "shard": OF_NO_DISTRIBUTION,
+    "refined": OF_NO_DISTRIBUTION,
     "topk": OF_NO_DISTRIBUTION
     | {
         "trees/expansion.py": "grows trees, which the statistics do not need",

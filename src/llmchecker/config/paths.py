@@ -76,6 +76,11 @@ def verdict_file(check: Check) -> str:
     return f"results/checks/{check}.json"
 
 
+def estimate_file(check: Check) -> str:
+    """The estimate of a check."""
+    return f"results/estimates/{check}.json"
+
+
 def crosscheck_file(check: Check) -> str:
     """The result of comparing a verdict with Storm's own front end."""
     return f"results/crosschecks/{check}.json"
@@ -99,3 +104,8 @@ def attempts_file(experiment: str, semantics: str) -> str:
 def provable_file(model: str) -> str:
     """How likely a model is to write a provable invariant."""
     return f"results/invariants/provable/{model}.json"
+
+
+def proposals_file(model: str) -> str:
+    """What a model proposed for the loops of the programs."""
+    return f"results/invariants/proposals/{model}.json"

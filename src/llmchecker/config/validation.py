@@ -1,4 +1,4 @@
-"""Reading a configuration from YAML, and checking it against the schema.
+"""Checking a configuration against the schema, and filling in what it leaves out.
 
 The schema is `config.schema.yaml` beside this module. It says which keys there are and which values
 each may have. It cannot say whether a name refers to something, such as a model that an experiment
@@ -8,14 +8,14 @@ names; `configuration` checks that.
 import hashlib
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.config.strict_yaml import read_strictly
+from llmchecker.errors import ConfigError, LLMCheckerError, did_you_mean
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -24,25 +24,10 @@ SCHEMA = Path(__file__).with_name("config.schema.yaml")
 """The schema's file."""
 
 
-def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read a YAML file as plain data.
-
-    Raises:
-        ConfigError: the file cannot be read or is not a mapping.
-    """
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path} must hold keys and values")
-    return content
-
-
 @cache
 def _schema() -> dict[str, Any]:
     """The JSON schema of a configuration."""
-    return read_yaml(SCHEMA)
+    return read_strictly(SCHEMA).content
 
 
 def validate(raw: Mapping[str, Any]) -> None:
@@ -78,6 +63,15 @@ def sha256_of_config(filled: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
 
 
+@contextmanager
+def at_key(key: str) -> Iterator[None]:
+    """Name the key in whatever error the block raises."""
+    try:
+        yield
+    except LLMCheckerError as error:
+        raise type(error)(f"{key}: {error}") from error
+
+
 def _is_integer(_: object, value: object) -> bool:
     """Refuse 3.0, which JSON Schema takes for an integer: it would give another path than 3."""
     return isinstance(value, int) and not isinstance(value, bool)
@@ -103,6 +97,12 @@ def _explanation(violation: "ValidationError") -> str:
             return f"{value!r} is too small; it must be at least {violation.validator_value}"
         case "maximum":
             return f"{value!r} is too large; it must be at most {violation.validator_value}"
+        case "maxLength":
+            most = violation.validator_value
+            return f"{value[:20]!r}… has {len(value)} characters; it must have at most {most}"
+        case "uniqueItems":
+            again = next(item for place, item in enumerate(value) if item in value[:place])
+            return f"{again!r} stands twice; each may stand once"
         case "pattern":
             return f"{value!r} does not match {violation.validator_value}"
         case "enum":

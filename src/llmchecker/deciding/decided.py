@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from llmchecker.queries.formulas import STEP
-from llmchecker.queries.reading import Reading
+from llmchecker.queries.reading import OpenReading, Reading
 from llmchecker.trees.text_tree import Kind, TextTree
 
 UNDECIDED = -1
@@ -44,7 +44,9 @@ class Decided:
         return math.fsum(self.masses)
 
 
-def decide(tree: TextTree, scores: Mapping[str, np.ndarray], reading: Reading) -> Decided:
+def decide(
+    tree: TextTree, scores: Mapping[str, np.ndarray], reading: Reading | OpenReading
+) -> Decided:
     """Read a path formula along every text of a tree.
 
     Args:
@@ -70,7 +72,9 @@ def decide(tree: TextTree, scores: Mapping[str, np.ndarray], reading: Reading) -
     return Decided(*sums, places, mass[places], pending[places])
 
 
-def _along(tree: TextTree, words: np.ndarray, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
+def _along(
+    tree: TextTree, words: np.ndarray, reading: Reading | OpenReading
+) -> tuple[np.ndarray, np.ndarray]:
     """What is pending at every state's own step, and the probability of its path, (n,) each."""
     pending = np.full(len(tree), reading.start)
     mass = tree.probability.copy()

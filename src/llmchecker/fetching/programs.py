@@ -24,7 +24,7 @@ from typing import BinaryIO
 
 from llmchecker.errors import ChecksumMismatch, ConfigError, SourceUnavailable, UnusablePrograms
 from llmchecker.fetching.downloads import UNREADABLE_ZIP, download
-from llmchecker.files import is_sha256
+from llmchecker.files import is_sha256, partial_prefix
 
 FORMS = "path:directory, archive:https://….tar.gz or archive:file.zip"
 
@@ -165,7 +165,7 @@ def fetch_programs(source: ProgramSource, directory: str | Path) -> None:
     """
     directory = Path(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=directory.parent, prefix=".partial-") as scratch:
+    with TemporaryDirectory(dir=directory.parent, prefix=partial_prefix()) as scratch:
         if source.scheme == "path":
             programs = _copied(source)
         else:

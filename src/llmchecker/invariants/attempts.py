@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from llmchecker.files import read_json, write_json
+from llmchecker.files import read_sealed_json, write_sealed_json
 from llmchecker.invariants.prompts import Variant
 from llmchecker.programs.expressions import Semantics
 from llmchecker.proving import esbmc
@@ -106,12 +106,12 @@ def beside_tools(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
 
 def write_attempts(made: Sequence[Attempt], path: str | Path) -> None:
     """Write attempts as JSON."""
-    write_json({"attempts": [asdict(attempt) for attempt in made]}, path)
+    write_sealed_json({"attempts": [asdict(attempt) for attempt in made]}, path)
 
 
 def read_attempts(*paths: str | Path) -> tuple[Attempt, ...]:
     """Read the attempts of several files that `write_attempts` wrote."""
-    return tuple(_read(record) for path in paths for record in read_json(path)["attempts"])
+    return tuple(_read(record) for path in paths for record in read_sealed_json(path)["attempts"])
 
 
 def _read(record: Mapping[str, Any]) -> Attempt:

@@ -18,9 +18,9 @@ from llmchecker.invariants.grammar import Grammar, GrammarState
 from llmchecker.invariants.token_texts import texts_after
 from llmchecker.models.distributions import Distributions
 from llmchecker.models.protocols import LanguageModel
-from llmchecker.programs.c_expressions import parse_condition
 from llmchecker.programs.expressions import Expression
 from llmchecker.programs.statements import Loop, Program
+from llmchecker.reading.c_expressions import parse_condition
 
 BATCH = 16
 """The most nodes that are expanded at once: a step with fewer takes as long."""

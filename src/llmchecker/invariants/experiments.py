@@ -19,13 +19,13 @@ from llmchecker.invariants.attempts import (
 from llmchecker.invariants.baselines import random_atoms, shortest_first
 from llmchecker.invariants.prompts import Variant
 from llmchecker.invariants.proposals import ProgramProposals, Proposed
-from llmchecker.programs.annotation import annotate
 from llmchecker.programs.expressions import Expression, Semantics, c_text
-from llmchecker.programs.parsing import read_program
 from llmchecker.programs.statements import Loop, Program
 from llmchecker.proving import esbmc
 from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome, Verification
 from llmchecker.proving.verification import Limits, Verifier
+from llmchecker.reading.annotation import annotate
+from llmchecker.reading.parsing import read_program
 
 _OUTCOMES = {
     esbmc.EsbmcAnswer.SUCCESSFUL: Outcome.VERIFIED,

@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from llmchecker.programs.annotation import INVARIANT, annotate
 from llmchecker.programs.expressions import Identifier
-from llmchecker.programs.parsing import parse_program
 from llmchecker.programs.statements import Loop, Program
+from llmchecker.reading.annotation import INVARIANT, annotate
+from llmchecker.reading.parsing import parse_program
 
 STATEMENT = "invariant"
 """The word that states an invariant in a prompt."""

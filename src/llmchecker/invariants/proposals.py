@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.files import read_json, write_json
+from llmchecker.files import read_sealed_json, write_sealed_json
 from llmchecker.invariants.prompts import Variant, variant_of
-from llmchecker.programs.c_expressions import parse_candidate
 from llmchecker.programs.expressions import Expression
 from llmchecker.programs.statements import Loop, Program
+from llmchecker.reading.c_expressions import parse_candidate
 
 _FILTER = re.compile(r"(?:[A-Za-z_]\w*+|\d++|\s|<=?|>=?|==|!=?|&&|\|\||[-+*()])++", flags=re.ASCII)
 
@@ -109,14 +109,14 @@ def write_proposals(proposals: Mapping[str, ProgramProposals], path: str | Path)
         name: {str(number): asdict(made) for number, made in loops.items()}
         for name, loops in proposals.items()
     }
-    write_json(content, path)
+    write_sealed_json(content, path)
 
 
 def read_proposals(path: str | Path) -> dict[str, ProgramProposals]:
     """Read the proposals of a file that `write_proposals` wrote."""
     return {
         name: {int(number): _read(made) for number, made in loops.items()}
-        for name, loops in read_json(path).items()
+        for name, loops in read_sealed_json(path).items()
     }
 
 

@@ -15,12 +15,12 @@ from llmchecker.errors import ConfigError, ProgramError
 from llmchecker.invariants.prompts import Variant, prompt
 from llmchecker.invariants.provability_records import QUERIES, Provability
 from llmchecker.models.protocols import LanguageModel
-from llmchecker.programs.c_expressions import closing
 from llmchecker.programs.expressions import Semantics
-from llmchecker.programs.parsing import read_program
-from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.provable import Provable
 from llmchecker.queries.parser import parse
+from llmchecker.reading.c_expressions import closing
+from llmchecker.reading.parsing import read_program
+from llmchecker.scoring import scores
 from llmchecker.trees.expansion import grow_tree
 from llmchecker.trees.text_tree import Truncation
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from llmchecker.files import read_json, write_json
+from llmchecker.files import read_sealed_json, write_sealed_json
 from llmchecker.programs.expressions import Semantics
 
 QUERIES = {"invariant": "P=? [ F provable > 0 ]", "proof": "P=? [ F provable = 2 ]"}
@@ -41,10 +41,10 @@ class Provability:
 
 def write_provabilities(made: Sequence[Provability], path: str | Path) -> None:
     """Write the answers of a model as JSON."""
-    write_json({"provable": [asdict(one) for one in made]}, path)
+    write_sealed_json({"provable": [asdict(one) for one in made]}, path)
 
 
 def read_provabilities(path: str | Path) -> tuple[Provability, ...]:
     """Read the answers of a file that `write_provabilities` wrote."""
-    records = read_json(path)["provable"]
+    records = read_sealed_json(path)["provable"]
     return tuple(Provability(**r | {"semantics": Semantics(r["semantics"])}) for r in records)

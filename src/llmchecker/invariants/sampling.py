@@ -14,7 +14,7 @@ from llmchecker.invariants.prompts import STATEMENT, asked
 from llmchecker.invariants.token_texts import texts_after
 from llmchecker.models.distributions import Distributions
 from llmchecker.models.protocols import LanguageModel
-from llmchecker.programs.c_expressions import closing
+from llmchecker.reading.c_expressions import closing
 
 TOKENS = 20
 """The most tokens of an answer, for every invariant that it has begun."""

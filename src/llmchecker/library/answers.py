@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from llmchecker.checking import wording
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.errors import ConfigError
-from llmchecker.quantifiers import scores
 from llmchecker.quantifiers.quantifier import Quantifier
-from llmchecker.quantifiers.registry import QUANTIFIERS, create
 from llmchecker.queries.formulas import STEP, is_variable_name
 from llmchecker.queries.parser import parse
 from llmchecker.queries.query import Query
+from llmchecker.scoring import scores
+from llmchecker.scoring.registry import QUANTIFIERS, create
 from llmchecker.trees.text_tree import Kind, TextTree
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Reada
     if not isinstance(tree, TextTree):
         raise ConfigError(f"{tree!r} is not a tree; check(query, tree) is the order of arguments")
     query = parse(query) if isinstance(query, str) else query
-    asked = _asked(query, tree, quantifiers)
+    asked = quantifiers_asked(query, tree.truncation.length, quantifiers)
     columns = {}
     for name, quantifier in asked.items():
         try:
@@ -96,14 +96,22 @@ def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Reada
     )
 
 
-def _asked(query: Query, tree: TextTree, given: Mapping[str, Scorer]) -> dict[str, Quantifier]:
-    """The quantifiers that a query names: the given ones, and others without settings."""
+def quantifiers_asked(
+    query: Query, length: int, given: Mapping[str, Scorer]
+) -> dict[str, Quantifier]:
+    """The quantifiers that a query names: the given ones, and others without settings.
+
+    Args:
+        query: what is asked.
+        length: the horizon.
+        given: by their names in the query.
+    """
     for name in given:
         if not is_variable_name(name):
             raise ConfigError(
                 f"{name!r} means something else in a query; give the quantifier another name"
             )
-    query.require({*QUANTIFIERS, *given}, tree.truncation.length)
+    query.require({*QUANTIFIERS, *given}, length)
     return {
         name: _quantifier(name, given[name]) if name in given else _made(name)
         for name in sorted(query.variables - {STEP})

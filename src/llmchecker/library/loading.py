@@ -2,13 +2,15 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from llmchecker.deployed.decoding import Decoding, read_decoding
 from llmchecker.errors import ConfigError, UnusableModel
-from llmchecker.models.loading import load_model, wrap_model
+from llmchecker.loading.models import decoded, load_model, wrap_model
 from llmchecker.models.protocols import LanguageModel
 
 ModelHead = Literal["causal", "masked"]
@@ -27,6 +29,7 @@ def load(
     device: str | None = None,
     threads: int | None = None,
     memory_gb: float = 2.0,
+    decoding: str | Mapping[str, Any] | Decoding | None = None,
 ) -> LanguageModel:
     """Return the language model in a directory, or one that transformers has loaded already.
 
@@ -44,6 +47,9 @@ def load(
         threads: the number of threads that compute on a CPU; by default all that this process may
             use.
         memory_gb: the memory that growing a tree may use beside the model. No answer depends on it.
+        decoding: how next tokens are chosen: settings by the names that `generate` of transformers
+            gives them, `greedy`, or `as_published` for those of the model's generation_config.json.
+            By default they are drawn at temperature 1 from all tokens.
 
     Raises:
         UnusableModel: the directory holds no model that can be loaded, or the network cannot be
@@ -54,27 +60,23 @@ def load(
     if threads < 1 or not memory_gb > 0:
         raise ConfigError(f"threads={threads!r}, memory_gb={memory_gb!r}: both must be above 0")
     memory_bytes = int(memory_gb * 1024**3)
+    asked = None if decoding is None else read_decoding(decoding)
     if isinstance(source, str | Path):
         if tokenizer is not None:
             raise ConfigError(f"the tokenizer is read from {source}; leave it out")
         directory = _directory(source)
         kind = kind or _kind_of_directory(directory)
-        return load_model(
-            directory, kind, dtype or "float32", device or "cpu", threads, memory_bytes
-        )
+        settings = dtype or "float32", device or "cpu", threads, memory_bytes
+        return decoded(load_model(directory, kind, *settings), asked)
     _check_network(source, tokenizer)
     if dtype is not None or device is not None:
         raise ConfigError(
             "a network that is loaded keeps its own dtype and device: convert or move it with "
             "network.to(…) and leave dtype and device out"
         )
-    return wrap_model(
-        source,
-        tokenizer,
-        kind or _kind_of_network(source),
-        threads=threads,
-        memory_bytes=memory_bytes,
-    )
+    kind = kind or _kind_of_network(source)
+    model = wrap_model(source, tokenizer, kind, threads=threads, memory_bytes=memory_bytes)
+    return decoded(model, asked)
 
 
 def _cores() -> int:

@@ -2,16 +2,20 @@
 
 import base64
 import html
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from llmchecker.deployed.chat import Chat, Start
+from llmchecker.deployed.decoding import Decoding, read_decoding
 from llmchecker.errors import ConfigError
 from llmchecker.library.answers import score
 from llmchecker.publication import drawing
+from llmchecker.trees.outlook import MOST_STATES, GrowthLimits, Watch
 from llmchecker.trees.text_tree import Kind, TextTree, Truncation
 
 if TYPE_CHECKING:
@@ -112,44 +116,72 @@ class Tree(TextTree):
 
 def grow(
     model: "LanguageModel",
-    start: str,
+    start: str | Sequence[Mapping[str, str]],
     truncation: Truncation | None = None,
     *,
     alpha: float | None = None,
     k: int | None = None,
     length: int | None = None,
     end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
+    decoding: str | Mapping[str, Any] | Decoding | None = None,
     progress: Callable[[int, int, int], None] | None = None,
+    most_states: int = MOST_STATES,
 ) -> Tree:
     """Grow the tree of all texts that a bounded text generation process can write after a start.
 
     Args:
         model: a model that `load` returned.
-        start: the start string, which the model continues.
+        start: the start string, which the model continues; or messages, `{"role": "user",
+            "content": "Is it so?"}` or `{"user": "Is it so?"}` each, which it answers as its chat
+            template says.
         truncation: alpha, k and length together; None if these three are given by name.
         alpha: each step selects the most probable tokens until together they have this probability,
         k: but at most this many tokens.
         length: the number of steps.
         end_of_sequence: `terminal` ends a text at an end-of-sequence token, `ordinary` goes on.
+        decoding: as in `load`, for this tree alone; by default that of the model.
         progress: called after every batch with the step, the number of nodes of that step that are
             expanded, and the number of all nodes of that step.
+        most_states: a tree that is expected to have more states is not grown.
 
     Raises:
-        ConfigError: the arguments do not go together, or are no text or no model.
-        InvalidBound: alpha is outside [0, 1], or k or length is below 1 or not whole.
+        ConfigError: the arguments do not go together, or are no text or no model, or the tree would
+            be too large.
+        InvalidBound: alpha is outside [0, 1]; k or length is below 1, not whole, or too large.
     """
     truncation = _truncation(truncation, {"alpha": alpha, "k": k, "length": length})
     if isinstance(model, str | Path) or not hasattr(model, "continuations"):
         raise ConfigError(f"{model!r} is not a language model; load(…) returns one")
-    if not isinstance(start, str):
-        raise ConfigError(f"the start string is {start!r}, which is not a text")
+    start = given_start(start)
     if end_of_sequence not in ("terminal", "ordinary"):
         raise ConfigError(f"end_of_sequence is {end_of_sequence!r}, not 'terminal' or 'ordinary'")
     # Imported here: torch takes seconds, for which reading a tree from a file need not wait.
     from llmchecker.trees import expansion
 
+    if decoding is not None:
+        from llmchecker.loading.models import decoded
+
+        model = decoded(model, read_decoding(decoding))
     told = {} if progress is None else {"progress": progress}
+    limits = GrowthLimits(states=most_states, seconds=math.inf)
+    told["watch"] = Watch(model.name, truncation, limits, len(str(start)))
     return Tree.of(expansion.grow_tree(model, start, truncation, end_of_sequence, **told))
+
+
+def given_start(given: object) -> Start:
+    """The text or the messages that a caller gave as a start string.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if isinstance(given, str | Chat):
+        return given
+    if not isinstance(given, list | tuple):
+        raise ConfigError(f"the start string is {given!r}, which is not a text and no messages")
+    try:
+        return Chat.of(given)
+    except ConfigError as error:
+        raise ConfigError(f"the messages{': ' * (str(error)[0] != '[')}{error}") from error
 
 
 def _truncation(given: Truncation | None, named: dict[str, float | None]) -> Truncation:

@@ -1,12 +1,15 @@
 """Batches of texts, cut so that a text's answer is the same in all of them.
 
-What is answered for a text is the same to the last bit whatever else is asked for: in which batch
-the text stands, how many threads work, and how much memory may be used. Three things ensure it. A
-batch is computed by one thread, and several threads compute several batches, since a product that
-is split over threads adds in another order. On a CPU a row of a product is added alike in every
-batch of at least `FEWEST_ROWS` rows, to which smaller ones are padded; on other devices, which
-choose an algorithm by the shape, all batches have one shape. And what did not fit into memory is
-computed again just as it was the first time.
+The answer for a text is the same to the last bit, whatever else is asked: it depends neither on the
+batch in which the text stands, nor on the number of threads, nor on memory. Three things ensure
+this.
+
+- One thread computes a batch, and several threads compute several batches. A product that is split
+  over threads adds in another order.
+- On a CPU a row of a product is added in the same order in every batch of at least `FEWEST_ROWS`
+  rows, so that smaller batches are padded. Other devices choose an algorithm by the shape, so that
+  all their batches have one shape.
+- What did not fit into memory is computed again just as it was the first time.
 """
 
 import os
@@ -19,22 +22,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from llmchecker.models.distributions import Distributions
-
 # Logits come and go by the hundred megabytes; in huge pages that costs a tenth of the page faults.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 MOST_ROWS = 384
-"""Rows of a batch. More would not be faster."""
+"""The largest number of rows of a batch. More would not be faster."""
 
 FEWEST_ROWS = 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 64
-"""Rows of a batch on a CPU at least. Fewer are added in another order, with AVX2 even 48."""
+"""The smallest number of rows of a batch on a CPU. Fewer rows are added in another order; with AVX2
+even 48 rows are."""
 
 ROW_STEP = 16
-"""Rows of a batch on a CPU are a multiple of it, since others may be added in another order."""
+"""The rows of a batch on a CPU are a multiple of this. Other shapes may add in another order."""
 
 SOFTMAX_ELEMENTS = 2**20
-"""Logits that become probabilities at once, at most: 8 MB of float64."""
+"""The largest number of logits that become probabilities at once: 8 MB of float64."""
 
 _T = TypeVar("_T")
 
@@ -43,9 +45,10 @@ class Batches:
     """Threads that compute batches of rows, one batch each.
 
     Args:
-        threads: batches that are computed at once.
+        threads: how many batches are computed at once.
         device: where they are computed; only a CPU has use for more than one thread.
-        rows: all batches have so many, where a model keeps its bits in one shape only.
+        rows: the size of all batches, for models that keep their bits in one shape only; None to
+            leave the size free on a CPU.
     """
 
     def __init__(self, threads: int = 1, device: str = "cpu", rows: int | None = None) -> None:
@@ -62,10 +65,11 @@ class Batches:
         )
 
     def cut(self, n: int, most: int) -> Iterator[tuple[int, int, int]]:
-        """Cut n rows into batches about as large, so that all threads are done at the same time.
+        """Cut n rows into batches of about equal size, so that all threads finish together.
 
         Args:
-            most: rows of a batch that memory allows; `fewest` are always allowed.
+            n: the number of rows.
+            most: the rows of a batch that memory allows; `fewest` rows are always allowed.
 
         Yields:
             The first row, the row after the last, and the rows to which the batch is padded.
@@ -99,16 +103,17 @@ class Batches:
         return self._pool.submit(function).result()
 
 
-def distributions_of(logits: Tensor, wanted: int) -> Iterator[Distributions]:
-    """Yield the distributions of the first `wanted` rows, a few rows at a time.
+def few_rows(logits: Tensor, wanted: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield the first `wanted` rows of logits, a few at a time, each with the first one's number.
 
     A few rows stay in the processor's cache from the conversion to float64 to the selection of
-    tokens. Their number depends on the vocabulary alone, so that a row is always summed alike.
+    tokens. Their number depends on the vocabulary alone, so that a row is always summed alike. The
+    last ones may lie beyond `wanted`.
     """
     fitting = max(1, SOFTMAX_ELEMENTS // logits.shape[1])
     rows = min(len(logits), 1 << (fitting.bit_length() - 1))
     for first in range(0, wanted, rows):
-        yield Distributions.of_logits(logits[first : first + rows])[: wanted - first]
+        yield first, logits[first : first + rows]
 
 
 def padded(batch: np.ndarray, rows: int) -> np.ndarray:

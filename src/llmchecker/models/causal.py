@@ -3,6 +3,7 @@
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,6 +12,9 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from llmchecker.deployed.chat import Start
+from llmchecker.deployed.decoding import Decoding
+from llmchecker.deployed.logits import LogitsDecoder
 from llmchecker.models.batches import padded
 from llmchecker.models.distributions import Distributions
 from llmchecker.models.transformer import Transformer
@@ -22,18 +26,19 @@ _T = TypeVar("_T")
 class CausalContinuations:
     """Continuations by a causal transformer, which reads one token a text.
 
-    The keys and values of the prompt are kept, and those of the last token of suffixes, as far as
-    memory allows: half of it is for them, half for the batches. A suffix's beginning that is not
-    kept is computed again, once for all texts of a batch that begin with it.
+    The keys and values of the prompt are kept. Those of the last token of suffixes are kept as far
+    as memory allows: half of the memory is for them, the other half for the batches. If the
+    beginning of a suffix is not kept, it is computed again, once for all texts of a batch that
+    begin with it.
 
     Args:
-        model: its `memory_bytes` limit what is kept and the batches. A batch of the smallest shape
-            runs in any case.
-        prompt: tokens with which every text begins.
-        deepest: tokens that the longest text has after the prompt, as far as is known by now.
+        model: its `memory_bytes` limit batches and what is kept. A batch of the smallest size runs
+            in any case.
+        prompt: the tokens with which every text begins.
+        deepest: how many tokens the longest text will have after the prompt, as far as is known.
 
     Raises:
-        UnusableText: texts that are too long for the model.
+        UnusableText: the texts are too long for the model.
     """
 
     def __init__(self, model: Transformer, prompt: Sequence[int], deepest: int = 0) -> None:
@@ -115,7 +120,7 @@ class CausalContinuations:
         return network(input_ids=input_ids, past_key_values=cache, use_cache=True, **settings)
 
     def _keep_beginnings(self, batch: np.ndarray, most: int) -> None:
-        """Compute what is not kept of the beginnings of the suffixes; they need no logits."""
+        """Compute the beginnings of the suffixes that are not kept. They need no logits."""
         for depth in range(1, batch.shape[1]):
             missing = self._kept.missing(batch[:, :depth])
             if len(missing) > self._kept.free:
@@ -141,21 +146,22 @@ class CausalContinuations:
         return Cache(layers=layers)
 
     def _layers(self, rows: int, depth: int) -> list["_Layer"]:
-        """Room for a batch with the prompt in it, which this thread used for its batch before."""
+        """Room for a batch, with the prompt in it. A thread uses it again while the shape stays."""
         if getattr(self._local, "shape", None) != (rows, depth):
-            self._local.layers = None  # frees the old room before the new one is made
+            # free the old room before the new one is made: both may not fit into memory
+            self._local.layers = None
             self._local.layers = [_Layer(prompt, rows, depth) for prompt in self._prompt]
             self._local.shape = (rows, depth)
         return self._local.layers
 
 
 class _Layer(CacheLayerMixin):
-    """Keys and values of one layer for a batch whose texts are as long, their last token missing.
+    """Keys and values of one layer for a batch of texts of one length, without their last token.
 
     Args:
         prompt: keys and values of the prompt, (1, tokens, heads, width) each.
         rows: of the batch.
-        depth: tokens of each text after the prompt, with the missing one.
+        depth: how many tokens each text has after the prompt, the last one included.
     """
 
     is_sliding = False
@@ -181,11 +187,11 @@ class _Layer(CacheLayerMixin):
         return self.keys, self.values
 
     def get_seq_length(self) -> int:
-        """Tokens before the missing one."""
+        """The number of tokens before the last one."""
         return self.keys.shape[2] - 1
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Tokens that are attended to, and where the first of them stands."""
+        """The number of tokens that are attended to, and the position of the first of them."""
         return self.get_seq_length() + query_length, 0
 
     def get_max_length(self) -> int:
@@ -194,10 +200,10 @@ class _Layer(CacheLayerMixin):
 
 
 class _Kept:
-    """Keys and values of the last tokens of suffixes, in tables of as many rows as memory allows.
+    """Keys and values of the last tokens of suffixes, in tables with a fixed number of rows.
 
     Args:
-        prompt: keys and values that tell the shape of a row, for every layer.
+        prompt: keys and values of the prompt in every layer, which have the shape of a row.
         capacity: the number of rows.
     """
 
@@ -207,11 +213,11 @@ class _Kept:
 
     @property
     def free(self) -> int:
-        """Rows that hold nothing yet."""
+        """The number of rows that hold nothing yet."""
         return self.capacity - len(self._row_of)
 
     def hold_at_least(self, rows: int) -> None:
-        """Make room, whatever memory allows, for what a batch of the smallest shape needs."""
+        """Make room for this many rows, even beyond the limit: the smallest batch needs them."""
         if self.capacity < rows:
             self._make(rows)
 
@@ -230,7 +236,7 @@ class _Kept:
         return torch.tensor([self._row_of[tuple(suffix)] for suffix in suffixes.tolist()])
 
     def put(self, suffixes: np.ndarray, cache: Cache) -> None:
-        """Keep the last token of the first texts of a cache, as many as there is room for."""
+        """Keep the last token of the texts of a cache, in their order, as long as there is room."""
         new = {tuple(s): i for i, s in enumerate(suffixes.tolist()) if tuple(s) not in self._row_of}
         chosen = list(new.items())[: self.free]
         first = len(self._row_of)
@@ -250,15 +256,23 @@ class CausalModel(Transformer):
     """A causal transformer: the next token is read after the last one."""
 
     reads_whole_texts = False
-    """Whether nothing can be kept of a text, so that each is read from its first token."""
+    """Whether each text is read from its first token, because nothing of it can be kept."""
 
-    def encode(self, text: str) -> tuple[int, ...]:
-        """Tokens of a prompt; an empty one is the token that begins, or else ends, a text."""
-        tokens = super().encode(text)
-        if tokens:
-            return tokens
-        begin = self.tokenizer.bos_token_id
-        return (begin if begin is not None else min(self.end_tokens),)
+    def encode(self, start: Start) -> tuple[int, ...]:
+        """Tokens of a prompt: for an empty one the token that begins, or else ends, a text."""
+        return super().encode(start) or (self.first_token,)
+
+    def decoded(self, decoding: Decoding) -> "CausalModel":
+        """The same model with its next tokens chosen as a decoding says; the network is shared.
+
+        Raises:
+            ConfigError: the decoding names tokens that the model does not have.
+        """
+        model = copy(self)
+        model.decoder, model.is_cut = None, decoding.cuts
+        if decoding:
+            model.decoder = LogitsDecoder(decoding, self.vocabulary_size, self.end_tokens)
+        return model
 
     def continuations(
         self, prompt: Sequence[int], deepest: int = 0

@@ -1,4 +1,4 @@
-"""Next-token distributions: a few rows of a vocabulary, from which the most probable are taken."""
+"""Next-token distributions, and their most probable tokens."""
 
 from dataclasses import dataclass
 
@@ -6,27 +6,27 @@ import torch
 from torch import Tensor
 
 BLOCK = 128
-"""Neighbouring tokens of which the largest is looked at first."""
+"""The size of the blocks of neighbouring tokens whose largest value is found first."""
 
 TOLERANCE = 1e-9
-"""How far from 1 probabilities that are given may add up: they may be rounded decimals."""
+"""How far from 1 given probabilities may add up. They may be rounded decimals."""
 
 SUMMED = 2**13
-"""Neighbouring tokens whose weights are summed at once, while they are in the processor's cache."""
+"""The number of neighbouring tokens that are summed at once: they fit the processor's cache."""
 
 
 @dataclass(frozen=True)
 class Distributions:
     """n distributions over a vocabulary, as values from which probabilities can be computed.
 
-    Of a vocabulary of 262,144 tokens a few dozen matter: writing down the probabilities of all
-    others costs more than finding those few.
+    A few dozen of 262,144 tokens matter. Computing the probabilities of all others would cost more
+    than finding those few.
 
-    Args:
+    Attributes:
         values: (n, vocabulary) logits, or probabilities in float64.
-        maxima: (n, blocks), of each whole block of `BLOCK` tokens the largest value.
-        largest: (n, 1) float64, the largest logits; None where values are probabilities.
-        totals: (n, 1) float64, by which weights are divided to be probabilities.
+        maxima: (n, blocks), the largest value of each whole block of `BLOCK` tokens.
+        largest: (n, 1) float64, the largest logit of each row; None if values are probabilities.
+        totals: (n, 1) float64; a weight divided by it is a probability.
     """
 
     values: Tensor
@@ -53,9 +53,9 @@ class Distributions:
     def invalid_row(self) -> int | None:
         """The first row that is no distribution; None if all are.
 
-        The softmax of logits is one unless a logit is NaN or infinite, or all are -inf; a single
-        -inf is a probability of 0. Probabilities that were given must be finite, none of them
-        negative, and must add up to 1 within `TOLERANCE`.
+        Logits give a distribution unless one is NaN or +inf, or all are -inf. A single -inf is a
+        probability of 0. Given probabilities must not be negative, and must add up to 1 within
+        `TOLERANCE`.
         """
         if self.largest is not None:
             # each weight is in [0, 1] and the largest is 1, or else the sum of them is NaN
@@ -77,6 +77,11 @@ class Distributions:
     @property
     def vocabulary_size(self) -> int:
         return self.values.shape[1]
+
+    @property
+    def told(self) -> int:
+        """How many tokens of each distribution are told: all."""
+        return self.vocabulary_size
 
     def probabilities(self) -> Tensor:
         """(n, vocabulary) float64, rows summing to 1."""
@@ -105,7 +110,10 @@ class Distributions:
         return weights[:, :k] / self.totals, tokens[:, :k]
 
     def of_others(self, row: int, tokens: Tensor) -> float:
-        """The probability of all tokens of a row but some, with no digit lost to a difference."""
+        """The probability of all tokens of a row but some.
+
+        It is summed up, because 1 - sum would lose digits.
+        """
         others = self._row(row).clone()
         others[tokens] = 0
         return (others.sum() / self.totals[row]).item()
@@ -117,8 +125,8 @@ class Distributions:
     def _first(self, k: int) -> Tensor:
         """The k tokens of each row with the largest values, in any order.
 
-        They are in the k blocks with the largest maxima: reading each row once for its maxima is
-        much faster than keeping the best k on the way.
+        They are in the k blocks with the largest maxima. Reading each row once for its maxima is
+        much faster than keeping the best k while reading.
         """
         rows, blocks = self.maxima.shape
         if k * 4 > blocks:

@@ -1,4 +1,4 @@
-"""How long a text a network reads rightly, and where it reads all of a text in another way."""
+"""The lengths of texts that a network reads rightly, and where its reading of a text changes."""
 
 from dataclasses import dataclass
 

@@ -5,6 +5,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from llmchecker.deployed.chat import Start
 from llmchecker.models.distributions import Distributions
 
 _T = TypeVar("_T")
@@ -32,15 +33,49 @@ class Continuations(Protocol):
         ...
 
 
+class PartialContinuations(Continuations, Protocol):
+    """Next-token distributions of which the most probable tokens are told, and no others."""
+
+    def drawn(
+        self, suffixes: np.ndarray, without: Sequence[np.ndarray], seeds: Sequence[int]
+    ) -> np.ndarray:
+        """Next tokens that are drawn in proportion to their probabilities.
+
+        Args:
+            suffixes: (n, d) int64, the tokens after the prompt.
+            without: for each suffix the tokens that are excluded.
+            seeds: for each suffix, below 2^32 - 1; a seed determines the token.
+
+        Returns:
+            (n,) int64.
+        """
+        ...
+
+
 class LanguageModel(Protocol):
-    """A tokenizer and a next-token distribution."""
+    """A tokenizer and a next-token distribution.
+
+    Attributes:
+        name: in trees and messages.
+        vocabulary_size: how many tokens there are.
+        told: how many of the most probable next tokens are told of each distribution. If these are
+            not all, `continuations` returns `PartialContinuations`.
+        is_cut: whether decoding leaves few tokens a probability above 0.
+        end_tokens: tokens that end a text.
+    """
 
     name: str
     vocabulary_size: int
+    told: int
+    is_cut: bool
     end_tokens: frozenset[int]
 
-    def encode(self, text: str) -> tuple[int, ...]:
-        """Tokens of a prompt, with the special tokens that the model expects before it."""
+    def encode(self, start: Start) -> tuple[int, ...]:
+        """Tokens of a prompt, with the special tokens that the model expects before it.
+
+        Raises:
+            UnusableText: messages that the model does not answer, or text that it cannot read.
+        """
         ...
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:

@@ -6,7 +6,8 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from llmchecker.errors import InvalidDistribution
+from llmchecker.deployed.chat import Start
+from llmchecker.errors import InvalidDistribution, UnusableText
 from llmchecker.models.distributions import TOLERANCE, Distributions
 
 _T = TypeVar("_T")
@@ -58,14 +59,18 @@ class TableModel:
         end_tokens: frozenset[int] = frozenset(),
         name: str = "table",
     ) -> None:
+        self.is_cut = False
         self.name = name
         self.vocabulary = tuple(vocabulary)
-        self.vocabulary_size = len(self.vocabulary)
+        self.vocabulary_size = self.told = len(self.vocabulary)
         self.end_tokens = end_tokens
         self.distribution = distribution
 
-    def encode(self, text: str) -> tuple[int, ...]:
+    def encode(self, start: Start) -> tuple[int, ...]:
         """Tokens of a text in which tokens are separated by nothing: the longest match first."""
+        if not isinstance(start, str):
+            raise UnusableText(f"{self.name} is a table, which answers no messages")
+        text = start
         by_length = sorted(range(self.vocabulary_size), key=lambda t: -len(self.vocabulary[t]))
         tokens = []
         while text:

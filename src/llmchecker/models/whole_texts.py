@@ -1,4 +1,4 @@
-"""Next-token distributions for which each text is read from its first token to its last."""
+"""Next-token distributions from networks that read each text from its first token to its last."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -16,8 +16,8 @@ _T = TypeVar("_T")
 class WholeTextContinuations:
     """Continuations for which the network reads each text as a whole, and keeps nothing of it.
 
-    This is how masked models are read, whose every token sees those after it, and causal ones
-    of which nothing can be kept: slower, and as right.
+    Masked models are read in this way, because each of their tokens sees those after it. So are
+    causal models whose keys and values cannot be kept. This is slower, and just as right.
 
     Args:
         prompt: tokens with which every text begins.

@@ -1,1 +1,1 @@
-"""C programs: expressions, statements, how they are read and how they run."""
+"""C programs: expressions, statements, and how they run."""

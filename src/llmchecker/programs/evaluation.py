@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from llmchecker.programs.expressions import (
-    BOOL,
+    SHIFTS,
     Binary,
+    Cast,
     Constant,
     Element,
     Expression,
@@ -16,10 +17,12 @@ from llmchecker.programs.expressions import (
     Type,
     Unary,
     common_type,
+    converted_number,
     is_truth,
     promoted,
     type_of,
     walk,
+    wrapped_to,
 )
 
 ConcreteState = dict[str, object]
@@ -40,7 +43,7 @@ class Undetermined(Exception):
 
 
 class Violation(Exception):
-    """An assertion that does not hold, or an index or divisor out of range."""
+    """An assertion that does not hold, or an index, a divisor or a shift out of range."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
@@ -58,6 +61,7 @@ class Evaluator:
     def __init__(
         self, semantics: Semantics, types: Mapping[str, Type], draw: Callable[[Type], int]
     ) -> None:
+        self._semantics = semantics
         self._machine = semantics is Semantics.INT32
         self._types = types
         self._draw = draw
@@ -89,16 +93,20 @@ class Evaluator:
             case Unary(operator="!", operand=operand):
                 test = self.value(operand)
                 return lambda state: int(not test(state))
-            case Unary(operand=operand):
+            case Unary(operator=op, operand=operand):
                 to = promoted(type_of(operand, self._types))
-                inner = self.as_type(operand, to)
-                return lambda state: self.wrapped(-inner(state), to)
+                inner, function = self.as_type(operand, to), _UNARY[op]
+                return lambda state: self.wrapped(function(inner(state)), to)
+            case Cast(type=type_, operand=operand):
+                return self.as_type(operand, type_)
             case Binary(operator="&&", left=left, right=right):
                 a, b = self.value(left), self.value(right)
                 return lambda state: int(bool(a(state)) and bool(b(state)))
             case Binary(operator="||", left=left, right=right):
                 a, b = self.value(left), self.value(right)
                 return lambda state: int(bool(a(state)) or bool(b(state)))
+            case Binary(operator=op, left=left, right=right) if op in SHIFTS:
+                return self._shifted(op, left, right)
             case Binary(operator=op, left=left, right=right):
                 return self._computed(op, left, right, is_truth(expression))
         raise TypeError(expression)
@@ -106,20 +114,18 @@ class Evaluator:
     def as_type(self, expression: Expression, to: Type) -> Evaluation:
         """A function from a state to the value of an expression converted to an integer type."""
         value = self.value(expression)
-        if to == BOOL:
-            return lambda state: int(bool(value(state)))
-        if not self._machine or type_of(expression, self._types) == to:
+        from_ = type_of(expression, self._types)
+        if from_ == to or (from_.signed and to.signed and not self._machine):
             return value
-        return lambda state: self.wrapped(value(state), to)
+        return lambda state: converted_number(value(state), from_, to, self._semantics)
 
     def wrapped(self, value: int, type_: Type) -> int:
-        """A value reduced to the range of a type; a mathematical integer stays as it is."""
-        if not self._machine:
-            if value.bit_length() > _LARGEST_BITS:
-                raise Undetermined
-            return value
-        value &= (1 << type_.bits) - 1
-        return value - (1 << type_.bits) if type_.signed and value >> (type_.bits - 1) else value
+        """A result reduced to the range of its type; a mathematical integer stays as it is."""
+        if self._machine or not type_.signed:
+            return wrapped_to(value, type_)
+        if value.bit_length() > _LARGEST_BITS:
+            raise Undetermined
+        return value
 
     def index(self, array: str, index: Expression) -> Evaluation:
         """A function from a state to an index that is in the array's range."""
@@ -157,6 +163,19 @@ class Evaluator:
         if op in ("/", "%") and self._machine and to.signed:
             return self._divided(function, a, b, to)
         return lambda state: self.wrapped(function(a(state), b(state)), to)
+
+    def _shifted(self, op: str, left: Expression, right: Expression) -> Evaluation:
+        """A shift, by less than the width of what is shifted (C11 6.5.7)."""
+        to = promoted(type_of(left, self._types))
+        a, by = self.as_type(left, to), self.value(right)
+
+        def shift(state: ConcreteState) -> int:
+            value, places = a(state), by(state)
+            if not 0 <= places < to.bits:
+                raise Violation(0)
+            return self.wrapped(value << places if op == "<<" else value >> places, to)
+
+        return shift
 
     def _divided(
         self, function: Callable[[int, int], int], a: Evaluation, b: Evaluation, to: Type
@@ -204,12 +223,17 @@ def _quotient(a: int, b: int) -> int:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
+_UNARY: dict[str, Callable[[int], int]] = {"-": lambda a: -a, "~": lambda a: ~a}
+
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
     "/": _quotient,
     "%": lambda a, b: a - b * _quotient(a, b),
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b,

@@ -4,7 +4,7 @@ The statements of programs are built from them, and invariants are written in th
 is frozen, and two expressions with the same text are equal.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -16,7 +16,7 @@ class Semantics(StrEnum):
     """What the integers of a program are."""
 
     INTEGERS = "integers"
-    """Mathematical integers: nothing overflows."""
+    """Mathematical integers: nothing signed overflows. Unsigned types wrap around, as C defines."""
     INT32 = "int32"
     """Two's complement of the type's width, 32 bits for int: overflow wraps around."""
 
@@ -34,6 +34,16 @@ class Type:
     bits: int = 32
     signed: bool = True
     length: "Expression | None" = None
+
+    @property
+    def least(self) -> int:
+        """The least value of the integer type."""
+        return -(1 << self.bits - 1) if self.signed else 0
+
+    @property
+    def most(self) -> int:
+        """The largest value of the integer type."""
+        return (1 << self.bits - self.signed) - 1
 
     @property
     def array(self) -> bool:
@@ -93,7 +103,7 @@ class Nondet:
 
 @dataclass(frozen=True)
 class Unary:
-    """`-` or `!` of an expression."""
+    """`-`, `!` or `~` of an expression."""
 
     operator: str
     operand: "Expression"
@@ -128,6 +138,17 @@ class Ternary:
 
 
 @dataclass(frozen=True)
+class Cast:
+    """The value of an expression, converted to an integer type."""
+
+    type: Type
+    operand: "Expression"
+
+    def __str__(self) -> str:
+        return f"({c_name(self.type)}){self.operand}"
+
+
+@dataclass(frozen=True)
 class Quantified:
     """The body holds for all int values of the bound variable, or for one of them.
 
@@ -145,14 +166,27 @@ class Quantified:
         return f"__ESBMC_{self.quantifier}(&{self.variable}, {_bare(self.body)})"
 
 
-Expression = Constant | Identifier | Element | Nondet | Unary | Binary | Ternary | Quantified
+Expression = Constant | Identifier | Element | Nondet | Unary | Binary | Ternary | Cast | Quantified
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 CONNECTIVES = ("&&", "||")
 ARITHMETIC = ("+", "-", "*", "/", "%")
+BITWISE = ("&", "|", "^")
+SHIFTS = ("<<", ">>")
 
 NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 """The comparison that holds where another does not."""
+
+
+_WORDS = {8: "char", 16: "short", 32: "int", 64: "long"}
+
+
+def c_name(type_: Type) -> str:
+    """The name of an integer type in C."""
+    if type_ == BOOL:
+        return "_Bool"
+    sign = "unsigned " if not type_.signed else "signed " if type_.bits == 8 else ""
+    return sign + _WORDS[type_.bits]
 
 
 def _bare(expression: "Expression") -> str:
@@ -175,7 +209,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
     match expression:
         case Element(index=index):
             return (index,)
-        case Unary(operand=operand):
+        case Unary(operand=operand) | Cast(operand=operand):
             return (operand,)
         case Binary(left=left, right=right):
             return (left, right)
@@ -184,6 +218,22 @@ def children(expression: Expression) -> tuple[Expression, ...]:
         case Quantified(body=body):
             return (body,)
     return ()
+
+
+def with_children(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """The expression with each of its direct parts changed."""
+    match expression:
+        case Element(index=index):
+            return replace(expression, index=change(index))
+        case Unary(operand=operand) | Cast(operand=operand):
+            return replace(expression, operand=change(operand))
+        case Binary(left=left, right=right):
+            return replace(expression, left=change(left), right=change(right))
+        case Ternary():
+            return Ternary(*map(change, children(expression)))
+        case Quantified(body=body):
+            return replace(expression, body=change(body))
+    return expression
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
@@ -199,20 +249,10 @@ def replaced(expression: Expression, old: Expression, new: Expression) -> Expres
         return new
     again = partial(replaced, old=old, new=new)
     match expression:
-        case Quantified(variable=variable):
-            if variable in variables(old) | variables(new):
-                # The name is bound here: `old` does not occur free, and `new` would be captured.
-                return expression
-            return replace(expression, body=again(expression.body))
-        case Element(index=index):
-            return replace(expression, index=again(index))
-        case Unary(operand=operand):
-            return replace(expression, operand=again(operand))
-        case Binary(left=left, right=right):
-            return replace(expression, left=again(left), right=again(right))
-        case Ternary():
-            return Ternary(*map(again, children(expression)))
-    return expression
+        case Quantified(variable=variable) if variable in variables(old) | variables(new):
+            # The name is bound here: `old` does not occur free, and `new` would be captured.
+            return expression
+    return with_children(expression, again)
 
 
 def variables(expression: Expression) -> frozenset[str]:
@@ -230,6 +270,20 @@ def variables(expression: Expression) -> frozenset[str]:
 def size(expression: Expression) -> int:
     """The number of literals, variables and operators in an expression."""
     return sum(1 for _ in walk(expression))
+
+
+def is_partial(expression: Expression) -> bool:
+    """Whether C leaves some value of an expression undefined: it divides, indexes or shifts."""
+    return any(
+        isinstance(part, Element)
+        or (isinstance(part, Binary) and part.operator in ("/", "%", *SHIFTS))
+        for part in walk(expression)
+    )
+
+
+def is_open(expression: Expression) -> bool:
+    """Whether an expression draws a value, so that it may have another one each time."""
+    return any(isinstance(part, Nondet) for part in walk(expression))
 
 
 def negation(expression: Expression) -> Expression:
@@ -272,6 +326,24 @@ def common_type(left: Type, right: Type) -> Type:
     return left if not left.signed else right
 
 
+def wrapped_to(value: int, type_: Type) -> int:
+    """The number of an integer type that is equal to the value modulo 2 to its width."""
+    return (value - type_.least) % (1 << type_.bits) + type_.least
+
+
+def converted_number(value: int, from_: Type, to: Type, semantics: Semantics) -> int:
+    """A value of one integer type as a value of another (C11 6.3.1.3; gcc where that is open).
+
+    Over mathematical integers a signed type has no borders, unless an unsigned value comes in.
+    """
+    if to == BOOL:
+        return int(value != 0)
+    bounded = not to.signed or (not from_.signed and from_.bits >= to.bits)
+    if semantics is Semantics.INT32 or bounded:
+        return wrapped_to(value, to)
+    return value
+
+
 def literal_type(value: int) -> Type:
     """The type of a literal: int if its digits fit, else the 64-bit type (C11 6.4.4.1).
 
@@ -294,12 +366,26 @@ def type_of(expression: Expression, types: Mapping[str, Type]) -> Type:
             return types.get(name, INT)
         case Element(array=array):
             return types[array].element
-        case Nondet(type=type_):
+        case Nondet(type=type_) | Cast(type=type_):
             return type_
         case Unary(operator=op, operand=operand) if op != "!":
             return promoted(type_of(operand, types))
-        case Binary(operator=op, left=left, right=right) if op in ARITHMETIC:
+        case Binary(operator=op, left=left, right=right) if op in (*ARITHMETIC, *BITWISE):
             return common_type(type_of(left, types), type_of(right, types))
+        case Binary(operator=op, left=left) if op in SHIFTS:
+            return promoted(type_of(left, types))
         case Ternary(then=then, otherwise=otherwise):
             return common_type(type_of(then, types), type_of(otherwise, types))
     return INT
+
+
+def without_steps(expression: Expression) -> Expression:
+    """The expression without `+ 1 - 1` and `- 1 + 1`, which do nothing in a promoted type."""
+    match expression:
+        case Binary("-", Binary("+", inner, Constant(1)), Constant(1)):
+            return without_steps(inner)
+        case Binary("+", Binary("-", inner, Constant(1)), Constant(1)):
+            return without_steps(inner)
+        case Binary(operator, left, right):
+            return Binary(operator, without_steps(left), without_steps(right))
+    return expression

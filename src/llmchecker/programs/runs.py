@@ -7,7 +7,6 @@ after a number of loop iterations. Integers behave as the semantics say, as in `
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from llmchecker.programs.evaluation import (
     ConcreteState,
@@ -22,27 +21,26 @@ from llmchecker.programs.expressions import (
     INT_MIN,
     Constant,
     Expression,
-    Identifier,
     Semantics,
     Type,
+    converted_number,
     walk,
 )
+from llmchecker.programs.machine import Machine
+from llmchecker.programs.repairs import MOST_REPAIRS, Draws, Repairer
 from llmchecker.programs.statements import (
-    Assert,
-    Assign,
-    Assume,
-    Block,
-    Branch,
-    Break,
-    Forget,
     Loop,
     Program,
-    Statement,
-    Stop,
     expressions_in,
+    statements,
 )
 
 _SMALL = tuple(range(-3, 11))
+
+_MOST_STEPS = 10_000_000
+"""The most statements that all runs of a program may take together: some seconds."""
+
+_LEAST_RUNS = 5
 
 _KEPT_ITERATIONS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
 """The iterations whose states are kept, equally many of each.
@@ -52,17 +50,43 @@ Early iterations stand close together, since runs differ most in how they begin.
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """A value that the program leaves open.
+
+    Attributes:
+        name: the variable that has no value; empty if a function returned any value.
+        value: the value that it had in the run.
+    """
+
+    name: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Head:
+    """A run at the head of a loop.
+
+    Attributes:
+        line: the loop's line in the source.
+        values: the integers in scope, by name.
+    """
+
+    line: int
+    values: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Failure:
     """A run that violates the program.
 
     Attributes:
         line: the line of the assertion that does not hold; 0 if an index, a divisor or an array's
             length is out of range.
-        drawn: the values that were drawn, in order.
+        trace: the values that were drawn and the loops' heads that were reached, in order.
     """
 
     line: int
-    drawn: tuple[int, ...]
+    trace: tuple["Drawn | Head", ...]
 
 
 @dataclass(frozen=True)
@@ -78,10 +102,6 @@ class Runs:
     failure: Failure | None
 
 
-class _End(Exception):
-    """A run is over: an assumption fails, the program stops, or it has run long enough."""
-
-
 def run_program(
     program: Program,
     semantics: Semantics,
@@ -93,19 +113,59 @@ def run_program(
     """Run a program a number of times.
 
     Args:
-        runs: the number of runs.
+        runs: the number of runs; fewer are made of a program of many statements.
         iterations: a run is stopped after so many iterations of all its loops together.
         kept: the most distinct states that are returned for a loop and one of the iterations
             0, 1, 2, 3, 5, 8, 13, 21, 34 and 55.
         seed: equal seeds give equal runs.
     """
-    machine = _Machine(program, semantics, iterations, kept)
+    size = sum(1 for _ in statements(program.body))
+    runs = min(runs, max(_LEAST_RUNS, _MOST_STEPS // (iterations * max(1, size))))
+    machine = Machine(program, semantics, iterations)
+    pool = _pool(program, semantics)
+    seen = _Seen(program, kept)
     failure = None
     for number in range(runs):
-        line = machine.run(random.Random(f"{seed} {number}"))
+        source = random.Random(f"{seed} {number}")
+        line, draws = _mended(machine, program, semantics, seen, _values(pool, source, semantics))
         if line is not None and failure is None:
-            failure = Failure(line, tuple(machine.drawn))
-    return Runs(machine.heads(), failure)
+            machine.value = draws.again().draw  # for the same run again, now written down
+            failure = Failure(line, _trace(machine, program))
+    return Runs(seen.heads(), failure)
+
+
+def _mended(
+    machine: Machine,
+    program: Program,
+    semantics: Semantics,
+    seen: "_Seen",
+    value: Callable[[Type, str], int],
+) -> tuple[int | None, Draws]:
+    """A run, begun again with other values while an assumption ends it; the line that it violates.
+
+    All the states that it comes by are seen, also those before an assumption.
+    """
+    draws = Draws(value, semantics)
+    repairer = Repairer(Evaluator(semantics, program.types, lambda type_: 0), random.Random(0))
+    left = MOST_REPAIRS
+    while True:
+        refusals: list[tuple[Expression, ConcreteState]] = []
+        heads = 0
+
+        def head(loop: Loop, iteration: int, state: ConcreteState) -> None:
+            nonlocal heads
+            heads += 1
+            seen.see(loop, iteration, state)
+
+        machine.value, machine.head = draws.draw, head
+        machine.refused = lambda *refusal: refusals.append(refusal)  # noqa: B023
+        line = machine.run({name: machine.arbitrary(name) for name in program.types})
+        # A run that came by many heads has shown something already.
+        left -= 1 + heads
+        again = repairer.repaired(draws, *refusals[0]) if refusals and left > 0 else None
+        if again is None:
+            return line, draws
+        draws = again
 
 
 def unrefuted(
@@ -134,35 +194,49 @@ def _not_false(value: Evaluation, state: ConcreteState) -> bool:
         return True
 
 
-class _Machine:
-    """Runs one program, and keeps the states at its loop heads."""
+def _values(
+    pool: Sequence[int], source: random.Random, semantics: Semantics
+) -> Callable[[Type, str], int]:
+    """A function that draws values of types."""
 
-    def __init__(self, program: Program, semantics: Semantics, iterations: int, kept: int) -> None:
-        self._types = program.types
-        self._iterations = iterations
+    def value(type_: Type, name: str) -> int:
+        if type_ == BOOL:
+            return source.getrandbits(1)
+        # Many programs only ask whether a value is 0, and would rarely see one otherwise.
+        drawn = source.choice((0, 1, 1) if source.random() < 0.3 else pool)
+        return converted_number(drawn, Type(64), type_, semantics)
+
+    return value
+
+
+def _trace(machine: Machine, program: Program) -> tuple[Drawn | Head, ...]:
+    """What a run draws and where it comes by."""
+    events: list[Drawn | Head] = []
+    draw = machine.value
+
+    def value(type_: Type, name: str) -> int:
+        drawn = draw(type_, name)
+        events.append(Drawn(name, drawn))
+        return drawn
+
+    def head(loop: Loop, iteration: int, state: ConcreteState) -> None:
+        names = (name for name in loop.scope if not program.types[name].array)
+        events.append(Head(loop.line, {name: state[name] for name in names}))
+
+    state = {name: machine.arbitrary(name) for name in program.types}
+    machine.value, machine.head = value, head
+    machine.run(state)
+    return tuple(events)
+
+
+class _Seen:
+    """The states in which runs of a program reached the heads of its loops."""
+
+    def __init__(self, program: Program, kept: int) -> None:
         self._kept = kept
-        self._evaluator = Evaluator(semantics, program.types, self._draw)
-        self._pool = _pool(program, semantics)
-        self._block = self._compiled(program.body)
-        self._random = random.Random()
-        self._left = 0
-        self.drawn: list[int] = []
         self._seen: dict[int, dict[int, dict[tuple, ConcreteState]]] = {
             loop.number: {iteration: {} for iteration in _KEPT_ITERATIONS} for loop in program.loops
         }
-
-    def run(self, generator: random.Random) -> int | None:
-        """The line of the assertion that a run violates; 0 for a range, None without violation."""
-        self._random, self._left, self.drawn = generator, self._iterations, []
-        state: ConcreteState = {name: self._arbitrary(type_) for name, type_ in self._types.items()}
-        try:
-            self._block(state)
-        except Violation as violation:
-            return violation.line
-        except (_End, Undetermined):
-            # After a value that is not decided, nothing that the run does is certain.
-            pass
-        return None
 
     def heads(self) -> dict[int, tuple[ConcreteState, ...]]:
         """The states that were kept for every loop, each once."""
@@ -172,98 +246,9 @@ class _Machine:
         }
         return {loop: tuple(states.values()) for loop, states in distinct.items()}
 
-    def _draw(self, type_: Type) -> int:
-        if type_ == BOOL:
-            value = self._random.getrandbits(1)
-        elif self._random.random() < 0.3:
-            # Many programs only ask whether a value is 0, and would rarely see one otherwise.
-            value = self._random.choice((0, 1, 1))
-        else:
-            value = self._random.choice(self._pool)
-        value = self._evaluator.wrapped(value, type_)
-        self.drawn.append(value)
-        return value
-
-    def _arbitrary(self, type_: Type) -> object:
-        return {} if type_.array else self._draw(type_)
-
-    def _compiled(self, block: Block) -> Callable[[ConcreteState], type | None]:
-        """A function that changes a state as a block does.
-
-        It returns Break or Continue if the block was left by one of them, else None.
-        """
-        steps = [self._statement(statement) for statement in block]
-
-        def go(state: ConcreteState) -> type | None:
-            for step in steps:
-                left = step(state)
-                if left is not None:
-                    return left
-            return None
-
-        return go
-
-    def _statement(self, statement: Statement) -> Callable[[ConcreteState], type | None]:
-        match statement:
-            case Assign():
-                return self._assign(statement)
-            case Forget(name=name):
-                return lambda state: state.update({name: self._arbitrary(self._types[name])})
-            case Assume(condition=condition):
-                return self._guard(condition, _End)
-            case Assert(condition=condition, line=line):
-                return self._guard(condition, lambda: Violation(line))
-            case Branch(condition=condition, then=then, otherwise=otherwise):
-                test = self._evaluator.value(condition)
-                a, b = self._compiled(then), self._compiled(otherwise)
-                return lambda state: a(state) if test(state) else b(state)
-            case Loop():
-                return self._loop(statement)
-            case Stop():
-                return self._guard(Constant(0), _End)
-        return lambda state: type(statement)
-
-    def _guard(
-        self, condition: Expression, error: Callable[[], Exception]
-    ) -> Callable[[ConcreteState], None]:
-        test = self._evaluator.value(condition)
-
-        def check(state: ConcreteState) -> None:
-            if not test(state):
-                raise error()
-
-        return check
-
-    def _assign(self, statement: Assign) -> Callable[[ConcreteState], None]:
-        target = statement.target
-        if isinstance(target, Identifier):
-            value = self._evaluator.as_type(statement.value, self._types[target.name])
-            return lambda state: state.__setitem__(target.name, value(state))
-        value = self._evaluator.as_type(statement.value, self._types[target.array].element)
-        index = self._evaluator.index(target.array, target.index)
-        return lambda state: state[target.array].__setitem__(index(state), value(state))
-
-    def _loop(self, loop: Loop) -> Callable[[ConcreteState], type | None]:
-        test = self._evaluator.value(loop.guard)
-        body, step = self._compiled(loop.body), self._compiled(loop.step)
-
-        def go(state: ConcreteState) -> type | None:
-            for iteration in count():
-                self._see(loop.number, iteration, state)
-                if not test(state):
-                    return None
-                self._left -= 1
-                if self._left < 0:
-                    raise _End
-                if body(state) is Break:
-                    return None
-                step(state)
-
-        return go
-
-    def _see(self, loop: int, iteration: int, state: ConcreteState) -> None:
+    def see(self, loop: Loop, iteration: int, state: ConcreteState) -> None:
         """Keep a copy of the state at a loop's head, if it is new and wanted."""
-        seen = self._seen[loop].get(iteration)
+        seen = self._seen[loop.number].get(iteration)
         if seen is None or len(seen) == self._kept:
             return
         copied = {n: dict(v) if isinstance(v, dict) else v for n, v in state.items()}
@@ -280,5 +265,7 @@ def _pool(program: Program, semantics: Semantics) -> tuple[int, ...]:
         if isinstance(node, Constant)
         for offset in (-1, 0, 1)
     }
-    extremes = (INT_MIN, INT_MAX) if semantics is Semantics.INT32 else (-1000, 1000)
+    signed = all(t.signed or t.element == BOOL for t in program.types.values())
+    wide = semantics is Semantics.INT32 or not signed
+    extremes = (INT_MIN, INT_MAX) if wide else (-1000, 1000)
     return (*_SMALL, *_SMALL, *sorted(near), *extremes)

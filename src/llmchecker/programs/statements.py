@@ -6,7 +6,7 @@ loops. Loops are numbered from 0 on in the order of the text. No expression has 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from llmchecker.programs.expressions import Element, Expression, Identifier, Type
@@ -14,10 +14,17 @@ from llmchecker.programs.expressions import Element, Expression, Identifier, Typ
 
 @dataclass(frozen=True)
 class Assign:
-    """The variable or array element gets the value, converted to its type."""
+    """The variable or array element gets the value, converted to its type.
+
+    Attributes:
+        target: what gets the value.
+        value: the value.
+        line: its line in the source; 0 where no line has it. It makes no difference to equality.
+    """
 
     target: Identifier | Element
     value: Expression
+    line: int = field(default=0, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -29,9 +36,10 @@ class Forget:
 
 @dataclass(frozen=True)
 class Assume:
-    """A run goes on only if the condition holds."""
+    """A run goes on only if the condition holds; the line is as in `Assign`."""
 
     condition: Expression
+    line: int = field(default=0, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -49,11 +57,15 @@ class Assert:
 
 @dataclass(frozen=True)
 class Branch:
-    """The run goes through one block if the condition holds, through the other if it does not."""
+    """The run goes through one block if the condition holds, through the other if it does not.
+
+    The line is as in `Assign`.
+    """
 
     condition: Expression
     then: "Block"
     otherwise: "Block"
+    line: int = field(default=0, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -88,11 +100,33 @@ class Continue:
 
 
 @dataclass(frozen=True)
+class Labelled:
+    """A block that `Leave` may leave; the run goes on behind it, as at its end.
+
+    Attributes:
+        label: a name that no other block of the program has.
+        body: the statements in it.
+    """
+
+    label: str
+    body: "Block"
+
+
+@dataclass(frozen=True)
+class Leave:
+    """Leave the block around it that has this label, and all loops inside that block."""
+
+    label: str
+
+
+@dataclass(frozen=True)
 class Stop:
     """The run ends; no assertion can fail in it any more."""
 
 
-Statement = Assign | Forget | Assume | Assert | Branch | Loop | Break | Continue | Stop
+Statement = (
+    Assign | Forget | Assume | Assert | Branch | Loop | Break | Continue | Labelled | Leave | Stop
+)
 Block = tuple[Statement, ...]
 
 
@@ -105,12 +139,17 @@ class Program:
         source: the C text.
         types: the type of every variable, by name.
         body: all statements, from the first that runs on.
+        lowered: whether its loops or variables are not those of the C text, one by one.
+        ranges: whether a run violates the program that leaves the range of an array, a divisor or a
+            shift. Where it does not, such a run only ends: C says nothing of how it goes on.
     """
 
     name: str
     source: str
     types: Mapping[str, Type]
     body: Block
+    lowered: bool = False
+    ranges: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))
@@ -142,6 +181,8 @@ def parts(statement: Statement) -> tuple[Block, ...]:
             return (then, otherwise)
         case Loop(body=body, step=step):
             return (body, step)
+        case Labelled(body=body):
+            return (body,)
     return ()
 
 

@@ -1,4 +1,4 @@
-"""Candidates that the program itself suggests: its conditions, weaker ones, and disjunctions.
+"""Candidates that the program itself suggests: conditions, weaker ones, remainders, disjunctions.
 
 They complete what a model proposes. Often a model's proposals lack only a bound that stands in the
 program, or one half of a case distinction.
@@ -28,6 +28,7 @@ from llmchecker.programs.statements import (
     Program,
     changed,
     conditions,
+    expressions_in,
     statements,
 )
 
@@ -53,6 +54,38 @@ def atoms(program: Program, loop: Loop) -> tuple[Expression, ...]:
     variants = [variant for condition in own for variant in _variants(condition)]
     candidates = dict.fromkeys((*variants, *_uncoupled(program, loop)))
     return tuple(c for c in candidates if variables(c) and variables(c) <= set(loop.scope))
+
+
+_LARGEST_MODULUS = 10
+
+
+def congruences(program: Program, loop: Loop) -> tuple[Expression, ...]:
+    """Remainders of the loop's variables, by the constants that they are moved or divided by.
+
+    Of `x = x + 2` come `x % 2 == 0` and `x % 2 == 1`; if `y` moves too, `x % 2 == y % 2`. Joined
+    with a guard by *or*, such a condition tells what holds from the round on in which the guard
+    switches.
+    """
+    moduli: dict[int, None] = {}
+    for expression in expressions_in((loop,)):
+        match expression:
+            case Binary("+" | "-", _, Constant(value)):
+                moduli[abs(value)] = None
+        for part in walk(expression):
+            match part:
+                case Binary("%", _, Constant(value)):
+                    moduli[abs(value)] = None
+    moving = [n for n in sorted(changed((loop,))) if not program.types[n].array]
+    moving = [Identifier(name) for name in moving if name in loop.scope]
+    found: dict[Expression, None] = {}
+    for modulus in sorted(m for m in moduli if 2 <= m <= _LARGEST_MODULUS):
+        parts = [Binary("%", variable, Constant(modulus)) for variable in moving]
+        for number, part in enumerate(parts):
+            for rest in range(modulus):
+                found[Binary("==", part, Constant(rest))] = None
+            for other in parts[:number]:
+                found[Binary("==", other, part)] = None
+    return tuple(found)
 
 
 def disjunctions(expressions: Sequence[Expression], most: int) -> tuple[Expression, ...]:

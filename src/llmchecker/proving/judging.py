@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from llmchecker.errors import ConfigError, UnsupportedProgram
-from llmchecker.programs.c_expressions import closing, parse_candidate
 from llmchecker.programs.expressions import Expression, Semantics
-from llmchecker.programs.parsing import read_program
 from llmchecker.programs.statements import Program
 from llmchecker.proving.houdini import Candidate, Prover
+from llmchecker.reading.c_expressions import closing, parse_candidate
+from llmchecker.reading.parsing import read_program
 
 
 class Judge:

@@ -26,6 +26,8 @@ from llmchecker.programs.statements import (
     Break,
     Continue,
     Forget,
+    Labelled,
+    Leave,
     Loop,
     Program,
     Statement,
@@ -109,17 +111,16 @@ class _Path:
     state: SymbolicState
 
 
-def obligations(program: Program, encoder: Encoder) -> Obligations:
+def obligations(program: Program, encoder: Encoder, apart: bool = False) -> Obligations:
     """The proof obligations of a program.
 
     Args:
         program: the program.
         encoder: makes the terms; candidates must be turned into terms by the same one.
-
-    Raises:
-        UnsupportedProgram: an unsigned value over mathematical integers.
+        apart: whether each path begins at the head of the last loop that it came by, so that it
+            knows nothing of what was before. An obligation then has one such head, or none.
     """
-    walk = _Walk(program, encoder)
+    walk = _Walk(program, encoder, apart)
     state = {name: encoder.fresh(name, type_) for name, type_ in program.types.items()}
     walk.block(program.body, _Path(z3.BoolVal(True), state))
     # Loops that the walk does not come to keep this head, so that every loop has one.
@@ -130,12 +131,15 @@ def obligations(program: Program, encoder: Encoder) -> Obligations:
 class _Walk:
     """Goes through a program once and collects its obligations."""
 
-    def __init__(self, program: Program, encoder: Encoder) -> None:
+    def __init__(self, program: Program, encoder: Encoder, apart: bool) -> None:
         self._types = program.types
+        self._apart = apart
         self._encoder = encoder
         # For every loop around the current statement, the paths that leave it or go on early.
         self._breaks: list[list[_Path]] = []
         self._continues: list[list[_Path]] = []
+        # For every labelled block around it, the paths that leave it by its label.
+        self._leaves: dict[str, list[_Path]] = {}
         self._line = 0
         self.heads: dict[int, Head] = {}
         self.preservations: list[Preservation] = []
@@ -174,6 +178,13 @@ class _Walk:
                 self._breaks[-1].append(path)
             case Continue():
                 self._continues[-1].append(path)
+            case Labelled(label=label, body=body):
+                self._leaves[label] = []
+                end = self.block(body, path)
+                ends = [*self._leaves.pop(label), *([end] if end is not None else [])]
+                return _merged(ends)
+            case Leave(label=label):
+                self._leaves[label].append(path)
             case Stop():
                 pass
         return None
@@ -205,7 +216,9 @@ class _Walk:
 
     def _loop(self, loop: Loop, path: _Path) -> _Path | None:
         self.preservations.append(Preservation(loop.number, "base", path.condition, path.state))
-        forgotten = self._forgotten(sorted(changed((loop,))), path)
+        if self._apart:
+            path = _Path(z3.BoolVal(True), path.state)
+        forgotten = self._forgotten(sorted(self._types if self._apart else changed((loop,))), path)
         reached = z3.Bool(f"loop!{loop.number}")
         self.heads[loop.number] = Head(reached, forgotten.state)
         head = _assumed(forgotten, reached)

@@ -25,6 +25,12 @@ class CandidateSource(StrEnum):
     """Conditions of the program, negated and weakened."""
     RELATIONS = "relations"
     """Equalities and bounds that concrete runs suggest."""
+    POLYNOMIALS = "polynomials"
+    """Equalities of polynomials that concrete runs suggest."""
+    CONGRUENCES = "congruences"
+    """Remainders by the constants that the loop's variables are moved or divided by."""
+    SPACER = "spacer"
+    """What Z3's Spacer finds as a solution of the program's Horn clauses."""
     DISJUNCTIONS = "disjunctions"
     """Disjunctions of two unproven candidates that not only `relations` proposed."""
 
@@ -52,6 +58,8 @@ class Outcome(StrEnum):
     """The program holds what the front end or the semantics do not cover."""
     UNREADABLE = "unreadable"
     """The file cannot be read or is not C."""
+    KILLED = "killed"
+    """Memory ran out, or somebody ended the process that verified it."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +98,15 @@ class Verification:
     message: str = ""
 
 
-COMPLETION = (CandidateSource.ATOMS, CandidateSource.RELATIONS, CandidateSource.DISJUNCTIONS)
-"""The sources within this package."""
+COMPLETION = (
+    CandidateSource.ATOMS,
+    CandidateSource.RELATIONS,
+    CandidateSource.POLYNOMIALS,
+    CandidateSource.CONGRUENCES,
+    CandidateSource.SPACER,
+    CandidateSource.DISJUNCTIONS,
+)
+"""The sources within this package, in the order in which they are tried."""
 
 
 def seconds_within_reason(seconds: float) -> float:

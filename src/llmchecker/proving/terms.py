@@ -4,14 +4,16 @@ from collections.abc import Mapping
 
 import z3
 
-from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.expressions import (
+    BITWISE,
     BOOL,
     COMPARISONS,
     CONNECTIVES,
     INT,
     INT_MAX,
+    SHIFTS,
     Binary,
+    Cast,
     Constant,
     Element,
     Expression,
@@ -23,6 +25,7 @@ from llmchecker.programs.expressions import (
     Type,
     Unary,
     common_type,
+    converted_number,
     is_truth,
     promoted,
     type_of,
@@ -35,25 +38,28 @@ SymbolicState = Mapping[str, z3.ExprRef]
 class Encoder:
     """Turns the expressions of a program into terms.
 
-    It collects in `checks` what must hold for each expression to be defined: indices in range and
-    divisors other than zero.
+    It collects in `checks` what must hold for each expression to be defined: indices and shifts in
+    range and divisors other than zero.
+
+    Over mathematical integers, a term of an unsigned type is a number from 0 to the type's largest:
+    what wraps around in C (C11 6.2.5) does so in the term.
 
     Args:
         semantics: what the integers of the program are.
         types: the types of the program's variables.
-
-    Raises:
-        UnsupportedProgram: a variable is unsigned and the semantics are mathematical integers.
-            C defines unsigned arithmetic by wrapping around (C11 6.2.5).
+        numbers: whether machine integers are numbers too, which wrap around where C's do, instead
+            of bit vectors. Then that the least number is divided by -1 is not checked.
     """
 
-    def __init__(self, semantics: Semantics, types: Mapping[str, Type]) -> None:
-        self._machine = semantics is Semantics.INT32
+    def __init__(
+        self, semantics: Semantics, types: Mapping[str, Type], numbers: bool = False
+    ) -> None:
+        self._semantics = semantics
+        self._machine = semantics is Semantics.INT32 and not numbers
+        self._wrapping = semantics is Semantics.INT32 and numbers
         self._types = types
         self._made = 0
         self.checks: list[z3.BoolRef] = []
-        for name, type_ in types.items():
-            self._refuse_unsigned(type_, f"{name!r}")
 
     def fresh(self, name: str, type_: Type) -> z3.ExprRef:
         """A new unknown of that type."""
@@ -67,9 +73,13 @@ class Encoder:
 
     def within(self, term: z3.ExprRef, type_: Type) -> z3.BoolRef:
         """The condition that every value of a type satisfies."""
-        if type_ == BOOL and not self._machine:
-            return z3.And(term >= 0, term <= 1)
-        return z3.BoolVal(True)
+        if type_.array or not self._bounded(type_):
+            return z3.BoolVal(True)
+        return z3.And(term >= type_.least, term <= type_.most)
+
+    def _bounded(self, type_: Type) -> bool:
+        """Whether the terms of a type are numbers that the type bounds."""
+        return not self._machine and (self._wrapping or not type_.signed)
 
     def truth(self, expression: Expression, state: SymbolicState) -> z3.BoolRef:
         """A term that is true where the value of an expression is not zero."""
@@ -97,11 +107,15 @@ class Encoder:
                 return self._element(array, index, state)
             case Nondet(type=type_):
                 return self._arbitrary(type_)
-            case Unary(operand=operand):
+            case Unary(operator=op, operand=operand):
                 type_ = promoted(type_of(operand, self._types))
-                return -self.converted(operand, type_, state)
+                return self._negative(op, self.converted(operand, type_, state), type_)
+            case Cast(type=type_, operand=operand):
+                return self.converted(operand, type_, state)
             case Ternary(condition=condition, then=then, otherwise=otherwise):
                 return self._chosen(condition, then, otherwise, expression, state)
+            case Binary(operator=op, left=left, right=right) if op in SHIFTS:
+                return self._shifted(op, left, right, state)
             case Binary(operator=op, left=left, right=right):
                 return self._computed(op, left, right, state)
         raise TypeError(expression)
@@ -112,8 +126,11 @@ class Encoder:
             return z3.If(
                 self.truth(expression, state), self._number(1, BOOL), self._number(0, BOOL)
             )
-        term = self.term(expression, state)
-        return self._resized(term, type_of(expression, self._types), to)
+        from_ = type_of(expression, self._types)
+        if isinstance(expression, Constant):
+            value = converted_number(expression.value, from_, to, self._semantics)
+            return self._number(value, to)
+        return self._resized(self.term(expression, state), from_, to)
 
     def stored(self, target: Element, value: z3.ExprRef, state: SymbolicState) -> z3.ExprRef:
         """The array after the value was written to an element."""
@@ -123,7 +140,12 @@ class Encoder:
         return z3.BitVecVal(value, type_.bits) if self._machine else z3.IntVal(value)
 
     def _resized(self, term: z3.ExprRef, from_: Type, to: Type) -> z3.ExprRef:
-        if not self._machine or from_.bits == to.bits:
+        if self._wrapping:
+            inside = from_.least >= to.least and from_.most <= to.most
+            return term if inside else _around("*", term, to)
+        if not self._machine:
+            return _fitted(term, from_, to)
+        if from_.bits == to.bits:
             return term
         if to.bits < from_.bits:
             return z3.Extract(to.bits - 1, 0, term)
@@ -131,18 +153,17 @@ class Encoder:
         return extend(to.bits - from_.bits, term)
 
     def _arbitrary(self, type_: Type) -> z3.ExprRef:
-        self._refuse_unsigned(type_, "an unsigned value")
-        term = self.fresh("nondet", type_)
-        if type_ == BOOL and not self._machine:
-            return z3.If(term == 0, z3.IntVal(0), z3.IntVal(1))
-        return term
+        return self._ranged(self.fresh("nondet", type_), type_)
 
-    def _refuse_unsigned(self, type_: Type, what: str) -> None:
-        if not self._machine and not type_.signed and type_.element != BOOL:
-            raise UnsupportedProgram(
-                f"{what} is unsigned: its arithmetic wraps around, which mathematical integers "
-                "do not; it is supported over 32-bit integers"
-            )
+    def _ranged(self, term: z3.ExprRef, type_: Type) -> z3.ExprRef:
+        """A term that takes each value of a type, and no other, as an unknown term varies."""
+        if not self._bounded(type_):
+            return term
+        if type_ == BOOL:
+            return z3.If(term == 0, z3.IntVal(0), z3.IntVal(1))
+        if self._wrapping:
+            return z3.If(z3.And(term >= type_.least, term <= type_.most), term, z3.IntVal(0))
+        return term % (1 << type_.bits)
 
     def _operands(
         self, left: Expression, right: Expression, state: SymbolicState
@@ -195,24 +216,68 @@ class Encoder:
         self, op: str, left: Expression, right: Expression, state: SymbolicState
     ) -> z3.ExprRef:
         a, b, type_ = self._operands(left, right, state)
-        if op == "+":
-            return a + b
-        if op == "-":
-            return a - b
-        if op == "*":
-            return a * b
+        if op in ("/", "%"):
+            return self._divided(op, a, b, type_, right)
+        if op in BITWISE:
+            return self._combined(op, a, b)
+        result = {"+": a + b, "-": a - b, "*": a * b}[op]
+        return _around(op, result, type_) if self._bounded(type_) else result
+
+    def _divided(
+        self, op: str, a: z3.ExprRef, b: z3.ExprRef, type_: Type, right: Expression
+    ) -> z3.ExprRef:
         self.checks.append(b != 0)
         if self._machine:
             if type_.signed and not (isinstance(right, Constant) and right.value != -1):
                 # The least number divided by -1 is too large for its type and traps (C11 6.5.5p6).
-                least = self._number(-(1 << type_.bits - 1), type_)
+                least = self._number(type_.least, type_)
                 self.checks.append(z3.Or(a != least, b != -1))
             unsigned, signed = (z3.UDiv, _bvsdiv) if op == "/" else (z3.URem, z3.SRem)
             return (signed if type_.signed else unsigned)(a, b)
+        if not type_.signed:
+            return a / b if op == "/" else a % b
         return _quotient(a, b) if op == "/" else a - b * _quotient(a, b)
 
+    def _negative(self, op: str, term: z3.ExprRef, type_: Type) -> z3.ExprRef:
+        """`-` or `~` of a term of a promoted type."""
+        if self._machine:
+            return -term if op == "-" else ~term
+        if op == "~":
+            return -term - 1 if type_.signed else type_.most - term
+        return _around("-", -term, type_) if self._bounded(type_) else -term
+
+    def _combined(self, op: str, a: z3.ExprRef, b: z3.ExprRef) -> z3.ExprRef:
+        """Bits of two terms combined."""
+        if self._machine:
+            return {"&": a & b, "|": a | b, "^": a ^ b}[op]
+        for term, mask in ((a, b), (b, a)):
+            if op == "&" and z3.is_int_value(mask) and _is_mask(mask.as_long()):
+                return term % (mask.as_long() + 1)
+        return _uninterpreted(op, a, b)
+
+    def _shifted(
+        self, op: str, left: Expression, right: Expression, state: SymbolicState
+    ) -> z3.ExprRef:
+        type_, of_places = (promoted(type_of(side, self._types)) for side in (left, right))
+        a = self.converted(left, type_, state)
+        places = self.converted(right, of_places, state)
+        if self._machine:
+            self.checks.append(z3.ULT(places, type_.bits))
+            places = self._resized(places, of_places, type_)
+            if op == "<<":
+                return a << places
+            return a >> places if type_.signed else z3.LShR(a, places)
+        self.checks.append(z3.And(places >= 0, places < type_.bits))
+        if not z3.is_int_value(places) or not 0 <= places.as_long() < type_.bits:
+            return _uninterpreted(f"{op}{type_.bits}{type_.signed}", a, places)
+        factor = 1 << places.as_long()
+        if op == ">>":
+            return a / factor
+        return _around("*", a * factor, type_) if self._bounded(type_) else a * factor
+
     def _element(self, array: str, index: Expression, state: SymbolicState) -> z3.ExprRef:
-        return z3.Select(state[array], self._index(array, index, state))
+        element = z3.Select(state[array], self._index(array, index, state))
+        return self._ranged(element, self._types[array].element)
 
     def _index(self, array: str, index: Expression, state: SymbolicState) -> z3.ExprRef:
         length = self._types[array].length
@@ -244,6 +309,46 @@ class Encoder:
 def _bvsdiv(a: z3.BitVecRef, b: z3.BitVecRef) -> z3.BitVecRef:
     """The signed quotient, which Z3 has as an operator only; `z3.UDiv` is the unsigned one."""
     return a / b
+
+
+def _fitted(term: z3.ArithRef, from_: Type, to: Type) -> z3.ArithRef:
+    """A mathematical integer of one type as one of another (see `converted_number`)."""
+    size = 1 << to.bits
+    if not to.signed:
+        if not from_.signed and from_.bits <= to.bits:
+            return term
+        return z3.If(z3.And(term >= 0, term < size), term, term % size)
+    if from_.signed or from_.bits < to.bits:
+        return term
+    if from_.bits > to.bits:
+        term = term % size
+    return z3.If(term <= to.most, term, term - size)
+
+
+def _around(op: str, result: z3.ArithRef, type_: Type) -> z3.ArithRef:
+    """The result of `+`, `-` or `*` on numbers of a type with bounds, wrapped around."""
+    size, least, most = 1 << type_.bits, type_.least, type_.most
+    if op == "*":
+        inside = z3.And(result >= least, result <= most)
+        return z3.If(inside, result, (result - least) % size + least)
+    if op == "+" or type_.signed:
+        result = z3.If(result > most, result - size, result)
+    if op == "-" or type_.signed:
+        result = z3.If(result < least, result + size, result)
+    return result
+
+
+def _is_mask(value: int) -> bool:
+    """Whether the binary digits of a number are ones alone."""
+    return value > 0 and value & (value + 1) == 0
+
+
+def _uninterpreted(name: str, a: z3.ArithRef, b: z3.ArithRef) -> z3.ArithRef:
+    """Some function of two integers.
+
+    What is proven for every function is proven for the one that C means.
+    """
+    return z3.Function(name, z3.IntSort(), z3.IntSort(), z3.IntSort())(a, b)
 
 
 def _quotient(a: z3.ArithRef, b: z3.ArithRef) -> z3.ArithRef:

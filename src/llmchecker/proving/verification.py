@@ -7,15 +7,21 @@ annotated program is correct.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from llmchecker.programs.annotation import annotate
-from llmchecker.programs.expressions import Binary, Constant, Expression, Semantics, variables
-from llmchecker.programs.runs import Failure, run_program, unrefuted
-from llmchecker.programs.statements import Loop, Program
+from llmchecker.programs.expressions import Binary, Constant, Expression, Semantics, variables, walk
+from llmchecker.programs.runs import Drawn, Failure, run_program, unrefuted
+from llmchecker.programs.statements import (
+    Loop,
+    Program,
+    changed,
+    conditions,
+    expressions_in,
+)
 from llmchecker.proving import esbmc
-from llmchecker.proving.completion import atoms, disjunctions
+from llmchecker.proving.completion import atoms, congruences, disjunctions
+from llmchecker.proving.horn import spacer
 from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
 from llmchecker.proving.outcomes import (
     COMPLETION,
@@ -25,7 +31,9 @@ from llmchecker.proving.outcomes import (
     Verification,
     seconds_within_reason,
 )
+from llmchecker.proving.polynomials import polynomials
 from llmchecker.proving.relations import relations
+from llmchecker.reading.annotation import annotate
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,23 @@ Proposals = Mapping[int, Sequence[Expression]]
 
 DEFAULT = Limits()
 
+_FROM_RUNS = (CandidateSource.RELATIONS, CandidateSource.POLYNOMIALS)
+
+_AMONG_PRODUCTS = (
+    CandidateSource.ATOMS,
+    CandidateSource.POLYNOMIALS,
+    CandidateSource.RELATIONS,
+    CandidateSource.CONGRUENCES,
+    CandidateSource.SPACER,
+    CandidateSource.DISJUNCTIONS,
+)
+
+_SHARE = 0.4
+"""The part of the time that is left which the candidates of one more source may take."""
+
+_MOST_WATCHED = 40
+"""The most variables among which relations are looked for; their number grows with its square."""
+
 _LEAST_SECONDS = 5.0
 """The time that ESBMC has at least, however long the proof took."""
 
@@ -71,9 +96,11 @@ class Pool:
     Attributes:
         sources: every candidate once, in the order of their arrival, with the sources that proposed
             it.
+        tried: the sources whose candidates were asked about.
     """
 
     sources: dict[Candidate, list[CandidateSource]] = field(default_factory=dict)
+    tried: set[CandidateSource] = field(default_factory=set)
 
     def add(self, source: CandidateSource, loop: Loop, expressions: Iterable[Expression]) -> None:
         """Add candidates of a loop, except those that use names out of its scope."""
@@ -83,12 +110,12 @@ class Pool:
                 if source not in named:
                     named.append(source)
 
-    def of(self, loop: Loop, but: CandidateSource | None = None) -> tuple[Expression, ...]:
-        """The candidates of a loop, except those that only the source `but` proposed."""
+    def of(self, loop: Loop, but: Collection[CandidateSource] = ()) -> tuple[Expression, ...]:
+        """The candidates of a loop, except those that only the sources `but` proposed."""
         return tuple(
             candidate.expression
             for candidate, sources in self.sources.items()
-            if candidate.loop == loop.number and sources != [but]
+            if candidate.loop == loop.number and not set(sources) <= set(but)
         )
 
     def proven(self, candidate: Candidate) -> Proven:
@@ -123,6 +150,12 @@ class Verifier:
         Prover(program, semantics)  # refuses what the semantics do not cover, before any run
         self._runs = run_program(program, semantics, runs=limits.runs)
         self._answers: dict[str, esbmc.EsbmcVerdict] = {}
+        self._solutions: dict[tuple, Proposals] = {}  # of Spacer, by what was known
+        self._products = has_products(program)
+        # Where variables are multiplied, many bounds make every question slow.
+        self._order = (
+            sorted(COMPLETION, key=_AMONG_PRODUCTS.index) if self._products else COMPLETION
+        )
 
     def verify(
         self,
@@ -139,10 +172,10 @@ class Verifier:
             MissingTool: there is no ESBMC.
         """
         started = time.monotonic()
-        deadline = started + self._limits.seconds
+        deadline = time.process_time() + self._limits.seconds
         prover = Prover(self._program, self._semantics, self._limits.question, deadline)
         try:
-            result = self._proven(prover, proposals, completion)
+            result = self._proven(prover, proposals, completion, deadline)
         except ProverTimeout:
             message = f"no proof within {self._limits.seconds:g} s"
             result = Verification(Outcome.PROVER_TIMEOUT, message=message)
@@ -155,6 +188,7 @@ class Verifier:
         prover: Prover,
         proposals: Mapping[CandidateSource, Proposals],
         completion: Sequence[CandidateSource],
+        deadline: float,
     ) -> Verification:
         """The result of the proof; VERIFIED here does not include ESBMC's answer."""
         if self._runs.failure is not None:
@@ -162,57 +196,102 @@ class Verifier:
             return Verification(
                 Outcome.FALSE, failure=failure, message=_told(self._program, failure)
             )
-        pool = self._pool(proposals, completion)
-        proven = self._inductive(prover, pool)
-        follows = prover.follows(proven)
-        # Disjunctions are many and slow, so they are tried only if the rest does not suffice.
-        if not follows and CandidateSource.DISJUNCTIONS in completion:
-            self._disjoin(pool, proven)
-            proven = self._inductive(prover, pool)
-            follows = prover.follows(proven)
-        if not follows:
-            nothing = self._program.loops and not pool.sources
-            return Verification(Outcome.NO_CANDIDATE if nothing else Outcome.NOT_PROVEN)
-        needed = prover.needed(proven)
-        return Verification(Outcome.VERIFIED, tuple(pool.proven(candidate) for candidate in needed))
-
-    def _pool(
-        self, proposals: Mapping[CandidateSource, Proposals], completion: Sequence[CandidateSource]
-    ) -> Pool:
         pool = Pool()
         for loop in self._program.loops:
-            if CandidateSource.ATOMS in completion:
-                pool.add(CandidateSource.ATOMS, loop, atoms(self._program, loop))
             for source, proposed in proposals.items():
                 pool.add(source, loop, proposed.get(loop.number, ()))
-            if CandidateSource.RELATIONS in completion:
-                numbers = [name for name in loop.scope if not self._program.types[name].array]
-                states = self._runs.heads[loop.number]
-                pool.add(CandidateSource.RELATIONS, loop, relations(numbers, states))
-        return pool
+        proven: tuple[Candidate, ...] = ()
+        late = False
+        # What is slow comes late, and is tried only if the rest does not suffice.
+        for source in (None, *(s for s in self._order if s in completion)):
+            if source is not None:
+                self._extend(pool, source, proven, _SHARE / 2 * (deadline - time.process_time()))
+            try:
+                with prover.within(_SHARE):
+                    proven = self._inductive(prover, pool, proven)
+                    follows = prover.follows(proven)
+            except ProverTimeout:
+                late = True
+                continue
+            finally:
+                pool.tried |= {source} - {None}
+            if follows:
+                needed = prover.needed(proven)
+                found = tuple(pool.proven(candidate) for candidate in needed)
+                return Verification(Outcome.VERIFIED, found)
+        if late:
+            raise ProverTimeout
+        nothing = self._program.loops and not pool.sources
+        return Verification(Outcome.NO_CANDIDATE if nothing else Outcome.NOT_PROVEN)
 
-    def _disjoin(self, pool: Pool, proven: Sequence[Candidate]) -> None:
+    def _extend(
+        self, pool: Pool, source: CandidateSource, proven: Sequence[Candidate], seconds: float
+    ) -> None:
+        """Add the candidates of a source within this package.
+
+        Args:
+            pool: gets the candidates.
+            source: the source.
+            proven: what is proven so far.
+            seconds: the most time for finding them.
+        """
+        if source is CandidateSource.SPACER:
+            known = [(candidate.loop, candidate.expression) for candidate in proven]
+            key = tuple(known)
+            if key not in self._solutions:
+                self._solutions[key] = spacer(self._program, self._semantics, seconds, known)
+            found = self._solutions[key]
+            for loop in self._program.loops:
+                pool.add(source, loop, found.get(loop.number, ()))
+            return
+        for loop in self._program.loops:
+            states = self._runs.heads[loop.number]
+            numbers = _watched(self._program, loop)
+            match source:
+                case CandidateSource.ATOMS:
+                    pool.add(source, loop, atoms(self._program, loop))
+                case CandidateSource.RELATIONS:
+                    pool.add(source, loop, relations(numbers, states))
+                case CandidateSource.POLYNOMIALS:
+                    pool.add(source, loop, polynomials(numbers, states))
+                case CandidateSource.CONGRUENCES:
+                    pool.add(source, loop, congruences(self._program, loop))
+                case CandidateSource.DISJUNCTIONS:
+                    self._disjoin(pool, loop, proven)
+
+    def _disjoin(self, pool: Pool, loop: Loop, proven: Sequence[Candidate]) -> None:
         """Add disjunctions of the candidates that are not proven.
 
         The relations that runs suggest are left out: they are many, and they hold in too many
         states to tell cases apart.
         """
-        for loop in self._program.loops:
-            known = {c.expression for c in proven if c.loop == loop.number}
-            others = pool.of(loop, but=CandidateSource.RELATIONS)
-            open_ = [expression for expression in others if expression not in known]
-            pool.add(
-                CandidateSource.DISJUNCTIONS, loop, disjunctions(open_, self._limits.disjunctions)
-            )
+        known = {c.expression for c in proven if c.loop == loop.number}
+        others = pool.of(loop, but=_FROM_RUNS)
+        open_ = [expression for expression in others if expression not in known]
+        pool.add(CandidateSource.DISJUNCTIONS, loop, disjunctions(open_, self._limits.disjunctions))
 
-    def _inductive(self, prover: Prover, pool: Pool) -> tuple[Candidate, ...]:
-        """The proven ones of the candidates that no concrete run refutes."""
+    def _inductive(
+        self, prover: Prover, pool: Pool, proven: Sequence[Candidate]
+    ) -> tuple[Candidate, ...]:
+        """The proven ones of the candidates that no concrete run refutes.
+
+        Args:
+            proven: what was proven of the pool before. Of disjunctions, and of bounds among
+                products, no others are asked about again, for there are many and that is slow.
+        """
         left = set()
+        slow = {CandidateSource.DISJUNCTIONS}
+        if self._products:
+            slow.add(CandidateSource.RELATIONS)
+        slow &= pool.tried
+        settled = set(proven)
         for loop in self._program.loops:
             states = self._runs.heads[loop.number]
             types = self._program.types
             for expression in unrefuted(pool.of(loop), states, self._semantics, types):
-                left.add(Candidate(loop.number, expression))
+                candidate = Candidate(loop.number, expression)
+                if candidate in settled or not set(pool.sources[candidate]) <= slow:
+                    left.add(candidate)
         return prover.inductive(candidate for candidate in pool.sources if candidate in left)
 
     def _confirmed(self, result: Verification, deadline: float) -> Verification:
@@ -226,7 +305,7 @@ class Verifier:
         # ESBMC unrolls a loop without invariants, perhaps for ever, so each has at least `1`.
         annotated = annotate(self._program, {n: e or [Constant(1)] for n, e in stated.items()})
         known = annotated in self._answers
-        verdict = self._asked(annotated, max(_LEAST_SECONDS, deadline - time.monotonic()))
+        verdict = self._asked(annotated, max(_LEAST_SECONDS, deadline - time.process_time()))
         result = replace(result, seconds=verdict.seconds if known else 0.0)
         if verdict.answer is esbmc.EsbmcAnswer.SUCCESSFUL:
             return result
@@ -240,15 +319,44 @@ class Verifier:
     def _asked(self, annotated: str, seconds: float) -> esbmc.EsbmcVerdict:
         if annotated in self._answers:
             return self._answers[annotated]
-        verdict = esbmc.ask_esbmc(annotated, esbmc.Mode.INVARIANTS, self._semantics, seconds)
+        verdict = esbmc.ask_esbmc(
+            annotated, esbmc.Mode.INVARIANTS, self._semantics, seconds, self._products
+        )
         # A timeout is not kept: another verification may have more time left for ESBMC.
         if verdict.answer is not esbmc.EsbmcAnswer.TIMEOUT:
             self._answers[annotated] = verdict
         return verdict
 
 
+def _watched(program: Program, loop: Loop) -> list[str]:
+    """The integers in scope at a loop of which runs may suggest relations.
+
+    Of many, those come first that the program's conditions name, then those that the loop changes.
+    """
+    numbers = [name for name in loop.scope if not program.types[name].array]
+    if len(numbers) <= _MOST_WATCHED:
+        return numbers
+    named = frozenset().union(*map(variables, conditions(program.body)))
+    moved = changed((loop,))
+    numbers.sort(key=lambda name: (name not in named, name not in moved))
+    return numbers[:_MOST_WATCHED]
+
+
 def _told(program: Program, failure: Failure) -> str:
     what = (
         f"the assertion in line {failure.line} fails" if failure.line else "a value is out of range"
     )
-    return f"{program.name}: {what} when the values drawn are {', '.join(map(str, failure.drawn))}"
+    drawn = [str(event.value) for event in failure.trace if isinstance(event, Drawn)]
+    return f"{program.name}: {what} when the values drawn are {', '.join(drawn)}"
+
+
+def has_products(program: Program) -> bool:
+    """Whether variables of a program are multiplied with, or divided by, each other."""
+    return any(
+        isinstance(part, Binary)
+        and part.operator in ("*", "/", "%")
+        and variables(part.left)
+        and variables(part.right)
+        for expression in expressions_in(program.body)
+        for part in walk(expression)
+    )

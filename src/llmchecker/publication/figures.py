@@ -13,15 +13,30 @@ import matplotlib as mpl
 
 mpl.use("agg")
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import Normal, withStroke
 
 from llmchecker.files import written_whole, written_with_checksum
 
 COLUMN_WIDTH = 3.5
 """Inches: one column of a two-column page."""
+THIN, THICK = 0.8, 4.6
+"""Points: the width of a line for what is certain, and for what holds with confidence."""
+DOT = {
+    "linestyle": "none",
+    "marker": "o",
+    "markersize": 2.6,
+    "markerfacecolor": "white",
+    "markeredgecolor": "black",
+    "markeredgewidth": 0.6,
+}
+"""How an estimate looks: a white dot inside the thick line, which it leaves visible."""
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++")
 
 STYLE = {
@@ -68,33 +83,79 @@ def mass_figure(table: pd.DataFrame) -> Figure:
 
 
 def noun_figure(table: pd.DataFrame, query: str) -> Figure:
-    """Figure 4: the value of one query, one bar a noun and model, with its bounds as a line.
+    """Figure 4: the value of one query, one bar a noun and model, with what is known of the whole.
 
-    Where the value is not known, a question mark stands in place of the bar.
+    Three layers stand on each bar: a thin line for the bounds, which are certain; a thick line for
+    the interval that holds with confidence; a dot for the estimate. Where nothing was estimated the
+    bounds stand alone. Where the value is not known, a question mark stands in place of the bar.
 
     Args:
-        table: columns model, noun, value, lower and upper.
+        table: columns model, noun, value, lower, upper, estimate, low, high and confidence.
         query: what the value answers; the label of the axis.
     """
     with figure_style():
-        figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.6), layout="constrained")
+        figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 3.1), layout="constrained")
         # seaborn would leave out a bar without a height, and the next would take its place
         drawn = table.fillna({"value": 0.0})
         sns.barplot(drawn, x="noun", y="value", hue="model", edgecolor="black", ax=axes)
         groups = table.groupby("model", sort=False)
         hatches = itertools.cycle(HATCHES)
         for bars, (_, rows), hatch in zip(axes.containers, groups, hatches, strict=False):
-            centres = [bar.get_x() + bar.get_width() / 2 for bar in bars]
-            axes.vlines(centres, rows["lower"], rows["upper"], color="black", linewidth=0.8)
-            for edge in ("lower", "upper"):
-                axes.scatter(centres, rows[edge], marker="_", s=12, color="black", linewidth=0.8)
+            centres = np.array([bar.get_x() + bar.get_width() / 2 for bar in bars])
             for bar in bars:
                 bar.set(hatch=hatch, linewidth=0.6)
+            _draw_layers(axes, centres, rows)
             for x in itertools.compress(centres, rows["value"].isna()):
-                axes.annotate("?", (x, 0), (0, 2), textcoords="offset points", ha="right")
+                axes.annotate("?", (x, 0), (-3, 2), textcoords="offset points", ha="right")
         axes.set(xlabel=None, ylabel=query)
+        axes.grid(visible=False, axis="x")
         sns.move_legend(axes, "lower center", bbox_to_anchor=(0.5, 1), ncols=2, title=None)
+        figure.legend(
+            handles=_layers_of_legend(table["confidence"].dropna()),
+            loc="outside lower center",
+            ncols=3,
+            frameon=False,
+            handlelength=0.6,
+            handletextpad=0.5,
+            columnspacing=1.6,
+        )
         return figure
+
+
+def _draw_layers(axes: Axes, centres: np.ndarray, rows: pd.DataFrame) -> None:
+    """Draw bounds, interval and estimate, each above the one before.
+
+    Args:
+        axes: to draw on.
+        centres: (n,) where each row stands.
+        rows: (n) rows of the table.
+    """
+    axes.vlines(centres, rows["lower"], rows["upper"], color="black", linewidth=THIN)
+    for edge in ("lower", "upper"):
+        axes.scatter(centres, rows[edge], marker="_", s=16, color="black", linewidth=THIN)
+    estimated = rows["low"].notna().to_numpy()
+    centres, rows = centres[estimated], rows[estimated]
+    # a white edge keeps them apart from the hatches below
+    edge = [withStroke(linewidth=THICK + 1.6, foreground="white"), Normal()]
+    axes.vlines(
+        centres, rows["low"], rows["high"], color="black", linewidth=THICK, path_effects=edge
+    )
+    estimates = pd.to_numeric(rows["estimate"], errors="coerce").astype(float)
+    axes.plot(centres, estimates, **DOT)
+
+
+def _layers_of_legend(confidences: pd.Series) -> list[Line2D]:
+    """What stands on the bars, with what each layer claims; intervals only where there are any."""
+    upright = {"linestyle": "none", "marker": "|", "color": "black", "markersize": 10}
+    layers = [Line2D([], [], **upright, markeredgewidth=THIN, label="certain bounds")]
+    if len(confidences):
+        stated = " or ".join(f"{confidence:g}" for confidence in sorted(confidences.unique()))
+        label = f"with confidence {stated}"
+        layers += [
+            Line2D([], [], **upright, markeredgewidth=THICK, label=label),
+            Line2D([], [], **DOT, label="estimate"),
+        ]
+    return layers
 
 
 def write_figure(figure: Figure, paths: Sequence[str | Path], description: str = "") -> None:

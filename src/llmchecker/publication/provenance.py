@@ -11,10 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from llmchecker.deciding.estimates import EstimateRecord
 from llmchecker.fetching.model_files import WEIGHTS
 from llmchecker.fetching.sources import parse_source
-from llmchecker.files import read_json, sha256_of
-from llmchecker.trees.making import ASKING, as_fetched, code_version, machine, now, versions
+from llmchecker.files import read_sealed_json, sha256_of
+from llmchecker.trees.making import ASKING, as_fetched, code_version, machine, utc_now, versions
 
 INSTALLED = (*ASKING, "stormpy", "snakemake", "pandas", "pyarrow", "matplotlib")
 DIGITS = 12
@@ -26,6 +27,7 @@ def of_run(
     models: Mapping[str, Mapping[str, str]],
     directories: Mapping[str, str | Path],
     growths: Mapping[str, Sequence[str | Path]],
+    estimates: Mapping[str, Sequence[str | Path]],
     verdicts: Iterable[str | Path],
     prompts: str | Path | None = None,
 ) -> dict[str, Any]:
@@ -36,11 +38,12 @@ def of_run(
         models: what the configuration says of each model, by the model's name.
         directories: where each model lies.
         growths: records of each model's trees; a tree in shards has a making for each.
+        estimates: files of the estimates of each model.
         verdicts: all verdicts.
         prompts: the file of the prompts of the top-k statistics.
     """
     return {
-        "date": now(),
+        "date": utc_now(),
         "config": config,
         "program": asdict(code_version()),
         "machine": asdict(machine()),
@@ -50,19 +53,24 @@ def of_run(
                 **about,
                 **_as_fetched(Path(directories[name])),
                 "trees": _grouped(
-                    making for path in growths[name] for making in read_json(path)["makings"]
+                    making for path in growths[name] for making in read_sealed_json(path)["makings"]
+                ),
+                "estimates": _grouped(
+                    record.making
+                    for record in map(EstimateRecord.read, estimates.get(name, ()))
+                    if record.making is not None
                 ),
             }
             for name, about in models.items()
         },
         "prompts": None if prompts is None else sha256_of(Path(prompts)),
-        "verdicts": _grouped(read_json(path)["versions"] for path in verdicts),
+        "verdicts": _grouped(read_sealed_json(path)["versions"] for path in verdicts),
     }
 
 
 def footer_of_now() -> str:
     """How a table was made in which no model has a part and that is made now."""
-    return f"{_named(asdict(code_version()))}, {now()}."
+    return f"{_named(asdict(code_version()))}, {utc_now()}."
 
 
 def footer(run: Mapping[str, Any]) -> str:
@@ -104,8 +112,11 @@ def _as_fetched(directory: Path) -> dict[str, Any]:
 def _revision(about: Mapping[str, Any]) -> str:
     """What a model is known by: its commit, or the checksum that it was fetched with.
 
+    A served model is known by the name that its server has for it, and by the server's version.
     Without either the checksum of its weights in one file; of several, that of their checksums.
     """
+    if "serving" in about:
+        return f"{about['serving']['model']}, {about['api']} {about['serving']['version']}"
     source = parse_source(about["source"]) if about else None
     if source is not None and source.scheme == "hf":
         return f"commit {source.revision}"
@@ -117,8 +128,8 @@ def _revision(about: Mapping[str, Any]) -> str:
 
 
 def _shortened(revision: str) -> str:
-    kind, digits = revision.split(" ")
-    return f"{kind} {digits[:DIGITS]}"
+    kind, _, digits = revision.partition(" ")
+    return f"{kind} {digits[:DIGITS]}" if kind in ("commit", "sha256") else revision
 
 
 def _grouped(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

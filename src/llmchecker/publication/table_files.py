@@ -26,6 +26,21 @@ FORMATS = {
 TEXT_COLUMNS = frozenset(["name", "start_string", "label", "interest", "model", "query"])
 """Columns whose cells are words, even where they look like numbers."""
 MARKUP = frozenset("\\`*_{}[]<>#|$~&!")
+"""Characters that can be a part of Markdown's markup."""
+_OBEYED = re.compile(
+    r"""[\\`*<|$]                 # wherever they stand
+    | (?<![^\W_])_ | _(?![^\W_])  # an underscore, but for one within a word
+    | ~(?=~) | (?<=~)~            # two of them strike out
+    | &(?=\#?\w+;)                # an entity
+    | !(?=\[) | \](?=[(\[:]) | \[(?=\^)  # pictures, links, footnotes
+    | ^\s*[>\#]                  # a quotation, a heading
+    | \#(?=\d)                   # an issue of a repository
+    """,
+    re.VERBOSE,
+)
+"""What of a text Markdown would obey where it stands."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
+"""How a cell begins that a spreadsheet would compute, or whose apostrophe it would take off."""
 
 _NUMBER = re.compile(r"-?(\d+(\.\d*)?(e[+-]?\d+)?|inf)|True|False|unknown")
 
@@ -73,7 +88,12 @@ def write_table(
 
 
 def write_csv(table: pd.DataFrame, path: str | Path) -> None:
-    """Write a table with all digits, so that numbers read back as they were."""
+    """Write a table with all digits, so that numbers read back as they were.
+
+    A text that a spreadsheet would compute, since it begins as a formula does, gets an apostrophe
+    before it, by which spreadsheets know a text; `unguarded` takes it off.
+    """
+    table = table.map(_guarded)
     # a cell is quoted for the character that ends lines, but not for the other one that may
     returns = table.map(lambda cell: "\r" in str(cell)).any(axis=None)
     quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
@@ -87,7 +107,19 @@ def read_csv(path: str | Path) -> pd.DataFrame:
     Raises:
         DamagedFile: the file is not what was written.
     """
-    return pd.read_csv(io.BytesIO(read_with_checksum(path)))
+    table = pd.read_csv(io.BytesIO(read_with_checksum(path)))
+    return table.map(lambda cell: unguarded(cell) if isinstance(cell, str) else cell)
+
+
+def unguarded(cell: str) -> str:
+    """A text of a CSV file as it was before it was written."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+
+
+def _guarded(cell: object) -> object:
+    if isinstance(cell, str) and cell.startswith(FORMULA) and not _NUMBER.fullmatch(cell):
+        return f"'{cell}"
+    return cell
 
 
 def write_markdown(
@@ -114,7 +146,7 @@ def write_latex(
         text = style.to_latex(hrules=True, column_format=aligned)
         # LaTeX's default font encoding has other characters in these places
         text = re.sub("[<>|]", r"$\g<0>$", text)
-        comments = [f"% {_on_one_line(note)}\n" for note in (*notes, footer) if note]
+        comments = [f"% {printed(_on_one_line(note))}\n" for note in (*notes, footer) if note]
         partial.write_text(text + "".join(comments), encoding="utf-8")
 
 
@@ -137,7 +169,7 @@ def read_table(path: str | Path) -> TableView:
         tuple(
             _number_cell(header[place], cell)
             if cell and place in numeric
-            else CellView(printed(cell))
+            else CellView(printed(unguarded(cell)))
             for place, cell in enumerate(record)
         )
         for record in records
@@ -151,6 +183,7 @@ def paragraph(text: str) -> str:
 
 
 def _on_one_line(text: str) -> str:
+    """The text with spaces for its line breaks."""
     return " ".join(text.splitlines())
 
 
@@ -174,7 +207,7 @@ def format_cell(cell: object, column: str = "") -> str:
             return FORMATS.get(column, "{:.4g}").format(cell)
         case _:
             text = str(cell)
-            return _on_one_line(text) if text.strip() else repr(text)
+            return printed(_on_one_line(text)) if text.strip() else repr(text)
 
 
 def _markdown_cell(text: str) -> str:
@@ -197,11 +230,16 @@ def as_code(text: str) -> str:
 def escaped(text: str) -> str:
     """The text as a part of a table cell, where the next part may follow without a space.
 
-    Entities, since a backslash or a fence of backticks would take in what follows. Characters that
+    Entities, since a backslash or a fence of backticks would take in what follows, and only where
+    Markdown would obey a character, so that the text can be read as it stands. Characters that
     print nothing, line breaks among them, are shown as Python writes them.
     """
-    printed = (c if c.isprintable() else repr(c)[1:-1] for c in text)
-    return "".join(f"&#{ord(c)};" if c in MARKUP else c for c in "".join(printed))
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return _OBEYED.sub(lambda found: "".join(map(_entity, found[0])), shown)
+
+
+def _entity(character: str) -> str:
+    return character if character.isspace() else f"&#{ord(character)};"
 
 
 def _number_cell(column: str, cell: str) -> CellView:

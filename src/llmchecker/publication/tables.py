@@ -1,8 +1,8 @@
 """What a run answered, and the paper's tables of it."""
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +11,29 @@ import pandas as pd
 from llmchecker.checking.evidence import COUNTEREXAMPLE, WITNESS, decisive_mass, has_evidence
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.config.checks import TableRow
+from llmchecker.deciding.estimates import EstimateRecord, with_estimate
 from llmchecker.publication.table_files import as_code, as_text, escaped, format_cell, paragraph
 from llmchecker.queries.formulas import Expectation
 from llmchecker.queries.query import Query
 
 COLUMNS_OF_TABLE2 = """
     label interest model alpha k L query states transitions states_explored transitions_explored
-    encode_seconds check_seconds value lower upper
+    encode_seconds check_seconds value lower upper estimate low high confidence samples
 """.split()
+COLUMNS_OF_FIGURE4 = """
+    model noun value lower upper estimate low high confidence samples
+""".split()
+ESTIMATED = ("estimate", "low", "high", "confidence", "samples")
+"""Columns that are empty where nothing was estimated."""
 KINDS_OF_TEXT = {
     WITNESS: "Texts that satisfy it",
     COUNTEREXAMPLE: "Texts that violate it",
 }
 UNKNOWN = "unknown"
 """What stands where no value can be told."""
+CERTAIN = """\
+Certain: the whole model's answer lies from lower to upper, whatever follows a text that the tree \
+does not go on with. The value is that of the bounded process, exactly."""
 LEGEND = """\
 What the model wrote stands as code behind the start string. An ellipsis is a token that was not
 selected: what it does to a quantifier is unknown, and every atom over one counts as false there."""
@@ -74,6 +83,7 @@ def read_answers(
     verdicts: Iterable[str | Path],
     labels: Mapping[str, str],
     start_strings: Mapping[str, str],
+    estimates: Iterable[str | Path] = (),
 ) -> tuple[AnsweredQuery, ...]:
     """Read the answers to queries, in the order given.
 
@@ -82,19 +92,33 @@ def read_answers(
         verdicts: the file of each row's verdict.
         labels: what to call each model.
         start_strings: the start strings by name.
+        estimates: the files of estimates, which name the check that they are about. A check may
+            have none.
 
     Raises:
         CheckFailed: a file is not a verdict.
+        DamagedFile: a file is not an estimate, or has changed since it was written.
     """
+    records = {record.check: record for record in map(EstimateRecord.read, estimates)}
     return tuple(
         AnsweredQuery(
             row=row,
             model=labels[row.check.tree.model],
             start=start_strings[row.check.tree.start],
-            verdict=Verdict.read(path),
+            verdict=_estimated(Verdict.read(path), row, records.get(str(row.check))),
         )
         for row, path in zip(rows, verdicts, strict=True)
     )
+
+
+def _estimated(verdict: Verdict, row: TableRow, record: EstimateRecord | None) -> Verdict:
+    """The verdict with what was estimated, or with the reason why nothing was."""
+    if record is None:
+        return verdict
+    if record.found is None:
+        note = f"There is no estimate: {record.note}"
+        return replace(verdict, notes=(*verdict.notes, note))
+    return with_estimate(verdict, row.check.query, record.found)
 
 
 def table1(start_strings: Mapping[str, str]) -> pd.DataFrame:
@@ -113,8 +137,9 @@ def table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
                 "label": row.label,
                 "interest": row.interest,
                 "model": answer.model,
-                "alpha": truncation.alpha,
-                "k": truncation.k,
+                # a tree that is refined has no alpha and k
+                "alpha": getattr(truncation, "alpha", None),
+                "k": getattr(truncation, "k", None),
                 "L": truncation.length,
                 "query": verdict.query,
                 "states": verdict.states,
@@ -125,9 +150,11 @@ def table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
                 "check_seconds": verdict.check_seconds,
                 "value": answer.value,
                 **_bounds(answer),
+                **_estimates(verdict),
             }
         )
-    return pd.DataFrame(records, columns=COLUMNS_OF_TABLE2)
+    table = pd.DataFrame(records, columns=COLUMNS_OF_TABLE2)
+    return table.astype(dict.fromkeys(("k", "samples"), "Int64"))
 
 
 def mass_table(masses: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -144,9 +171,10 @@ def mass_table(masses: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def noun_table(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
-    """The numbers of Figure 4: the value of one query and its bounds, by model and noun.
+    """The numbers of Figure 4: value, bounds and estimate of one query, by model and noun.
 
-    The noun is the name of the start string. An unknown value is an empty cell.
+    The noun is the name of the start string. An unknown value is an empty cell, and so is an
+    estimate where nothing was estimated.
     """
     records = [
         {
@@ -154,10 +182,27 @@ def noun_table(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
             "noun": answer.row.check.tree.start,
             "value": answer.verdict.value,
             **_bounds(answer),
+            **_estimates(answer.verdict),
         }
         for answer in answers
     ]
-    return pd.DataFrame(records)
+    table = pd.DataFrame(records, columns=COLUMNS_OF_FIGURE4)
+    return table.astype({"samples": "Int64"})
+
+
+def notes_of_table2(answers: Sequence[AnsweredQuery]) -> list[str]:
+    """What the columns of Table II mean that hold answers, as paragraphs of plain text."""
+    notes = [CERTAIN]
+    confidences = {answer.verdict.confidence for answer in answers} - {None}
+    if confidences:
+        stated = " or ".join(f"{confidence:g}" for confidence in sorted(confidences))
+        notes.append(
+            f"With confidence {stated}, and not certain: the whole model's answer lies from low to "
+            "high. That interval and the estimate come from samples of what the tree leaves open; "
+            "of a query without =?, the estimate is whether it holds, and the interval is that of "
+            "the probability."
+        )
+    return notes
 
 
 def witnesses_markdown(answers: Iterable[AnsweredQuery], footer: str = "") -> str:
@@ -218,3 +263,10 @@ def _text_cell(witness: Mapping[str, Any]) -> str:
 
 def _bounds(answer: AnsweredQuery) -> dict[str, float | bool]:
     return dict(zip(("lower", "upper"), answer.bounds, strict=True))
+
+
+def _estimates(verdict: Verdict) -> dict[str, float | bool | str | None]:
+    estimates = {name: getattr(verdict, name) for name in ESTIMATED}
+    # there was an estimate, but the interval holds the threshold
+    undecided = verdict.samples is not None and verdict.estimate is None
+    return estimates | ({"estimate": UNKNOWN} if undecided else {})

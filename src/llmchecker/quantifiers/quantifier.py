@@ -1,6 +1,12 @@
-"""The protocol of quantifiers."""
+"""The protocol of quantifiers, and what several of them ask of their settings."""
 
-from typing import ClassVar, Protocol
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from llmchecker.errors import ConfigError, did_you_mean
+
+PARTS = ("continuation", "text")
+"""What a quantifier may read: what was generated alone, or the start string too."""
 
 
 class Quantifier(Protocol):
@@ -15,9 +21,34 @@ class Quantifier(Protocol):
         maximum: the greatest score; None if there is none.
     """
 
-    minimum: ClassVar[int | None]
-    maximum: ClassVar[int | None]
+    minimum: int | None
+    maximum: int | None
 
     def __call__(self, start: str, continuation: str) -> int:
         """Score the text `start + continuation`; only `continuation` was generated."""
         ...
+
+
+@runtime_checkable
+class Together(Protocol):
+    """A quantifier that scores several texts faster together than one by one."""
+
+    def together(self, texts: Sequence[tuple[str, str]]) -> list[int]:
+        """The scores of texts, each a start string and a continuation, as `__call__` gives them."""
+        ...
+
+
+def part_of(start: str, continuation: str, part: str) -> str:
+    """The part of a text that a quantifier reads, one of `PARTS`."""
+    return continuation if part == "continuation" else start + continuation
+
+
+def require_one_of(key: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Check a setting that has few values.
+
+    Raises:
+        ConfigError: the value is none of those allowed.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        hint = did_you_mean(str(value), allowed) or ";"
+        raise ConfigError(f"{key} is {value!r}{hint} it must be one of {', '.join(allowed)}")

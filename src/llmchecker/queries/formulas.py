@@ -258,6 +258,27 @@ def decided_on_graph(formula: Root) -> Root:
     return formula
 
 
+def bounded_within(formula: Root, steps: int) -> Root:
+    """Return a formula with no step bound above `steps`.
+
+    It means the same on a chain in which every path comes to a loop of one state within so many
+    steps. Some tools take time, or memory, that grows with the bound.
+    """
+    match formula:
+        case Connective(_, operands):
+            return replace(formula, operands=tuple(bounded_within(o, steps) for o in operands))
+        case Temporal(_, operands, bound):
+            operands = tuple(bounded_within(operand, steps) for operand in operands)
+            return replace(
+                formula, operands=operands, bound=None if bound is None else min(bound, steps)
+            )
+        case Probability(_, _, path) | PathQuantifier(_, path):
+            return replace(formula, path=bounded_within(path, steps))
+        case Conditional(path, given):
+            return Conditional(bounded_within(path, steps), bounded_within(given, steps))
+    return formula
+
+
 def _counts_steps(path: Formula) -> bool:
     """Whether a path formula has X or a step bound, outside of any P, E and A in it."""
     match path:

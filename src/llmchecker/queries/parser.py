@@ -38,6 +38,7 @@ from llmchecker.queries.formulas import (
 from llmchecker.queries.query import Query, invalid_at
 
 MAX_NUMBER = 2**31 - 1
+MAX_SHOWN = 20
 MAX_DEPTH = 100
 """Levels of a query, at most. Functions recurse over formulas, and Python limits recursion."""
 
@@ -291,11 +292,15 @@ class _Builder(lark.Transformer):
         return Operation("-", Number(0), operand)
 
     def _whole(self, token: lark.Token) -> int:
-        if not token.isdecimal() or int(token) > MAX_NUMBER:
+        # Python reads no number of thousands of digits, not even one of zeros
+        digits = token.lstrip("0") or "0"
+        small = token.isdecimal() and len(digits) <= len(str(MAX_NUMBER))
+        if not small or int(digits) > MAX_NUMBER:
+            found = token if len(token) <= MAX_SHOWN else f"{token[:MAX_SHOWN]}…"
             raise self._invalid(
-                token, f"found {token}, expected a whole number of at most {MAX_NUMBER}"
+                token, f"found {found}, expected a whole number of at most {MAX_NUMBER}"
             )
-        return int(token)
+        return int(digits)
 
     def _invalid(self, token: lark.Token, problem: str) -> InvalidQuery:
         return invalid_at(self.text, token.start_pos, problem)

@@ -20,10 +20,14 @@ from llmchecker.queries.formulas import (
     Root,
     Temporal,
     Variable,
+    bounded_within,
     decided_on_graph,
     in_storm,
     subformulas,
 )
+
+SHOWN = 60
+"""The most characters of a query that a message shows before and behind the place it points at."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,10 @@ class Query:
         stops = [] if isinstance(right, Literal) else [right]
         stops += [Connective("!", (f,)) for f in left if not isinstance(f, Literal)]
         return reduce(lambda one, other: Connective("|", (one, other)), stops, Literal(False))
+
+    def within(self, steps: int) -> "Query":
+        """The same query for a chain whose paths end within so many steps; bounds are no larger."""
+        return Query(self.text, bounded_within(self.root, steps))
 
     def require(self, known: Collection[str], length: int | None = None) -> None:
         """Check that the query names known variables and waits for no step beyond the horizon.
@@ -155,7 +163,9 @@ def invalid_at(text: str, place: int, problem: str) -> InvalidQuery:
     column = place - (text.rfind("\n", 0, place) + 1)
     where = f"column {column + 1}" + (f" of line {number + 1}" if "\n" in text else "")
     line = text.split("\n")[number]
-    return InvalidQuery(f"{where} of the query: {problem}\n  {line}\n  {' ' * column}^")
+    begin = max(0, column - SHOWN)
+    shown = line[begin : column + SHOWN]
+    return InvalidQuery(f"{where} of the query: {problem}\n  {shown}\n  {' ' * (column - begin)}^")
 
 
 def _place(text: str, *words: object) -> int:

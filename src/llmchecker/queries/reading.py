@@ -160,15 +160,20 @@ class Reading:
 class OpenReading:
     """The stand-in for a `Reading` where single texts do not decide the query.
 
-    Every text is undecided until it ends or has `length` tokens, so that a refinement goes wherever
-    the most probability is.
+    Every text is undecided until it ends or has as many tokens as matter, so that a refinement goes
+    wherever the most probability is.
+
+    Args:
+        length: the horizon.
+        until: how many tokens matter; None for all up to the horizon.
     """
 
     atoms: tuple[Atom, ...] = ()
     start = 0
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, until: int | None = None) -> None:
         self.length = length
+        self._until = length if until is None else until
 
     def words(self, truths: Iterable[np.ndarray], ended: np.ndarray) -> np.ndarray:
         """All texts show the same word."""
@@ -183,5 +188,5 @@ class OpenReading:
         return True
 
     def truth(self, pending: int, step: int) -> bool | None:
-        """Any other text counts as undecided."""
-        return None
+        """Any other text counts as undecided, as long as further tokens matter."""
+        return True if step > self._until else None

@@ -10,7 +10,9 @@ from typing import Literal
 
 import numpy as np
 
+from llmchecker.deployed.chat import Start
 from llmchecker.models.protocols import Continuations, LanguageModel
+from llmchecker.trees.outlook import Watch
 from llmchecker.trees.selection import Selection, select
 from llmchecker.trees.shards import Shard, is_split
 from llmchecker.trees.store import StoredDistributions
@@ -23,12 +25,13 @@ Progress = Callable[[int, int, int], None]
 
 def grow_tree(
     model: LanguageModel,
-    start: str,
+    start: Start,
     truncation: Truncation,
     end_of_sequence: EndOfSequence = "terminal",
     progress: Progress = lambda step, done, total: None,
     stored: StoredDistributions | None = None,
     shard: Shard | None = None,
+    watch: Watch | None = None,
 ) -> TextTree:
     """Grow the tree of all texts that the bounded process can write after `start`.
 
@@ -38,9 +41,13 @@ def grow_tree(
     Args:
         end_of_sequence: `terminal` ends a text at an end-of-sequence token, `ordinary` goes on.
         progress: told after every batch how far the level is.
-        stored: distributions of this model after this start string that need not be computed, and
-            to which those that were computed are added. The tree is the same with and without.
+        stored: known distributions of this model after this start string, which are not computed
+            again; new ones are added to them. The tree is the same with and without.
         shard: grow only this part of the tree, which `merge_shards` puts together with the others.
+        watch: told after every batch, so that it ends what becomes too large.
+
+    Raises:
+        ConfigError: the tree is expected to exceed the limits of `watch`.
     """
     prompt = model.encode(start)
     continuations = cache(lambda: model.continuations(prompt, truncation.length - 1))
@@ -55,13 +62,17 @@ def grow_tree(
         if len(frontier) == 0:
             break
         extended = step < truncation.length
-        children, done = [], 0
+        children, done, born, going_on = [], 0, 0, 0
         for rows, selection in selections(
             continuations, stored, frontier.suffixes, truncation.alpha, truncation.k, extended
         ):
             children.append(_children(selection, rows, step, ends))
             done += len(rows)
             progress(step, done, len(frontier))
+            if watch is not None:
+                born += len(children[-1].kind)
+                going_on += int((children[-1].kind == Kind.TEXT).sum())
+                watch.told(step, done, len(frontier), born, going_on)
         level = _joined(children).by_parent()
         levels.append(level.below(frontier.uids))
         frontier = frontier.extended(level, size)
@@ -87,11 +98,11 @@ def selections(
     k: int,
     extended: bool,
 ) -> Iterator[tuple[np.ndarray, Selection]]:
-    """Yield numbers of suffixes and what is selected after them: first those that are stored.
+    """Yield row numbers of suffixes, and what is selected after them; stored ones come first.
 
     Args:
         continuations: opens the continuations of the prompt; called if a suffix must be computed.
-        stored: what need not be computed, and to which what is computed is added.
+        stored: known distributions, which are not computed again; new ones are added to them.
         suffixes: (n, d) int64, the tokens after the prompt.
         extended: whether longer suffixes that begin with these will be asked for.
     """
@@ -133,7 +144,7 @@ class _Columns:
         return _Columns(uids[self.parent], self.step, self.token, self.probability, self.kind)
 
     def by_parent(self) -> "_Columns":
-        """The same rows, siblings in the order they had, in the order of their parents."""
+        """The same rows, sorted by parent; siblings keep their order."""
         order = np.argsort(self.parent, kind="stable")
         return _Columns(*(getattr(self, name)[order] for name in _NAMES))
 

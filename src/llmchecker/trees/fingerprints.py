@@ -1,7 +1,7 @@
 """What a result depends on, as one short text: equal fingerprints mean equal results.
 
-They name files by content, so that a result is found again when files were copied or fetched anew,
-and by the code that makes the result, so that it is not taken for one that other code would make.
+Files enter by their content: a result is found again after files were copied or fetched anew. The
+code that makes a result enters too: the result of other code is never taken for it.
 """
 
 import hashlib
@@ -13,16 +13,23 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from llmchecker.deployed.chat import Start, start_as_json
+from llmchecker.deployed.decoding import Asked, decoding_as_json
 from llmchecker.files import sha256_of
+from llmchecker.serving.settings import SERVER
 from llmchecker.trees.text_tree import Truncation
 
 ANSWERING = (
+    "deployed/chat.py",
+    "deployed/decoding.py",
+    "deployed/logits.py",
+    "loading/measuring.py",
+    "loading/models.py",
     "models/batches.py",
     "models/causal.py",
     "models/distributions.py",
-    "models/loading.py",
     "models/masked.py",
-    "models/measuring.py",
+    "models/pieces.py",
     "models/positions.py",
     "models/transformer.py",
     "models/whole_texts.py",
@@ -30,25 +37,39 @@ ANSWERING = (
 )
 """Modules that determine what a model answers."""
 
+ASKING_SERVERS = (
+    "serving/client.py",
+    "serving/connecting.py",
+    "serving/dialects.py",
+    "serving/heads.py",
+    "serving/served.py",
+    "serving/settings.py",
+)
+"""Modules that determine what is taken from a server's answers, besides those that select."""
+
 GROWING = (*ANSWERING, "trees/expansion.py", "trees/shards.py")
 """Modules that determine a tree."""
 
 
-def of_model(files: Mapping[str, str], kind: str, dtype: str, device: str) -> str:
+def of_model(
+    files: Mapping[str, str], kind: str, dtype: str, device: str, decoding: Asked = None
+) -> str:
     """A fingerprint of all that determines a model's answers to the last bit.
 
-    The processor is part of it, and so are the libraries: they determine the order in which
+    The processor and the libraries are part of it, because they determine the order in which
     products are added.
 
     Args:
         files: the sha256 of every file of the model by name.
-        kind, dtype, device: as in `loading.load_model`.
+        kind, dtype, device: as in `load_model`.
+        decoding: how next tokens are chosen.
     """
     return _hash(
         dict(files),
-        [kind, dtype, device, processor()],
+        [kind, dtype, device, processor(), decoding_as_json(decoding)],
         [version(package) for package in ("torch", "transformers", "tokenizers")],
         _code(ANSWERING),
+        _code(_asking(files)),
     )
 
 
@@ -56,9 +77,10 @@ def of_tree(
     files: Mapping[str, str],
     kind: str,
     dtype: str,
-    start: str,
+    start: Start,
     truncation: Truncation,
     end_of_sequence: str,
+    decoding: Asked = None,
 ) -> str:
     """A fingerprint of all that determines a tree, but for the last bits of its probabilities.
 
@@ -66,9 +88,22 @@ def of_tree(
 
     Args:
         files: the sha256 of every file of the model by name.
+        decoding: how next tokens are chosen.
     """
-    asked = [kind, dtype, start, truncation.alpha, truncation.k, truncation.length, end_of_sequence]
-    return _hash(dict(files), asked, _code(GROWING))
+    chosen = decoding_as_json(decoding)
+    cut = [truncation.alpha, truncation.k, truncation.length]
+    asked = [kind, dtype, start_as_json(start), *cut, end_of_sequence]
+    return _hash(dict(files), asked, chosen, _code(GROWING), _code(_asking(files)))
+
+
+def of_refined_tree(model: str, start: Start, end_of_sequence: str, refinement: str) -> str:
+    """A fingerprint of what a tree depends on that is refined, but for the code that refines it.
+
+    Args:
+        model: the fingerprint `of_model`.
+        refinement: the queries and limits in words that no other queries and limits have.
+    """
+    return _hash([model, start_as_json(start), end_of_sequence, refinement])
 
 
 def of_masses(model: str, prompts: Sequence[str], k: int) -> str:
@@ -78,6 +113,11 @@ def of_masses(model: str, prompts: Sequence[str], k: int) -> str:
         model: the fingerprint `of_model`.
     """
     return _hash([model, list(prompts), k], _code(("trees/topk.py",)))
+
+
+def _asking(files: Mapping[str, str]) -> Sequence[str]:
+    """The modules that ask a server, if one answers for the model that has these files."""
+    return ASKING_SERVERS if SERVER in files else ()
 
 
 def _hash(*parts: Any) -> str:

@@ -3,22 +3,28 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llmchecker.deployed.chat import Start
+from llmchecker.deployed.decoding import Asked
 from llmchecker.errors import DamagedFile
 from llmchecker.fetching.checksums import known_checksums
-from llmchecker.files import read_json, read_sealed, write_json
+from llmchecker.files import read_sealed, read_sealed_json, write_sealed_json
+from llmchecker.serving.settings import SERVER
 from llmchecker.trees import fingerprints, making
+from llmchecker.trees.outlook import GrowthLimits, Watch
+from llmchecker.trees.selection import CANCELLATION
 from llmchecker.trees.shards import Shard, merge_shards
-from llmchecker.trees.store import DistributionStore
+from llmchecker.trees.store import DistributionStore, StoredDistributions
 from llmchecker.trees.text_tree import TextTree, Truncation
 
 if TYPE_CHECKING:
     from llmchecker.models.causal import CausalModel
     from llmchecker.models.masked import MaskedModel
+    from llmchecker.serving.served import ServedModel
     from llmchecker.trees.expansion import EndOfSequence, Progress
 
 _log = logging.getLogger(__name__)
@@ -31,8 +37,9 @@ class Growth:
     Attributes:
         fingerprint: of all that the tree depends on.
         nodes: texts that have children.
-        computed: those of them for which the model was asked; for the others its answer was stored.
-        seconds: what growing took, loading the model not included.
+        computed: how many of these nodes the model was asked about. For the others its answer was
+            stored.
+        seconds: how long growing took, without loading the model.
         makings: the fields of a `making.Making` for each job that grew the tree or a shard.
     """
 
@@ -51,19 +58,21 @@ class Growth:
 
 
 def record_of(tree: str | Path) -> Path:
-    """Where the record of a tree is, given the tree's file."""
+    """The path of the record that belongs to a tree's file."""
     return Path(tree).with_suffix(".json")
 
 
 @dataclass(frozen=True)
 class Grower:
-    """Grows trees of one model, which is loaded when it is needed.
+    """Grows trees of one model, which is loaded when it is needed, or whose server is asked then.
 
     Args:
         directory: of the model.
-        kind, dtype, device, threads, memory_bytes: as in `loading.load_model`.
+        kind, dtype, device, threads, memory_bytes: as in `load_model`.
         end_of_sequence: as in `expansion.grow_tree`.
         store: of distributions, so that none is computed twice.
+        decoding: how next tokens are chosen.
+        limits: that every tree must keep.
     """
 
     directory: Path
@@ -74,15 +83,17 @@ class Grower:
     memory_bytes: int
     end_of_sequence: "EndOfSequence"
     store: DistributionStore
+    decoding: Asked = None
+    limits: GrowthLimits = field(default_factory=GrowthLimits)
 
-    def has_grown(self, path: str | Path, start: str, truncation: Truncation) -> bool:
-        """Whether a file holds just the tree that would be grown, to the last bit of the file."""
+    def has_grown(self, path: str | Path, start: Start, truncation: Truncation) -> bool:
+        """Whether a file holds the very tree that would be grown, and no bit of it was changed."""
         try:
-            recorded = Growth(**read_json(record_of(path))).fingerprint
+            recorded = Growth(**read_sealed_json(record_of(path))).fingerprint
             if recorded != self.fingerprint(start, truncation):
                 return False
             read_sealed(path)
-        except (OSError, ValueError, TypeError):
+        except (OSError, TypeError):
             return False
         except DamagedFile as error:
             _log.warning("to be grown again: %s", error)
@@ -92,7 +103,7 @@ class Grower:
     def grow(
         self,
         path: str | Path,
-        start: str,
+        start: Start,
         truncation: Truncation,
         progress: "Progress",
         shard: Shard | None = None,
@@ -102,49 +113,62 @@ class Grower:
         Raises:
             ChecksumMismatch: the model's files are not those that were fetched.
             UnusableModel: the model cannot be loaded.
+            ConfigError: the tree is expected to exceed the limits.
         """
-        # with torch and transformers it takes seconds to import, which a tree that is there saves
+        # this imports torch and transformers, which takes seconds: a tree that is kept does without
         from llmchecker.trees.expansion import grow_tree
 
         model = self.model
         began = time.monotonic()
-        stored = self.store.after(self.model_fingerprint, model.encode(start))
-        tree = grow_tree(model, start, truncation, self.end_of_sequence, progress, stored, shard)
+        stored = self.stored(start)
+        watch = Watch(model.name, truncation, self.limits, len(str(start)))
+        tree = grow_tree(
+            model, start, truncation, self.end_of_sequence, progress, stored, shard, watch
+        )
         seconds = time.monotonic() - began
-        made = [asdict(replace(self._making, date=making.now()))]
-        return tree, self._written(tree, path, start, stored.added, seconds, made)
+        fingerprint = self.fingerprint(start, truncation)
+        return tree, self.record(tree, path, fingerprint, stored.added, seconds)
+
+    def record(
+        self, tree: TextTree, path: str | Path, fingerprint: str, computed: int, seconds: float
+    ) -> Growth:
+        """Write a tree that was grown here and now, in whatever way, and its record.
+
+        Args:
+            fingerprint, computed, seconds: as in `Growth`.
+        """
+        return _written(tree, path, fingerprint, computed, seconds, [self.making_now()])
+
+    def making_now(self) -> Mapping[str, Any]:
+        """The fields of a `making.Making`: how the model is asked here and now."""
+        return asdict(replace(self._making, date=making.utc_now()))
 
     def merge(
-        self, path: str | Path, start: str, shards: Sequence[str | Path]
+        self, path: str | Path, start: Start, shards: Sequence[str | Path]
     ) -> tuple[TextTree, Growth]:
-        """Put together a tree from the files of all its shards; write it and its record.
+        """Put a tree together from the files of all its shards; write it and its record.
 
         Raises:
             DamagedFile: a bit of a file is not what was written.
             InvalidTree: files that do not hold the shards of one tree.
         """
         tree = merge_shards([TextTree.read(shard, is_shard=True) for shard in shards])
-        grown = [Growth(**read_json(record_of(shard))) for shard in shards]
+        grown = [Growth(**read_sealed_json(record_of(shard))) for shard in shards]
         computed, seconds = sum(g.computed for g in grown), sum(g.seconds for g in grown)
         makings = [making for g in grown for making in g.makings]
-        return tree, self._written(tree, path, start, computed, seconds, makings)
-
-    def _written(
-        self,
-        tree: TextTree,
-        path: str | Path,
-        start: str,
-        computed: int,
-        seconds: float,
-        makings: Sequence[Mapping[str, Any]],
-    ) -> Growth:
         fingerprint = self.fingerprint(start, tree.truncation)
-        growth = Growth(fingerprint, int(tree.internal.sum()), computed, seconds, makings)
-        # a record must never stand beside a tree that it does not describe
-        record_of(path).unlink(missing_ok=True)
-        tree.write(path)
-        write_json(asdict(growth), record_of(path))
-        return growth
+        return tree, _written(tree, path, fingerprint, computed, seconds, makings)
+
+    def stored(self, start: Start) -> StoredDistributions:
+        """What is stored of the model after a start string.
+
+        Raises:
+            UnusableModel: the model cannot be loaded.
+        """
+        model = self.model
+        # where a model tells no more than what is stored, the rest is what is missing of 1
+        least_rest = CANCELLATION if model.told == model.vocabulary_size else 0.0
+        return self.store.after(self.model_fingerprint, model.encode(start), least_rest)
 
     @property
     def is_loaded(self) -> bool:
@@ -152,17 +176,28 @@ class Grower:
         return "model" in vars(self)
 
     @cached_property
-    def model(self) -> "CausalModel | MaskedModel":
-        from llmchecker.models.loading import load_model
+    def model(self) -> "CausalModel | MaskedModel | ServedModel":
+        if (self.directory / SERVER).is_file():
+            from llmchecker.serving.connecting import connect_model
 
-        return load_model(
+            return connect_model(self.directory)
+        from llmchecker.loading.models import decoded, load_model
+
+        model = load_model(
             self.directory, self.kind, self.dtype, self.device, self.threads, self.memory_bytes
         )
+        return decoded(model, self.decoding)
 
     @cached_property
     def _making(self) -> making.Making:
-        return making.making(
-            self.directory, self.files, self.kind, self.dtype, self.device, self.threads
+        return making.describe_making(
+            self.directory,
+            self.files,
+            self.kind,
+            self.dtype,
+            self.device,
+            self.threads,
+            self.decoding,
         )
 
     @property
@@ -177,10 +212,33 @@ class Grower:
     @property
     def model_fingerprint(self) -> str:
         """What the model's answers depend on, to the last bit."""
-        return fingerprints.of_model(self.files, self.kind, self.dtype, self.device)
+        return fingerprints.of_model(self.files, self.kind, self.dtype, self.device, self.decoding)
 
-    def fingerprint(self, start: str, truncation: Truncation) -> str:
+    def fingerprint(self, start: Start, truncation: Truncation) -> str:
         """What the tree depends on, but for the last bits of its probabilities."""
         return fingerprints.of_tree(
-            self.files, self.kind, self.dtype, start, truncation, self.end_of_sequence
+            self.files,
+            self.kind,
+            self.dtype,
+            start,
+            truncation,
+            self.end_of_sequence,
+            self.decoding,
         )
+
+
+def _written(
+    tree: TextTree,
+    path: str | Path,
+    fingerprint: str,
+    computed: int,
+    seconds: float,
+    makings: Sequence[Mapping[str, Any]],
+) -> Growth:
+    """Write a tree and its record."""
+    growth = Growth(fingerprint, int(tree.internal.sum()), computed, seconds, makings)
+    # a record must never stand beside a tree that it does not describe
+    record_of(path).unlink(missing_ok=True)
+    tree.write(path)
+    write_sealed_json(asdict(growth), record_of(path))
+    return growth

@@ -1,7 +1,7 @@
 """How a model was asked: with which weights, code and versions, where and when.
 
-Each job that grows a tree notes its `Making` in the tree's record, so that a tree that is kept is
-told as it was grown, and not as the run that kept it would have grown it.
+Each job that grows a tree notes its `Making` in the tree's record. So a later run that keeps the
+tree tells how it was grown, not how that run would have grown it.
 """
 
 import platform
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import llmchecker
+from llmchecker.deployed.decoding import Asked, decoding_as_json
 from llmchecker.fetching.model_files import PROVENANCE
 from llmchecker.files import read_json
 from llmchecker.trees import fingerprints
@@ -26,7 +27,7 @@ ASKING = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 class CodeVersion:
     """The code that ran.
 
-    Args:
+    Attributes:
         version: of this package.
         commit: of the git repository that tracks this package; None where none does.
         changed: whether tracked files differ from the commit; None without a commit.
@@ -49,11 +50,12 @@ class Machine:
 class Making:
     """How a model was asked.
 
-    Args:
-        source: as the model was fetched, with its commit or version.
+    Attributes:
+        source: as the model was fetched, with its commit or version, or the server's name for it.
         files: sha256 of every file of the model, the weights' and the tokenizer's among them.
-        kind, dtype, device, threads: as in `loading.load_model`.
-        versions: of Python and of the packages that take part.
+        kind, dtype, device, threads: as in `load_model`.
+        decoding: how next tokens are chosen, by the names of `Decoding`; None for temperature 1.
+        versions: of Python and of the packages that take part, and of the server's program.
         date: in ISO 8601 and UTC.
     """
 
@@ -63,38 +65,46 @@ class Making:
     dtype: str
     device: str
     threads: int
+    decoding: Any
     versions: Mapping[str, str]
     program: CodeVersion
     machine: Machine
     date: str
 
 
-def making(
+def describe_making(
     directory: str | Path,
     files: Mapping[str, str],
     kind: str,
     dtype: str,
     device: str,
     threads: int,
+    decoding: Asked = None,
 ) -> Making:
-    """How the model in a directory is asked here and now, given the sha256 of its files."""
-    directory = Path(directory)
+    """Say how the model in a directory is asked here and now, given the sha256 of its files."""
+    about = as_fetched(directory := Path(directory))
     return Making(
-        source=as_fetched(directory).get("source", f"path:{directory}"),
+        source=about.get("source", f"path:{directory}") + _served_as(about),
         files=files,
         kind=kind,
         dtype=dtype,
         device=device,
         threads=threads,
-        versions=versions(ASKING),
+        decoding=decoding_as_json(decoding),
+        versions=versions(ASKING) | about.get("versions", {}),
         program=code_version(),
         machine=machine(),
-        date=now(),
+        date=utc_now(),
     )
 
 
+def _served_as(about: Mapping[str, Any]) -> str:
+    """What the source of a model is followed by: its name on its server, if it has one."""
+    return f" ({about['serving']['model']})" if "serving" in about else ""
+
+
 def as_fetched(directory: Path) -> dict[str, Any]:
-    """What was written down when a model was fetched; nothing for a directory of other origin."""
+    """What was noted when a model was fetched; nothing if the directory was not fetched."""
     path = directory / PROVENANCE
     return read_json(path) if path.is_file() else {}
 
@@ -129,7 +139,7 @@ def machine() -> Machine:
     return Machine(processor=fingerprints.processor(), system=platform.platform())
 
 
-def now() -> str:
+def utc_now() -> str:
     """The time in ISO 8601 and UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 

@@ -49,5 +49,5 @@ def read_parquet(path: str | Path) -> tuple[pa.Table, dict[str, Any]]:
     try:
         file = pq.ParquetFile(pa.BufferReader(contents))
         return file.read(), json.loads(file.metadata.metadata[_ABOUT])
-    except (pa.ArrowException, KeyError, TypeError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{path} is not a table of this package: {error}") from error

@@ -1,8 +1,8 @@
 """One tree grown in parts: split at one of its first levels, merged to the tree of one piece.
 
-A shard is the tree itself down to the level at which it is split, and below that only what grows
-from a run of neighbouring texts. So every level of the tree is the shards' levels, one after the
-other, and a state has the uid that it has in the tree that was never split.
+Down to the level at which the tree is split, every shard is the tree itself. Below that level it
+holds only what grows from a run of neighbouring texts. So a level of the tree is the shards' levels
+one after the other, and the states have the uids of a tree that was never split.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from llmchecker.errors import InvalidBound, InvalidTree
 from llmchecker.trees.text_tree import Kind, TextTree
 
 TEXTS_A_SHARD = 8
-"""A level is split when it has so many texts for each shard, for shards of similar probability."""
+"""A level is split once it has this many texts for each shard, so that shards weigh alike."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Shard:
     """One of the parts of a tree: its number, from 0, and the number of all parts.
 
     Raises:
-        InvalidBound: a number that is not below the count.
+        InvalidBound: the number is not below the count.
     """
 
     number: int
@@ -36,7 +36,7 @@ class Shard:
         return f"shard {self.number + 1} of {self.count}"
 
     def part(self, masses: np.ndarray) -> slice:
-        """The texts of the level at which the tree is split that belong to this shard.
+        """Which texts of the level at which the tree is split belong to this shard.
 
         Args:
             masses: (n,) the probability of each text of that level.
@@ -54,8 +54,8 @@ def is_split(step: int, texts: int, count: int, length: int) -> bool:
     """Whether a tree in `count` shards is split at a level.
 
     Args:
-        step: tokens of the level.
-        texts: that go on at this level.
+        step: how many tokens the texts of the level have.
+        texts: how many texts go on at this level.
         length: the horizon L.
     """
     return texts >= TEXTS_A_SHARD * count or step == length - 1
@@ -65,7 +65,7 @@ def merge_shards(shards: Sequence[TextTree]) -> TextTree:
     """Put together all shards of a tree, in the order of their numbers.
 
     Raises:
-        InvalidTree: shards that differ above the level at which they were split.
+        InvalidTree: the shards differ above the level at which they were split.
     """
     first = shards[0]
     top = _top(first, len(shards))
@@ -101,7 +101,7 @@ def _below(shards: Sequence[TextTree], name: str, top: int) -> np.ndarray:
 
 
 def _top(tree: TextTree, count: int) -> int:
-    """The states down to the level at which the tree is split."""
+    """The number of states down to the level at which the tree is split."""
     texts = np.bincount(tree.step[tree.kind == Kind.TEXT], minlength=tree.truncation.length + 1)
     step = next(
         step

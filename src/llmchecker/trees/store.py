@@ -1,11 +1,11 @@
 """Next-token distributions that were computed before: their most probable tokens, in files.
 
 Trees that share a model and a start string share distributions, whatever their truncation. A folder
-holds those after one prompt of one model, in one file for each run that added some. Files are
-written whole and never changed, so that any number of jobs may read and write at once; what two
-jobs compute at the same time is stored twice. Deleting files costs time, never a result: the least
-recently used go first when all together exceed the limit. What else a model was asked may lie
-beside them, in folders of its own that count against the same limit.
+holds the distributions after one prompt of one model, in one file for each run that added some.
+Files are written whole and never changed, so that any number of jobs may read and write at once;
+what two jobs compute at the same time is stored twice. Deleting a file costs time, never a result:
+when all files together exceed the limit, the least recently used go first. Other answers of a model
+may lie beside them, in folders of their own that count against the same limit.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from llmchecker.errors import DamagedFile
 from llmchecker.trees.parquet import read_parquet, write_parquet
-from llmchecker.trees.selection import HEAD, Selection, reselect
+from llmchecker.trees.selection import CANCELLATION, HEAD, Selection, reselect
 from llmchecker.trees.text_tree import PROBABILITY_TOLERANCE
 
 ROWS_AT_ONCE = 4096
@@ -46,23 +46,27 @@ class DistributionStore:
     """All stored distributions.
 
     Attributes:
-        directory: where; it is made when something is stored.
-        limit_bytes: of all files together.
+        directory: where the files lie. It is made when something is stored.
+        limit_bytes: the largest size of all files together.
     """
 
     directory: Path
     limit_bytes: int
 
-    def after(self, fingerprint: str, prompt: Sequence[int]) -> "StoredDistributions":
+    def after(
+        self, fingerprint: str, prompt: Sequence[int], least_rest: float = CANCELLATION
+    ) -> "StoredDistributions":
         """Open what is stored of a model after a prompt.
 
         Args:
             fingerprint: of all that determines the model's answers to the last bit.
+            prompt: the tokens with which every text begins.
+            least_rest: as in `selection.reselect`.
         """
-        return StoredDistributions(self, self.folder(fingerprint, *prompt))
+        return StoredDistributions(self, self.folder(fingerprint, *prompt), least_rest)
 
     def folder(self, *contents: str | int) -> Path:
-        """The folder for what is determined by some contents, whether it is there or not."""
+        """The folder of what these contents determine. It need not exist."""
         return self.directory / hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:32]
 
     def make_room(self) -> None:
@@ -82,10 +86,12 @@ class DistributionStore:
 class StoredDistributions:
     """The stored distributions after one prompt, and those to be stored.
 
-    `added` counts what was added since they were opened.
+    Attributes:
+        added: how many distributions were added since the folder was opened.
     """
 
-    def __init__(self, store: DistributionStore, folder: Path) -> None:
+    def __init__(self, store: DistributionStore, folder: Path, least_rest: float) -> None:
+        self._least_rest = least_rest
         self._store = store
         self._folder = folder
         self._known: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = {}
@@ -99,13 +105,13 @@ class StoredDistributions:
     def select(
         self, suffixes: np.ndarray, alpha: float, k: int
     ) -> Iterator[tuple[np.ndarray, Selection]]:
-        """Apply TOP(alpha, k) after those suffixes of which enough is stored.
+        """Apply TOP(alpha, k) after those suffixes for which enough is stored.
 
         Args:
             suffixes: (n, d) int64, tokens after the prompt.
 
         Yields:
-            Numbers of suffixes, rising, and the selections after them: the bits that
+            Row numbers of suffixes, rising, and the selections after them, with the bits that
             `top_alpha_k` returns for the whole distributions.
         """
         for first in range(0, len(suffixes), ROWS_AT_ONCE):
@@ -116,13 +122,14 @@ class StoredDistributions:
             rows = np.array([row for row, _ in found])
             heads = [head for _, head in found]
             tokens = _padded([head[0] for head in heads], -1)
-            selection, enough = reselect(tokens, _padded([h[1] for h in heads], np.nan), alpha, k)
+            probabilities = _padded([head[1] for head in heads], np.nan)
+            selection, enough = reselect(tokens, probabilities, alpha, k, self._least_rest)
             if enough.any():
                 yield rows[enough], _rows(selection, enough)
 
     def add(self, suffixes: np.ndarray, selection: Selection) -> None:
-        """Remember the most probable tokens after suffixes, at least those that were selected."""
-        kept = np.maximum(selection.counts, HEAD)
+        """Remember the most probable tokens after suffixes: those that were selected, and more."""
+        kept = np.maximum(selection.counts + 1, HEAD)
         for row, suffix in enumerate(map(tuple, suffixes.tolist())):
             head = slice(0, kept[row])
             self._known[suffix] = (selection.tokens[row, head], selection.probabilities[row, head])
@@ -130,7 +137,7 @@ class StoredDistributions:
         self.added += len(suffixes)
 
     def save(self) -> None:
-        """Write what was added since the last time."""
+        """Write what was added since it was last called."""
         if not self._new:
             return
         heads = [self._known[suffix] for suffix in self._new]
@@ -151,7 +158,7 @@ class StoredDistributions:
 
 @contextlib.contextmanager
 def dropped_if_damaged(path: Path) -> Iterator[None]:
-    """Delete a stored file that the block finds damaged: what it held is computed again."""
+    """Delete a stored file that the block finds damaged: what it held can be computed again."""
     try:
         yield
     except DamagedFile as error:
@@ -163,8 +170,8 @@ def _checked(path: Path) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray,
     """Read a stored file: its suffixes, where the head of each begins, and all heads in a row.
 
     Raises:
-        DamagedFile: a bit of the file is not what was written, or what was written are no
-            beginnings of distributions: numbers from 0 to 1 that fall and add up to 1 at most.
+        DamagedFile: a bit of the file is not what was written, or a head is not the beginning of a
+            distribution: falling numbers from 0 to 1 that add up to at most 1.
     """
     table, _ = read_parquet(path)
     if table.schema != _SCHEMA:

@@ -24,6 +24,12 @@ PROBABILITY_TOLERANCE = 1e-9
 
 NO_TOKEN = -1
 
+MOST_K = 1_000_000
+"""The largest k, above the tokens of any vocabulary."""
+
+MOST_TOKENS = 10_000
+"""The largest L. A tree has at least as many levels."""
+
 
 class Kind(IntEnum):
     """What a state is; a `REST` or `END` state is terminal, a `TEXT` state at step L too."""
@@ -43,7 +49,7 @@ class Truncation:
         length: the horizon L, in tokens.
 
     Raises:
-        InvalidBound: alpha outside [0, 1], k or length below 1 or not whole.
+        InvalidBound: alpha outside [0, 1]; k or length below 1, not whole, or too large.
     """
 
     alpha: float
@@ -53,9 +59,11 @@ class Truncation:
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
             raise InvalidBound(f"alpha is {self.alpha!r}; it must be a number from 0 to 1")
-        for name, value in (("k", self.k), ("L", self.length)):
-            if value != int(value) or value < 1:
-                raise InvalidBound(f"{name} is {value!r}; it must be a whole number of at least 1")
+        for name, value, most in (("k", self.k, MOST_K), ("L", self.length, MOST_TOKENS)):
+            if not (1 <= value <= most and value == int(value)):
+                raise InvalidBound(
+                    f"{name} is {value!r}; it must be a whole number from 1 to {most}"
+                )
 
     def __str__(self) -> str:
         return f"alpha={self.alpha}, k={self.k}, L={self.length}"

@@ -18,7 +18,7 @@ from llmchecker.trees.parquet import read_parquet, write_parquet
 from llmchecker.trees.store import dropped_if_damaged
 from llmchecker.trees.text_tree import PROBABILITY_TOLERANCE
 
-# torch takes seconds to import, which stored masses need not wait for
+# torch takes seconds to import; stored masses need not wait for it
 if TYPE_CHECKING:
     from llmchecker.models.distributions import Distributions
     from llmchecker.models.protocols import LanguageModel
@@ -30,11 +30,11 @@ _COLUMNS = ("prompt", "k", "mass")
 def stored_masses(
     grower: "Grower", prompts: Sequence[str], maximum_k: int
 ) -> tuple[pd.DataFrame, float]:
-    """The `masses` after prompts, of which the model is asked only if its answer is not stored.
+    """The `masses` after prompts. The model is asked only if they are not stored.
 
     Args:
-        grower: of the model's trees, in whose store the masses are kept too: one job that has
-            loaded the model may ask what another needs.
+        grower: grows the model's trees. The masses are kept in its store, so that one job that has
+            loaded the model may ask what another job needs.
 
     Returns:
         The masses, and the seconds for which the model was asked.
@@ -44,7 +44,7 @@ def stored_masses(
     """
     fingerprint = fingerprints.of_masses(grower.model_fingerprint, prompts, maximum_k)
     path = grower.store.folder(fingerprint) / "masses.parquet"
-    # the file may not be there, or go while it is read, since other jobs make room
+    # the file may be missing, or vanish while it is read, since other jobs make room
     with contextlib.suppress(FileNotFoundError), dropped_if_damaged(path):
         table = read_masses(path)
         os.utime(path)
@@ -89,8 +89,8 @@ def masses(
     """The next token's probability mass within the k most probable tokens, for every prompt.
 
     Args:
-        threads: prompts that are asked at once. A model that was loaded with fewer takes them one
-            after the other.
+        threads: how many prompts are asked at once. A model that was loaded with fewer threads
+            takes them one after the other.
 
     Returns:
         Columns prompt (its number, from 0), k (1 to `maximum_k`) and mass; a k beyond the

@@ -1,0 +1,174 @@
+"""What people would use instead: `make bench-servers`.
+
+The same tree in process, by vLLM's server and by llama.cpp's, on the same cores one after the
+other. Then a chat question: its exact answer beside that of a thousand texts that `generate` of
+transformers samples. Writes servers.md, and the figures to servers.json.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from real_servers import gguf_of, llama_cpp, vllm
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from llmchecker.config import paths
+from llmchecker.config.configuration import Config
+from llmchecker.deciding.estimation import clopper_pearson
+from llmchecker.fetching.sources import parse_source
+from llmchecker.files import write_json, written_whole
+from llmchecker.loading.models import load_model
+from llmchecker.models.protocols import LanguageModel
+from llmchecker.serving.connecting import connect_model, fetch_server
+from llmchecker.serving.settings import ServerSource
+from llmchecker.trees.expansion import grow_tree
+from llmchecker.trees.text_tree import Truncation
+
+MODEL = "smollm2-135m"
+START = "The player won because"
+TRUNCATION = Truncation(0.9, 9, 4)
+
+QUESTION = "Is Paris in France? Answer yes or no."
+QUERY = "P=? [ F yes = 1 ]"
+TEMPERATURE, TOP_P, LENGTH = 0.2, 0.9, 16
+SAMPLES, AT_ONCE, CONFIDENCE = 1000, 100, 0.99
+
+DEFINITIONS = {
+    "nodes": "texts that the model is asked about, for the tree",
+    "seconds": "from the first question to the finished tree",
+    "nodes_a_second": "the two divided",
+    "in_process_ratio": "nodes a second in process, divided by this way's",
+}
+OF_ANSWERS = {
+    "seconds": "from the start of the program to the answer, the model's loading included",
+    "low": "the smallest probability that the answer leaves open",
+    "high": "the largest",
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, and write the table."""
+    parser = argparse.ArgumentParser(prog="serving.py", description=__doc__)
+    parser.add_argument("--config", type=Path, default=Path("config.yaml"))
+    parser.add_argument("--output", type=Path, default=Path("results/benchmarks"))
+    options = parser.parse_args(arguments)
+    options.output.mkdir(parents=True, exist_ok=True)
+    trees, answers = measured(Config.read(options.config)), answered(options.config)
+    write_json({"trees": trees, "answers": answers}, options.output / "servers.json")
+    page = markdown(trees, answers)
+    with written_whole(options.output / "servers.md") as unfinished:
+        unfinished.write_text(page, encoding="utf-8")
+    print(page)
+
+
+def measured(config: Config) -> dict[str, dict[str, float]]:
+    """The figures of `DEFINITIONS` for each way."""
+    cores = len(os.sched_getaffinity(0))
+    directory = Path(paths.model_directory(MODEL))
+    found = {"in process": grown(load_model(directory, threads=cores))}
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        with vllm(directory, threads=cores) as address:
+            found["vLLM"] = grown(connected(address, "vllm", directory, scratch / "vllm"))
+        file = gguf_of(config.models[MODEL].source, scratch)
+        with llama_cpp(file, threads=cores) as address:
+            served = connected(address, "llama.cpp", directory, scratch / "llama_cpp")
+            found["llama.cpp"] = grown(served)
+    own = found["in process"]["nodes_a_second"]
+    return {
+        way: figures | {"in_process_ratio": own / figures["nodes_a_second"]}
+        for way, figures in found.items()
+    }
+
+
+def connected(address: str, api: str, tokenizer: Path, directory: Path) -> LanguageModel:
+    """The model of a server, told 20 tokens of each distribution, as vLLM does by itself."""
+    source = ServerSource(
+        parse_source(f"server:{address}"), api, parse_source(f"path:{tokenizer}"), tokens=20
+    )
+    fetch_server(source, directory)
+    return connect_model(directory)
+
+
+def grown(model: LanguageModel) -> dict[str, float]:
+    """Grow the tree once for practice, another time to measure."""
+    grow_tree(model, START, Truncation(TRUNCATION.alpha, TRUNCATION.k, 2))
+    began = time.monotonic()
+    tree = grow_tree(model, START, TRUNCATION)
+    seconds = time.monotonic() - began
+    nodes = int(tree.internal.sum())
+    return {"nodes": nodes, "seconds": seconds, "nodes_a_second": nodes / seconds}
+
+
+def answered(config: Path) -> dict[str, dict[str, float]]:
+    """The figures of `OF_ANSWERS`: what this project says of the question, and what samples say."""
+    began = time.monotonic()
+    command = ["check", QUERY, "--config", str(config), "--model", MODEL, "--user", QUESTION]
+    command += ["--temperature", str(TEMPERATURE), "--top-p", str(TOP_P), "--length", str(LENGTH)]
+    command = [sys.executable, "-m", "llmchecker.cli.main", *command, "--json"]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    exact = {"seconds": time.monotonic() - began, "low": told["lower"], "high": told["upper"]}
+    return {"llmchecker check": exact, f"{SAMPLES} samples of generate": sampled()}
+
+
+def sampled() -> dict[str, float]:
+    """The interval that sampled answers to the question give, by Clopper and Pearson."""
+    began = time.monotonic()
+    directory = paths.model_directory(MODEL)
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    network = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
+    torch.manual_seed(0)
+    asked = tokenizer.apply_chat_template(
+        [{"role": "user", "content": QUESTION}],
+        add_generation_prompt=True,
+        return_tensors="pt",
+        return_dict=True,
+    )
+    satisfying = 0
+    for _ in range(0, SAMPLES, AT_ONCE):
+        texts = network.generate(
+            **asked,
+            do_sample=True,
+            temperature=TEMPERATURE,
+            top_p=TOP_P,
+            top_k=0,
+            max_new_tokens=LENGTH,
+            num_return_sequences=AT_ONCE,
+            pad_token_id=tokenizer.eos_token_id,
+        )
+        answers = tokenizer.batch_decode(
+            texts[:, asked["input_ids"].shape[1] :], skip_special_tokens=True
+        )
+        satisfying += sum(bool(re.search(r"(?i)^\W*yes\b", answer)) for answer in answers)
+    low, high = clopper_pearson(satisfying, SAMPLES, CONFIDENCE)
+    return {"seconds": time.monotonic() - began, "low": low, "high": high}
+
+
+def markdown(trees: dict[str, dict[str, float]], answers: dict[str, dict[str, float]]) -> str:
+    """Both tables, and what their columns are."""
+    return (
+        f"# {MODEL} after {START!r}, {TRUNCATION}\n\n{_table(trees, DEFINITIONS)}\n"
+        f"# {QUERY} of the answer to {QUESTION!r}\n\nTemperature {TEMPERATURE}, top-p {TOP_P}, "
+        f"{LENGTH} tokens; samples with confidence {CONFIDENCE}.\n\n{_table(answers, OF_ANSWERS)}"
+    )
+
+
+def _table(found: dict[str, dict[str, float]], definitions: dict[str, str]) -> str:
+    lines = ["| way | " + " | ".join(definitions) + " |", "| --- |" + " ---: |" * len(definitions)]
+    lines += [
+        f"| {way} | " + " | ".join(f"{figures[name]:.4g}" for name in definitions) + " |"
+        for way, figures in found.items()
+    ]
+    lines += ["", *(f"- `{name}`: {sentence}." for name, sentence in definitions.items())]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

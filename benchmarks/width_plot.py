@@ -1,0 +1,62 @@
+"""Widths of intervals against forward passes, one panel for each query and model."""
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from narrowing import ALONE, BOTH, PAPER, QUERIES, REFINEMENT, SAMPLING
+
+from llmchecker.publication.figures import figure_style
+
+LOOKS = {
+    PAPER: {"color": "C7", "marker": "s", "linestyle": ":"},
+    ALONE: {"color": "C3", "marker": "", "linestyle": "--"},
+    REFINEMENT: {"color": "C0", "marker": "", "linestyle": "-"},
+    SAMPLING: {"color": "C1", "marker": "^", "linestyle": "-."},
+    BOTH: {"color": "C2", "marker": "o", "linestyle": "-"},
+}
+"""How the line of each way looks; the first three ways are certain, the others are not."""
+CERTAIN = "{way}, certain"
+LIKELY = "{way}, confidence 0.95"
+
+
+def width(points: pd.DataFrame) -> Figure:
+    """Width against passes with logarithmic axes: a row for each model, a column for each query.
+
+    Args:
+        points: rows of `narrowing.Point`, with the width.
+    """
+    models = list(dict.fromkeys(points["model"]))
+    with figure_style():
+        figure, panels = plt.subplots(
+            len(models),
+            len(QUERIES),
+            figsize=(7.2, 0.9 + 1.7 * len(models)),
+            sharex=True,
+            sharey=True,
+            squeeze=False,
+            layout="constrained",
+        )
+        for row, model in zip(panels, models, strict=True):
+            for panel, (name, query) in zip(row, QUERIES.items(), strict=True):
+                here = points[(points["model"] == model) & (points["query"] == name)]
+                for way, look in LOOKS.items():
+                    line = here[here["way"] == way].sort_values("passes")
+                    label = (LIKELY if way in (SAMPLING, BOTH) else CERTAIN).format(way=way)
+                    panel.plot(
+                        line["passes"],
+                        line["width"],
+                        label=label,
+                        markersize=3,
+                        linewidth=1.1,
+                        **look,
+                    )
+                panel.set(xscale="log", yscale="log")
+                panel.grid(visible=True, which="major", linewidth=0.4)
+                if model == models[0]:
+                    panel.set_title(query, fontsize=8)
+            row[0].set_ylabel(f"{model}\nwidth of the interval")
+        for panel in panels[-1]:
+            panel.set_xlabel("forward passes")
+        handles, labels = panels[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)
+        return figure

@@ -1,0 +1,1 @@
+"""How a deployed model is asked: messages that it answers, and how it chooses its next tokens."""

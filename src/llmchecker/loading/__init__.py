@@ -1,0 +1,1 @@
+"""How a directory becomes a model that can be asked: loaded, checked and measured."""

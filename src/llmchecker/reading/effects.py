@@ -1,0 +1,400 @@
+"""C expressions that change variables, as statements and a value without side effects.
+
+`x + f(y++)` becomes statements that assign and call, and an expression for the value afterwards. C
+leaves open in which order the operands of most operators are evaluated (C11 6.5p3). An expression
+whose value could depend on that order is refused, so any order is the right one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pycparser import c_ast
+
+from llmchecker.programs.expressions import (
+    BITWISE,
+    CONNECTIVES,
+    INT,
+    SHIFTS,
+    Binary,
+    Cast,
+    Constant,
+    Element,
+    Expression,
+    Identifier,
+    Ternary,
+    Type,
+    Unary,
+    common_type,
+    is_open,
+    is_partial,
+    is_truth,
+    promoted,
+    type_of,
+    variables,
+)
+from llmchecker.programs.statements import (
+    Assert,
+    Assign,
+    Assume,
+    Block,
+    Branch,
+    Loop,
+    Statement,
+    Stop,
+    changed,
+    expressions_in,
+    statements,
+)
+from llmchecker.reading.c_expressions import ESBMC_QUANTIFIERS, ExpressionReader, called, drawn
+from llmchecker.reading.scopes import Names, Structure, Variable
+from llmchecker.translating.syntax import is_void
+
+_UNSIGNED_LONG = Type(64, False)
+
+_INCREMENTS = ("p++", "++", "p--", "--")
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What the evaluation of an expression does, and then its value.
+
+    Attributes:
+        before: the statements that run first.
+        value: the value after them; it has no side effects.
+    """
+
+    before: Block
+    value: Expression
+
+    @property
+    def ends(self) -> bool:
+        """Whether the run may end in the statements, or never leave them."""
+        return any(isinstance(s, Assume | Stop | Loop) for s in statements(self.before))
+
+    @property
+    def fails(self) -> bool:
+        """Whether the run may violate the program in the statements or the value."""
+        asserts = any(isinstance(s, Assert) for s in statements(self.before))
+        return (
+            asserts or is_partial(self.value) or any(map(is_partial, expressions_in(self.before)))
+        )
+
+
+Call = Callable[[c_ast.FuncCall, bool], Expression | None]
+"""Reads the call of a function that is no known expression.
+
+It is told whether the value is used, adds what the call does to the reader's statements, and
+returns the value; None if there is none.
+"""
+
+
+class EffectReader(ExpressionReader):
+    """Reads the expressions of a program.
+
+    Args:
+        source: the name of the file, for messages.
+        names: what the names of the text stand for; looked up each time an expression is read.
+        call: reads the calls of functions.
+        type_named: the integer type that a type's name in a cast or after `sizeof` stands for.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        names: Names,
+        call: Call,
+        type_named: Callable[[c_ast.Node], Type],
+    ) -> None:
+        super().__init__(source, (), names.types)
+        self._names = names
+        self._called = call
+        self._type_named = type_named
+        self._before: list[Statement] = []
+
+    def evaluated(self, node: c_ast.Node) -> Evaluated:
+        """What an expression does and its value."""
+        return self._collected(lambda: self.read(node))
+
+    def performed(self, node: c_ast.Node) -> Block:
+        """The statements for an expression whose value nobody uses."""
+        match node:
+            case c_ast.ExprList():
+                return tuple(s for part in node.exprs for s in self.performed(part))
+            case c_ast.Cast(expr=operand) if is_void(node.to_type.type):
+                return self.performed(operand)
+            case c_ast.TernaryOp(cond=cond, iftrue=then, iffalse=otherwise):
+                return self._either(cond, self.performed(then), self.performed(otherwise))
+            case c_ast.BinaryOp(op="&&", left=left, right=right):
+                return self._either(left, self.performed(right), ())
+            case c_ast.BinaryOp(op="||", left=left, right=right):
+                return self._either(left, (), self.performed(right))
+            case c_ast.Assignment():
+                return self._collected(lambda: self._assigned(node, used=False)).before
+            case c_ast.UnaryOp(op=op) if op in _INCREMENTS:
+                return self._collected(lambda: self._incremented(node, used=False)).before
+            case c_ast.FuncCall() if not _is_expression(node):
+                done = self._collected(lambda: self._called(node, False) or Constant(0))
+                return done.before
+        done = self.evaluated(node)
+        # A value that nobody uses is evaluated all the same: it may divide by zero.
+        kept = (Branch(done.value, (), ()),) if is_partial(done.value) else ()
+        return (*done.before, *kept)
+
+    def evaluated_all(self, nodes: Sequence[c_ast.Node]) -> list[Expression]:
+        """The values of expressions that C evaluates in any order; what they do is added."""
+        done = [self.evaluated(node) for node in nodes]
+        for last, second in enumerate(done):
+            for first in done[:last]:
+                self._refuse_conflict(nodes[last], first, second)
+        for one in done:
+            self.add(one.before)
+        return [one.value for one in done]
+
+    def add(self, block: Block) -> None:
+        """Add statements to what the expression that is being read does."""
+        self._before += block
+
+    def _collected(self, read: Callable[[], Expression]) -> Evaluated:
+        outer, self._before = self._before, []
+        try:
+            value = read()
+            return Evaluated(tuple(self._before), value)
+        finally:
+            self._before = outer
+
+    def _either(self, cond: c_ast.Node, then: Block, otherwise: Block) -> Block:
+        condition = self.evaluated(cond)
+        return (*condition.before, Branch(condition.value, then, otherwise))
+
+    def _refuse_conflict(self, node: c_ast.Node, first: Evaluated, second: Evaluated) -> None:
+        """Refuse two evaluations, in an open order, whose order makes a difference."""
+        if not first.before and not second.before:
+            return
+        live = self._names.live()
+        for one, other in ((first, second), (second, first)):
+            seen = _names_in(other) & live
+            if changed(one.before) & seen:
+                what = ", ".join(sorted(changed(one.before) & seen))
+                what = f"an expression that changes {what} beside another use of it"
+                raise self.unsupported(node, what)
+            if one.ends and other.fails:
+                raise self.unsupported(node, "an expression whose operands end and fail")
+
+    def _readers(self) -> dict[type, Callable[..., Expression]]:
+        return super()._readers() | {
+            c_ast.Cast: self._cast,
+            c_ast.Assignment: lambda node, bound: self._changing(node, bound, self._assigned),
+            c_ast.ExprList: self._comma,
+            c_ast.StructRef: self._field,
+        }
+
+    def _changing(self, node: c_ast.Node, bound: frozenset[str], read: Callable) -> Expression:
+        if bound:
+            raise self.unsupported(node, "a change inside a quantifier")
+        return read(node, used=True)
+
+    def _constant(self, node: c_ast.Constant, bound: frozenset[str]) -> Expression:
+        return self._typed_constant(node) or super()._constant(node, bound)
+
+    def _variable(self, node: c_ast.ID, bound: frozenset[str]) -> Expression:
+        if node.name in bound:
+            return Identifier(node.name)
+        match self._names.meaning(node.name):
+            case Constant() as constant:
+                return constant
+            case Variable(name=name) if not self._names.types[name].array:
+                return Identifier(name)
+            case Variable():
+                raise self.unsupported(node, f"the array {node.name!r} without an index")
+            case Structure():
+                raise self.unsupported(node, f"the structure {node.name!r} as a value")
+        if node.name in ("true", "false"):
+            return Constant(int(node.name == "true"))
+        raise self.unsupported(node, f"{node.name!r}, which is not a variable in scope,")
+
+    def _element(self, node: c_ast.ArrayRef, bound: frozenset[str]) -> Expression:
+        if not isinstance(node.name, c_ast.ID):
+            raise self.unsupported(node, "an array of arrays")
+        meaning = self._names.meaning(node.name.name)
+        array = isinstance(meaning, Variable) and self._names.types[meaning.name].array
+        if not array or node.name.name in bound:
+            what = f"an index of {node.name.name!r}, which is not an array in scope,"
+            raise self.unsupported(node, what)
+        return Element(meaning.name, self.read(node.subscript, bound))
+
+    def _field(self, node: c_ast.StructRef, bound: frozenset[str]) -> Expression:
+        if node.type != "." or not isinstance(node.name, c_ast.ID):
+            raise self.unsupported(node, "a pointer")
+        meaning = self._names.meaning(node.name.name)
+        if not isinstance(meaning, Structure) or node.field.name not in meaning.variables:
+            raise self.unsupported(node, f"the field {node.field.name!r} of what is no structure")
+        return Identifier(meaning.variables[node.field.name])
+
+    def _unary(self, node: c_ast.UnaryOp, bound: frozenset[str]) -> Expression:
+        if node.op in _INCREMENTS:
+            return self._changing(node, bound, self._incremented)
+        if node.op == "sizeof":
+            return self._size(node)
+        if node.op == "+":
+            operand = self.read(node.expr, bound)
+            type_ = type_of(operand, self._names.types)
+            return operand if promoted(type_) == type_ else Cast(INT, operand)
+        if node.op == "~":
+            return Unary("~", self.read(node.expr, bound))
+        return super()._unary(node, bound)
+
+    def _size(self, node: c_ast.UnaryOp) -> Expression:
+        if isinstance(node.expr, c_ast.Typename):
+            type_ = self._type_named(node.expr.type)
+        else:
+            type_ = self._sized(node)
+        count = 1 if type_.length is None else type_.length.value
+        return Cast(_UNSIGNED_LONG, Constant(max(1, type_.bits // 8) * count))
+
+    def _sized(self, node: c_ast.UnaryOp) -> Type:
+        """The type of the operand of `sizeof`, which is not evaluated (C11 6.5.3.4)."""
+        if isinstance(node.expr, c_ast.ID):
+            meaning = self._names.meaning(node.expr.name)
+            if isinstance(meaning, Variable) and self._names.types[meaning.name].array:
+                type_ = self._names.types[meaning.name]
+                if not isinstance(type_.length, Constant):
+                    raise self.unsupported(node, "the size of an array of an open length")
+                return type_
+        done = self.evaluated(node.expr)
+        if done.before:
+            raise self.unsupported(node, "the size of an expression that changes something")
+        return type_of(done.value, self._names.types)
+
+    def _binary(self, node: c_ast.BinaryOp, bound: frozenset[str]) -> Expression:
+        if node.op in CONNECTIVES:
+            return self._connected(node, bound)
+        if node.op not in self._operators | {*BITWISE, *SHIFTS}:
+            raise self.unsupported(node, f"the operator {node.op}")
+        if bound:
+            return Binary(node.op, self.read(node.left, bound), self.read(node.right, bound))
+        return Binary(node.op, *self.evaluated_all((node.left, node.right)))
+
+    def _connected(self, node: c_ast.BinaryOp, bound: frozenset[str]) -> Expression:
+        left = self.read(node.left, bound)
+        if bound:
+            return Binary(node.op, left, self.read(node.right, bound))
+        right = self.evaluated(node.right)
+        if not right.before:
+            return Binary(node.op, left, right.value)
+        # The right operand is evaluated only where the left one does not decide.
+        truth = Identifier(self._names.temporary(INT, "truth"))
+        decided = (Assign(truth, Constant(int(node.op == "||"))),)
+        value = right.value
+        if not is_truth(value):
+            value = Binary("!=", value, Constant(0))
+        open_ = (*right.before, Assign(truth, value))
+        blocks = (open_, decided) if node.op == "&&" else (decided, open_)
+        self.add((Branch(left, *blocks),))
+        return Binary("!=", truth, Constant(0))
+
+    def _conditional(self, node: c_ast.TernaryOp, bound: frozenset[str]) -> Expression:
+        if bound:
+            return super()._conditional(node, bound)
+        condition = self.read(node.cond)
+        then, otherwise = self.evaluated(node.iftrue), self.evaluated(node.iffalse)
+        if not then.before and not otherwise.before:
+            return Ternary(condition, then.value, otherwise.value)
+        types = (type_of(one.value, self._names.types) for one in (then, otherwise))
+        chosen = Identifier(self._names.temporary(common_type(*types), "chosen"))
+        blocks = ((*one.before, Assign(chosen, one.value)) for one in (then, otherwise))
+        self.add((Branch(condition, *blocks),))
+        return chosen
+
+    def _cast(self, node: c_ast.Cast, bound: frozenset[str]) -> Expression:
+        type_ = self._type_named(node.to_type.type)
+        operand = self.read(node.expr, bound)
+        return operand if type_of(operand, self._names.types) == type_ else Cast(type_, operand)
+
+    def _comma(self, node: c_ast.ExprList, bound: frozenset[str]) -> Expression:
+        if bound:
+            raise self.unsupported(node, "the comma operator inside a quantifier")
+        *first, last = node.exprs
+        for part in first:
+            self.add(self.performed(part))
+        return self.read(last)
+
+    def _call(self, node: c_ast.FuncCall, bound: frozenset[str]) -> Expression:
+        if _is_expression(node) or bound:
+            return super()._call(node, bound)
+        value = self._called(node, True)
+        if value is None:
+            raise self.unsupported(node, f"the call of {called(node)} in an expression")
+        return value
+
+    def _target(self, node: c_ast.Node) -> Evaluated:
+        done = self.evaluated(node)
+        if isinstance(done.value, Identifier | Element):
+            return done
+        raise self.unsupported(node, "an assignment to neither a variable nor an element")
+
+    def _assigned(self, node: c_ast.Assignment, used: bool) -> Expression:
+        if node.op != "=" and node.op[:-1] not in self._operators | {*BITWISE, *SHIFTS}:
+            raise self.unsupported(node, f"the operator {node.op}")
+        target, right = self._target(node.lvalue), self.evaluated(node.rvalue)
+        # An assignment does not read its target, but the target's index.
+        where = target.value.index if isinstance(target.value, Element) else Constant(0)
+        read = where if node.op == "=" else target.value
+        self._refuse_conflict(node, Evaluated(target.before, read), right)
+        self._refuse_two_changes(node, target.value, right)
+        self.add((*target.before, *right.before))
+        value = right.value
+        if node.op != "=":
+            self._refuse_open(target.value, node)
+            value = Binary(node.op[:-1], target.value, value)
+        return self._stored(target.value, value, used)
+
+    def _refuse_two_changes(self, node: c_ast.Assignment, target: Expression, right: Evaluated):
+        """Refuse a right side that changes the target, unless it is a call, which comes first."""
+        name = target.name if isinstance(target, Identifier) else target.array
+        if name in changed(right.before) and not (
+            node.op == "=" and isinstance(node.rvalue, c_ast.FuncCall)
+        ):
+            raise self.unsupported(node, f"an assignment that changes {name} twice")
+
+    def _incremented(self, node: c_ast.UnaryOp, used: bool) -> Expression:
+        target = self._target(node.expr)
+        self.add(target.before)
+        self._refuse_open(target.value, node)
+        operator = node.op.strip("p")[0]
+        old = target.value
+        new = Binary(operator, old, Constant(1))
+        if not used or node.op in ("++", "--"):
+            return self._stored(old, new, used)
+        type_ = type_of(old, self._names.types)
+        if isinstance(old, Identifier) and promoted(type_) == type_:
+            # Of a type that is not promoted, the old value can be told from the new one.
+            self.add((Assign(old, new),))
+            return Binary("-" if operator == "+" else "+", old, Constant(1))
+        kept = Identifier(self._names.temporary(type_, "old"))
+        self.add((Assign(kept, old), Assign(old, Binary(operator, kept, Constant(1)))))
+        return kept
+
+    def _stored(self, target: Expression, value: Expression, used: bool) -> Expression:
+        """Store a value; the result is the target's value then (C11 6.5.16p3)."""
+        if not used or isinstance(target, Identifier):
+            self.add((Assign(target, value),))
+            return target
+        type_ = type_of(target, self._names.types)
+        kept = Identifier(self._names.temporary(type_, "stored"))
+        self.add((Assign(kept, value), Assign(target, kept)))
+        return kept
+
+    def _refuse_open(self, target: Expression, node: c_ast.Node) -> None:
+        """Refuse a target that is read and then written if these could be different elements."""
+        if is_open(target):
+            raise self.unsupported(node, "changing an element at an open index")
+
+
+def _names_in(done: Evaluated) -> frozenset[str]:
+    """The variables that an evaluation reads or changes."""
+    read = (variables(expression) for expression in expressions_in(done.before))
+    return frozenset().union(variables(done.value), changed(done.before), *read)
+
+
+def _is_expression(node: c_ast.FuncCall) -> bool:
+    return called(node) in ESBMC_QUANTIFIERS or drawn(called(node)) is not None

@@ -1,0 +1,208 @@
+"""The front end: it reads C and returns a program.
+
+It covers integers of all types, arrays of them with one index, structures of them, all statements
+of C, and functions, whose bodies are taken in where they are called. The functions of verification
+benchmarks (`__VERIFIER_nondet_…`, `__VERIFIER_assume`, `__VERIFIER_assert`, `assert`, `abort`,
+`reach_error` and their like) have their known meaning; a file that defines them otherwise is
+refused. Everything else is refused too, by name, file and line: pointers, floating point,
+recursion, jumps over declarations, and expressions whose value depends on an order of evaluation
+that C leaves open.
+"""
+
+import re
+from pathlib import Path
+
+from pycparser import c_ast
+
+from llmchecker.errors import UnreadableProgram, UnsupportedProgram
+from llmchecker.programs.expressions import Binary, Constant, Identifier, walk
+from llmchecker.programs.properties import Property, overflow_asserted
+from llmchecker.programs.statements import (
+    Assume,
+    Program,
+    Statement,
+    expressions_in,
+    parts,
+    statements,
+)
+from llmchecker.reading.c_expressions import MOST_NESTED
+from llmchecker.reading.control import StatementReader
+from llmchecker.reading.declarations import DeclarationReader
+from llmchecker.reading.effects import EffectReader
+from llmchecker.reading.functions import CallReader
+from llmchecker.reading.known_functions import parameters_of, read_known_functions
+from llmchecker.reading.scopes import Names
+from llmchecker.translating.syntax import main_function, parse_c
+
+_MOST_LOOPS = 100
+_MOST_REPEATED = 2_000
+_MOST_STATEMENTS = 12_000
+_MOST_PARTS = 200_000
+
+
+def read_program(path: Path, asked: Property = Property.ASSERT) -> Program:
+    """Read a C file; the program gets the file's name without `.c`.
+
+    Args:
+        path: the file.
+        asked: what is asked of the program. What is asked of overflow is meant for 32-bit integers:
+            over mathematical ones, a program could draw what no type holds.
+
+    Raises:
+        UnreadableProgram: the file cannot be read, is not C, or has no `main`.
+        UnsupportedProgram: the file has a construct that is not covered; the message names it with
+            file and line.
+    """
+    try:
+        # As bytes, since Python would turn carriage returns into line ends, and compilers do not.
+        stored = path.read_bytes()
+    except OSError as error:
+        raise UnreadableProgram(f"{path} cannot be read: {error}") from error
+    try:
+        source = stored.decode("utf-8")
+    except UnicodeDecodeError:
+        # Such bytes are refused outside of comments and strings, whatever they stand for.
+        source = stored.decode("latin-1")
+    return parse_program(source, path.stem, path.name, asked)
+
+
+def parse_program(
+    source: str, name: str, file: str | None = None, asked: Property = Property.ASSERT
+) -> Program:
+    """Read C text, as `read_program` reads a file.
+
+    Args:
+        source: the C text.
+        name: the program's name.
+        file: the file's name in messages; by default the program's name with `.c`.
+        asked: what is asked of the program.
+    """
+    file = file or f"{name}.c"
+    try:
+        program = _FrontEnd(name, source, file, asked).program(parse_c(source, file))
+        _refuse_large(program, file)
+        if asked is not Property.NO_OVERFLOW:
+            return program
+        program = overflow_asserted(program)
+    except RecursionError as error:
+        raise UnsupportedProgram(f"{file}: such deep nesting is not supported") from error
+    _refuse_large(program, file)
+    return program
+
+
+def _refuse_large(program: Program, file: str) -> None:
+    """Refuse a program of which no proof could end in time, with what is too much of it."""
+    level, depth = list(program.body), 0
+    # Level by level, since recursion is what deep nesting would break.
+    while level and depth <= MOST_NESTED:
+        depth += 1
+        level = [inner for s in level for part in parts(s) for inner in part]
+    if level:
+        what = f"more than {MOST_NESTED} levels of loops and branches"
+        raise UnsupportedProgram(f"{file}: {what} are not supported")
+    loops = program.loops
+    inside = {id(s) for loop in loops for s in statements((loop,))}
+    for number, most, what in (
+        (len(loops), _MOST_LOOPS, "loops"),
+        (len(inside), _MOST_REPEATED, "statements in loops, those of called functions included,"),
+        (sum(1 for _ in statements(program.body)), _MOST_STATEMENTS, "statements"),
+        (_size(program), _MOST_PARTS, "parts of expressions"),
+    ):
+        if number > most:
+            raise UnsupportedProgram(f"{file}: more than {most:,} {what} are not supported")
+
+
+def _size(program: Program) -> int:
+    return sum(1 for expression in expressions_in(program.body) for _ in walk(expression))
+
+
+class _FrontEnd:
+    """Turns the syntax tree of one file into a program."""
+
+    def __init__(self, name: str, source: str, file: str, asked: Property) -> None:
+        self._name, self._source, self._file, self._asked = name, source, file, asked
+
+    def program(self, unit: c_ast.FileAST) -> Program:
+        """The program that a file's syntax tree describes."""
+        names = Names(re.findall(r"[A-Za-z_]\w*", self._source))
+        declarations = DeclarationReader(names)
+        calls = CallReader(unit, names, declarations, self._asked)
+        reader = EffectReader(self._file, names, calls.call, declarations.type_named)
+        control = StatementReader(names, reader, declarations)
+        # These read each other's parts: a call holds statements, which hold calls.
+        declarations.reader = calls.reader = reader
+        calls.body = control.function
+        reader.refuse_deep(unit)
+        main = main_function(unit, self._file)
+        calls.parameters = read_known_functions(unit, reader)
+        outside: list[Statement] = []
+        for part in unit.ext:
+            outside += self._outside(part, declarations, reader)
+        given = self._given(main, names, declarations, reader)
+        calls.texts = _texts(main)
+        if main.decl.storage or main.decl.funcspec:
+            raise reader.unsupported(main, "a main that is static or inline")
+        body = control.block(main.body)
+        lowered = control.lowered or calls.lowered
+        return Program(
+            self._name,
+            self._source,
+            names.types,
+            (*outside, *declarations.statics, *given, *body),
+            lowered=lowered or names.renamed or bool(given) or self._asked is not Property.ASSERT,
+            ranges=self._asked is Property.ASSERT,
+        )
+
+    def _given(
+        self,
+        main: c_ast.FuncDef,
+        names: Names,
+        declarations: DeclarationReader,
+        reader: EffectReader,
+    ) -> list[Statement]:
+        """The statements for the parameters of `main`: integers have any value.
+
+        The number of a program's arguments, whose texts stand in a second parameter, is not
+        negative (C11 5.1.2.2.1). That second parameter cannot be used.
+        """
+        if main.param_decls:
+            raise reader.unsupported(main, "a main with parameters declared behind it")
+        parameters = parameters_of(main.decl)
+        given: list[Statement] = []
+        texts = [isinstance(p.type, c_ast.PtrDecl | c_ast.ArrayDecl) for p in parameters]
+        for parameter, is_text in zip(parameters, texts, strict=True):
+            if not isinstance(parameter, c_ast.Decl):
+                raise reader.unsupported(main, "a parameter of main without a name")
+            if is_text:
+                continue
+            if re.search(r"/[/*]@[^*]*\brequires\b", self._source):
+                raise reader.unsupported(main, "an ACSL contract with parameters of main")
+            given += declarations.declare(parameter)
+            if len(texts) > 1 and texts[1]:
+                own = names.meaning(parameter.name)
+                counted = Binary(">=", Identifier(own.name), Constant(0))
+                given.append(Assume(counted))
+        return given
+
+    def _outside(
+        self, part: c_ast.Node, declarations: DeclarationReader, reader: EffectReader
+    ) -> list[Statement]:
+        """The statements for what stands outside of functions."""
+        match part:
+            case c_ast.Decl(type=c_ast.FuncDecl()) | c_ast.FuncDef():
+                return []  # calls read it
+            case c_ast.Decl():
+                return list(declarations.declare(part, constants_only=True))
+            case c_ast.Typedef():
+                declarations.typedef(part)
+                return []
+        what = getattr(part, "name", None) or type(part).__name__
+        raise reader.unsupported(part, f"{what!r} outside of functions")
+
+
+def _texts(main: c_ast.FuncDef) -> str:
+    """The second parameter of `main` if the first is its length; empty if there is none."""
+    match parameters_of(main.decl):
+        case [c_ast.Decl(), c_ast.Decl(name=name, type=c_ast.PtrDecl() | c_ast.ArrayDecl())]:
+            return name
+    return ""

@@ -1,0 +1,1 @@
+"""Models that a running server answers for: what is asked of it, and what is taken."""

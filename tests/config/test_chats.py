@@ -1,0 +1,64 @@
+"""Start strings that are messages: how a configuration names them, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from llmchecker.config.configuration import Config
+from llmchecker.deployed.chat import Chat
+from llmchecker.deployed.decoding import Decoding
+from llmchecker.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+
+
+def raw(start) -> dict:
+    """A configuration with one start string."""
+    return {
+        "models": {"m": {"label": "M", "source": "path:model"}},
+        "start_strings": {"s": start},
+        "quantifiers": {"gender": {}},
+        "experiments": [],
+    }
+
+
+def test_a_start_string_may_be_messages():
+    """A list of messages is a chat, and a text stays a text."""
+    entry = [{"system": "Be kind."}, {"user": "Hi"}, {"assistant": "Hello"}, {"user": "Why?"}]
+    roles = ("system", "user", "assistant", "user")
+    texts = ("Be kind.", "Hi", "Hello", "Why?")
+    assert Config.parse(raw(entry)).start_strings["s"] == Chat(
+        tuple(zip(roles, texts, strict=True))
+    )
+    assert Config.parse(raw("user: Hi")).start_strings["s"] == "user: Hi"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ([], "start_strings.s: "),
+        ([{}], r"start_strings.s\[0\]: "),
+        ([{"usr": "Hi"}], r"start_strings.s\[0\]: unknown key 'usr', did you mean 'user'"),
+        ([{"user": 3}], r"start_strings.s\[0\].user: 3 is not of type string"),
+        ([{"user": "Hi", "system": "Be kind."}], r"start_strings.s\[0\]: "),
+        ([{"user": "Hi"}, {"assistant": "Yes"}], "start_strings.s: the last message must be the"),
+        ([{"user": "Hi"}, {"system": "No"}, {"user": "A"}], r"start_strings.s\[1\]: a system"),
+        (3, "start_strings.s: 3 is not of type string or array"),
+    ],
+    ids=str,
+)
+def test_messages_that_cannot_be_asked_are_refused_by_their_key(entry, message):
+    """Each mistake is one message that names the place, before any job starts."""
+    with pytest.raises(ConfigError, match=message):
+        Config.parse(raw(entry))
+
+
+def test_the_configuration_of_chats_asks_a_deployed_model():
+    """config/chat.yaml asks the model of config.yaml with messages and a decoding."""
+    config = Config.read(ROOT / "config/chat.yaml")
+    (model,) = config.models.values()
+    assert model.source == Config.read(ROOT / "config.yaml").models[model.name].source
+    assert model.decoding == Decoding(temperature=0.2, top_p=0.9)
+    assert all(isinstance(start, Chat) for start in config.start_strings.values())
+    assert {spec.truncation.alpha for spec in config.truncated(model.name)} == {1.0}
+    assert len(config.refined(model.name)) == 1

@@ -1,0 +1,89 @@
+"""Decodings in a configuration: what models get, and what is refused by which key."""
+
+import pytest
+
+from llmchecker.config.configuration import Config
+from llmchecker.deployed.decoding import Decoding
+from llmchecker.errors import ConfigError
+
+MODEL = {"label": "M", "source": "path:model"}
+
+
+def raw(**changes) -> dict:
+    """A configuration with one model; `changes` are keys of the model."""
+    experiment = {"label": "E", "interest": "I", "start": "s", "alpha": 0.8, "k": 5, "L": 2}
+    return {
+        "models": {"m": MODEL | changes},
+        "start_strings": {"s": "The player"},
+        "quantifiers": {"gender": {}},
+        "experiments": [experiment | {"queries": ["P=? [ F gender > 0 ]"]}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"temperature": 0.2, "top_p": 0.9}, Decoding(temperature=0.2, top_p=0.9)),
+        ({"bad_words_ids": [[3, 4], [5]]}, Decoding(bad_words_ids=((3, 4), (5,)))),
+        ({"do_sample": False, "repetition_penalty": 1.1}, Decoding(False, repetition_penalty=1.1)),
+        ("greedy", Decoding(do_sample=False)),
+        ("as_published", "as_published"),
+        ({"temperature": 1}, None),
+        ({}, None),
+    ],
+    ids=str,
+)
+def test_a_model_has_the_decoding_that_is_written(entry, expected):
+    """Settings by name, greedy and as_published are read; what changes nothing is no decoding."""
+    assert Config.parse(raw(decoding=entry)).models["m"].decoding == expected
+    assert Config.parse(raw()).models["m"].decoding is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decoding": {"topp": 1}}, "models.m.decoding: unknown key 'topp', did you mean 'top_p'"),
+        (
+            {"decoding": {"temperature": 0}},
+            "models.m.decoding.temperature: 0 is less than or equal",
+        ),
+        ({"decoding": {"top_p": 1.2}}, "models.m.decoding.top_p: 1.2 is too large"),
+        ({"decoding": {"top_k": 2.0}}, "models.m.decoding.top_k: 2.0 is not of type integer"),
+        ({"decoding": {"bad_words_ids": [4]}}, r"models.m.decoding.bad_words_ids\[0\]: 4 is not"),
+        (
+            {"decoding": {"do_sample": False, "top_p": 0.5}},
+            "models.m.decoding: top_p contradicts greedy",
+        ),
+        ({"decoding": "best"}, "models.m.decoding: decoding is 'best'; it must be greedy"),
+        ({"decoding": 0.2}, "models.m.decoding: 0.2 is not of type string or object"),
+        (
+            {"decoding": "greedy", "kind": "masked"},
+            "models.m.decoding: m is a masked model; only causal models that run here",
+        ),
+        (
+            {
+                "decoding": "greedy",
+                "source": "server:http://127.0.0.1:8000",
+                "api": "vllm",
+                "tokenizer": "path:tokenizer",
+            },
+            "models.m: decoding is for a model whose weights are loaded here; .* at temperature 1",
+        ),
+    ],
+    ids=str,
+)
+def test_a_decoding_that_cannot_be_used_is_refused_by_its_key(changes, message):
+    """Each mistake is one message that names the key, before any job starts."""
+    with pytest.raises(ConfigError, match=message):
+        Config.parse(raw(**changes))
+
+
+def test_proposals_are_asked_of_models_without_decoding(tmp_path):
+    """A decoded model proposes no invariants, since proposals are drawn at temperature 1."""
+    (tmp_path / "one.c").write_text("int main() { return 0; }")
+    section = {"programs": f"path:{tmp_path}"}
+    config = raw(decoding="greedy") | {"invariants": section}
+    with pytest.raises(ConfigError, match="there is no causal model to ask"):
+        Config.parse(config)
+    with pytest.raises(ConfigError, match=r"invariants.models\[0\]: 'm' has a decoding"):
+        Config.parse(config | {"invariants": section | {"models": ["m"]}})

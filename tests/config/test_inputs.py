@@ -1,0 +1,91 @@
+"""What a run needs of this machine is looked at before its first job."""
+
+import copy
+
+import pytest
+from helpers.project import EMPTY
+
+from llmchecker.config.configuration import Config
+from llmchecker.config.inputs import demand_inputs
+from llmchecker.errors import ConfigError, LLMCheckerError
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch) -> dict:
+    """A configuration whose model and prompts are there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "prompts.csv").write_text("act,prompt\na,b\nc,d\n")
+    return copy.deepcopy(EMPTY) | {"topk": {"source": "path:prompts.csv", "column": "prompt"}}
+
+
+def test_what_is_there_passes(config):
+    """A model and prompts that are there, with column and rows, are let pass."""
+    config["topk"]["rows"] = 2
+    demand_inputs(Config.parse(config))
+
+
+@pytest.mark.parametrize(
+    ("content", "change", "message"),
+    [
+        (None, {}, "topk.source: "),
+        ("act,prompt\na,b\n", {"column": "prompts"}, "no column 'prompts', did you mean 'prompt'"),
+        ("act,prompt\na,b\n", {"rows": 3}, "has 1 rows, and 3 are expected"),
+        ("act,prompt\na,b\n", {"sha256": "0" * 64}, "expected sha256 000000"),
+        ("act,prompt\n", {}, "has a header and no rows"),
+        ("act,prompt\na\n", {}, "row 1 has 1 values, and the header names 2 columns"),
+        ("", {}, "the first row must name each column once"),
+        ("act,prompt\na,f\xfcr\n", {}, "the file is not CSV in UTF-8"),
+    ],
+)
+def test_prompts_that_cannot_be_used_are_named(content, change, message, config, tmp_path):
+    """Prompts that are absent or no table with the column and rows are refused by their key."""
+    (tmp_path / "prompts.csv").unlink()
+    if content is not None:
+        (tmp_path / "prompts.csv").write_text(content, encoding="latin-1")
+    config["topk"] |= change
+    with pytest.raises(LLMCheckerError) as caught:
+        demand_inputs(Config.parse(config))
+    assert str(caught.value).startswith("topk")
+    assert message in str(caught.value)
+
+
+def test_a_model_that_is_absent_is_named(config, tmp_path):
+    """A directory that is not there is refused, unless the model was fetched from it before."""
+    (tmp_path / "one").rmdir()
+    with pytest.raises(LLMCheckerError, match=r"models\.one\.source: .*/one does not exist"):
+        demand_inputs(Config.parse(config))
+    (tmp_path / "resources/models/one").mkdir(parents=True)
+    demand_inputs(Config.parse(config))
+
+
+def test_fetched_prompts_need_their_source_no_more(config, tmp_path):
+    """Prompts that were fetched are used although the place that they came from is gone."""
+    (tmp_path / "prompts.csv").unlink()
+    (tmp_path / "resources/datasets").mkdir(parents=True)
+    (tmp_path / "resources/datasets/prompts.csv").write_text("prompt\na\n")
+    demand_inputs(Config.parse(config))
+
+
+def test_a_model_that_is_to_answer_messages_has_a_template(config, tmp_path):
+    """Where its directory is known, a model without a chat template is named before any job."""
+    experiment = {"label": "E", "interest": "I", "start": "chat", "alpha": 1, "k": 2, "L": 1}
+    config["start_strings"] = config["start_strings"] | {"chat": [{"user": "Is it so?"}]}
+    config["quantifiers"] = {"gender": {}}
+    config["experiments"] = [experiment | {"queries": ["P=? [ F gender > 0 ]"]}]
+    said = "start_strings.chat: these are messages, and models.one has no chat template"
+    with pytest.raises(ConfigError, match=said):
+        demand_inputs(Config.parse(config))
+    template = tmp_path / "one/chat_template.jinja"
+    template.write_text("{{ messages }}")
+    demand_inputs(Config.parse(config))
+    (tmp_path / "resources/models/one").mkdir(parents=True)
+    settings = tmp_path / "resources/models/one/tokenizer_config.json"
+    settings.write_text('{"chat_template": null}')
+    with pytest.raises(ConfigError, match=said):
+        demand_inputs(Config.parse(config))
+    settings.write_text('{"chat_template": "{{ messages }}"}')
+    demand_inputs(Config.parse(config))
+    config["models"]["one"]["kind"] = "masked"
+    with pytest.raises(ConfigError, match="is a masked model, which answers no"):
+        demand_inputs(Config.parse(config))

@@ -1,0 +1,91 @@
+"""Served models in a configuration: what is needed, what is refused, and by which key."""
+
+import pytest
+
+from llmchecker.config.configuration import Config
+from llmchecker.errors import ConfigError
+from llmchecker.serving.settings import ServerSource
+
+SERVED = {
+    "label": "Served",
+    "source": "server:http://127.0.0.1:8000",
+    "api": "vllm",
+    "tokenizer": "path:tokenizer",
+    "tokens": 20,
+}
+
+
+def raw(k: int = 5, **changes) -> dict:
+    """A configuration whose only model is served; a key that is changed to None is left out."""
+    model = {key: value for key, value in (SERVED | changes).items() if value is not None}
+    experiment = {"label": "E", "interest": "I", "start": "s", "alpha": 0.8, "k": k, "L": 2}
+    return {
+        "models": {"served": model},
+        "start_strings": {"s": "The player"},
+        "quantifiers": {"gender": {}},
+        "experiments": [experiment | {"queries": ["P=? [ F gender > 0 ]"]}],
+    }
+
+
+def test_a_served_model_has_its_settings_and_none_of_weights():
+    """What is not written has its default; dtype and device are those of the server."""
+    model = Config.parse(raw(key_from="SERVER_KEY")).models["served"]
+    assert isinstance(model.source, ServerSource)
+    assert (model.source.address, model.source.tokens) == ("http://127.0.0.1:8000", 20)
+    assert (model.source.requests, model.source.seconds) == (16, 60)
+    assert (model.kind, model.dtype, model.device) == ("served", "as served", "server")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"api": None}, "models.served: the key 'api' is missing"),
+        ({"tokenizer": None}, "models.served: the key 'tokenizer' is missing"),
+        ({"api": "ollama"}, "models.served.api: 'ollama' is not one of vllm, llama.cpp"),
+        ({"tokenizer": "hf:owner/name"}, "models.served: tokenizer is hf:owner/name"),
+        ({"tokens": 0}, "models.served.tokens: 0 is too small"),
+        ({"requests": 0}, "models.served.requests: 0 is too small"),
+        ({"dtype": "float32"}, "models.served: dtype is for a model whose weights are loaded"),
+        ({"kind": "masked"}, "models.served: kind is for a model whose weights are loaded"),
+        ({"sha256": "0" * 64}, "models.served: sha256 is for a model whose weights are loaded"),
+        ({"source": "server:http://user:word@host"}, "models.served: source .*without user"),
+        ({"source": "server:ftp://host"}, "models.served: source .*http://"),
+        ({"source": "server:http://host?key=1"}, "models.served: source "),
+        ({"source": "path:directory"}, "models.served: api is for a server"),
+    ],
+)
+def test_a_served_model_that_cannot_be_asked_is_refused_by_its_key(changes, message):
+    """Each mistake is one message that names the key, before anything is asked."""
+    with pytest.raises(ConfigError, match=message):
+        Config.parse(raw(**changes))
+
+
+def test_a_key_that_is_written_where_a_variable_belongs_is_not_repeated():
+    """A message about `key_from` does not say what was written there: it may be a key."""
+    with pytest.raises(ConfigError, match="environment variable") as caught:
+        Config.parse(raw(key_from="sk-5ecret"))
+    assert "5ecret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("section", ["experiments", "figure4", "topk"])
+def test_a_k_beyond_what_is_told_is_refused(section):
+    """Experiments, Figure 4 and the top-k statistics select among what the server tells."""
+    known = raw()
+    if section == "experiments":
+        known = raw(k=21)
+    elif section == "figure4":
+        about = {"starts": ["s"], "query": "P=? [ F gender > 0 ]", "alpha": 0.8, "L": 2}
+        known["figure4"] = about | {"k": 21}
+    else:
+        known["topk"] = {"source": "path:prompts.csv", "column": "act", "maximum_k": 21}
+    with pytest.raises(ConfigError, match=rf"{section}.*k: 21 is more than models.served.tokens"):
+        Config.parse(known)
+
+
+def test_a_served_model_is_not_asked_for_invariants(tmp_path):
+    """Proposing invariants needs whole distributions, so naming a served model is refused."""
+    known = raw()
+    (tmp_path / "loop.c").write_text("int main() { return 0; }\n", encoding="utf-8")
+    known["invariants"] = {"programs": f"path:{tmp_path}", "models": ["served"]}
+    with pytest.raises(ConfigError, match=r"invariants.models\[0\]: 'served' is a served model"):
+        Config.parse(known)

@@ -1,0 +1,294 @@
+"""A small server that answers as vLLM and as llama.cpp do, from a table, and wrongly when told to.
+
+It listens on a free port of the loopback. What it answers comes from a table model of
+`random_tables` and from a tokenizer with the table's letters, which `save_tokenizer` writes.
+"""
+
+import json
+import math
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from llmchecker.models.table import TableModel
+
+LEAST = {"vllm": -9999.0, "llama.cpp": -3.4028234663852886e38}
+"""What each server writes for the logarithm of 0."""
+
+Fault = Callable[["FakeServer", Any], Any]
+"""Gets the server and a right answer; returns a wrong one, or raises `Status` or `Cut`."""
+
+
+class Status(Exception):
+    """Answer with a status, headers and a body instead."""
+
+    def __init__(self, status: int, body: Any = None, **headers: str) -> None:
+        super().__init__(status)
+        self.status, self.body, self.headers = status, body, headers
+
+
+class Cut(Exception):
+    """Close the connection in the middle of the answer."""
+
+
+class FakeServer:
+    """What the server is asked, and how it answers.
+
+    Attributes:
+        model: the table.
+        tokenizer: a tokenizer whose ids are the table's.
+        dialect: `vllm` or `llama.cpp`.
+        fault: of answers about next tokens; None for right ones.
+        most: how many tokens vLLM tells at most.
+        key: without which nothing is answered; None for no key.
+        version: of the server's program.
+        asked: the texts about which next tokens were told, in the order of their answers.
+        drawn: the requests to draw a token.
+        under_way, most_under_way: requests about next tokens, now and at most so far.
+    """
+
+    def __init__(self, model: TableModel, tokenizer: Any, dialect: str) -> None:
+        self.model, self.tokenizer, self.dialect = model, tokenizer, dialect
+        self.fault: Fault | None = None
+        self.most = 20
+        self.key: str | None = None
+        self.version = "1.2.3"
+        self.asked: list[tuple[int, ...]] = []
+        self.drawn: list[dict[str, Any]] = []
+        self.under_way = self.most_under_way = 0
+        self.lock = threading.Lock()
+
+    def got(self, path: str) -> Any:
+        """The answer to a GET request."""
+        meta = {"n_vocab": self.model.vocabulary_size} if self.dialect == "llama.cpp" else None
+        entry = {"id": "table", "max_model_len": 64, "meta": meta}
+        answers = {"/v1/models": {"data": [entry]}}
+        if self.dialect == "vllm":
+            answers["/version"] = {"version": self.version}
+        else:
+            settings = {"n_ctx": 64}
+            answers["/props"] = {
+                "build_info": self.version,
+                "default_generation_settings": settings,
+            }
+        return self._of(answers, path)
+
+    def posted(self, path: str, question: dict[str, Any]) -> Any:
+        """The answer to a POST request."""
+        if path == "/tokenize":
+            text = question["prompt" if self.dialect == "vllm" else "content"]
+            return {"tokens": self.tokenizer(text, add_special_tokens=False)["input_ids"]}
+        route = {"vllm": "/v1/completions", "llama.cpp": "/completion"}[self.dialect]
+        if path != route:
+            raise Status(404)
+        if "seed" in question:
+            self.drawn.append(question)
+        with self.lock:
+            self.under_way += 1
+            self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            right = (self._vllm if self.dialect == "vllm" else self._llama_cpp)(question)
+            answer = right if self.fault is None else self.fault(self, right)
+        finally:
+            with self.lock:
+                self.under_way -= 1
+        if "seed" not in question:
+            self.asked += map(tuple, _texts(question["prompt"]))
+        return answer
+
+    def _vllm(self, question: dict[str, Any]) -> dict[str, Any]:
+        if question["logprobs"] > self.most:
+            said = f"Requested sample logprobs of {question['logprobs']}, which is greater than max"
+            raise Status(400, {"error": {"message": f"{said} allowed: {self.most}"}})
+        assert question["temperature"] == question["top_p"] == question["max_tokens"] == 1
+        choices = []
+        for index, text in enumerate(_texts(question["prompt"])):
+            bias = {int(token): value for token, value in question.get("logit_bias", {}).items()}
+            token = self._draw(text, question.get("seed"), set(bias))
+            told = {token: self._logprob(text, token)} | dict(
+                self._told(text, question["logprobs"])
+            )
+            choices.append(
+                {
+                    "index": index,
+                    "logprobs": {
+                        "tokens": [f"token_id:{token}"],
+                        "top_logprobs": [{f"token_id:{t}": value for t, value in told.items()}],
+                    },
+                }
+            )
+        read = sum(len(text) for text in _texts(question["prompt"]))
+        # in any order, as parallel work gives it
+        return {"choices": choices[::-1], "usage": {"prompt_tokens": read}}
+
+    def _llama_cpp(self, question: dict[str, Any]) -> Any:
+        assert question["samplers"] == ["temperature"]
+        assert question["temperature"] == 1
+        results = []
+        for index, text in enumerate(_texts(question["prompt"])):
+            bias = dict(map(tuple, question["logit_bias"]))
+            forced = [token for token, value in bias.items() if value is not False]
+            token = forced[0] if forced else self._draw(text, question.get("seed"), set(bias))
+            result = {"index": index, "tokens_evaluated": len(text), "truncated": False}
+            if question.get("return_tokens"):
+                result["tokens"] = [token]
+            if "n_probs" in question:
+                head = [{"id": t, "logprob": v} for t, v in self._told(text, question["n_probs"])]
+                result["completion_probabilities"] = [{"id": token, "top_logprobs": head}]
+            results.append(result)
+        return results if len(results) > 1 else results[0]
+
+    def _told(self, text: list[int], n: int) -> list[tuple[int, float]]:
+        tokens = range(self.model.vocabulary_size)
+        told = sorted(
+            ((token, self._logprob(text, token)) for token in tokens), key=lambda t: -t[1]
+        )
+        return told[:n]
+
+    def _logprob(self, text: list[int], token: int) -> float:
+        probability = self.model.distribution(tuple(text))[token]
+        return math.log(probability) if probability > 0 else LEAST[self.dialect]
+
+    def _draw(self, text: list[int], seed: int | None, without: set[int]) -> int:
+        weights = list(self.model.distribution(tuple(text)))
+        for token in without:
+            weights[token] = 0
+        return random.Random(seed).choices(range(len(weights)), weights)[0]
+
+    @staticmethod
+    def _of(answers: dict[str, Any], path: str) -> Any:
+        if path not in answers:
+            raise Status(404)
+        return answers[path]
+
+
+@contextmanager
+def running(server: FakeServer) -> Iterator[str]:
+    """Run a server, and yield its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = 2**16  # an answer in two pieces waits for the first to be acknowledged
+
+        def do_GET(self) -> None:
+            self._answer(lambda: server.got(self.path))
+
+        def do_POST(self) -> None:
+            length = int(self.headers["Content-Length"])
+            question = json.loads(self.rfile.read(length))
+            self._answer(lambda: server.posted(self.path, question))
+
+        def _answer(self, work: Callable[[], Any]) -> None:
+            status, headers = 200, {}
+            try:
+                if server.key and self.headers["Authorization"] != f"Bearer {server.key}":
+                    raise Status(
+                        401, {"error": {"message": f"not {self.headers['Authorization']}"}}
+                    )
+                body = work()
+            except Status as told:
+                status, body, headers = told.status, told.body, told.headers
+            except Cut:
+                self.send_response(200)
+                self.send_header("Content-Length", "1000")
+                self.end_headers()
+                self.wfile.write(b'{"choices": [')
+                self.close_connection = True
+                return
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        http.daemon_threads = True
+        thread = threading.Thread(target=http.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{http.server_port}"
+        finally:
+            http.shutdown()
+            thread.join()
+
+
+def save_tokenizer(model: TableModel, directory: Path) -> Path:
+    """Write a tokenizer of the letters of a table; its last token ends a text, all else is a."""
+    letters = {text: number for number, text in enumerate(model.vocabulary)}
+    tokenizer = Tokenizer(models.WordLevel(letters, unk_token=model.vocabulary[0]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    end = model.vocabulary[max(model.end_tokens)]
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=end).save_pretrained(directory)
+    return directory
+
+
+def slow(seconds: float) -> Fault:
+    """Answers after a while."""
+
+    def fault(server: FakeServer, answer: Any) -> Any:
+        time.sleep(seconds)
+        return answer
+
+    return fault
+
+
+def times(count: int, fault: Fault) -> Fault:
+    """A fault of the first answers alone."""
+    left = [count]
+
+    def some(server: FakeServer, answer: Any) -> Any:
+        with server.lock:
+            left[0] -= 1
+            wrong = left[0] >= 0
+        return fault(server, answer) if wrong else answer
+
+    return some
+
+
+def raising(make: Callable[[], Exception]) -> Fault:
+    """Answers by a status or a cut."""
+
+    def fault(server: FakeServer, answer: Any) -> Any:
+        raise make()
+
+    return fault
+
+
+def heads_changed(change: Callable[[list[list[Any]]], list[list[Any]]]) -> Fault:
+    """Answers in which every head, a list of [token, logprob], is another."""
+
+    def fault(server: FakeServer, answer: Any) -> Any:
+        if server.dialect == "vllm":
+            for choice in answer["choices"]:
+                (told,) = choice["logprobs"]["top_logprobs"]
+                head = change([[int(t.removeprefix("token_id:")), p] for t, p in told.items()])
+                # written by hand, since a dict has no key twice
+                pairs = ", ".join(f'"token_id:{t}": {json.dumps(p)}' for t, p in head)
+                choice["logprobs"]["top_logprobs"] = [f"@{pairs}@"]
+            text = json.dumps(answer).replace('\\"', '"')
+            return text.replace('"@', "{").replace('@"', "}").encode()
+        for result in answer if isinstance(answer, list) else [answer]:
+            (told,) = result["completion_probabilities"]
+            head = change([[t["id"], t["logprob"]] for t in told["top_logprobs"]])
+            told["top_logprobs"] = [{"id": t, "logprob": p} for t, p in head]
+        return answer
+
+    return fault
+
+
+def _texts(prompt: list[Any]) -> list[list[int]]:
+    return prompt if isinstance(prompt[0], list) else [prompt]

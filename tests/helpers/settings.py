@@ -1,0 +1,18 @@
+"""Settings with which every type of quantifier but `classifier` can be made."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WORD_LISTS = ROOT / "src/llmchecker/quantifiers/word_lists"
+
+SETTINGS = {
+    "gender": {"male": str(WORD_LISTS / "male.txt"), "female": str(WORD_LISTS / "female.txt")},
+    "json": {"schema": {"type": "object", "required": ["name"]}},
+    "length": {"unit": "sentences"},
+    "pattern": {"pattern": r"(?i)\b(no|not)\b"},
+    "provable": {"program": str(ROOT / "resources/programs/count_to_limit.c")},
+    "python": {"file": str(ROOT / "tests/helpers/own_checks.py"), "class": "Rude"},
+    "similarity": {"protected": ["Lolita, light of my life, fire of my loins. My sin, my soul."]},
+    "words": {"words": ["he", "she", "don't"]},
+}
+"""By type; a type that is not here needs no settings."""

@@ -1,0 +1,280 @@
+"""Random C programs as people write them: with every construct that the front end covers.
+
+Each program ends by itself, and divides, shifts and indexes within what C defines. Signed overflow
+may occur and counts as wrapping around. Whether the order of evaluation matters is not looked at:
+the front end must refuse such programs.
+"""
+
+import random
+from dataclasses import dataclass
+
+from llmchecker.programs.expressions import Type
+
+OBSERVED = {
+    "int": Type(32),
+    "unsigned": Type(32, False),
+    "char": Type(8),
+    "unsigned char": Type(8, False),
+    "short": Type(16),
+    "unsigned short": Type(16, False),
+    "long": Type(64),
+    "unsigned long": Type(64, False),
+    "_Bool": Type(1, False),
+}
+
+_DRAWN = ("int", "uint", "char", "uchar", "short", "ushort", "long", "ulong", "bool")
+_OF_DRAWN = ("int", "unsigned", "char", "unsigned char", "short", "unsigned short", "long")
+_OF_DRAWN += ("unsigned long", "_Bool")
+
+DECLARED = "".join(
+    f"extern {c} __VERIFIER_nondet_{name}(void);\n"
+    for name, c in zip(_DRAWN, _OF_DRAWN, strict=True)
+)
+DECLARED += "extern void __VERIFIER_assert(int);\nextern void __VERIFIER_assume(int);\n"
+DECLARED += "extern void abort(void);\nextern void reach_error(void);\n"
+
+_NUMBERS = ("0", "1", "2", "3", "7", "100", "255", "5u", "3L", "2UL", "0x10", "0xFFFFFFFF", "'a'")
+_NUMBERS += ("'\\n'", "010", "2147483647", "-1", "sizeof(int)")
+
+
+@dataclass
+class _Function:
+    name: str
+    parameters: int
+    returns: bool
+
+
+class WrittenProgram:
+    """A random program.
+
+    Args:
+        seed: equal seeds give equal programs.
+
+    Attributes:
+        observed: the names of the global variables whose last values tell what a run did.
+        text: the C text, with a function `main` in one line of its own.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(f"written {seed}")
+        self._suffix = f"_{seed}"
+        self._fresh = 0
+        self._functions: list[_Function] = []
+        self._loops = 0
+        self._switches = 0
+        names = {}
+        for c_type in self._random.sample(sorted(OBSERVED), 5):
+            names[self._name("g")] = c_type
+        self.observed = tuple(names)
+        self._types = dict(names)
+        self._locals: list[list[str]] = [list(names)]
+        self.text = self._program()
+
+    def _name(self, start: str) -> str:
+        self._fresh += 1
+        return f"{start}{self._fresh}{self._suffix}"
+
+    def _chance(self, probability: float) -> bool:
+        return self._random.random() < probability
+
+    def _program(self) -> str:
+        s = self._suffix
+        parts = [DECLARED, f"enum e{s} {{ RED{s}, GREEN{s} = 5, BLUE{s} }};\n"]
+        parts.append(f"struct s{s} {{ int x; unsigned char y; }};\n")
+        parts.append(f"typedef unsigned int uint{s};\n")
+        parts += [f"{c_type} {name};\n" for name, c_type in self._types.items()]
+        parts.append(f"struct s{s} p{s};\nint a{s}[4] = {{1, 2}};\n")
+        for _ in range(self._random.randint(0, 3)):
+            parts.append(self._function())
+        parts.append("int main(void)\n")
+        parts.append(self._block(3, start=self._inputs()) + "\n")
+        return "".join(parts)
+
+    def _inputs(self) -> str:
+        lines = []
+        for name in self.observed:
+            drawn = _DRAWN[_OF_DRAWN.index(self._types[name])]
+            lines.append(f"{name} = __VERIFIER_nondet_{drawn}();")
+        return " ".join(lines)
+
+    def _function(self) -> str:
+        name = self._name("f")
+        count = self._random.randint(0, 2)
+        parameters = [self._name("q") for _ in range(count)]
+        types = [self._random.choice(sorted(OBSERVED)) for _ in parameters]
+        returns = self._chance(0.8)
+        outer = self._locals
+        # Functions mostly leave the globals alone, or few calls would stand in expressions.
+        visible = list(self.observed) if self._chance(0.3) else []
+        for parameter, c_type in zip(parameters, types, strict=True):
+            self._types[parameter] = c_type
+        own = self._name("v")
+        self._types[own] = "int"
+        self._locals = [[*visible, *parameters, own]]
+        kept = f"static int {own} = 3;" if self._chance(0.2) else f"int {own} = 1;"
+        loops, self._loops = self._loops, 0
+        early = f"if ({self._value(1)}) return {self._value(1)};" if returns else ""
+        if not returns and self._chance(0.5):
+            early = f"if ({self._value(1)}) return;"
+        body = self._block(1, start=f"{kept} {early}", end=returns)
+        self._locals, self._loops = outer, loops
+        given = ", ".join(f"{t} {p}" for t, p in zip(types, parameters, strict=True)) or "void"
+        result = self._random.choice(sorted(OBSERVED)) if returns else "void"
+        self._functions.append(_Function(name, count, returns))
+        return f"{self._random.choice(('', 'static '))}{result} {name}({given})\n{body}\n"
+
+    def _visible(self) -> list[str]:
+        return [name for scope in self._locals for name in scope]
+
+    def _variable(self) -> str:
+        kind = self._random.random()
+        plain = self._random.choice(self._visible())
+        if kind < 0.08:
+            return f"a{self._suffix}[{plain} & 3]"
+        if kind < 0.16:
+            return f"p{self._suffix}.{self._random.choice('xy')}"
+        return plain
+
+    def _value(self, depth: int) -> str:
+        kind = self._random.random()
+        if depth == 0 or kind < 0.12:
+            if self._chance(0.65):
+                return self._variable()
+            if self._chance(0.1):
+                return self._random.choice(("RED", "GREEN", "BLUE")) + self._suffix
+            return self._random.choice(_NUMBERS)
+        if kind < 0.20:
+            return f"({self._changing(depth)})"
+        if kind < 0.27 and self._functions:
+            returning = [f for f in self._functions if f.returns]
+            if returning:
+                return self._call(self._random.choice(returning), depth)
+        if kind < 0.34:
+            c_type = self._random.choice([*sorted(OBSERVED), f"uint{self._suffix}"])
+            return f"({c_type})({self._value(depth - 1)})"
+        if kind < 0.40:
+            return f"({self._random.choice('-!~+')}({self._value(depth - 1)}))"
+        if kind < 0.46:
+            parts = (self._value(depth - 1) for _ in range(3))
+            return "(({}) ? ({}) : ({}))".format(*parts)
+        if kind < 0.50:
+            return f"({self._changing(depth)}, {self._value(depth - 1)})"
+        if kind < 0.55:
+            divisor = self._random.choice(("3", "7u", "-5", "100L"))
+            return f"(({self._value(depth - 1)}) {self._random.choice('/%')} {divisor})"
+        if kind < 0.60:
+            shift = self._random.choice(("<<", ">>"))
+            return f"(({self._value(depth - 1)}) {shift} {self._random.randint(0, 7)})"
+        operators = ("+", "-", "*", "&", "|", "^", "<", "<=", ">", ">=", "==", "!=", "&&", "||")
+        operator = self._random.choice(operators)
+        return f"(({self._value(depth - 1)}) {operator} ({self._value(depth - 1)}))"
+
+    def _call(self, function: _Function, depth: int) -> str:
+        given = ", ".join(self._value(max(0, depth - 2)) for _ in range(function.parameters))
+        return f"{function.name}({given})"
+
+    def _changing(self, depth: int) -> str:
+        """An expression that changes a variable."""
+        target = self._variable()
+        kind = self._random.random()
+        if kind < 0.4:
+            return self._random.choice(("{}++", "{}--", "++{}", "--{}")).format(target)
+        operator = self._random.choice(("=", "=", "+=", "-=", "*=", "&=", "|=", "^=", "<<="))
+        if operator == "<<=":
+            return f"{target} <<= {self._random.randint(0, 7)}"
+        return f"{target} {operator} {self._value(max(0, depth - 1))}"
+
+    def _block(self, depth: int, start: str = "", end: bool = False) -> str:
+        self._locals.append([])
+        lines = [start] if start else []
+        lines += [self._statement(depth) for _ in range(self._random.randint(2, 4))]
+        if end:
+            lines.append(f"return {self._value(2)};")
+        self._locals.pop()
+        return "{ " + " ".join(lines) + " }"
+
+    def _statement(self, depth: int) -> str:
+        kind = self._random.random()
+        if depth == 0 or kind < 0.34:
+            return self._changing(2) + ";"
+        if kind < 0.38:
+            name = self._random.choice(("i", "k")) + self._suffix
+            if name in self._locals[-1]:
+                return ";"
+            c_type = self._random.choice(sorted(OBSERVED))
+            value = self._value(2)
+            if name in value:
+                return ";"
+            self._types[name] = c_type
+            self._locals[-1].append(name)
+            return f"{c_type} {name} = {value};"
+        if kind < 0.42 and self._functions:
+            return self._call(self._random.choice(self._functions), 2) + ";"
+        if kind < 0.55:
+            then, otherwise = self._block(depth - 1), self._block(depth - 1)
+            rest = f" else {otherwise}" if self._chance(0.5) else ""
+            return f"if ({self._value(2)}) {then}{rest}"
+        if kind < 0.60:
+            return self._switch(depth)
+        if kind < 0.66:
+            return self._forward(depth)
+        if kind < 0.70:
+            return self._back(depth)
+        if kind < 0.73:
+            choices = ("__VERIFIER_assert(({0}) || 1);", "__VERIFIER_assume(({0}) != 77);")
+            choices += ("__VERIFIER_assert(({0}) != 99);", "if (({0}) == 98) abort();")
+            choices += ("if (({0}) == 97) reach_error();", "if (({0}) == 96) return 0;")
+            # A function without a result must not return one.
+            inside = len(self._locals[0]) and self._locals[0][0] == self.observed[0]
+            choice = self._random.choice(choices if inside and depth > 1 else choices[:5])
+            return choice.format(self._value(2))
+        return self._loop(depth)
+
+    def _switch(self, depth: int) -> str:
+        self._switches += 1
+        cases = self._random.sample(range(-2, 8), 3)
+        parts = []
+        for number in cases:
+            leave = self._random.choice(("break;", "", "break;"))
+            parts.append(f"case {number}: {self._changing(1)}; {self._block(depth - 1)} {leave}")
+        parts.insert(self._random.randint(0, 3), f"default: {self._changing(1)};")
+        self._switches -= 1
+        return f"switch ({self._value(2)}) {{ {' '.join(parts)} }}"
+
+    def _forward(self, depth: int) -> str:
+        label = self._name("L")
+        jump = f"if ({self._value(1)}) goto {label};"
+        inner = f"{{ {self._changing(1)}; {jump} }}"
+        again = f"while ({self._value(1)}) {{ {self._changing(1)}; goto {label}; }}"
+        first = self._random.choice((jump, inner, again))
+        return f"{first} {self._changing(1)}; {self._statement(depth - 1)} {label}: ;"
+
+    def _back(self, depth: int) -> str:
+        counter, label = self._name("c"), self._name("L")
+        leave = f"if ({self._value(1)}) goto out{label};" if self._chance(0.3) else ""
+        return (
+            f"{{ int {counter} = 0; {label}: {counter}++; {leave} {self._block(depth - 1)} "
+            f"if ({counter} < 3) goto {label}; out{label}: ; }}"
+        )
+
+    def _loop(self, depth: int) -> str:
+        counter = self._name("c")
+        leave = ""
+        if self._chance(0.4):
+            leave = f"if ({self._value(1)}) {self._random.choice(('break;', 'continue;'))}"
+        rest = self._random.randint(1, 3)
+        self._loops += 1
+        block = self._block(depth - 1)
+        self._loops -= 1
+        inner = f"{{ {leave} {block} }}"
+        extra = f" && {self._value(1)}" if self._chance(0.2) else ""
+        forms = (
+            f"for (int {counter} = 0; {counter} < {rest}{extra}; {counter}++) {inner}",
+            f"for (int {counter} = 0, d{counter} = 5; {counter}++ < {rest}; d{counter}--) {inner}",
+            f"{{ int {counter} = {rest}; while ({counter}--) {inner} }}",
+            f"{{ int {counter} = {rest}; while (--{counter} > 0{extra}) {inner} }}",
+            f"{{ int {counter} = 0; do {{ {counter}++; {inner} }} while ({counter} < {rest}); }}",
+            f"{{ char {counter} = 0; do {inner} while ({counter}++ < {rest}{extra}); }}",
+            f"do {inner} while (0);",
+        )
+        return self._random.choice(forms)

@@ -1,0 +1,102 @@
+"""No source of candidates makes a wrong proof, and each finds what it is there for."""
+
+import pytest
+from helpers.compiled import needs_gcc, violations
+from helpers.grown_loops import loop_program
+from helpers.marks import long
+
+from llmchecker.programs.expressions import Semantics, c_text
+from llmchecker.programs.runs import run_program, unrefuted
+from llmchecker.proving.completion import congruences
+from llmchecker.proving.horn import spacer
+from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
+from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome
+from llmchecker.proving.polynomials import polynomials
+from llmchecker.proving.verification import Limits, Verifier
+from llmchecker.reading.parsing import parse_program
+
+DECLARED = """int __VERIFIER_nondet_int(void); void __VERIFIER_assume(int);
+void __VERIFIER_assert(int);
+"""
+each_semantics = pytest.mark.parametrize("semantics", Semantics)
+
+FOUND = {
+    CandidateSource.POLYNOMIALS: """int main(void) {
+        int a = 0, s = 1, t = 1; int n = __VERIFIER_nondet_int();
+        __VERIFIER_assume(n >= 0);
+        while (s <= n) { a = a + 1; t = t + 2; s = s + t; }
+        __VERIFIER_assert(n < (a + 1) * (a + 1));
+    }""",
+    CandidateSource.CONGRUENCES: """int main(void) {
+        int x = 0;
+        while (x < 100000000) { if (x < 10000000) { x = x + 1; } else { x = x + 2; } }
+        __VERIFIER_assert(x == 100000000);
+    }""",
+    CandidateSource.SPACER: """int main(void) {
+        int n = __VERIFIER_nondet_int(), k = __VERIFIER_nondet_int(), j = 0;
+        __VERIFIER_assume(n > 0 && k > n);
+        while (j < n) { j = j + 1; k = k - 1; }
+        __VERIFIER_assert(k >= 0);
+    }""",
+}
+
+
+@pytest.mark.parametrize("source", FOUND)
+def test_each_source_proves_what_the_others_do_not(source):
+    """With the source a program is verified, and it is named; without it nothing is proven."""
+    program = parse_program(DECLARED + FOUND[source], str(source))
+    verifier = Verifier(program, Semantics.INTEGERS, Limits(seconds=20))
+    others = tuple(s for s in COMPLETION if s is not source)
+    if source is not CandidateSource.SPACER:
+        others = tuple(s for s in others if s is not CandidateSource.SPACER)  # it would take long
+    assert verifier.verify({}, others).outcome is Outcome.NOT_PROVEN
+    result = verifier.verify({})
+    assert result.outcome is Outcome.VERIFIED
+    assert source in {s for invariant in result.invariants for s in invariant.sources}
+
+
+def test_remainders_are_by_the_steps_of_variables():
+    """Of steps by 2 and 3 come the remainders of 2 and 3 of what moves, and their comparison."""
+    text = """int main(void) {
+        int x = 0, y = 0, n = __VERIFIER_nondet_int();
+        while (x < n) { x = x + 2; y = y - 3; }
+    }"""
+    program = parse_program(DECLARED + text, "steps")
+    found = {c_text(e) for e in congruences(program, program.loops[0])}
+    wanted = {f"({v} % {m}) == {r}" for v in "xy" for m in (2, 3) for r in range(m)}
+    assert found == wanted | {"(x % 2) == (y % 2)", "(x % 3) == (y % 3)"}
+
+
+@each_semantics
+@pytest.mark.parametrize("seed", [*range(6), *long(*range(6, 150))])
+def test_what_is_proven_holds_in_other_runs(seed, semantics):
+    """Of what few runs and Spacer suggest, only what holds in many other runs is proven."""
+    program = parse_program(loop_program(seed), f"loop_{seed}")
+    few = run_program(program, semantics, runs=4, iterations=12)
+    many = run_program(program, semantics, runs=300, seed=7)
+    (loop,) = program.loops
+    names = [name for name in loop.scope if not program.types[name].array]
+    tried = [*polynomials(names, few.heads[0]), *spacer(program, semantics, 1).get(0, ())]
+    tried += congruences(program, loop)
+    prover = Prover(program, semantics, seconds=0.3)
+    try:
+        proven = prover.inductive(Candidate(0, condition) for condition in tried)
+    except ProverTimeout:
+        return
+    held = [candidate.expression for candidate in proven]
+    for runs in (few, many):
+        kept = unrefuted(held, runs.heads[0], semantics, program.types)
+        assert [c_text(e) for e in kept] == [c_text(e) for e in held]
+    if prover.follows(proven):
+        assert many.failure is None
+
+
+@needs_gcc
+@each_semantics
+@pytest.mark.parametrize("seed", [0, 1, *long(*range(2, 150))])
+def test_no_verdict_on_a_generated_loop_is_contradicted_by_gcc(seed, semantics, tmp_path):
+    """Loops with products, remainders and phases: what is verified fails in no run of gcc's."""
+    text = loop_program(seed)
+    result = Verifier(parse_program(text, "loop"), semantics, Limits(seconds=2)).verify({})
+    if result.outcome is Outcome.VERIFIED:
+        assert violations(text, semantics, tmp_path, runs=100) == 0

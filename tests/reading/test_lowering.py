@@ -1,0 +1,151 @@
+"""Programs as people write them mean what gcc makes of them, run by run."""
+
+import random
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from helpers.compiled import GCC, needs_gcc
+from helpers.written_c import DECLARED, WrittenProgram
+
+from llmchecker.errors import UnsupportedProgram
+from llmchecker.programs.expressions import Semantics, Type, wrapped_to
+from llmchecker.programs.machine import Machine
+from llmchecker.programs.statements import Program
+from llmchecker.reading.annotation import written
+from llmchecker.reading.parsing import parse_program
+
+RUNS = 6
+
+_HARNESS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static const long *input;
+static long next(void) { return *input++; }
+int __VERIFIER_nondet_int(void) { return next(); }
+unsigned __VERIFIER_nondet_uint(void) { return next(); }
+char __VERIFIER_nondet_char(void) { return next(); }
+unsigned char __VERIFIER_nondet_uchar(void) { return next(); }
+short __VERIFIER_nondet_short(void) { return next(); }
+unsigned short __VERIFIER_nondet_ushort(void) { return next(); }
+long __VERIFIER_nondet_long(void) { return next(); }
+unsigned long __VERIFIER_nondet_ulong(void) { return next(); }
+_Bool __VERIFIER_nondet_bool(void) { return next() & 1; }
+static void end(const char *how) { puts(how); fflush(stdout); _exit(0); }
+void __VERIFIER_assert(int c) { if (!c) end("failed"); }
+void __VERIFIER_assume(int c) { if (!c) end("stopped"); }
+void reach_error(void) { end("failed"); }
+void on_abort(void) { end("stopped"); }
+"""
+
+
+def inputs(seed: int) -> list[int]:
+    """Values to draw, often near the borders of types."""
+    source = random.Random(f"inputs {seed}")
+    near = (0, 1, -1, 2, 3, 5, 100, 127, 128, 255, 32767, 65535, 2**31 - 1, -(2**31), 2**32, -99)
+    return [source.choice(near) for _ in range(5)]
+
+
+def ours(program: Program, observed: Sequence[str], drawn: Sequence[int]) -> str:
+    """How a run of our own ends."""
+    machine = Machine(program, Semantics.INT32, iterations=10**6)
+    left = iter(drawn)
+
+    def value(type_: Type, name: str) -> int:
+        if name:
+            return 0  # a result that is not there yet
+        drawn = next(left)
+        return drawn & 1 if type_.bits == 1 else wrapped_to(drawn, type_)
+
+    machine.value, machine.head = value, lambda loop, iteration, state: None
+    state = {name: {} if type_.array else 0 for name, type_ in program.types.items()}
+    if machine.run(state) is not None:
+        return "failed"
+    return " ".join(str(wrapped_to(state[name], Type(64))) for name in observed)
+
+
+def compiled(programs: Sequence[WrittenProgram], option: str, folder: Path) -> list[str]:
+    """How the runs of compiled programs end, in the order of the programs and their inputs."""
+    texts, calls = [], []
+    for number, program in enumerate(programs):
+        texts.append(program.text.replace("int main(void)", f"int main_{number}(void)"))
+        shown = "; ".join(f'printf("%lld ", (long long){name})' for name in program.observed)
+        for run in range(RUNS):
+            values = ", ".join(f"{value}L" for value in inputs(run))
+            calls.append(
+                f"if (!fork()) {{ static const long given[] = {{{values}}}; input = given; "
+                f'main_{number}(); {shown}; end(""); }} wait(0);'
+            )
+    source = _HARNESS + "\n#define abort on_abort\n" + "\n".join(texts)
+    source += "\nint main(void) { setvbuf(stdout, 0, _IOLBF, 1 << 16);\n"
+    source += "\n".join(calls) + "\n}\n"
+    (folder / "all.c").write_text(source)
+    command = [GCC, "-w", option, "-fwrapv", "all.c", "-o", "all"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    done = subprocess.run(["./all"], cwd=folder, capture_output=True, text=True, check=False)
+    return [line.strip() for line in done.stdout.splitlines()]
+
+
+def compared(first: int, count: int, folder: Path, options: Sequence[str]) -> int:
+    """Compare so many programs with gcc; the number that the front end covers."""
+    covered: list[tuple[WrittenProgram, Program]] = []
+    for seed in range(first, first + count):
+        made = WrittenProgram(seed)
+        try:
+            covered.append((made, parse_program(made.text, "case")))
+        except UnsupportedProgram:
+            continue
+    for option in options:
+        told = compiled([made for made, _ in covered], option, folder)
+        assert len(told) == RUNS * len(covered)
+        for place, (made, program) in enumerate(covered):
+            for run in range(RUNS):
+                expected = told[place * RUNS + run]
+                result = ours(program, made.observed, inputs(run))
+                if expected == "stopped":
+                    # Our run ends there too, and leaves the state as it is.
+                    assert result != "failed", made.text
+                else:
+                    assert result == expected, f"{made.text}\n{inputs(run)}"
+    return len(covered)
+
+
+@needs_gcc
+@pytest.mark.parametrize("block", range(3))
+def test_written_programs_run_as_gcc_runs_them(block: int, tmp_path: Path) -> None:
+    """Runs of random programs with every construct end as those of the compiled programs do."""
+    assert compared(100 * block, 100, tmp_path, ["-O1"]) > 40
+
+
+@needs_gcc
+@pytest.mark.long
+@pytest.mark.parametrize("block", range(20))
+def test_many_written_programs_run_as_gcc_runs_them(block: int, tmp_path: Path) -> None:
+    """The same of 2,000 programs more."""
+    assert compared(10_000 + 100 * block, 100, tmp_path, ["-O0", "-O2"]) > 40
+
+
+@needs_gcc
+def test_what_is_written_for_esbmc_is_c(tmp_path: Path) -> None:
+    """gcc accepts the C text of every program that is lowered."""
+    texts = []
+    for seed in range(60):
+        try:
+            program = parse_program(WrittenProgram(seed).text, "case")
+        except UnsupportedProgram:
+            continue
+        texts.append(written(program, {}).replace("int main(void)", f"int main_{seed}(void)"))
+    helpers = "void __ESBMC_assume(int);\nvoid __ESBMC_assert(int, const char *);\n"
+    (tmp_path / "all.c").write_text(helpers + DECLARED + "\n".join(texts))
+    done = subprocess.run(
+        [GCC, "-w", "-fsyntax-only", "all.c"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

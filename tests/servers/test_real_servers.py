@@ -1,0 +1,115 @@
+"""vLLM's and llama.cpp's servers, started here, beside the same model in process."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.trees import probabilities_by_path
+from real_servers import gguf_of, llama_cpp, vllm
+
+from llmchecker.config.configuration import Config
+from llmchecker.fetching.sources import parse_source
+from llmchecker.loading.models import load_model
+from llmchecker.models.protocols import LanguageModel
+from llmchecker.serving.connecting import connect_model, fetch_server
+from llmchecker.serving.settings import ServerSource
+from llmchecker.trees.expansion import grow_tree
+from llmchecker.trees.text_tree import TextTree, Truncation
+
+ROOT = Path(__file__).parents[2]
+STARTS = ("The player won because", "def f(x):\n    return", "Zürich 🦜 is  12")
+TRUNCATION = Truncation(1.0, 6, 3)
+
+VLLM_APART = 1e-4
+"""The most by which a probability of vLLM's may differ: both compute in float32."""
+
+LLAMA_CPP_APART = 0.08
+"""The same for llama.cpp, which rounds what flows between layers to eight bits: 0.068 was seen."""
+
+
+@pytest.fixture(scope="module")
+def in_process(smollm2) -> LanguageModel:
+    return load_model(smollm2)
+
+
+@pytest.fixture(scope="module")
+def by_vllm(smollm2, tmp_path_factory) -> Iterator[LanguageModel]:
+    with vllm(smollm2) as address:
+        yield connected(address, "vllm", smollm2, tmp_path_factory.mktemp("vllm"))
+
+
+@pytest.fixture(scope="module")
+def by_llama_cpp(smollm2, tmp_path_factory) -> Iterator[LanguageModel]:
+    scratch = tmp_path_factory.mktemp("llama.cpp")
+    source = Config.read(ROOT / "config.yaml").models["smollm2-135m"].source
+    with llama_cpp(gguf_of(source, scratch)) as address:
+        yield connected(address, "llama.cpp", smollm2, scratch)
+
+
+def connected(address: str, api: str, tokenizer: Path, scratch: Path) -> LanguageModel:
+    """The model of a server, as a run fetches it and asks it."""
+    tokens = parse_source(f"path:{tokenizer}")
+    fetch_server(ServerSource(parse_source(f"server:{address}"), api, tokens), scratch / "model")
+    return connect_model(scratch / "model")
+
+
+def apart(tree: TextTree, expected: TextTree) -> tuple[float, float]:
+    """How far probabilities of the same texts differ, and the most likely text that one lacks."""
+    found, wanted = probabilities_by_path(tree), probabilities_by_path(expected)
+    both = found.keys() & wanted.keys()
+    return (
+        max(abs(found[path] - wanted[path]) for path in both),
+        max((wanted[path] for path in wanted.keys() - both if path[:-1] in both), default=0.0),
+    )
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_vllm_grows_the_tree_of_the_same_weights(by_vllm, in_process, start):
+    """A tree by vLLM in float32 is the tree grown in process, state by state, to 1e-4."""
+    by_server = grow_tree(by_vllm, start, TRUNCATION)
+    differing, alone = apart(by_server, grow_tree(in_process, start, TRUNCATION))
+    assert differing <= VLLM_APART
+    # a text of one tree alone was as probable as the last that was selected, but for rounding
+    assert alone <= 1 / (TRUNCATION.k + 1)
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_llama_cpp_grows_a_tree_within_its_rounding(by_llama_cpp, in_process, start):
+    """A tree by llama.cpp differs from that in process by no more than its activations round."""
+    by_server = grow_tree(by_llama_cpp, start, TRUNCATION)
+    differing, _ = apart(by_server, grow_tree(in_process, start, TRUNCATION))
+    assert differing <= LLAMA_CPP_APART
+
+
+@pytest.mark.parametrize("name", ["by_vllm", "by_llama_cpp"])
+def test_a_server_gives_the_same_tree_again(request, name):
+    """A server that is asked the same again grows the same texts."""
+    model = request.getfixturevalue(name)
+    first, second = (grow_tree(model, STARTS[0], Truncation(0.8, 4, 2)) for _ in range(2))
+    differing, alone = apart(first, second)
+    assert differing <= VLLM_APART
+    assert alone <= 1 / 5
+
+
+@pytest.mark.parametrize("name", ["by_vllm", "by_llama_cpp"])
+def test_a_server_draws_in_proportion(request, name):
+    """Of 400 tokens that a server draws, the most probable ones are as many as they should be."""
+    model = request.getfixturevalue(name)
+    continuations = model.continuations(model.encode(STARTS[0]))
+    empty = np.empty((400, 0), dtype=np.int64)
+    (heads,) = continuations.map(lambda heads: heads, empty[:1])
+    drawn = continuations.drawn(empty, [np.array([], dtype=np.int64)] * 400, list(range(400)))
+    for token, probability in zip(heads.tokens[0, :5], heads.known[0, :5], strict=True):
+        deviation = (400 * probability * (1 - probability)) ** 0.5
+        assert abs((drawn == token).sum() - 400 * probability) < 5 * deviation
+
+
+@pytest.mark.parametrize("name", ["by_vllm", "by_llama_cpp"])
+def test_what_is_recorded_of_a_server(request, name):
+    """The record of a served model names the server's version and the model that it serves."""
+    model = request.getfixturevalue(name)
+    assert model.serving.version
+    assert model.serving.model
+    assert json.dumps(vars(model.serving))

@@ -1,0 +1,39 @@
+"""Chats and decoding in the workflow: answers are exact, and kept until something changes."""
+
+import json
+import shutil
+
+import pytest
+from helpers.project import EMPTY, Project
+
+pytestmark = pytest.mark.slow
+
+TEMPLATE = "{% for m in messages %}{{ m['role'] + ': ' + m['content'] }}{% endfor %} assistant:"
+
+
+def test_a_chat_with_a_decoded_model_is_checked_exactly(tmp_path, random_model):
+    """Lower bound and upper bound agree, a second run has nothing to do, and another decoding
+    grows the tree again."""
+    model = shutil.copytree(random_model("gpt2"), tmp_path / "chatting")
+    (model / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
+    about = {"label": "Chatting", "source": f"path:{model}", "decoding": {"top_k": 2}}
+    experiment = {"label": "Chat", "interest": "Length", "start": "chat", "alpha": 1, "k": 9}
+    config = EMPTY | {
+        "models": {"chatting": about},
+        "start_strings": {"chat": [{"system": "{kind}"}, {"user": 'Is it "so"?'}]},
+        "quantifiers": {"long": {"type": "length", "unit": "characters"}},
+        "experiments": [experiment | {"L": 3, "queries": ["P=? [ F long > 6 ]"]}],
+    }
+    project = Project(tmp_path, config)
+    verdict = "results/checks/chatting/chat/alpha1.0_k9_L3"
+    run = project.snakemake("--cores", "1", "results/tables/table2.md")
+    assert run.returncode == 0, run.stdout
+    (file,) = (tmp_path / verdict).glob("*.json")
+    found = json.loads(file.read_text(encoding="utf-8"))
+    assert found["upper"] == pytest.approx(found["lower"], rel=1e-12, abs=0)
+    record = json.loads((tmp_path / "results/trees/chatting/chat/alpha1.0_k9_L3.json").read_text())
+    assert record["makings"][0]["decoding"] == {"top_k": 2}
+    assert record["nodes"] <= 1 + 2 + 4
+    assert project.planned("results/tables/table2.md") == {}
+    project.write_config(config | {"models": {"chatting": about | {"decoding": "greedy"}}})
+    assert "trees_chatting" in project.planned("results/tables/table2.md")
