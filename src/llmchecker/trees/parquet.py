@@ -48,6 +48,9 @@ def read_parquet(path: str | Path) -> tuple[pa.Table, dict[str, Any]]:
     contents = read_sealed(path)
     try:
         file = pq.ParquetFile(pa.BufferReader(contents))
-        return file.read(), json.loads(file.metadata.metadata[_ABOUT])
+        # A process that ends while Arrow's threads start is aborted now and then (apache/arrow
+        # issue 34314), after all work was done: these tables are small enough for one thread.
+        table = file.read(use_threads=False)
+        return table, json.loads(file.metadata.metadata[_ABOUT])
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{path} is not a table of this package: {error}") from error

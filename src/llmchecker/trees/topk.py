@@ -70,7 +70,7 @@ def read_masses(path: str | Path) -> pd.DataFrame:
         DamagedFile: a bit of the file is not what was written, or it holds no masses: numbers from
             0 to 1 that do not fall with k.
     """
-    table = read_parquet(path)[0].to_pandas()
+    table = read_parquet(path)[0].to_pandas(use_threads=False)
     if list(table.columns) != list(_COLUMNS):
         raise DamagedFile(f"{path} holds no masses")
     rising = (table["mass"].diff() >= 0) | (table["k"] == 1)
