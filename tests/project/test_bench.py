@@ -171,6 +171,7 @@ def test_shares_of_the_workflow_are_of_one_whole(written):
     assert all(share >= 0 for share in shares)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_forward_pass_is_saved_where_a_tree_holds_another(written):
     """Of two trees of 1 + 3 and 1 + 3 + 9 texts at most, the larger pays for both."""
@@ -178,6 +179,7 @@ def test_a_forward_pass_is_saved_where_a_tree_holds_another(written):
     assert 0 < found["cache.forward_passes_saved_share"] < 0.5
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_figure_is_defined_and_every_definition_is_of_a_figure(written):
     """Each name in benchmarks.json fits one of the names that benchmarks.md explains, and back."""

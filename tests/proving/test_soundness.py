@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from helpers.marks import long
 from helpers.mutations import (
     ORIGINALS,
     Mutant,
@@ -35,6 +36,9 @@ SHIPPED = tuple(Original(p.stem, p.read_text(), ()) for p in sorted(PROGRAMS.rgl
 MOST_OF_A_KIND = 7
 """Falsified mutants of one program that are tried, of each kind."""
 
+FEW_OF_A_KIND = 2
+"""The same in `make test`."""
+
 MOST_OF_SHIPPED = 4
 """Falsified mutants of one program in resources/programs that are tried."""
 
@@ -47,12 +51,18 @@ each_semantics = pytest.mark.parametrize("semantics", Semantics)
 
 
 @cache
-def falsified(original: Original, semantics: Semantics) -> tuple[tuple[Mutant, Runs], ...]:
-    """The mutants of which a concrete run violates an assertion or a range, with the runs."""
+def falsified(
+    original: Original, semantics: Semantics, most: int
+) -> tuple[tuple[Mutant, Runs], ...]:
+    """The mutants of which a concrete run violates an assertion or a range, with the runs.
+
+    Args:
+        most: of each kind.
+    """
     found = []
     kinds: Counter[str] = Counter()
     for mutant in mutants(original):
-        if kinds[mutant.kind] == MOST_OF_A_KIND:
+        if kinds[mutant.kind] == most:
             continue
         runs = run_program(mutant.program, semantics, runs=30, iterations=150, kept=30)
         if runs.failure is not None:
@@ -88,11 +98,12 @@ def test_the_programs_that_are_changed_are_proven_before(original, semantics):
     assert proven
 
 
+@pytest.mark.parametrize("most", [FEW_OF_A_KIND, *long(MOST_OF_A_KIND)])
 @each_semantics
 @each_original
-def test_no_program_that_a_run_falsifies_is_verified(original, semantics):
+def test_no_program_that_a_run_falsifies_is_verified(original, semantics, most):
     """A changed guard, body, assertion or assumption that a run shows to be false is refused."""
-    for mutant, runs in falsified(original, semantics):
+    for mutant, runs in falsified(original, semantics, most):
         tried = candidates(mutant.program, original.invariants)
         proven, verified = prove(mutant.program, semantics, tried)
         assert not verified, mutant
@@ -163,7 +174,9 @@ def test_no_invariant_that_a_state_refutes_is_proven(original, semantics):
 @each_original
 def test_esbmc_verifies_no_program_that_a_run_falsifies(original, semantics):
     """ESBMC, told what is proven of a program with a false assertion, does not call it true."""
-    of_assertions = (m for m, runs in falsified(original, semantics) if runs.failure.line)
+    of_assertions = (
+        m for m, runs in falsified(original, semantics, FEW_OF_A_KIND) if runs.failure.line
+    )
     mutant = next(of_assertions)
     proven, _ = prove(mutant.program, semantics, candidates(mutant.program, original.invariants))
     assert answer_of_esbmc(mutant.program, proven, semantics) is not EsbmcAnswer.SUCCESSFUL, mutant
@@ -199,9 +212,12 @@ def answer_of_esbmc(program: Program, proven: tuple, semantics: Semantics) -> Es
     return ask_esbmc(annotate(program, stated), Mode.INVARIANTS, semantics, seconds=20).answer
 
 
+@pytest.mark.long
 def test_there_are_enough_cases():
     """In each semantics 500 cases are refused; over both, 100 mutants of each kind but one."""
-    mutated = {s: [m for o in ORIGINALS for m, _ in falsified(o, s)] for s in Semantics}
+    mutated = {
+        s: [m for o in ORIGINALS for m, _ in falsified(o, s, MOST_OF_A_KIND)] for s in Semantics
+    }
     wrong = {s: [w for o in ORIGINALS for w in wrong_invariants(o, s)] for s in Semantics}
     assert all(len(wrong[semantics]) >= 200 for semantics in Semantics)
     assert all(len(mutated[s]) + len(wrong[s]) >= 500 for s in Semantics)

@@ -44,21 +44,29 @@ def configuration(model: Path, prompts: Path) -> dict:
 
 
 @pytest.fixture(scope="module")
-def projects(tmp_path_factory, random_model) -> list[Project]:
-    """Two projects of the same configuration, each after a run of its own."""
+def config(tmp_path_factory, random_model) -> dict:
     prompts = tmp_path_factory.mktemp("prompts") / "prompts.csv"
     pd.DataFrame({"prompt": ["I want you to act as a poet.", "Leave."]}).to_csv(prompts)
-    config = configuration(random_model("llama"), prompts)
-    made = [Project(tmp_path_factory.mktemp(name), config) for name in ("first", "second")]
-    for project in made:
-        run = project.snakemake("--cores", "1")
-        assert run.returncode == 0, run.stdout
-    return made
+    return configuration(random_model("llama"), prompts)
 
 
-@pytest.fixture
-def project(projects) -> Project:
-    return projects[0]
+def finished(directory: Path, config: dict) -> Project:
+    """A project after a run."""
+    project = Project(directory, config)
+    run = project.snakemake("--cores", "1")
+    assert run.returncode == 0, run.stdout
+    return project
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, config) -> Project:
+    return finished(tmp_path_factory.mktemp("first"), config)
+
+
+@pytest.fixture(scope="module")
+def projects(tmp_path_factory, project, config) -> list[Project]:
+    """Two projects of the same configuration, each after a run of its own."""
+    return [project, finished(tmp_path_factory.mktemp("second"), config)]
 
 
 @pytest.fixture
@@ -107,6 +115,7 @@ def test_two_runs_write_the_same_bytes(projects, suffix, folders):
     assert first == second
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_two_runs_write_the_same_records_but_for_times(projects):
     """Verdicts, their cross-checks, records and provenance of two runs differ in times alone."""
@@ -119,6 +128,7 @@ def test_two_runs_write_the_same_records_but_for_times(projects):
         assert json.dumps(once) == json.dumps(again), name
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_two_runs_write_the_same_tables_but_for_times(projects):
     """The CSV tables of two runs differ in columns of seconds alone."""
