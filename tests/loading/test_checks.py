@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers.marks import long
 from helpers.random_models import ARCHITECTURES, CAUSAL
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, BertForPreTraining, BertLMHeadModel
@@ -253,7 +254,7 @@ def probabilities(model) -> np.ndarray:
 SHAPES = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size")
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gemma3", "gpt2", "bert"])
+@pytest.mark.parametrize("architecture", ["llama", *long("gemma3", "gpt2", "bert")])
 @pytest.mark.parametrize("key", SHAPES)
 def test_a_configuration_with_odd_values(copied, architecture: str, key: str) -> None:
     """Whatever a key of config.json holds, the model loads whole or is refused by a message.

@@ -101,6 +101,7 @@ print(len(tree.frame(gender=lc.Gender())) == len(tree))
 """
 
 
+@pytest.mark.long
 def test_the_library_needs_no_checkout(installed, random_model, tmp_path):
     """In an empty folder, a tree is grown, checked and scored by the package of the wheel."""
     said = python(installed, LIBRARY, str(random_model("gpt2")), cwd=tmp_path).splitlines()

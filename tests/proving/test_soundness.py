@@ -182,6 +182,7 @@ def test_esbmc_verifies_no_program_that_a_run_falsifies(original, semantics):
     assert answer_of_esbmc(mutant.program, proven, semantics) is not EsbmcAnswer.SUCCESSFUL, mutant
 
 
+@pytest.mark.long
 @each_semantics
 @each_original
 def test_esbmc_refutes_no_invariant_that_is_needed(original, semantics):

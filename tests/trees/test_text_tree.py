@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from helpers.damage import flipped
+from helpers.marks import long
 from helpers.trees import by_hand
 
 from llmchecker.errors import DamagedFile, InvalidBound, InvalidTree
@@ -81,12 +82,13 @@ def test_same_tree_gives_the_same_bytes(tmp_path):
     assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
 
 
-def test_every_flipped_bit_of_a_tree_is_found(tmp_path):
+@pytest.mark.parametrize("apart", [11, *long(1)])
+def test_every_flipped_bit_of_a_tree_is_found(apart, tmp_path):
     """Whichever bit of a tree's file flips, reading it raises an error that names the file."""
     path = tmp_path / "tree.parquet"
     small_tree().write(path)
     whole = path.read_bytes()
-    for bit in range(8 * len(whole)):
+    for bit in range(0, 8 * len(whole), apart):
         path.write_bytes(flipped(whole, bit))
         with pytest.raises(DamagedFile, match=r"tree\.parquet .* delete it"):
             TextTree.read(path)

@@ -278,6 +278,7 @@ def test_a_larger_k_of_the_statistics_grows_no_tree(project):
     assert not planned.keys() & jobs(STAGES).keys()
 
 
+@pytest.mark.long
 def test_statistics_are_asked_by_the_job_that_has_loaded_the_model(project):
     """When trees have been grown, the job of the statistics finds its answers in the store."""
     grown = project.tree("llama", "awkward")
