@@ -154,11 +154,12 @@ def test_an_included_file_that_changes_the_meaning_is_not_ignored(tmp_path: Path
 
 
 @needs_gcc
-@pytest.mark.parametrize
-    ("name", "semantics"), [*HOLDING[Semantics.INT32], *long(*HOLDING[Semantics.INTEGERS])]
-
-def test_what_holds_does_not_fail_after_gcc(name: str, semantics: Semantics, tmp_path: Path):
+@pytest.mark.parametrize(
+    "holding", [*HOLDING[Semantics.INT32], *long(*HOLDING[Semantics.INTEGERS])], ids="-".join
+)
+def test_what_holds_does_not_fail_after_gcc(holding: tuple[str, Semantics], tmp_path: Path):
     """No run of a compiled program of the project violates what is proven of it."""
+    name, semantics = holding
     source = next(PROGRAMS.rglob(f"{name}.c")).read_text(encoding="utf-8")
     found = violations(source, semantics, tmp_path)
     # Quantifiers are ESBMC's, and gcc has none.
