@@ -84,6 +84,7 @@ def _is_number(_: object, value: object) -> bool:
 
 def _explanation(violation: "ValidationError") -> str:
     schema, value = violation.schema, violation.instance
+    shown = _shortened(repr(value))
     match violation.validator:
         case "additionalProperties":
             known = schema.get("properties", {})
@@ -94,25 +95,30 @@ def _explanation(violation: "ValidationError") -> str:
             missing = [key for key in violation.validator_value if key not in value]
             return f"the key {missing[0]!r} is missing"
         case "minimum":
-            return f"{value!r} is too small; it must be at least {violation.validator_value}"
+            return f"{shown} is too small; it must be at least {violation.validator_value}"
         case "maximum":
-            return f"{value!r} is too large; it must be at most {violation.validator_value}"
+            return f"{shown} is too large; it must be at most {violation.validator_value}"
         case "maxLength":
             most = violation.validator_value
             return f"{value[:20]!r}… has {len(value)} characters; it must have at most {most}"
         case "uniqueItems":
             again = next(item for place, item in enumerate(value) if item in value[:place])
-            return f"{again!r} stands twice; each may stand once"
+            return f"{_shortened(repr(again))} stands twice; each may stand once"
         case "pattern":
-            return f"{value!r} does not match {violation.validator_value}"
+            return f"{shown} does not match {violation.validator_value}"
         case "enum":
-            return f"{value!r} is not one of {', '.join(violation.validator_value)}"
+            return f"{shown} is not one of {', '.join(violation.validator_value)}"
         case "type":
             types = violation.validator_value
             named = types if isinstance(types, str) else " or ".join(types)
-            return f"{value!r} is not of type {named}"
+            return f"{shown} is not of type {named}"
         case _:
-            return violation.message
+            return violation.message.replace(repr(value), shown)
+
+
+def _shortened(text: str) -> str:
+    """A text as far as a message of one line has room for it."""
+    return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 def _key(path: Collection[str | int]) -> str:

@@ -1,0 +1,190 @@
+"""Whatever stands at a key of a configuration, it is taken, or refused by one message."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmchecker.config.configuration import Config
+from llmchecker.config.strict_yaml import read_strictly
+from llmchecker.config.validation import SCHEMA
+from llmchecker.errors import LLMCheckerError
+
+ROOT = Path(__file__).parents[2]
+DIGEST = "0" * 64
+QUERY = "P=? [ F gender > 0 ]"
+LIMITS = {"refine": {"passes": 9, "width": 0.5}}
+SAMPLES = {"samples": 9, "width": 0.5, "passes": 9, "confidence": 0.9, "seed": 1}
+DECODING = {
+    **{"do_sample": True, "temperature": 0.5, "top_k": 5, "top_p": 0.9, "min_p": 0.1},
+    **{"typical_p": 0.9, "repetition_penalty": 1.1, "no_repeat_ngram_size": 2},
+    **{"bad_words_ids": [[1, 2]], "suppress_tokens": [3]},
+}
+ASKED = {"label": "E", "interest": "I", "start": "s", "L": 2, "queries": [QUERY]}
+FULL = {
+    "models": {
+        "local": {
+            **{"label": "A", "source": "path:a", "kind": "causal", "dtype": "float32"},
+            **{"device": "cpu", "mem_mb": 100, "gpu_mem_mb": 0, "decoding": DECODING},
+        },
+        "wheel": {"label": "B", "source": "pypi:b==1", "file": "b.gguf", "sha256": DIGEST},
+        "parts": {
+            **{"label": "C", "source": "pypi:c==1", "sha256": DIGEST},
+            "parts": [{"source": "pypi:c-1==1", "file": "c1"}],
+        },
+        "served": {
+            **{"label": "D", "source": "server:http://localhost:1", "api": "vllm"},
+            **{"tokenizer": "path:d", "tokens": 100, "served_as": "d", "key_from": "KEY"},
+            **{"requests": 2, "seconds": 5},
+        },
+    },
+    "start_strings": {
+        "s": "The",
+        "talk": [{"system": "Be."}, {"user": "A?"}, {"assistant": "B."}, {"user": "C?"}],
+    },
+    "quantifiers": {"gender": {"type": "gender"}},
+    "expansion": {
+        **{"end_of_sequence": "terminal", "memory_gb": 1, "store_gb": 1},
+        **{"most_states": 99, "most_hours": 1, "threads": 1},
+    },
+    "topk": {
+        **{"source": "hf:a/b@" + "0" * 40, "file": "c.csv", "column": "p", "sha256": DIGEST},
+        **{"rows": 3, "maximum_k": 5},
+    },
+    "refine": LIMITS["refine"],
+    "estimate": SAMPLES,
+    "experiments": [
+        ASKED | {"alpha": 0.5, "k": 2, "shards": 2, "models": ["local"], "estimate": SAMPLES},
+        ASKED | LIMITS | {"label": "F", "L": 3, "models": ["local"]},
+    ],
+    "figure4": {"starts": ["s"], "alpha": 0.5, "k": 3, "L": 2, "query": QUERY, "estimate": SAMPLES},
+    "invariants": {
+        "programs": {"source": "archive:https://a.b/c.zip", "folder": "d", "sha256": DIGEST},
+        **{"models": ["wheel"], "semantics": ["integers"], "seconds": 5, "tool_seconds": 1},
+        **{"iterations": 2, "nodes": 3, "candidates": 4, "seed": 5},
+        "provable": {"alpha": 0.5, "k": 2, "L": 2},
+    },
+}
+"""A configuration that has every key but one, which excludes two others and stands in `REFINED`."""
+REFINED = FULL | {"figure4": {"starts": ["s"], "L": 2, "query": QUERY, **LIMITS}}
+
+Place = tuple[str | int, ...]
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch):
+    """Word lists are found from the root of the repository, where a run starts."""
+    monkeypatch.chdir(ROOT)
+
+
+def places(value: Any, place: Place = ()) -> Iterator[Place]:
+    """Every key and every entry of a list, at every depth."""
+    steps = value.items() if isinstance(value, dict) else enumerate(value)
+    for step, item in steps:
+        yield (*place, step)
+        if isinstance(item, dict | list):
+            yield from places(item, (*place, step))
+
+
+def written(place: Place) -> str:
+    """A place as messages write it."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    return "".join(steps).removeprefix(".")
+
+
+def changed(raw: Mapping[str, Any], place: Place, value: Any) -> dict[str, Any]:
+    """The configuration with another value at a place."""
+    # not deepcopy, which keeps one object one that stands at several places
+    raw = json.loads(json.dumps(raw))
+    inner = raw
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    return raw
+
+
+PLACES = {written(place): (raw, place) for raw in (REFINED, FULL) for place in places(raw)}
+EXTREME = [
+    *(None, True, False, 0, 1, -1, 0.0, -0.0, 5e-324, 1e-300, 1e300, -1e300, 0.1, 1.5),
+    *(float("nan"), float("inf"), float("-inf"), 2**31, 2**53 + 1, 2**63, 2**64, 10**30, -(10**30)),
+    *(10**299, "", " ", "x", "\0", "\n", "\x1b[31m", "\u202e", "$x^$", "_x", "x" * 10_000, "../x"),
+    *("1", "é", "🙂", "{x}", "%s", "s", "gender", "P=? [ F gender > ]", "P=? [ F 1 > 0 ]"),
+    *("path:", "path:/", "path:\0", "pypi:==", "hf:", "hf:a/b", "server:", "server:http://[", "-x"),
+    *("archive:", "archive:https://[/x.zip", "pypi:a==1==2", "(" * 5000, "P=? [ " + "X " * 5000),
+    *([], [[]], [None], [{}], ["x", "x"], ["s"] * 1000, {}, {"x": {}}, {"": None}, {"type": 1}),
+    *({"type": []}, {"x" * 300: "x"}, [[[[[[]]]]]], {"type": "gender", "male": 3}, {"user": 1}),
+]
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**40), 10**40)
+    | st.floats()
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+    | st.sampled_from(EXTREME),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "x", "source", "passes", "1"]), inner, max_size=3
+        )
+    ),
+    max_leaves=5,
+)
+
+
+def demand_taken_or_refused(name: str, value: Any) -> None:
+    """Check that a configuration with a value at a key is taken, or refused by naming the key."""
+    raw, place = PLACES[name]
+    try:
+        Config.parse(changed(raw, place, value))
+    except LLMCheckerError as error:
+        told = str(error).splitlines()[0]
+        keys = [written(place[:depth]) for depth in range(1, len(place) + 1)]
+        # a value that another key names is missed there
+        keys += ["experiments", "figure4"] * (place[0] in ("start_strings", "quantifiers"))
+        assert any(key in told for key in keys), told
+
+
+def test_the_configurations_have_every_key():
+    """What is tried has every key that docs/config.md lists, and is taken as it stands."""
+    page = (ROOT / "docs/config.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `([^`]+)`", page, flags=re.M))
+    chosen = re.compile(r"^(models|start_strings|quantifiers)\.\w+")
+    tried = {chosen.sub(r"\1.NAME", re.sub(r"\[\d\]", "[]", name)) for name in PLACES}
+    assert len(listed) > 100
+    assert listed - tried == set()
+    for raw in (FULL, REFINED):
+        Config.parse(raw)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PLACES)
+def test_whatever_stands_at_a_key_is_taken_or_refused_by_name(name):
+    """Values of other types, without end or beyond all bounds are taken or refused, by the key."""
+    for value in EXTREME:
+        demand_taken_or_refused(name, value)
+    settings(max_examples=20)(given(VALUES)(lambda value: demand_taken_or_refused(name, value)))()
+
+
+def test_every_number_has_limits():
+    """No number of a configuration may be as small or as large as one likes."""
+
+    def unlimited(schema: Any, key: str) -> Iterator[str]:
+        if isinstance(schema, list):
+            for item in schema:
+                yield from unlimited(item, key)
+        if not isinstance(schema, dict):
+            return
+        limits = [{"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}]
+        if schema.get("type") in ("integer", "number") and not all(
+            names & schema.keys() for names in limits
+        ):
+            yield key
+        for name, entry in schema.items():
+            yield from unlimited(entry, f"{key}.{name}")
+
+    assert list(unlimited(read_strictly(SCHEMA).content, "")) == []
