@@ -91,10 +91,21 @@ def distinct(*columns: np.ndarray) -> list[tuple[np.ndarray, tuple[int, ...]]]:
     """For each distinct row of some columns, the positions at which it stands, and the row.
 
     Few situations differ on a level of thousands of texts, so each is worked out only once.
+
+    Args:
+        columns: (n,) integers or truth values each.
     """
     if len(columns[0]) == 0:
         return []
-    rows, inverse = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
-    order = np.argsort(inverse.ravel(), kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(inverse.ravel()))[:-1])
-    return list(zip(parts, map(tuple, rows.tolist()), strict=True))
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        values = np.unique(column)
+        code = code * len(values) + np.searchsorted(values, column)
+        _, code = np.unique(code, return_inverse=True)
+    counts = np.bincount(code)
+    # numpy sorts numbers of 16 bits by radix, which takes a tenth of the time
+    small = code.astype(np.uint16) if len(counts) <= 2**16 else code
+    order = np.argsort(small, kind="stable")
+    parts = np.split(order, np.cumsum(counts)[:-1])
+    rows = zip(*(column[[part[0] for part in parts]].tolist() for column in columns), strict=True)
+    return list(zip(parts, rows, strict=True))

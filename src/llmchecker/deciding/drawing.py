@@ -143,5 +143,7 @@ def by_inversion(
     tokens = np.searchsorted(sums, drawn * whole, side="right")
     if others > 0:
         return np.where(tokens < len(left), tokens, BEYOND)
-    # a product that is rounded up to the whole sum would lead past the last possible token
-    return np.minimum(tokens, np.flatnonzero(left)[-1])
+    if (tokens == len(left)).any():
+        # a product that is rounded up to the whole sum leads past the last possible token
+        tokens = np.minimum(tokens, np.flatnonzero(left)[-1])
+    return tokens
