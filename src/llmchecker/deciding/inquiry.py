@@ -24,7 +24,7 @@ from llmchecker.deciding.query_estimates import (
     samplers_of,
     together,
 )
-from llmchecker.deciding.refinement import Refining, refine
+from llmchecker.deciding.refinement import SOONER, Refining, refine
 from llmchecker.deployed.chat import Start
 from llmchecker.models.protocols import LanguageModel
 from llmchecker.quantifiers.quantifier import Quantifier
@@ -89,6 +89,9 @@ def inquire(
 ) -> Inquiry:
     """Answer a query about what a model writes after a text, as narrowly as the effort allows.
 
+    Where an estimate follows, the tree grows where the most undecided probability is. Certain
+    bounds alone are narrower if texts near the horizon count more (see `refinement.SOONER`).
+
     Where single texts do not decide the query (see `readings_of`), every text counts as undecided
     until it ends. The tree then grows where the most probability is.
 
@@ -128,6 +131,7 @@ def inquire(
         told,
         stored,
         stopped,
+        sooner=1.0 if estimates else SOONER,
     )
     scores = {name: score_tree(each, tree) for name, each in quantifiers.items()}
     verdict = solve(tree, scores, query, ranges, time.monotonic() - began)

@@ -64,7 +64,9 @@ SOONER = 1 / 4
 
 A look at a text that is one token before the horizon decides all that it holds, any other at first
 only what the next token decides. In measurements with a horizon of 5 tokens the same passes gave
-narrower bounds, from a ninth of the texts, than with 1.
+narrower bounds, from a ninth of the texts, than with 1. The interval of an estimate is narrower
+with 1: expected is 0.34 of the width of plain sampling instead of 0.38, for what is decided true
+early is what the samples need not find.
 """
 
 NEAR = 4
