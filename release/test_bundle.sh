@@ -12,6 +12,7 @@ tar --extract --file "$archive" --directory "$folder"
 cd "$folder"/*/
 sha256sum --quiet --check SHA256SUMS
 mkdir "$folder/home"
-# a network of its own, which has nothing in it, also for who is not root
+# a network of its own, in which this machine reaches itself alone, also for who is not root
 env --ignore-environment PATH="$PATH" HOME="$folder/home" LANG=C.UTF-8 PIP_CONFIG_FILE=/dev/null \
-    PIP_NO_CACHE_DIR=1 unshare --map-root-user --net make ${targets[*]}
+    PIP_NO_CACHE_DIR=1 unshare --map-root-user --net \
+    sh -ec 'ip link set lo up; exec make "$@"' sh ${targets[*]}

@@ -6,7 +6,7 @@ import pytest
 from helpers.damage import flipped
 from helpers.undisturbed import NAME, TREE
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.faults]
 
 FILES = [
     *(f"trees/{TREE}.parquet", f"trees/{TREE}.json"),
@@ -35,19 +35,10 @@ def damaged(path, damage) -> None:
 @pytest.mark.parametrize(
     ("damage", "names"),
     [
+        pytest.param(lambda content: content[: len(content) // 2], FILES + SHOWN, id="cut"),
+        pytest.param(lambda content: b"", FILES + SHOWN, id="emptied"),
         pytest.param(
-            lambda content: content[: len(content) // 2],
-            FILES + SHOWN,
-            marks=pytest.mark.faults,
-            id="cut",
-        ),
-        pytest.param(lambda content: b"", FILES + SHOWN, marks=pytest.mark.faults, id="emptied"),
-        # a sample of this suite for `make test-all`
-        pytest.param(
-            lambda content: flipped(content, len(content) * 4),
-            FILES,
-            marks=pytest.mark.long,
-            id="one bit flipped",
+            lambda content: flipped(content, len(content) * 4), FILES, id="one bit flipped"
         ),
     ],
 )
@@ -65,7 +56,6 @@ def test_files_of_every_kind_that_were_damaged_at_once_are_made_again(
     mended(project)
 
 
-@pytest.mark.faults
 def test_a_cache_that_was_damaged_is_dropped(project, mended):
     """Stored distributions that were damaged are dropped with a word, and computed again."""
     for path in project.found("distributions/*/*.parquet"):
@@ -77,7 +67,6 @@ def test_a_cache_that_was_damaged_is_dropped(project, mended):
     mended(project)
 
 
-@pytest.mark.faults
 def test_a_record_of_a_model_that_was_cut_makes_the_model_be_fetched_again(project, mended):
     """Weights that nothing vouches for are not used; the model is fetched again."""
     damaged(project.directory / f"resources/models/{NAME}/source.json", lambda content: content[:9])

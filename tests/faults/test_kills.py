@@ -59,6 +59,14 @@ def command(arguments: list[str], directory: Path) -> subprocess.Popen:
     )
 
 
+def begun(run: subprocess.Popen, line: str) -> None:
+    """Wait until a process prints a line; what was before is not this project's to tell."""
+    for printed in run.stdout:
+        if printed.startswith(line):
+            return
+    pytest.fail(f"it ended before it printed {line!r}")
+
+
 def unlocked(project: Project) -> None:
     """Do what every target of make does before a run."""
     mending = [sys.executable, "-m", "llmchecker.config.mending"]
@@ -112,7 +120,8 @@ def test_runs_that_are_interrupted_say_so_without_a_traceback(
     """Ctrl-C ends a run and its jobs, none of which shows a traceback, and the next run goes on."""
     for _ in range(INTERRUPTS):
         run = started(fresh)
-        time.sleep(moments.uniform(0.05, 0.8) * undisturbed_seconds)
+        begun(run, "Assuming")  # which Snakemake prints once it has read the rules
+        time.sleep(moments.uniform(0, 0.8) * undisturbed_seconds)
         os.killpg(run.pid, signal.SIGINT)
         printed, _ = run.communicate()
         assert "Traceback" not in printed, printed
@@ -124,7 +133,7 @@ def test_runs_that_are_interrupted_say_so_without_a_traceback(
 
 
 CHECK = ["check", "P=? [ F gender > 0 ]", "--start", "The player won because"]
-COMMAND = ["-c", "from llmchecker.cli.entry import run; run()"]
+COMMAND = ["-c", "from llmchecker.cli.entry import run; print('begun', flush=True); run()"]
 SLOW = """
 int main(void) {
   int a = 0, b = 0, n = __VERIFIER_nondet_int();
@@ -141,7 +150,7 @@ def test_commands_that_are_interrupted_print_one_line(project, moments):
     for number in range(COMMANDS):
         tree = ["--alpha", "0.9", "--k", str(3 + number), "--length", "3"]
         run = command([*COMMAND, *CHECK, *tree], project.directory)
-        # Python itself, which knows nothing of this package, takes a moment to begin
+        begun(run, "begun")
         time.sleep(moments.uniform(0.3, 6))
         run.send_signal(signal.SIGINT)
         printed, _ = run.communicate()
@@ -162,7 +171,11 @@ def test_verification_ends_with_its_parent(how, tmp_path):
         (programs / f"slow{number}.c").write_text(SLOW)
     arguments = [*COMMAND, "verify", str(programs), "--jobs", "4", "--semantics", "int32"]
     run = command(arguments, programs)
-    time.sleep(6)
+    until = time.monotonic() + 120
+    while len(working_in(programs)) < 2 and time.monotonic() < until:
+        assert run.poll() is None, run.communicate()[0]
+        time.sleep(0.05)
+    time.sleep(2)
     assert run.poll() is None, run.communicate()[0]
     assert len(working_in(programs)) > 1
     run.send_signal(how)
