@@ -3,9 +3,8 @@
 Best first: of the batches of texts of one length, the next one is that which holds the most
 undecided probability, where texts that are near the horizon count more. A text is looked at in up
 to four looks, each of which selects more tokens; between two looks the tokens that are left share
-its `rest`. A text that decides the query (see `decided`) is not looked at again. The result is an
-ordinary `TextTree`, in which a text that was never looked at has nothing but its `rest`, so that
-every route of this package reads it.
+its `rest`. A text that decides the query (see `decided`) is not looked at again. The result is a
+`TextTree` like any other, in which a text that was never looked at has nothing but its `rest`.
 
 BEAVER (arXiv:2512.05439) expands one leaf a pass for prefix-closed constraints. Here a batch is
 expanded at once, and the constraint is any path formula.
@@ -37,11 +36,13 @@ from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
 LOOKS = ((0.99, 128), (0.9999, 2048), (0.99999, 16384), (1.0, 2**31 - 1))
 """Alpha and k of the first look at a text, of the second, of the third and of the last.
 
-Few tokens hold nearly all probability after most texts, so that the first look is small. Without
-the third look the same passes gave the same bounds, from twice as many texts. The last one selects
-every token and leaves no `rest`. Where only the most probable tokens are told of a distribution,
-one look selects all of those, and what it leaves to `rest` stays there.
+Few tokens hold nearly all probability after most texts, so that the first look is small. The third
+saves half of the texts for the same bounds. The last one selects every token and leaves no `rest`.
+Where only the most probable tokens are told, one look selects all of those.
 """
+
+LOOKS_AT_LAST = ((0.999, 512), *LOOKS[1:])
+"""The same where a text lacks its last token only: with these, bounds were a hundredth narrower."""
 
 LOOKS_AT_FEW = ((1.0, 128), (1.0, 2**31 - 1))
 """The looks where decoding cuts all but a few tokens: one that selects these leaves no `rest`."""
@@ -53,10 +54,9 @@ FEWEST_TEXTS = 64
 """The first batches may hold this many texts. A smaller batch takes a model about as long."""
 
 SHARE = 4
-"""Later batches may hold one text for every `SHARE` texts that were looked at before.
+"""Later batches may hold one text for every `SHARE` that were looked at before.
 
-Batches grow slowly because the first texts of a tree hold much of the probability. A large batch
-at the beginning would look at texts that the answers of its own first texts show to be unimportant.
+In a large first batch many texts would be those that its own answers show to matter little.
 """
 
 SOONER = 1 / 4
@@ -132,9 +132,9 @@ def refine(
         sooner: from 0 to 1, as `SOONER`; with 1 undecided probability alone counts.
     """
     began = time.monotonic()
-    looks = LOOKS_AT_FEW if model.is_cut else LOOKS
+    looks, last = (LOOKS_AT_FEW, LOOKS_AT_FEW) if model.is_cut else (LOOKS, LOOKS_AT_LAST)
     if model.told < model.vocabulary_size:
-        looks = ((1.0, model.told),)
+        looks = last = ((1.0, model.told),)
     growth = _Growth(model, start, readings, quantifiers, end_of_sequence, len(looks))
     continuations = cache(lambda: model.continuations(growth.prompt))
     while True:
@@ -148,10 +148,10 @@ def refine(
         batch = growth.most_undecided(min(most_texts, left, most), sooner)
         if len(batch) == 0:
             break
-        alpha, k = looks[growth.looks[batch[0]]]
         extended = growth.step[batch[0]] + 1 < growth.length
-        suffixes = growth.suffixes(batch)
-        growth.add(batch, selections(continuations, stored, suffixes, alpha, k, extended))
+        look = (looks if extended else last)[growth.looks[batch[0]]]
+        asked = (growth.suffixes(batch), *look, extended)
+        growth.add(batch, selections(continuations, stored, *asked))
     return growth.tree()
 
 
