@@ -116,6 +116,7 @@ _LIMITS = {
     errno.EROFS: "the file system can only be read",
     errno.EACCES: "its folder may not be written by this user",
     errno.EPERM: "it may not be written by this user",
+    errno.EISDIR: "it is a directory",
     errno.EIO: "the disk or device reports an error",
     errno.EPIPE: "its reader has gone",
 }
@@ -140,8 +141,8 @@ def _told_as_limit(path: Path) -> Iterator[None]:
 
 
 def _room(path: Path, number: int) -> str:
-    """How much room is left, where the lack of it is the reason."""
-    if number not in (errno.ENOSPC, errno.EDQUOT):
+    """How much room is left on the disk, where the lack of it is the reason."""
+    if number not in (errno.ENOSPC, errno.EDQUOT) or _is_special(path):
         return ""
     place = next(folder for folder in path.absolute().parents if folder.exists())
     return f"; {shutil.disk_usage(place).free / 1e6:.1f} MB are free in {place}"

@@ -97,7 +97,7 @@ def in_one_sentence(error: Exception) -> str | None:
     if isinstance(error, BrokenPipeError):
         return "the output was closed before everything was written"
     if isinstance(error, OSError) and error.errno in _LIMITS:
-        place = error.filename or "a file"
+        place = error.filename or "a file or the output"
         return (
             f"{place} cannot be used: {error.strerror}. What was finished before is kept; run the "
             "same command again when that is mended"

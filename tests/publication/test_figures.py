@@ -10,6 +10,7 @@ from matplotlib.collections import LineCollection
 from PIL import Image
 
 from llmchecker.publication import figures
+from llmchecker.publication.drawing import printed
 
 NOUNS = ["player", "athlete", "champ"]
 QUERY = "P=? [ F gender > 0 ]"
@@ -166,6 +167,30 @@ def _segments(collection) -> list:
     if not isinstance(collection, LineCollection):
         return []
     return [segment.tolist() for segment in collection.get_segments()]
+
+
+HOSTILE = {
+    "half a formula": "$x^$",
+    "a formula": "$\\frac{1}{2}$",
+    "an underscore first": "_x",
+    "control characters": "a\0\x1b[31m\nb",
+    "turned writing": "\u202eabc",
+    "markup": "<b>&--></b>",
+    "nothing": " ",
+}
+
+
+@pytest.mark.parametrize("label", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("name", ["figure3", "figure4"])
+def test_labels_are_texts(name, label, tmp_path):
+    """Whatever the label of a model is, the legend shows it as written, and files are valid."""
+    table = masses(2) if name == "figure3" else values(2)
+    table["model"] = table["model"].replace("Model-0", label)
+    draw = figures.mass_figure if name == "figure3" else lambda t: figures.noun_figure(t, "$x^$")
+    figure = draw(table)
+    assert legend(figure) == [printed(label), "Model-1"]
+    figures.write_figure(figure, [tmp_path / f"x.{suffix}" for suffix in ("pdf", "svg", "png")])
+    ElementTree.parse(tmp_path / "x.svg")
 
 
 @pytest.mark.parametrize("count", [2, 6])

@@ -23,6 +23,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import Normal, withStroke
 
 from llmchecker.files import written_whole, written_with_checksum
+from llmchecker.publication.drawing import printed
 
 COLUMN_WIDTH = 3.5
 """Inches: one column of a two-column page."""
@@ -46,6 +47,8 @@ STYLE = {
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
     "svg.hashsalt": "llmchecker",
+    # labels and queries are texts, in which a dollar begins no formula
+    "text.parse_math": False,
     "pdf.fonttype": 42,
 }
 
@@ -66,7 +69,7 @@ def mass_figure(table: pd.DataFrame) -> Figure:
     with figure_style():
         figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.4), layout="constrained")
         sns.lineplot(
-            table,
+            _numbered(table),
             x="k",
             y="mass",
             hue="model",
@@ -79,6 +82,7 @@ def mass_figure(table: pd.DataFrame) -> Figure:
         axes.set(xlabel="k most probable tokens", ylabel="mean probability mass")
         axes.set(xlim=(0, table["k"].max() + 1), ylim=(0, 1.02))
         axes.legend(title=None, loc="lower right")
+        _name_models(axes, table)
         return figure
 
 
@@ -96,7 +100,7 @@ def noun_figure(table: pd.DataFrame, query: str) -> Figure:
     with figure_style():
         figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 3.1), layout="constrained")
         # seaborn would leave out a bar without a height, and the next would take its place
-        drawn = table.fillna({"value": 0.0})
+        drawn = _numbered(table).fillna({"value": 0.0})
         sns.barplot(drawn, x="noun", y="value", hue="model", edgecolor="black", ax=axes)
         groups = table.groupby("model", sort=False)
         hatches = itertools.cycle(HATCHES)
@@ -110,6 +114,7 @@ def noun_figure(table: pd.DataFrame, query: str) -> Figure:
         axes.set(xlabel=None, ylabel=query)
         axes.grid(visible=False, axis="x")
         sns.move_legend(axes, "lower center", bbox_to_anchor=(0.5, 1), ncols=2, title=None)
+        _name_models(axes, table)
         figure.legend(
             handles=_layers_of_legend(table["confidence"].dropna()),
             loc="outside lower center",
@@ -120,6 +125,18 @@ def noun_figure(table: pd.DataFrame, query: str) -> Figure:
             columnspacing=1.6,
         )
         return figure
+
+
+def _numbered(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a number for each model: a legend leaves out names that begin with _."""
+    numbers = {name: str(number) for number, name in enumerate(table["model"].unique())}
+    return table.assign(model=table["model"].map(numbers))
+
+
+def _name_models(axes: Axes, table: pd.DataFrame) -> None:
+    """Put the names of a table's models into a legend that has their numbers."""
+    for text, name in zip(axes.get_legend().get_texts(), table["model"].unique(), strict=True):
+        text.set_text(printed(name))
 
 
 def _draw_layers(axes: Axes, centres: np.ndarray, rows: pd.DataFrame) -> None:

@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from llmchecker.errors import InvalidTable
 from llmchecker.proving.outcomes import Outcome
+from llmchecker.publication.drawing import printed
 from llmchecker.publication.figures import COLUMN_WIDTH, HATCHES, figure_style
 
 MOST_SETS = 14
@@ -56,7 +57,9 @@ def draw_solved_sets(table: pd.DataFrame) -> Figure:
             dots = figure.add_subplot(grid[2 * number + 1], sharex=shared)
             drawn = _largest(sets, ways)
             _draw_bars(bars, drawn, ways)
-            _draw_dots(dots, drawn, [f"{w}  {sets.loc[sets[w], 'programs'].sum()}" for w in ways])
+            solved = [sets.loc[sets[way], "programs"].sum() for way in ways]
+            labels = [f"{printed(way)}  {count}" for way, count in zip(ways, solved, strict=True)]
+            _draw_dots(dots, drawn, labels)
             bars.set_title(semantics, fontsize=9, loc="left")
             left = sets.drop(drawn.index)
             if len(left):
