@@ -119,7 +119,7 @@ def test_ctrl_c_ends_with_the_answer_so_far(project, capfd, monkeypatch):
     ("words", "said"),
     [
         (("--alpha", "0.5"), "--k is missing"),
-        (("--confidence", "1"), "confidence is 1.0; it must be between 0 and 1"),
+        (("--confidence", "1"), "confidence is 1.0; it must be from 0.001 to 0.999999999"),
         (("--width", "-1"), "width is -1.0; it must be from 0 to 1"),
         (("--passes", "0"), "passes is 0; it must be at least 1"),
         (("--seconds", "nan"), "seconds is nan; it must be above 0"),

@@ -97,8 +97,14 @@ BAD = [
     (("estimate", {"width": 0}), "estimate.width: 0 is less than or equal to the minimum of 0"),
     (("estimate", {"width": 2}), "estimate.width: 2 is too large; it must be at most 1"),
     (("estimate", {"samples": 9, "seed": -1}), "estimate.seed: -1 is too small; it must be at"),
-    (("estimate", {"samples": 9, "confidence": 0}), "estimate.confidence: 0 is less than or equal"),
-    (("estimate", {"samples": 9, "confidence": 1}), "estimate.confidence: 1 is greater than or eq"),
+    (
+        ("estimate", {"samples": 9, "confidence": 0}),
+        "estimate.confidence: 0 is too small; it",
+    ),
+    (
+        ("estimate", {"samples": 9, "confidence": 1}),
+        "estimate.confidence: 1 is too large; it",
+    ),
     ((*FIRST, "estimate", {}), "experiments[0].estimate: samples, width or passes must say"),
     ((*FIRST, "estimate", {"widht": 1}), "experiments[0].estimate: unknown key 'widht', did you"),
     (("figure4", "estimate", {}), "figure4.estimate: samples, width or passes must say how many"),

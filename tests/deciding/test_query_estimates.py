@@ -104,7 +104,10 @@ def test_of_several_limits_the_smallest_number_counts(cut):
         ({"samples": 0}, "samples is 0; it must be at least 1"),
         ({"passes": 0}, "passes is 0; it must be at least 1"),
         ({"width": 2}, "width is 2; it must be from 0 to 1"),
-        ({"samples": 1, "confidence": 1.0}, "confidence is 1.0; it must be between 0 and 1"),
+        (
+            {"samples": 1, "confidence": 1.0},
+            "confidence is 1.0; it must be from 0.001 to 0.999999999",
+        ),
         ({"samples": 1, "seed": 2**64}, "seed is 18446744073709551616; it must be from 0"),
     ],
 )

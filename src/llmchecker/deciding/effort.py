@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from llmchecker.errors import InvalidEstimate
 
+CONFIDENCES = (0.001, 0.999999999)
+"""What a confidence may be: closer to 0 or 1, parts of what it leaves out would be rounded away."""
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -97,5 +100,7 @@ def _require_limits(limits: Effort | Sampling) -> None:
     passes, seed = limits.passes, limits.seed
     _require("width", limits.width, 0 <= limits.width <= 1, "from 0 to 1")
     _require("passes", passes, passes is None or passes >= 1, "at least 1")
-    _require("confidence", limits.confidence, 0 < limits.confidence < 1, "between 0 and 1")
+    least, most = CONFIDENCES
+    fits = least <= limits.confidence <= most
+    _require("confidence", limits.confidence, fits, f"from {least} to {most}")
     _require("seed", seed, 0 <= seed < 2**64, "from 0 to 2^64 - 1")
