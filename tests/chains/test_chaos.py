@@ -271,6 +271,15 @@ def test_a_score_outside_the_declared_range_is_refused():
         interval(by_hand(DRAWN), GENDER, "P=? [ F gender > 0 ]", {"gender": (-1, 0)})
 
 
+def test_a_score_that_was_to_be_final_and_changes_is_refused():
+    """A text that scores 1 below one that scores 0 contradicts that 0 is final."""
+    tree = by_hand([(0, 1.0, Kind.TEXT), (1, 1.0, Kind.TEXT)])
+    with pytest.raises(InvalidTree, match="declares final, which are 0"):
+        interval(
+            tree, {"gender": np.array([0, 0, 1])}, "P=? [ F gender = 1 ]", {"gender": (0, 1, 0)}
+        )
+
+
 def as_oracle(whole: TextTree, columns) -> oracle.Tree:
     return oracle.Tree(whole.parent, whole.probability, whole.kind, {"step": whole.step, **columns})
 

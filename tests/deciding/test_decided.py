@@ -5,12 +5,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle
-from helpers.random_tables import QUANTIFIERS, RANGES, table_model, whole_tree
-from helpers.trees import scores, text_trees
+from helpers.random_tables import (
+    QUANTIFIERS,
+    RANGES,
+    WITH_FINAL_SCORES,
+    table_model,
+    whole_tree,
+)
+from helpers.trees import kept, scores, text_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmchecker.checking import whole_model
+from llmchecker.deciding.asked_paths import ranges_of
 from llmchecker.deciding.decided import decide
 from llmchecker.errors import InvalidQuery
 from llmchecker.queries.parser import parse
@@ -18,6 +25,7 @@ from llmchecker.queries.reading import MOST_ATOMS, Reading, is_read_along_texts
 from llmchecker.scoring.scores import score_tree
 
 NAMES = tuple(QUANTIFIERS)
+EITHER = [QUANTIFIERS, WITH_FINAL_SCORES]
 SMALL = dict.fromkeys(NAMES, (-2, 2))
 
 
@@ -46,6 +54,24 @@ def test_the_decided_mass_is_what_storm_bounds(data, formula, ranges):
     assert found.satisfied + found.violated + found.undecided == pytest.approx(1, abs=1e-12)
 
 
+@settings(max_examples=200)
+@given(data=st.data(), formula=about_texts, final=st.integers(-2, 2))
+def test_final_scores_decide_the_same_for_storm(data, formula, final):
+    """D and D + U are Storm's bounds also where texts keep a score, and no wider than without."""
+    tree = data.draw(text_trees())
+    columns = data.draw(scores(tree, NAMES))
+    columns["gender"] = kept(tree, columns["gender"], final)
+    ranges = {"gender": (-2, 2, final), "polarity": (-2, 2)}
+    query, path = path_of(formula)
+    found = decide(tree, columns, Reading(path, tree.truncation.length, ranges))
+    bounds = whole_model.bounds(tree, columns, query, ranges)
+    assert found.satisfied == pytest.approx(bounds.lower, abs=1e-12)
+    assert found.satisfied + found.undecided == pytest.approx(bounds.upper, abs=1e-12)
+    wider = decide(tree, columns, Reading(path, tree.truncation.length, SMALL))
+    assert found.satisfied >= wider.satisfied - 1e-12
+    assert found.violated >= wider.violated - 1e-12
+
+
 @settings(max_examples=100)
 @given(seed=st.integers(0, 2**32), formula=about_texts)
 def test_without_rest_all_is_decided_as_enumeration_says(seed, formula):
@@ -60,21 +86,19 @@ def test_without_rest_all_is_decided_as_enumeration_says(seed, formula):
 
 
 @settings(max_examples=100)
-@given(seed=st.integers(0, 2**32), formula=about_texts)
-def test_every_continuation_of_a_decided_text_has_the_same_truth(seed, formula):
+@given(seed=st.integers(0, 2**32), formula=about_texts, quantifiers=st.sampled_from(EITHER))
+def test_every_continuation_of_a_decided_text_has_the_same_truth(seed, formula, quantifiers):
     """Where a text of some model is decided, no text of that model that begins with it differs."""
     tree = whole_tree(table_model(seed), 3)
-    columns = {name: score_tree(each, tree) for name, each in QUANTIFIERS.items()}
-    reading = Reading(path_of(formula)[1], 3, RANGES)
+    columns = {name: score_tree(each, tree) for name, each in quantifiers.items()}
+    reading = Reading(path_of(formula)[1], 3, ranges_of(quantifiers))
     exact = oracle.Tree(tree.parent, tree.probability, tree.kind, {"step": tree.step, **columns})
-    words = reading.words(
-        [atom.holds({"step": tree.step, **columns}) for atom in reading.atoms], tree.kind == 2
-    )
+    words = reading.words({"step": tree.step, **columns}, tree.kind == 2)
     for path, _ in exact.paths(0):
         truth, pending = exact.holds(formula, path), reading.start
         for step, state in enumerate(path[:-1]):
             pending = reading.after(pending, int(words[state]))
-            assert reading.truth(pending, step + 1) in (None, truth)
+            assert reading.truth(pending, step + 1, int(words[state])) in (None, truth)
         assert reading.forever(pending, int(words[path[-1]])) == truth
 
 
@@ -98,9 +122,11 @@ def test_more_comparisons_than_bits_are_refused():
 def test_a_bounded_formula_counts_the_steps_that_are_left():
     """After one step without a hit F<=2 is F<=1: of a text that is as it was, one step is left."""
     reading = Reading(parse("P=? [ F<=2 gender > 0 ]").root.path, 5, RANGES)
-    miss = int(reading.words([np.array([False])], np.array([False]))[0])
+    miss = int(
+        reading.words({"step": np.array([0]), "gender": np.array([0])}, np.array([False]))[0]
+    )
     first = reading.after(reading.start, miss)
     second = reading.after(first, miss)
-    assert reading.truth(first, 1) is None
-    assert reading.truth(second, 2) is None
-    assert reading.truth(reading.after(second, miss), 3) is False
+    assert reading.truth(first, 1, miss) is None
+    assert reading.truth(second, 2, miss) is None
+    assert reading.truth(reading.after(second, miss), 3, miss) is False

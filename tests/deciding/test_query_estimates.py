@@ -191,5 +191,5 @@ def test_a_tree_is_refined_for_all_of_its_queries():
     nested = parse("P=? [ F (P>0.5 [ X gender > 0 ]) ]")
     assert kinds(nested) == [OpenReading]
     (until,) = readings_of(parse('R{"gender"}=? [ I=2 ]'), LENGTH, RANGES)
-    assert [until.truth(0, step) for step in range(LENGTH + 1)] == [None, None, None, True]
+    assert [until.truth(0, step, 0) for step in range(LENGTH + 1)] == [None, None, None, True]
     assert RANGES.keys() == QUANTIFIERS.keys()

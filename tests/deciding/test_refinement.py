@@ -5,13 +5,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle
-from helpers.random_tables import QUANTIFIERS, RANGES, START, table_model, whole_tree
+from helpers.random_tables import (
+    QUANTIFIERS,
+    RANGES,
+    START,
+    WITH_FINAL_SCORES,
+    table_model,
+    whole_tree,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmchecker.chains import markov_chain
 from llmchecker.checking import whole_model
 from llmchecker.deciding import refinement
+from llmchecker.deciding.asked_paths import ranges_of
 from llmchecker.deciding.decided import decide
 from llmchecker.deciding.refinement import Budget, refine
 from llmchecker.loading.models import load_model
@@ -24,6 +32,7 @@ from llmchecker.trees.text_tree import Kind
 
 LENGTH = 3
 NAMES = tuple(QUANTIFIERS)
+EITHER = [QUANTIFIERS, WITH_FINAL_SCORES]
 
 
 def query_of(formula):
@@ -35,10 +44,10 @@ about_texts = oracle.formulas(NAMES, nested=False).filter(
 )
 
 
-def truth(model, formula) -> Fraction:
+def truth(model, formula, quantifiers) -> Fraction:
     """The probability of a path formula by enumerating all texts."""
     whole = whole_tree(model, LENGTH)
-    columns = {name: score_tree(each, whole) for name, each in QUANTIFIERS.items()}
+    columns = {name: score_tree(each, whole) for name, each in quantifiers.items()}
     return oracle.Tree(
         whole.parent, whole.probability, whole.kind, {"step": whole.step, **columns}
     ).probability_of(formula)
@@ -51,18 +60,22 @@ def short_looks(monkeypatch):
 
 
 @settings(max_examples=300)
-@given(seed=st.integers(0, 2**32), asked=st.lists(about_texts, min_size=1, max_size=3))
-def test_the_truth_stays_within_bounds_that_only_narrow(seed, asked):
+@given(
+    seed=st.integers(0, 2**32),
+    asked=st.lists(about_texts, min_size=1, max_size=3),
+    quantifiers=st.sampled_from(EITHER),
+)
+def test_the_truth_stays_within_bounds_that_only_narrow(seed, asked, quantifiers):
     """After every batch the true probability lies in the bounds, which lie in the earlier ones;
     in the end nothing is undecided, and they are the true probability."""
-    model = table_model(seed)
-    readings = [Reading(query_of(f).root.path, LENGTH, RANGES) for f in asked]
+    model, ranges = table_model(seed), ranges_of(quantifiers)
+    readings = [Reading(query_of(f).root.path, LENGTH, ranges) for f in asked]
     seen = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(refinement, "LOOKS", ((0.5, 1), (0.9, 2), (1.0, 2**31 - 1)))
-        tree = refine(model, START, readings, QUANTIFIERS, Budget(), progress=seen.append)
+        tree = refine(model, START, readings, quantifiers, Budget(), progress=seen.append)
     for number, formula in enumerate(asked):
-        true = float(truth(model, formula))
+        true = float(truth(model, formula, quantifiers))
         lows = [refining.lower[number] for refining in seen]
         highs = [refining.upper[number] for refining in seen]
         assert lows == sorted(lows)
@@ -76,20 +89,25 @@ def test_the_truth_stays_within_bounds_that_only_narrow(seed, asked):
 
 
 @settings(max_examples=100)
-@given(seed=st.integers(0, 2**32), formula=about_texts, passes=st.integers(0, 12))
-def test_a_refined_tree_is_a_tree_like_any_other(seed, formula, passes):
-    """Storm's bounds on the tree are those of the refinement, and its value lies within them."""
-    query, model = query_of(formula), table_model(seed)
-    reading = Reading(query.root.path, LENGTH, RANGES)
+@given(
+    seed=st.integers(0, 2**32),
+    formula=about_texts,
+    passes=st.integers(0, 12),
+    quantifiers=st.sampled_from(EITHER),
+)
+def test_a_refined_tree_is_a_tree_like_any_other(seed, formula, passes, quantifiers):
+    """Storm's bounds on the tree are those of the refinement."""
+    query, model, ranges = query_of(formula), table_model(seed), ranges_of(quantifiers)
+    reading = Reading(query.root.path, LENGTH, ranges)
     seen = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(refinement, "LOOKS", ((0.5, 1), (0.9, 2), (1.0, 2**31 - 1)))
         budget = Budget(passes=passes)
-        tree = refine(model, START, [reading], QUANTIFIERS, budget, progress=seen.append)
+        tree = refine(model, START, [reading], quantifiers, budget, progress=seen.append)
     assert seen[-1].passes <= passes
-    columns = {name: score_tree(each, tree) for name, each in QUANTIFIERS.items()}
+    columns = {name: score_tree(each, tree) for name, each in quantifiers.items()}
     found = decide(tree, columns, reading)
-    bounds = whole_model.bounds(tree, columns, query, RANGES)
+    bounds = whole_model.bounds(tree, columns, query, ranges)
     expected = (seen[-1].lower[0], seen[-1].upper[0])
     assert (found.satisfied, 1 - found.violated) == pytest.approx(expected, abs=1e-12)
     assert (bounds.lower, bounds.upper) == pytest.approx(expected, abs=1e-12)

@@ -45,5 +45,22 @@ class Balance:
         return text.count(self.more) - text.count(self.less)
 
 
+class Spoilt:
+    """0 once a letter was written, for ever; else 2 after another letter, and 1 after the rest."""
+
+    minimum, maximum, final = 0, 2, frozenset({0})
+
+    def __init__(self, spoiling: str, other: str) -> None:
+        self.spoiling, self.other = spoiling, other
+
+    def __call__(self, start: str, continuation: str) -> int:
+        if self.spoiling in continuation:
+            return 0
+        return 1 + continuation.endswith(self.other)
+
+
 QUANTIFIERS = {"gender": Balance("a", "b"), "polarity": Balance("c", "d")}
 RANGES = dict.fromkeys(QUANTIFIERS, (None, None))
+
+WITH_FINAL_SCORES = {"gender": Spoilt("b", "c"), "polarity": Spoilt("d", "c")}
+"""Other quantifiers by the same names, both of which have a final score."""

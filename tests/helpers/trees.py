@@ -85,6 +85,15 @@ def scores(
     return st.fixed_dictionaries({name: column.map(np.array) for name in names})
 
 
+def kept(tree: TextTree, column: np.ndarray, final: int) -> np.ndarray:
+    """The same scores, but for texts below one that has a final score, which they have too."""
+    column = column.copy()
+    for uid in range(1, len(tree)):
+        if column[tree.parent[uid]] == final:
+            column[uid] = final
+    return column
+
+
 @st.composite
 def _weights(draw: st.DrawFn, most: int) -> list[int]:
     """Generate 1 to `most` positive numbers of 64ths that sum to 1, falling but for the last."""

@@ -86,6 +86,15 @@ def test_what_no_longer_can_never_will(text: str, more: str) -> None:
     assert ANY("", "Sure! " + text) == 0
 
 
+@given(DOCUMENTS.map(json.dumps), st.data())
+def test_no_character_that_is_completed_makes_it_json_again(text: str, data) -> None:
+    """What scores 0 with half a character at its end scores 0 with any character there."""
+    beginning = text[: data.draw(st.integers(0, len(text)))]
+    character = data.draw(st.characters(min_codepoint=0x80, exclude_categories=["Cs"]))
+    if ANY("", beginning + "\ufffd") == 0:
+        assert ANY("", beginning + character) == 0
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -6,6 +6,9 @@ atoms over quantifiers, and it may end there for good or go on. The language mod
 randomised way to make these choices. So the least and the greatest probability over all ways bound
 the probability under the whole model, all tokens included.
 
+A text keeps final scores (see `final_scores`). So there is chaos of its own for every combination
+of final scores that texts before a `rest` have.
+
 The choice of each step is made in one state. This state is silent: it is no part of any path, and a
 path formula does not read it (see `product`). Thanks to it, the states and transitions of chaos
 grow with the number of valuations and not with its square, and the parents of `rest` need no
@@ -25,6 +28,7 @@ from llmchecker.chains.markov_chain import require_finished
 from llmchecker.chains.product import Process
 from llmchecker.chains.transitions import Entries, Transitions, consecutive, merged, relative_error
 from llmchecker.errors import InvalidTree
+from llmchecker.queries.final_scores import FinalScores
 from llmchecker.queries.formulas import STEP, Atom, Formula, Label
 from llmchecker.queries.query import Query
 from llmchecker.queries.valuations import Range, TooManyValuations, valuations
@@ -68,11 +72,14 @@ def complete(
     """
     require_finished(tree)
     _require_within(tree, scores, score_ranges)
-    atoms = query.atoms
+    atoms, length = query.atoms, tree.truncation.length
+    final = FinalScores(query.variables - {STEP}, score_ranges)
+    combinations = final.combinations(scores, len(tree))[tree.parent]
+    kinds, kind = np.unique(np.where(tree.kind == Kind.REST, combinations, 0), return_inverse=True)
     try:
-        chaos = _chaos(tree.truncation.length, atoms, score_ranges)
+        chaos = _together([_chaos(length, atoms, final.ranges_after(each)) for each in kinds])
     except TooManyValuations:
-        chaos = _chaos_that_is_free(tree.truncation.length, len(atoms))
+        chaos = _chaos_that_is_free(length, len(atoms), len(kinds))
     known = {STEP: tree.step, **scores}
     truths = {atom: atom.holds(known) for atom in atoms}
     places = _places(tree, list(truths.values()))
@@ -85,7 +92,7 @@ def complete(
     marks[Label("end")] = np.concatenate([tree.kind[places.shown] == Kind.END, chaos.end])
     marks.update((literal, np.full(n, literal.value)) for literal in query.literals)
     return DecisionProcess(
-        transitions=_transitions(tree, chaos, places),
+        transitions=_transitions(tree, chaos, kind.ravel(), places),
         truths=marks,
         silent=np.concatenate([np.zeros(m, dtype=bool), chaos.silent]),
         fate=np.concatenate([np.zeros(m, dtype=np.int8), chaos.fate]),
@@ -99,12 +106,18 @@ def _require_within(
 ) -> None:
     known = tree.kind != Kind.REST
     for name, column in scores.items():
-        low, high = score_ranges.get(name, (None, None))
+        low, high, *final = score_ranges.get(name, (None, None))
         least, greatest = int(column[known].min()), int(column[known].max())
         if (low is not None and least < low) or (high is not None and greatest > high):
             raise InvalidTree(
                 f"a text scores outside the range that its quantifier declares: {name} is from "
                 f"{least} to {greatest}, declared is {low} to {high}"
+            )
+        before = column[tree.parent]
+        if (known & np.isin(before, final) & (column != before))[1:].any():
+            raise InvalidTree(
+                f"a text loses a score of {name} that its quantifier declares final, which are "
+                f"{', '.join(map(str, final))}"
             )
 
 
@@ -145,8 +158,12 @@ def _codes(numbers: np.ndarray, truths: Iterable[np.ndarray]) -> np.ndarray:
     return code
 
 
-def _transitions(tree: TextTree, chaos: "_Chaos", places: _Places) -> Transitions:
-    """The matrix of tree and chaos. Edges into `rest` lead to the choice of its step instead."""
+def _transitions(tree: TextTree, chaos: "_Chaos", kind: np.ndarray, places: _Places) -> Transitions:
+    """The matrix of tree and chaos. Edges into `rest` lead to the choice of its step instead.
+
+    Args:
+        kind: (n,) int64, which of the kinds of chaos a `rest` becomes.
+    """
     possible = tree.probability > 0
     possible[0] = False  # nothing leads to the root
     edges = np.flatnonzero(possible & (tree.kind != Kind.REST))
@@ -160,7 +177,7 @@ def _transitions(tree: TextTree, chaos: "_Chaos", places: _Places) -> Transition
     rows = np.arange(groups[-1] + choices[-1] - m) + m
     parts: list[Entries] = [
         (groups[parent], places.of[edges], tree.probability[edges]),
-        (groups[resting], m + chaos.choice[tree.step[rests]], tree.probability[rests]),
+        (groups[resting], m + chaos.choice[kind[rests], tree.step[rests]], tree.probability[rests]),
         (groups[leaves], leaves, np.ones(len(leaves))),
         (rows, m + chaos.targets, np.ones(len(rows))),
     ]
@@ -172,13 +189,15 @@ def _transitions(tree: TextTree, chaos: "_Chaos", places: _Places) -> Transition
 class _Chaos:
     """The states of chaos: for each step two for each valuation, and one to choose between them.
 
+    There may be several kinds of chaos, each after other final scores.
+
     Attributes:
         truths: (m, atoms) bool; false in the choosing states, where they mean nothing.
         end: (m,) bool, whether the text has ended for good.
         silent, fate: (m,) as those of a `Process`.
         choices: (m,) int64, the number of choices in each state.
         targets: (choices.sum(),) int64, the state of chaos to which each choice leads.
-        choice: (L + 1,) int64, the state in which the choice of each step is made.
+        choice: (kinds, L + 1) int64, the state in which the choice of each step is made.
     """
 
     truths: np.ndarray
@@ -220,11 +239,25 @@ def _chaos(length: int, atoms: Sequence[Atom], score_ranges: Mapping[str, Range]
         fate=np.zeros(m + length + 1, dtype=np.int8),
         choices=np.append(np.ones(m, dtype=np.int64), 2 * counts),
         targets=np.append(onward, consecutive(first, 2 * counts)),
-        choice=choice,
+        choice=choice[np.newaxis],
     )
 
 
-def _chaos_that_is_free(length: int, atoms: int) -> _Chaos:
+def _together(kinds: Sequence[_Chaos]) -> _Chaos:
+    """The states of several kinds of chaos, one after the other."""
+    first = np.cumsum([0, *map(len, kinds)])
+    columns = {
+        name: np.concatenate([getattr(kind, name) for kind in kinds])
+        for name in ("truths", "end", "silent", "fate", "choices")
+    }
+    return _Chaos(
+        **columns,
+        targets=np.concatenate([i + kind.targets for i, kind in zip(first, kinds, strict=False)]),
+        choice=np.concatenate([i + kind.choice for i, kind in zip(first, kinds, strict=False)]),
+    )
+
+
+def _chaos_that_is_free(length: int, atoms: int, kinds: int) -> _Chaos:
     """A choice between two states: all that is not decided holds in one and fails in the other."""
     return _Chaos(
         truths=np.zeros((3, atoms), dtype=bool),
@@ -233,5 +266,5 @@ def _chaos_that_is_free(length: int, atoms: int) -> _Chaos:
         fate=np.array([0, 1, -1], dtype=np.int8),
         choices=np.array([2, 1, 1]),
         targets=np.array([1, 2, 1, 2]),
-        choice=np.zeros(length + 1, dtype=np.int64),
+        choice=np.zeros((kinds, length + 1), dtype=np.int64),
     )

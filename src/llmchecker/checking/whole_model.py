@@ -67,7 +67,7 @@ def bounds(
     with storm.reported(CheckFailed, f"cannot bound the query {query.text}"):
         if isinstance(query.root, Expectation):
             chain = markov_chain.build(tree, scores)
-            low, high = score_ranges.get(query.root.quantifier, (None, None))
+            low, high = score_ranges.get(query.root.quantifier, (None, None))[:2]
             return _expected(chain, query, low, high)
         return _bounded(complete(tree, scores, query, score_ranges), query)
 

@@ -15,6 +15,7 @@ from llmchecker.config.checks import quantifiers_in
 from llmchecker.deployed.chat import start_as_json
 from llmchecker.deployed.decoding import decoding_as_json
 from llmchecker.publication import drawing
+from llmchecker.quantifiers.quantifier import range_of
 from llmchecker.scoring import scores
 from llmchecker.trees.text_tree import TextTree
 
@@ -55,7 +56,7 @@ def solve_task(task: Task) -> AnsweredTask:
     from llmchecker.checking.solve import solve
 
     quantifiers = {name: task.config.quantifiers[name] for name in values}
-    ranges = {name: (each.minimum, each.maximum) for name, each in quantifiers.items()}
+    ranges = {name: range_of(each) for name, each in quantifiers.items()}
     verdict = solve(tree, values, task.query, ranges, kept.seconds + scoring_seconds)
     return AnsweredTask(task, kept, verdict, scoring_seconds)
 

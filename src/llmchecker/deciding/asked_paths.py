@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from llmchecker.quantifiers.quantifier import Quantifier
+from llmchecker.quantifiers.quantifier import Quantifier, range_of
 from llmchecker.queries.formulas import (
     Conditional,
     Connective,
@@ -62,7 +62,7 @@ def why_not_estimated(query: Query, ranges: Mapping[str, Range]) -> str | None:
     """
     match query.root:
         case Expectation(quantifier):
-            if None not in ranges.get(quantifier, (None, None)):
+            if None not in ranges.get(quantifier, (None, None))[:2]:
                 return None
             return (
                 f"{quantifier} has no least or no greatest score, and without both no number of "
@@ -76,5 +76,5 @@ def why_not_estimated(query: Query, ranges: Mapping[str, Range]) -> str | None:
 
 
 def ranges_of(quantifiers: Mapping[str, Quantifier]) -> dict[str, Range]:
-    """The least and the greatest score of each quantifier."""
-    return {name: (each.minimum, each.maximum) for name, each in quantifiers.items()}
+    """The range of each quantifier."""
+    return {name: range_of(each) for name, each in quantifiers.items()}

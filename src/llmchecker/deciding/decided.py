@@ -55,8 +55,10 @@ def decide(
         reading: of the path formula, with the tree's horizon.
     """
     columns = {STEP: tree.step, **scores}
-    truths = (atom.holds(columns) for atom in reading.atoms)
-    words = reading.words(truths, tree.kind == Kind.END)
+    words = reading.words(columns, tree.kind == Kind.END)
+    resting = tree.kind == Kind.REST
+    # nothing is known of a `rest` itself; what may follow depends on the text that it comes after
+    words[resting] = words[tree.parent[resting]]
     pending, mass = _along(tree, words, reading)
     leaves = np.flatnonzero(~tree.internal)
     truth = np.full(len(tree), UNDECIDED)
@@ -64,7 +66,11 @@ def decide(
         pending[leaves], words[leaves], tree.kind[leaves], tree.step[leaves]
     ):
         number, word, kind, step = key
-        found = reading.truth(number, step) if kind == Kind.REST else reading.forever(number, word)
+        found = (
+            reading.truth(number, step, word)
+            if kind == Kind.REST
+            else reading.forever(number, word)
+        )
         truth[leaves[place]] = UNDECIDED if found is None else found
     places = leaves[truth[leaves] == UNDECIDED]
     places = places[mass[places] > 0]

@@ -280,7 +280,7 @@ class Sampler:
         } | {STEP: np.full(n, step)}
         ended = np.isin(tokens[:, -1], self._ends)
         reading = self._reading
-        words = reading.words((atom.holds(columns) for atom in reading.atoms), ended)
+        words = reading.words(columns, ended)
         after, truth = pending.copy(), np.full(n, UNDECIDED)
         terminal = ended | (step == reading.length)
         for places, (waiting, word, ends) in distinct(pending, words, terminal):
@@ -288,7 +288,7 @@ class Sampler:
             found = (
                 reading.forever(waiting, word)
                 if ends
-                else reading.truth(int(after[places[0]]), step + 1)
+                else reading.truth(int(after[places[0]]), step + 1, word)
             )
             truth[places] = UNDECIDED if found is None else found
         return after, truth

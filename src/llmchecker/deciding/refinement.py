@@ -355,12 +355,13 @@ class _Growth:
         } | {STEP: np.full(len(texts), step)}
         terminal = (kind == Kind.END) | (step == self.length)
         for number, reading in enumerate(self._readings):
-            truths = (atom.holds(columns) for atom in reading.atoms)
-            words = reading.words(truths, kind == Kind.END)
+            words = reading.words(columns, kind == Kind.END)
             undecided = truth[number] == UNDECIDED
             for places, (waiting, word, ends) in distinct(pending[number], words, terminal):
                 after = reading.after(waiting, word)
-                found = reading.forever(waiting, word) if ends else reading.truth(after, step + 1)
+                found = (
+                    reading.forever(waiting, word) if ends else reading.truth(after, step + 1, word)
+                )
                 pending[number][places] = after
                 if found is not None:
                     new = places[undecided[places]]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from llmchecker.checking import wording
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.errors import ConfigError
-from llmchecker.quantifiers.quantifier import Quantifier
+from llmchecker.quantifiers.quantifier import Quantifier, range_of
 from llmchecker.queries.formulas import STEP, is_variable_name
 from llmchecker.queries.parser import parse
 from llmchecker.queries.query import Query
@@ -89,7 +89,7 @@ def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Reada
     # Imported here: Storm takes a second, for which mistakes in the arguments need not wait.
     from llmchecker.checking.solve import solve
 
-    ranges = {name: (each.minimum, each.maximum) for name, each in asked.items()}
+    ranges = {name: range_of(each) for name, each in asked.items()}
     verdict = solve(tree, columns, query, ranges)
     return ReadableVerdict(
         **{field.name: getattr(verdict, field.name) for field in fields(Verdict)}

@@ -41,7 +41,8 @@ _GRAMMAR = regex.compile(
 class JsonText:
     """2 for a JSON text that satisfies a schema, 1 for one that can still become JSON, else 0.
 
-    A text that scores 0 is the beginning of no JSON text, so that it scores 0 for ever. Each other
+    A text that scores 0 is the beginning of no JSON text, so that it scores 0 for ever, even where
+    it ends with half a character that is completed later. Each other
     text is the beginning of a JSON text; of which, the schema is not asked. A text that scores 2
     may score 1 or 0 when more is written.
 
@@ -66,6 +67,7 @@ class JsonText:
 
     minimum: ClassVar[int | None] = 0
     maximum: ClassVar[int | None] = 2
+    final: ClassVar[frozenset[int]] = frozenset({0})
 
     def __post_init__(self) -> None:
         require_one_of("of", self.of, PARTS)

@@ -1,9 +1,10 @@
 """The protocol of quantifiers, and what several of them ask of their settings."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, runtime_checkable
 
 from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.queries.valuations import Range
 
 PARTS = ("continuation", "text")
 """What a quantifier may read: what was generated alone, or the start string too."""
@@ -30,12 +31,29 @@ class Quantifier(Protocol):
 
 
 @runtime_checkable
+class Final(Protocol):
+    """A quantifier with scores that a text never loses.
+
+    Attributes:
+        final: every continuation of a text that has one of these scores has the same score.
+    """
+
+    final: Collection[int]
+
+
+@runtime_checkable
 class Together(Protocol):
     """A quantifier that scores several texts faster together than one by one."""
 
     def together(self, texts: Sequence[tuple[str, str]]) -> list[int]:
         """The scores of texts, each a start string and a continuation, as `__call__` gives them."""
         ...
+
+
+def range_of(quantifier: Quantifier) -> Range:
+    """The range of a quantifier, its final scores included."""
+    final = sorted(quantifier.final) if isinstance(quantifier, Final) else ()
+    return (quantifier.minimum, quantifier.maximum, *final)
 
 
 def part_of(start: str, continuation: str, part: str) -> str:

@@ -5,13 +5,14 @@ a continuation may show any consistent truth values of the atoms, just as in the
 whole model (see `chaos`).
 """
 
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Mapping
 
 import numpy as np
 
 from llmchecker.errors import InvalidQuery
+from llmchecker.queries.final_scores import FinalScores
 from llmchecker.queries.formulas import (
+    STEP,
     Atom,
     Formula,
     Label,
@@ -28,8 +29,8 @@ MOST_SITUATIONS = 20_000
 Beyond it a text counts as undecided, which makes bounds wider and never wrong.
 """
 
-MOST_ATOMS = 62
-"""The largest number of atoms: their truth values and the end are the bits of one int64."""
+MOST_ATOMS = 52
+"""The largest number of atoms: their truth values, the end and final scores share one int64."""
 
 BOTH = frozenset((False, True))
 
@@ -51,7 +52,8 @@ class Reading:
 
     The demand that a text must still meet is *pending*. It is known by its number in a
     `Progression`: two texts have the same number if they need the same of what follows. What a text
-    shows at one step is a *word*: a bit for each atom, and a higher bit for a text that has ended.
+    shows at one step is a *word*: a bit for each atom, a higher bit for a text that has ended, and
+    above it the number of its final scores.
 
     Args:
         path: without P, E, A and "rest".
@@ -74,24 +76,27 @@ class Reading:
                 "along a text"
             )
         self.length = length
-        self._ranges = ranges
+        names = frozenset().union(*(atom.variables for atom in self.atoms)) - {STEP}
+        self._final = FinalScores(names, ranges)
         self._ended = 1 << len(self.atoms)
         self._progression = Progression(path)
         self.start = self._progression.start
         self._after: dict[tuple[int, int], int] = {}
         self._forever: dict[tuple[int, int], bool] = {}
-        self._outcomes: dict[tuple[int, int], frozenset[bool]] = {}
+        self._outcomes: dict[tuple[int, int, int], frozenset[bool]] = {}
+        self._consistent: dict[tuple[int, int], list[int]] = {}
 
-    def words(self, truths: Iterable[np.ndarray], ended: np.ndarray) -> np.ndarray:
+    def words(self, columns: Mapping[str, np.ndarray], ended: np.ndarray) -> np.ndarray:
         """(n,) int64: the words that texts show.
 
         Args:
-            truths: (n,) bool for each of `atoms`.
+            columns: (n,) the texts' scores by name, and their `step`.
             ended: (n,) bool.
         """
-        words = np.where(ended, self._ended, 0).astype(np.int64)
-        for bit, truth in enumerate(truths):
-            words |= np.where(truth, 1 << bit, 0)
+        words = self._final.combinations(columns, len(ended)) * (2 * self._ended)
+        words |= np.where(ended, self._ended, 0)
+        for bit, atom in enumerate(self.atoms):
+            words |= np.where(atom.holds(columns), 1 << bit, 0)
         return words
 
     def after(self, pending: int, word: int) -> int:
@@ -112,45 +117,50 @@ class Reading:
             self._forever[key] = self._progression.forever(pending, self._valuation(word))
         return self._forever[key]
 
-    def truth(self, pending: int, step: int) -> bool | None:
+    def truth(self, pending: int, step: int, word: int) -> bool | None:
         """The truth that is decided for a text: true, false, or None where continuations differ.
 
         Args:
             pending: at `step`, which is the step after the text's last.
+            word: that the text shows at its last step. Its final scores count.
         """
-        outcomes = self._possible(pending, step)
+        outcomes = self._possible(pending, step, word // (2 * self._ended))
         return next(iter(outcomes)) if len(outcomes) == 1 else None
 
-    def _possible(self, pending: int, step: int) -> frozenset[bool]:
+    def _possible(self, pending: int, step: int, final: int) -> frozenset[bool]:
         """The truths that what is pending at a step can come to, over all texts.
 
         The text may show any consistent truth values of the atoms at this step and at every later
-        one up to the horizon, and may end at any of them.
+        one up to the horizon, and may end at any of them; only its final scores it keeps.
         """
-        key = (pending, step)
+        key = (pending, step, final)
         if key not in self._outcomes:
             if len(self._outcomes) >= MOST_SITUATIONS:
                 return BOTH
-            self._outcomes[key] = self._possible_at(pending, step)
+            self._outcomes[key] = self._possible_at(*key)
         return self._outcomes[key]
 
-    def _possible_at(self, pending: int, step: int) -> frozenset[bool]:
+    def _possible_at(self, pending: int, step: int, final: int) -> frozenset[bool]:
         found: set[bool] = set()
-        for word in self._consistent[step]:
+        for word in self._possible_words(step, final):
             found.add(self.forever(pending, word | self._ended))
             if step == self.length:
                 found.add(self.forever(pending, word))
             elif len(found) < 2:
-                found |= self._possible(self.after(pending, word), step + 1)
+                found |= self._possible(self.after(pending, word), step + 1, final)
             if len(found) == 2:
                 return BOTH
         return frozenset(found)
 
-    @cached_property
-    def _consistent(self) -> list[list[int]]:
-        """The words that a text of each step can show, as long as it goes on."""
-        by_step = (valuations(self.atoms, step, self._ranges) for step in range(self.length + 1))
-        return [[sum(1 << bit for bit in np.flatnonzero(row)) for row in rows] for rows in by_step]
+    def _possible_words(self, step: int, final: int) -> list[int]:
+        """The words that a text of a step can show, as long as it goes on, after final scores."""
+        key = (step, final)
+        if key not in self._consistent:
+            rows = valuations(self.atoms, step, self._final.ranges_after(final))
+            self._consistent[key] = [
+                sum(1 << bit for bit in np.flatnonzero(row).tolist()) for row in rows
+            ]
+        return self._consistent[key]
 
     def _valuation(self, word: int) -> dict[Formula, bool]:
         shown = {atom: bool(word >> bit & 1) for bit, atom in enumerate(self.atoms)}
@@ -175,7 +185,7 @@ class OpenReading:
         self.length = length
         self._until = length if until is None else until
 
-    def words(self, truths: Iterable[np.ndarray], ended: np.ndarray) -> np.ndarray:
+    def words(self, columns: Mapping[str, np.ndarray], ended: np.ndarray) -> np.ndarray:
         """All texts show the same word."""
         return np.zeros(len(ended), dtype=np.int64)
 
@@ -187,6 +197,6 @@ class OpenReading:
         """A text that ended counts as decided."""
         return True
 
-    def truth(self, pending: int, step: int) -> bool | None:
+    def truth(self, pending: int, step: int, word: int) -> bool | None:
         """Any other text counts as undecided, as long as further tokens matter."""
         return True if step > self._until else None

@@ -13,8 +13,12 @@ import numpy as np
 from llmchecker.errors import LLMCheckerError
 from llmchecker.queries.formulas import STEP, Arithmetic, Atom, Number, Operation, Variable
 
-Range = tuple[int | None, int | None]
-"""The least and the greatest score of a quantifier; None stands for no limit."""
+Range = tuple[int | None, ...]
+"""The least and the greatest score of a quantifier, None for no limit; then any final scores.
+
+A text keeps a final score, whatever follows it. (0, 2, 0) are the scores from 0 to 2, of which 0 is
+final.
+"""
 
 MAX_ENUMERATED = 100_000
 """The largest number of combinations of scores that are tried one by one."""
@@ -100,7 +104,7 @@ def _telling_scores(
     an atom changes its truth. That takes atoms which are linear and name this quantifier alone; for
     any other atom the answer is None.
     """
-    low, high = limits
+    low, high = limits = limits[:2]
     if low is not None and high is not None and high - low < MAX_ENUMERATED:
         return np.arange(low, high + 1)
     around = {0}
