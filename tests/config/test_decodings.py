@@ -78,6 +78,50 @@ def test_a_decoding_that_cannot_be_used_is_refused_by_its_key(changes, message):
         Config.parse(raw(**changes))
 
 
+def of_experiments(*entries, **changes) -> Config:
+    """A configuration whose experiments differ in their decoding; None stands for none."""
+    config = raw(**changes)
+    (experiment,) = config["experiments"]
+    written = [experiment | ({} if e is None else {"decoding": e}) for e in entries]
+    return Config.parse(config | {"experiments": written})
+
+
+def test_an_experiment_may_have_a_decoding_of_its_own():
+    """It replaces that of the model, and its tree has a path of its own; where it is that of the
+    model, both have one tree."""
+    config = of_experiments(
+        None, {"top_k": 3}, {"top_k": 3, "top_p": 1}, "greedy", {}, decoding="greedy"
+    )
+    found = [tree.decoding for tree in config.trees("m")]
+    assert found == [None, Decoding(top_k=3), Decoding()]
+    assert len({str(tree) for tree in config.trees("m")}) == 3
+    assert [row.check.tree.decoding for row in config.table2] == [
+        None,
+        Decoding(top_k=3),
+        Decoding(top_k=3),
+        None,
+        Decoding(),
+    ]
+    assert str(config.trees("m")[0]) == "m/s/alpha0.8_k5_L2"
+    (plain,) = of_experiments({}, {"temperature": 1}).trees("m")
+    assert plain.decoding is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "changes", "message"),
+    [
+        ({"topp": 1}, {}, r"experiments\[0\].decoding: unknown key 'topp', did you mean 'top_p'"),
+        ("best", {}, r"experiments\[0\].decoding: decoding is 'best'; it must be greedy"),
+        ("greedy", {"kind": "masked"}, r"experiments\[0\].decoding: m is a masked model; only"),
+    ],
+    ids=str,
+)
+def test_a_decoding_of_an_experiment_that_cannot_be_used_is_refused(entry, changes, message):
+    """The message names the experiment."""
+    with pytest.raises(ConfigError, match=message):
+        of_experiments(entry, **changes)
+
+
 def test_proposals_are_asked_of_models_without_decoding(tmp_path):
     """A decoded model proposes no invariants, since proposals are drawn at temperature 1."""
     (tmp_path / "one.c").write_text("int main() { return 0; }")

@@ -174,15 +174,18 @@ def test_shards_in_files_make_the_tree(model, tmp_path):
 
 
 def test_decodings_share_neither_trees_nor_stored_distributions(model, tmp_path):
-    """Grown with one store, each decoding has the tree of its own, and its record names it."""
+    """Grown with one store, each decoding has the tree of its own, and its record names it; all ask
+    one loaded network."""
+    plainly = grower(model, tmp_path)
     settings = (None, Decoding(temperature=0.5), Decoding(top_k=2), Decoding(do_sample=False))
     for number, decoding in enumerate(settings):
         path = tmp_path / f"{number}.parquet"
-        asked = grower(model, tmp_path, decoding=decoding)
+        asked = plainly.decoded(decoding)
         tree, growth = asked.grow(path, START, TRUNCATION, silent)
         plain = load_model(model) if decoding is None else load_model(model).decoded(decoding)
         assert tree.digest == grow_tree(plain, START, TRUNCATION).digest
         assert growth.computed == growth.nodes
+        assert asked.model.network is plainly.model.network
         recorded = None if decoding is None else decoding.settings
         assert growth.makings[0]["decoding"] == recorded
         assert not grower(model, tmp_path, decoding=settings[number - 1]).has_grown(

@@ -1,5 +1,6 @@
 """Chats and decoding in the workflow: answers are exact, and kept until something changes."""
 
+import csv
 import json
 import shutil
 
@@ -37,3 +38,44 @@ def test_a_chat_with_a_decoded_model_is_checked_exactly(tmp_path, random_model):
     assert project.planned("results/tables/table2.md") == {}
     project.write_config(config | {"models": {"chatting": about | {"decoding": "greedy"}}})
     assert "trees_chatting" in project.planned("results/tables/table2.md")
+
+
+def test_experiments_with_decodings_of_their_own_have_their_own_trees(tmp_path, random_model):
+    """Grown by one job, by several and refined: each tree is that of its decoding, estimates ask
+    with it, and the table names it."""
+    about = {"label": "M", "source": f"path:{random_model('gpt2')}", "decoding": {"top_k": 3}}
+    asked = {"label": "A", "interest": "Length", "start": "s", "L": 3}
+    asked |= {"queries": ["P=? [ F long > 6 ]"]}
+    cut, greedy = {"alpha": 1, "k": 9}, {"decoding": "greedy"}
+    config = EMPTY | {
+        "models": {"m": about},
+        "start_strings": {"s": "The player"},
+        "quantifiers": {"long": {"type": "length", "unit": "characters"}},
+        "estimate": {"samples": 10},
+        "experiments": [
+            asked | cut,
+            asked | cut | greedy,
+            asked | cut | {"decoding": {"top_k": 2}, "shards": 2},
+            asked | greedy | {"refine": {"passes": 9}},
+        ],
+    }
+    project = Project(tmp_path, config)
+    table = "results/tables/table2.csv"
+    run = project.snakemake("--cores", "1", table)
+    assert run.returncode == 0, run.stdout
+    records = [
+        json.loads(file.read_text()) for file in (tmp_path / "results/trees/m/s").glob("*.json")
+    ]
+    found = sorted((r["nodes"], str(r["makings"][0]["decoding"])) for r in records)
+    once = (3, "{'do_sample': False}")
+    assert found == [once, once, (7, "{'top_k': 2}"), (13, "{'top_k': 3}")]
+    with (tmp_path / table).open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["model"] for row in rows] == ["M", "M, greedy", "M, top_k 2", "M, greedy"]
+    assert all(row["lower"] == pytest.approx(row["upper"]) for row in map(floats, rows))
+    assert project.planned(table) == {}
+
+
+def floats(row: dict[str, str]) -> dict[str, float]:
+    """The bounds of a row."""
+    return {name: float(row[name]) for name in ("lower", "upper")}

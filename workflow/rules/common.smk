@@ -29,6 +29,7 @@ from llmchecker.config.inputs import demand_inputs
 from llmchecker.config.mending import mend
 from llmchecker.trees.store import DistributionStore
 from llmchecker.errors import LLMCheckerError
+from llmchecker.quantifiers.quantifier import range_of
 from llmchecker.scoring.registry import files_of, modules_without
 
 try:
@@ -56,11 +57,12 @@ wildcard_constraints:
     alpha=r"[0-9.e-]+",
     k=r"[0-9]+",
     L=r"[0-9]+",
+    decoding=r"(_decoding-[0-9a-f]{8})?",
     number=r"[0-9]+",
     shards=r"[0-9]+",
 
 
-TREE = "{model}/{start}/alpha{alpha}_k{k}_L{L}"
+TREE = "{model}/{start}/alpha{alpha}_k{k}_L{L}{decoding}"
 
 
 def get_code(script, without=()):
@@ -118,6 +120,12 @@ def get_shards(tree):
     """The files of the shards of a tree; none for a tree that one job grows whole."""
     count = CONFIG.experiments.shards.get(tree, 0)
     return [paths.shard_file(tree, number + 1, count) for number in range(count)]
+
+
+def get_tree(wildcards):
+    """The tree that the wildcards of `TREE` stand for."""
+    named = TREE.format(**dict(wildcards.items()))
+    return next(tree for tree in CONFIG.trees(wildcards.model) if str(tree) == named)
 
 
 def get_growing(model):
@@ -179,10 +187,7 @@ def get_unasked_quantifiers(model):
 
 def get_ranges(model):
     """The declared range of each of the model's quantifiers."""
-    return {
-        name: (CONFIG.quantifiers[name].minimum, CONFIG.quantifiers[name].maximum)
-        for name in get_quantifiers(model)
-    }
+    return {name: range_of(CONFIG.quantifiers[name]) for name in get_quantifiers(model)}
 
 
 def get_settings(names):

@@ -113,6 +113,7 @@ rule shard:
         # in a tuple, since snakemake compares no values of types that it does not know
         start=lambda wildcards: (CONFIG.start_strings[wildcards.start],),
         growing=lambda wildcards: get_growing(get_model(wildcards)),
+        tree=lambda wildcards: (get_tree(wildcards),),
         limits=lambda wildcards: get_limits(get_model(wildcards)),
     message:
         "Growing part {wildcards.number} of {wildcards.shards} of a tree of {wildcards.model}"

@@ -18,7 +18,7 @@ with job_log(snakemake.log[0]) as work:
         tree = TextTree.read(paths.tree_file(check.tree))
         record = estimate_check(
             str(check),
-            grower,
+            grower.decoded(check.tree.decoding),
             params.start_strings[check.tree.start],
             tree,
             read_all_scores(tree, paths.scores_of_check(check)),

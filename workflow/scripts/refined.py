@@ -15,7 +15,7 @@ with job_log(snakemake.log[0]) as work:
         cut = tree.truncation
         names = {name for query in cut.queries for name in quantifiers_in(query)}
         _, growth = grow_refined(
-            grower,
+            grower.decoded(tree.decoding),
             path,
             params.start_strings[tree.start],
             cut.queries,

@@ -16,14 +16,15 @@ with job_log(snakemake.log[0]) as work:
     )
     for tree, path in zip(params.trees, snakemake.output.trees, strict=True):
         start = params.start_strings[tree.start]
-        if grower.has_grown(path, start, tree.truncation):
+        asking = grower.decoded(tree.decoding)
+        if asking.has_grown(path, start, tree.truncation):
             logging.info("%s: kept", tree)
             continue
         if params.shards[tree]:
             with work():
-                _, growth = grower.merge(path, start, params.shards[tree])
+                _, growth = asking.merge(path, start, params.shards[tree])
         else:
-            _, growth = grower.grow(path, start, tree.truncation, node_progress(str(tree)))
+            _, growth = asking.grow(path, start, tree.truncation, node_progress(str(tree)))
             work.seconds += growth.seconds
         logging.info("%s: %s", tree, growth)
     # asked while the model is loaded, so that the job of the top-k statistics need not load it

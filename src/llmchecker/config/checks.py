@@ -1,9 +1,11 @@
 """The trees of a run, the queries on them, and the rows of Table II that show the answers."""
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 
+from llmchecker.deployed.decoding import Asked, decoding_as_json
 from llmchecker.queries.formulas import STEP
 from llmchecker.queries.query import Query
 from llmchecker.trees.text_tree import Truncation
@@ -47,19 +49,27 @@ class TreeSpec:
         model: name of the model in the configuration.
         start: name of the start string in the configuration.
         truncation: where the tree is cut.
+        decoding: how next tokens are chosen; None for the decoding of the model.
     """
 
     model: str
     start: str
     truncation: Truncation | Refinement
+    decoding: Asked = None
 
     def __str__(self) -> str:
-        """The part of a path that names the tree."""
+        """The part of a path that names the tree. A hash names a decoding of its own."""
         cut = self.truncation
         if isinstance(cut, Refinement):
-            return f"{self.model}/{self.start}/{cut.folder}"
-        # 1 and 1.0 are one alpha and must give one path
-        return f"{self.model}/{self.start}/alpha{float(cut.alpha)}_k{cut.k}_L{cut.length}"
+            folder = cut.folder
+        else:
+            # 1 and 1.0 are one alpha and must give one path
+            folder = f"alpha{float(cut.alpha)}_k{cut.k}_L{cut.length}"
+        own = ""
+        if self.decoding is not None:
+            settings = json.dumps(decoding_as_json(self.decoding), sort_keys=True)
+            own = f"_decoding-{_short_hash(settings)}"
+        return f"{self.model}/{self.start}/{folder}{own}"
 
 
 @dataclass(frozen=True)

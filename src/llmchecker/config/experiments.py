@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llmchecker.config.checks import Check, Refinement, TableRow, TreeSpec
-from llmchecker.config.models import ModelConfig, require_told
+from llmchecker.config.models import ModelConfig, own_decoding_of, require_told
 from llmchecker.config.validation import at_key
 from llmchecker.deciding.effort import Sampling
 from llmchecker.errors import (
@@ -104,9 +104,11 @@ def _experiment(
         known_name(f"{key}.models", model, models, "model") for model in entry.get("models", models)
     ]
     _require_told(key, cut, [models[name] for name in asked])
-    checks = tuple(
-        Check(TreeSpec(model, start, cut), query) for model in asked for query in queries
-    )
+    trees = [
+        TreeSpec(name, start, cut, own_decoding_of(f"{key}.decoding", entry, models[name]))
+        for name in asked
+    ]
+    checks = tuple(Check(tree, query) for tree in trees for query in queries)
     rows = tuple(TableRow(entry["label"], entry["interest"], check) for check in checks)
     return _Entry(key, checks, rows, entry.get("shards", 1), *_sampling(key, entry, filled))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from llmchecker.config import paths
 from llmchecker.config.validation import at_key
-from llmchecker.deployed.decoding import Asked, read_decoding
+from llmchecker.deployed.decoding import Asked, Decoding, decoding_as_json, read_decoding
 from llmchecker.errors import ConfigError
 from llmchecker.fetching.models import ModelSource
 from llmchecker.fetching.sources import Source, parse_source
@@ -92,6 +92,20 @@ def decoding_of(key: str, entry: Mapping[str, Any], model: ModelConfig) -> Asked
         )
     with at_key(key):
         return read_decoding(entry["decoding"])
+
+
+def own_decoding_of(key: str, entry: Mapping[str, Any], model: ModelConfig) -> Asked:
+    """The decoding that an entry names, for a model that has another one; else None.
+
+    Temperature 1 and uncut is then a `Decoding` without settings.
+
+    Raises:
+        ConfigError: as `decoding_of` raises it.
+    """
+    asked = decoding_of(key, entry, model)
+    if decoding_as_json(asked) == decoding_as_json(model.decoding):
+        return None
+    return Decoding() if asked is None else asked
 
 
 def check_labels(models: Mapping[str, ModelConfig]) -> None:

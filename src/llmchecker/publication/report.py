@@ -9,7 +9,7 @@ anything and to run any script but the one of the template, known by its hash.
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -222,7 +222,8 @@ def _questions(answers: Sequence[AnsweredQuery]) -> list[list[AnsweredQuery]]:
     questions: dict[tuple, list[AnsweredQuery]] = {}
     for answer in answers:
         row, check = answer.row, answer.row.check
-        key = (row.label, row.interest, check.tree.start, check.tree.truncation, check.query.text)
+        asked = replace(check.tree, model="")
+        key = (row.label, row.interest, asked, check.query.text)
         questions.setdefault(key, []).append(answer)
     return list(questions.values())
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from llmchecker.checking.evidence import COUNTEREXAMPLE, WITNESS, decisive_mass, has_evidence
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.config.checks import TableRow
+from llmchecker.config.checks import TableRow, TreeSpec
 from llmchecker.deciding.estimates import EstimateRecord, with_estimate
 from llmchecker.publication.table_files import as_code, as_text, escaped, format_cell, paragraph
 from llmchecker.queries.formulas import Expectation
@@ -45,7 +45,7 @@ class AnsweredQuery:
 
     Attributes:
         row: what was asked, and the experiment that asks it.
-        model: the model's label.
+        model: the model's label, with the decoding if the experiment has its own.
         start: the start string.
         verdict: the answer.
     """
@@ -103,12 +103,18 @@ def read_answers(
     return tuple(
         AnsweredQuery(
             row=row,
-            model=labels[row.check.tree.model],
+            model=_model_asked(row.check.tree, labels),
             start=start_strings[row.check.tree.start],
             verdict=_estimated(Verdict.read(path), row, records.get(str(row.check))),
         )
         for row, path in zip(rows, verdicts, strict=True)
     )
+
+
+def _model_asked(tree: TreeSpec, labels: Mapping[str, str]) -> str:
+    """The label of a tree's model, with the decoding if it is not that of the model."""
+    label = labels[tree.model]
+    return label if tree.decoding is None else f"{label}, {tree.decoding}"
 
 
 def _estimated(verdict: Verdict, row: TableRow, record: EstimateRecord | None) -> Verdict:

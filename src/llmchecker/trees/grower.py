@@ -73,6 +73,7 @@ class Grower:
         store: of distributions, so that none is computed twice.
         decoding: how next tokens are chosen.
         limits: that every tree must keep.
+        origin: the grower whose loaded model is asked, with another decoding; see `decoded`.
     """
 
     directory: Path
@@ -85,6 +86,14 @@ class Grower:
     store: DistributionStore
     decoding: Asked = None
     limits: GrowthLimits = field(default_factory=GrowthLimits)
+    origin: "Grower | None" = field(default=None, repr=False, compare=False)
+
+    def decoded(self, decoding: Asked) -> "Grower":
+        """A grower of the same model with a decoding of its own; itself for None.
+
+        The two load the model once.
+        """
+        return self if decoding is None else replace(self, decoding=decoding, origin=self)
 
     def has_grown(self, path: str | Path, start: Start, truncation: Truncation) -> bool:
         """Whether a file holds the very tree that would be grown, and no bit of it was changed."""
@@ -173,20 +182,27 @@ class Grower:
     @property
     def is_loaded(self) -> bool:
         """Whether the model was needed so far."""
-        return "model" in vars(self)
+        return "_loaded" in vars(self)
 
     @cached_property
     def model(self) -> "CausalModel | MaskedModel | ServedModel":
+        from llmchecker.loading.models import decoded
+
+        return decoded(self._loaded, self.decoding)
+
+    @cached_property
+    def _loaded(self) -> "CausalModel | MaskedModel | ServedModel":
+        if self.origin is not None:
+            return self.origin._loaded
         if (self.directory / SERVER).is_file():
             from llmchecker.serving.connecting import connect_model
 
             return connect_model(self.directory)
-        from llmchecker.loading.models import decoded, load_model
+        from llmchecker.loading.models import load_model
 
-        model = load_model(
+        return load_model(
             self.directory, self.kind, self.dtype, self.device, self.threads, self.memory_bytes
         )
-        return decoded(model, self.decoding)
 
     @cached_property
     def _making(self) -> making.Making:
