@@ -58,7 +58,9 @@ def job_log(path: str | Path) -> Iterator[Work]:
     for handler in handlers:
         handler.setFormatter(formatter)
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # else one line for every request
+    # else one line for every request, and some for every picture
+    for talkative in ("httpx", "fontTools"):
+        logging.getLogger(talkative).setLevel(logging.WARNING)
     work = Work()
     try:
         yield work

@@ -133,6 +133,10 @@ BAD = [
         "models: 'xxxxxxxxxxxxxxxxxxxx'… h",
     ),
     (
+        ("quantifiers", "x" * 300, {"type": "gender"}),
+        "quantifiers: 'xxxxxxxxxxxxxxxxxxxx'… has 300",
+    ),
+    (
         ("models", "one.grown", {"label": "X", "source": "path:x"}),
         "models.one.grown: a name that ends in .grown would be that of a file of another model",
     ),

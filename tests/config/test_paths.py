@@ -36,6 +36,17 @@ def test_every_result_has_its_place(path, expected):
     assert path == expected
 
 
+def test_a_chain_of_many_quantifiers_has_a_name_that_systems_take():
+    """However many quantifiers a query names, its chain has a short name, and one of its own."""
+    names = [f"quantifier_number_{number}" for number in range(40)]
+    queries = [" & ".join(f"{name} > 0" for name in names[skipped:]) for skipped in (0, 1)]
+    files = {paths.chain_file(Check(TREE, parse(f"P=? [ F {q} ]")), "prism") for q in queries}
+    assert len(files) == 2
+    for file in files:
+        assert file.startswith(f"results/prism/{SHAPE}/quantifier_number_")
+        assert len(file.rpartition("/")[2]) < 130
+
+
 def test_a_check_is_found_by_its_tree_and_query():
     """A verdict and its comparison lie below their tree; the scores of a check are in order."""
     assert paths.verdict_file(CHECK) == f"results/checks/{CHECK}.json"

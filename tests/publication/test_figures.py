@@ -189,7 +189,8 @@ def test_labels_are_texts(name, label, tmp_path):
     draw = figures.mass_figure if name == "figure3" else lambda t: figures.noun_figure(t, "$x^$")
     figure = draw(table)
     assert legend(figure) == [printed(label), "Model-1"]
-    figures.write_figure(figure, [tmp_path / f"x.{suffix}" for suffix in ("pdf", "svg", "png")])
+    paths = [tmp_path / f"x.{suffix}" for suffix in ("pdf", "svg", "png")]
+    figures.write_figure(figure, paths, f"made by {label}")
     ElementTree.parse(tmp_path / "x.svg")
 
 

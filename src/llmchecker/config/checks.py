@@ -38,7 +38,7 @@ class Refinement:
         limits = [f"_passes{self.passes}"] if self.passes is not None else []
         limits += [f"_width{float(self.width)}"] if self.width else []
         asked = "\n".join(query.text for query in self.queries)
-        return f"refined{''.join(limits)}_L{self.length}_{_short_hash(asked)}"
+        return f"refined{''.join(limits)}_L{self.length}_{short_hash(asked)}"
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,9 @@ def slug(query: str) -> str:
     words = {"<": " lt ", ">": " gt ", "=": " eq ", "!": " not ", "-": " minus "}
     spelt = "".join(words.get(character, character) for character in query)
     readable = "-".join(re.findall(r"[A-Za-z0-9.]+", spelt))[:60].strip("-.")
-    return f"{readable}-{_short_hash(query)}"
+    return f"{readable}-{short_hash(query)}"
 
 
-def _short_hash(text: str) -> str:
+def short_hash(text: str) -> str:
+    """What tells texts apart of which a path has no room for the whole."""
     return hashlib.sha256(text.encode()).hexdigest()[:8]

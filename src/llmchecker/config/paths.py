@@ -5,7 +5,7 @@ All other code that looks for these files asks this module, the command line too
 because Snakemake compares parameters between runs, and text is among the types that it compares.
 """
 
-from llmchecker.config.checks import Check, TreeSpec, quantifiers_in
+from llmchecker.config.checks import Check, TreeSpec, quantifiers_in, short_hash
 
 STORE_DIRECTORY = "results/distributions"
 """The directory of stored next-token distributions."""
@@ -15,6 +15,8 @@ PROMPTS_LOCK = "config/locks/datasets/prompts.json"
 """The lock of the prompts. It is made only if their source names no commit."""
 PROVENANCE_FILE = "results/provenance.json"
 """How the results were made."""
+LONGEST_NAME = 100
+"""As many characters of what a file is named after as its name keeps; systems allow 255 in all."""
 
 
 def model_directory(name: str) -> str:
@@ -68,6 +70,8 @@ def chain_file(check: Check, language: str) -> str:
     Queries on one tree that name the same quantifiers share the file.
     """
     names = "-".join(quantifiers_in(check.query)) or "step"
+    if len(names) > LONGEST_NAME:
+        names = f"{names[:LONGEST_NAME]}-{short_hash(names)}"
     return f"results/{language}/{check.tree}/{names}.{language}"
 
 

@@ -181,6 +181,8 @@ def write_figure(figure: Figure, paths: Sequence[str | Path], description: str =
     Args:
         description: what viewers show as the file's description, in PDF its subject.
     """
+    # the labels of models are in it, and no format has a place for every character
+    description = printed(description)
     metadata = {
         "svg": {"Date": None, "Description": description or None},
         "pdf": {"CreationDate": None, "Subject": description or None},
