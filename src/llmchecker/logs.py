@@ -58,6 +58,7 @@ def job_log(path: str | Path) -> Iterator[Work]:
     for handler in handlers:
         handler.setFormatter(formatter)
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
+    logging.raiseExceptions = False  # a log that the disk has no room for costs no result
     # else one line for every request, and some for every picture
     for talkative in ("httpx", "fontTools"):
         logging.getLogger(talkative).setLevel(logging.WARNING)

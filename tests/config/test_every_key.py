@@ -60,7 +60,7 @@ FULL = {
     "estimate": SAMPLES,
     "experiments": [
         ASKED | {"alpha": 0.5, "k": 2, "shards": 2, "models": ["local"], "estimate": SAMPLES},
-        ASKED | LIMITS | {"label": "F", "L": 3, "models": ["local"]},
+        ASKED | LIMITS | {"label": "F", "L": 3, "models": ["local"], "decoding": DECODING},
     ],
     "figure4": {"starts": ["s"], "alpha": 0.5, "k": 3, "L": 2, "query": QUERY, "estimate": SAMPLES},
     "invariants": {
