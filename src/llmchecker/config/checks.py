@@ -68,7 +68,7 @@ class TreeSpec:
         own = ""
         if self.decoding is not None:
             settings = json.dumps(decoding_as_json(self.decoding), sort_keys=True)
-            own = f"_decoding-{_short_hash(settings)}"
+            own = f"_decoding-{short_hash(settings)}"
         return f"{self.model}/{self.start}/{folder}{own}"
 
 
