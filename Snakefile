@@ -35,6 +35,10 @@ include: "workflow/rules/invariants.smk"
 
 # before snakemake looks which files are there; jobs, which read this file too, leave that to the run
 if workflow.is_main_process:
+    try:
+        demand_folders(CONFIG.models)
+    except LLMCheckerError as error:
+        sys.exit(f"The run cannot begin.\n{error}")
     mend(get_kept_files(), CONFIG.models)
 
 

@@ -15,6 +15,7 @@ from helpers.damage import flipped
 from llmchecker.errors import DamagedFile, MachineLimit
 from llmchecker.files import (
     BLANK_SEAL,
+    demand_writable,
     is_sha256,
     left_behind,
     partial_prefix,
@@ -111,6 +112,17 @@ def test_a_named_pipe_is_written_through(tmp_path):
     assert read == ["a" * 200_000]
     assert names(tmp_path) == ["pipe.svg"]
     assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_the_right_to_write_is_told(tmp_path):
+    """A folder that this user may not write, or make, is named."""
+    demand_writable(tmp_path / "a/b")
+    tmp_path.chmod(0o500)
+    for folder in (tmp_path, tmp_path / "a/b"):
+        with pytest.raises(MachineLimit, match=f"nothing can be written in {folder}: the folder"):
+            demand_writable(folder)
+    tmp_path.chmod(0o700)
 
 
 def test_a_folder_is_not_replaced(tmp_path):

@@ -69,6 +69,20 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
+def demand_writable(folder: str | Path) -> None:
+    """Check that files can be written in a folder, or that it can be made.
+
+    Raises:
+        MachineLimit: the file system can only be read, or this user may not write there.
+    """
+    folder = Path(folder)
+    place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not os.access(place, os.W_OK | os.X_OK):
+        only_read = os.statvfs(place).f_flag & os.ST_RDONLY
+        reason = _LIMITS[errno.EROFS if only_read else errno.EACCES]
+        raise MachineLimit(f"nothing can be written in {folder}: {reason}")
+
+
 def partial_prefix() -> str:
     """How the name of what this process has not finished yet begins.
 
@@ -114,7 +128,7 @@ _LIMITS = {
     errno.EDQUOT: "the quota of the disk is used up",
     errno.EFBIG: "it is larger than files may be here (ulimit -f)",
     errno.EROFS: "the file system can only be read",
-    errno.EACCES: "its folder may not be written by this user",
+    errno.EACCES: "the folder may not be written by this user",
     errno.EPERM: "it may not be written by this user",
     errno.EISDIR: "it is a directory",
     errno.EIO: "the disk or device reports an error",

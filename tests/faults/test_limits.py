@@ -66,6 +66,27 @@ def test_a_disk_that_can_only_be_read_is_one_sentence(tmp_path):
         write_sealed_json({"a": 1}, disk / "a.json")
 
 
+def test_results_where_nothing_can_be_written_are_one_sentence(fresh):
+    """A run whose results would lie where only can be read says so before its first job."""
+    with mounted(fresh.directory / "results", "ro"):
+        run = fresh.snakemake("--cores", "2")
+    assert run.returncode == 1
+    told = run.stdout.splitlines()[-2:]
+    reason = "nothing can be written in results: the file system can only be read"
+    assert told == ["The run cannot begin.", reason]
+
+
+def test_a_run_on_a_full_disk_goes_on_once_there_is_room(fresh, mended):
+    """A run that fills its disk says so, and loses nothing: with more room the next one goes on."""
+    with mounted(fresh.directory / "results", "size=100k") as disk:
+        run = fresh.snakemake("--cores", "2")
+        assert run.returncode == 1
+        assert "cannot be written: the disk is full" in run.stdout
+        assert list(disk.rglob(".partial-*")) == []
+        subprocess.run(["mount", "-o", "remount,size=1g", str(disk)], check=True)
+        mended(fresh)
+
+
 def test_a_limit_of_files_is_one_sentence(project, undisturbed):
     """Where files may not become as large as a tree, a run names the file, and keeps the others."""
     tree = project.directory / f"results/trees/{TREE}.parquet"

@@ -25,7 +25,7 @@ from llmchecker.config import paths
 from llmchecker.config.checks import TableRow
 from llmchecker.config.configuration import Config
 from llmchecker.config.dependencies import code_behind
-from llmchecker.config.inputs import demand_inputs
+from llmchecker.config.inputs import demand_folders, demand_inputs
 from llmchecker.config.mending import mend
 from llmchecker.trees.store import DistributionStore
 from llmchecker.errors import LLMCheckerError

@@ -1,5 +1,6 @@
-"""What a run needs of this machine and can be looked at before its first job: local sources."""
+"""What a run needs of this machine, looked at before its first job: local sources, and folders."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from llmchecker.config import paths
@@ -7,7 +8,7 @@ from llmchecker.config.configuration import Config, PromptsConfig
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.fetching.datasets import columns_of_local
 from llmchecker.fetching.prompts import demand_column
-from llmchecker.files import read_json
+from llmchecker.files import demand_writable, read_json
 
 
 def demand_inputs(config: Config) -> None:
@@ -28,6 +29,23 @@ def demand_inputs(config: Config) -> None:
     _demand_templates(config)
     if config.prompts is not None and config.prompts.dataset.source.scheme == "path":
         _demand_prompts(config.prompts)
+
+
+def demand_folders(models: Iterable[str]) -> None:
+    """Check that a run can write what it makes.
+
+    Args:
+        models: those that the run needs. Where all of them were fetched, their folder may be one
+            that can only be read.
+
+    Raises:
+        MachineLimit: a folder cannot be written.
+    """
+    demand_writable("results")
+    demand_writable(".snakemake")
+    for directory in map(Path, map(paths.model_directory, models)):
+        if not directory.exists():
+            demand_writable(directory.parent)
 
 
 def _demand_templates(config: Config) -> None:
