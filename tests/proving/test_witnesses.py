@@ -1,11 +1,15 @@
 """Witnesses have the form of SV-COMP's format 2.0, and claim what is true of the program's text.
 
 The schema below was written for this test after the published description of the format
-(https://gitlab.com/sosy-lab/benchmarking/sv-witnesses); none of its text is copied.
+(https://sosy-lab.gitlab.io/benchmarking/sv-witnesses/yaml/violation-witnesses.html); none of its
+text is copied. `format_witness.yml` is a witness that one of the format's authors wrote by hand: it
+shows that the schema is not stricter than the format.
 """
 
 import re
+from functools import partial
 from hashlib import sha256
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -82,44 +86,69 @@ INVARIANT = {
         }
     },
 }
-WAYPOINT = {
-    "type": "object",
-    "required": ["type", "action", "location"],
-    "additionalProperties": False,
-    "properties": {
-        "type": {
-            "enum": ["assumption", "branching", "function_enter", "function_return", "target"]
-        },
-        "action": {"enum": ["follow", "avoid"]},
-        "location": LOCATION,
-        "constraint": {
+
+
+def waypoint(action: str, *kinds: str) -> dict:
+    """The schema of a waypoint of these kinds."""
+    return {
+        "type": "object",
+        "required": ["waypoint"],
+        "additionalProperties": False,
+        "properties": {"waypoint": {"oneOf": [WAYPOINTS[kind](action) for kind in kinds]}},
+    }
+
+
+def of_kind(kind: str, constraint: dict | None, action: str) -> dict:
+    """The schema of what a waypoint of a kind holds."""
+    stated = {"type": {"const": kind}, "action": {"const": action}, "location": LOCATION}
+    if constraint is not None:
+        stated["constraint"] = {
             "type": "object",
-            "required": ["value", "format"],
+            "required": list(constraint),
             "additionalProperties": False,
-            "properties": {"value": {"type": "string"}, "format": {"const": "c_expression"}},
-        },
-    },
-    "if": {"properties": {"type": {"const": "assumption"}}},
-    "then": {"required": ["constraint"]},
-    "else": {"not": {"required": ["constraint"]}},
-}
-SEGMENT = {
-    "type": "object",
-    "required": ["segment"],
-    "additionalProperties": False,
-    "properties": {
-        "segment": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["waypoint"],
-                "additionalProperties": False,
-                "properties": {"waypoint": WAYPOINT},
-            },
+            "properties": constraint,
         }
+    return {
+        "type": "object",
+        "required": list(stated),
+        "additionalProperties": False,
+        "properties": stated,
+    }
+
+
+# What a constraint says depends on the kind: a condition in C, the branch that is taken, the value
+# that a function returns. The other kinds have none.
+CONSTRAINTS = {
+    "assumption": {"value": {"type": "string"}, "format": {"const": "c_expression"}},
+    "branching": {
+        "value": {"anyOf": [{"type": "integer"}, {"enum": ["true", "false", "default"]}]}
     },
+    "function_return": {
+        "value": {"type": "string", "pattern": r"^\\result *(<|<=|>|>=|==|!=) *-?\d+$"},
+        "format": {"const": "acsl_expression"},
+    },
+    "function_enter": None,
+    "target": None,
 }
+WAYPOINTS = {kind: partial(of_kind, kind, stated) for kind, stated in CONSTRAINTS.items()}
+PASSED = [kind for kind in CONSTRAINTS if kind != "target"]
+
+
+def segment(*last: str) -> dict:
+    """The schema of a segment: waypoints to avoid, then one to follow, of one of these kinds."""
+    waypoints = {
+        "type": "array",
+        "minItems": 1,
+        "items": {"anyOf": [waypoint("avoid", *PASSED), waypoint("follow", *last)]},
+        "contains": waypoint("follow", *last),
+        "maxContains": 1,
+    }
+    return {
+        "type": "object",
+        "required": ["segment"],
+        "additionalProperties": False,
+        "properties": {"segment": waypoints},
+    }
 
 
 def schema(kind: str, item: dict, fewest: int) -> dict:
@@ -142,9 +171,10 @@ def schema(kind: str, item: dict, fewest: int) -> dict:
 
 
 SCHEMAS = {
-    "invariant_set": schema("invariant_set", INVARIANT, 0),
-    "violation_sequence": schema("violation_sequence", SEGMENT, 1),
+    "invariant_set": schema("invariant_set", INVARIANT, 1),
+    "violation_sequence": schema("violation_sequence", segment(*CONSTRAINTS), 1),
 }
+FINAL = segment("target")
 
 TRUE = """int main(void) {
   int x = 0;
@@ -156,6 +186,33 @@ TRUE = """int main(void) {
 """
 FALSE = TRUE.replace("assert(x == n)", "assert(x < 4)")
 OPEN = "int o();\n" + TRUE.replace("x < n)", "o() && x < n)").replace("x == n)", "x <= n)")
+
+
+def validate(made: list, kind: str) -> None:
+    """Hold a witness to the schema, and its segments to their order: only the last has a target."""
+    jsonschema.validate(made, SCHEMAS[kind])
+    if kind == "violation_sequence":
+        *others, last = (item for entry in made for item in entry["content"])
+        jsonschema.validate(last, FINAL)
+        for item in others:
+            jsonschema.validate(item, segment(*PASSED))
+            assert item["segment"][-1]["waypoint"]["action"] == "follow"
+
+
+def test_the_schema_accepts_a_witness_of_the_authors_of_the_format():
+    """Their hand-made witness is valid; without its target, or with two, it is not."""
+    text = Path(__file__).with_name("format_witness.yml").read_text(encoding="utf-8")
+    theirs = yaml.load(text, yaml.BaseLoader)
+    for place in (item["segment"] for item in theirs[0]["content"]):
+        for point in (item["waypoint"] for item in place):  # as YAML has it: numbers
+            point["location"] = {
+                k: int(v) if v.isdigit() else v for k, v in point["location"].items()
+            }
+    validate(theirs, "violation_sequence")
+    content = theirs[0]["content"]
+    for wrong in (content[:-1], [content[-1], *content]):
+        with pytest.raises(jsonschema.ValidationError):
+            validate([{**theirs[0], "content": wrong}], "violation_sequence")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +231,7 @@ def test_witnesses_are_of_the_published_form(text, kind, status, tmp_path, capsy
     out = tmp_path / "out" / "witness.yml"
     assert main(["verify", str(tmp_path / "program.c"), "--witness", str(out)]) == status
     made = yaml.safe_load(out.read_text())
-    jsonschema.validate(made, SCHEMAS[kind])
+    validate(made, kind)
     (entry,) = made
     hashes = entry["metadata"]["task"]["input_file_hashes"]
     assert hashes == {"program.c": sha256(text.encode()).hexdigest()}
@@ -205,11 +262,19 @@ def test_a_violation_has_the_values_at_the_loop_and_its_line(tmp_path, capsys):
 
 def test_nothing_is_claimed_of_a_program_that_was_written_anew(tmp_path, capsys):
     """Where loops and names are not those of the text, the witness names no invariant or value."""
-    for text, content in ((OPEN, 0), (FALSE.replace("x < n)", "x < n && x++ < n)"), 1)):
+    for text in (OPEN, FALSE.replace("x < n)", "x < n && x++ < n)")):
         (tmp_path / "program.c").write_text(text)
         main(["verify", str(tmp_path / "program.c"), "--witness", str(tmp_path / "w.yml")])
         (entry,) = yaml.safe_load((tmp_path / "w.yml").read_text())
-        assert len(entry["content"]) == content
+        (item,) = entry["content"]
+        if entry["entry_type"] == "invariant_set":  # which must hold one, so it says what is true
+            assert (item["invariant"]["type"], item["invariant"]["value"]) == (
+                "location_invariant",
+                "1",
+            )
+        else:
+            (only,) = item["segment"]
+            assert only["waypoint"]["type"] == "target"
 
 
 def test_no_verdict_has_no_witness(tmp_path, capsys):
