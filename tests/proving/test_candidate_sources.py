@@ -7,11 +7,12 @@ from helpers.marks import long
 
 from llmchecker.programs.expressions import Semantics, c_text
 from llmchecker.programs.runs import run_program, unrefuted
-from llmchecker.proving.completion import congruences
+from llmchecker.proving.completion import congruences, never_left, switches
 from llmchecker.proving.horn import spacer
 from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
 from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome
 from llmchecker.proving.polynomials import polynomials
+from llmchecker.proving.relations import phases, relations
 from llmchecker.proving.verification import Limits, Verifier
 from llmchecker.reading.parsing import parse_program
 
@@ -64,7 +65,89 @@ def test_remainders_are_by_the_steps_of_variables():
     program = parse_program(DECLARED + text, "steps")
     found = {c_text(e) for e in congruences(program, program.loops[0])}
     wanted = {f"({v} % {m}) == {r}" for v in "xy" for m in (2, 3) for r in range(m)}
-    assert found == wanted | {"(x % 2) == (y % 2)", "(x % 3) == (y % 3)"}
+    assert found == wanted | {"(x % 2) == (y % 2)", "(x % 2) != (y % 2)", "(x % 3) == (y % 3)"}
+
+
+WRAPPED = {
+    "a bound that may be the largest number": """int main(void) {
+        int i = 0, s = 0, n = __VERIFIER_nondet_int();
+        while (i <= n) { i = i + 1; if (__VERIFIER_nondet_int()) { s = s + 1; } }
+        __VERIFIER_assert(s <= i);
+    }""",
+    "steps of several lengths": """int main(void) {
+        int i = 0, k = 0, n = __VERIFIER_nondet_int();
+        __VERIFIER_assume(n > 0 && n < 1000);
+        while (i < n) { i = i + 1; if (__VERIFIER_nondet_int()) k = k + 300; else k = k + 700; }
+        __VERIFIER_assert(k >= 300 * n && k <= 700 * n);
+    }""",
+    "cases that each hold by themselves": """int main(void) {
+        int j = 2, k = 0, t = __VERIFIER_nondet_int();
+        while (__VERIFIER_nondet_int()) {
+            if (t == 0) { j = j + 4; } else { j = j + 2; k = k + 1; }
+        }
+        if (k != 0) { __VERIFIER_assert(t != 0 && j == k * 2 + 2); }
+    }""",
+    "two that take turns": """int main(void) {
+        int i = 0, j = 0, b = 1, k = 0, n = __VERIFIER_nondet_int();
+        __VERIFIER_assume(n >= 0 && n < 1000000);
+        while (k < 2 * n) { k = k + 1; if (b == 1) { b = 0; i++; } else { b = 1; j++; } }
+        __VERIFIER_assert(i == j);
+    }""",
+    "one phase after another": """int main(void) {
+        int x = 0, n = __VERIFIER_nondet_int(), m = __VERIFIER_nondet_int(), y = m;
+        __VERIFIER_assume(0 <= m && m < n);
+        while (x < n) { if (x < m) { x = x + 1; } else { x = x + 1; y = y + 1; } }
+        __VERIFIER_assert(y == n);
+    }""",
+    "a product that wraps around": """int main(void) {
+        int a = __VERIFIER_nondet_int(), b = __VERIFIER_nondet_int(), p = a * b;
+        while (__VERIFIER_nondet_int()) { a = a + 3; p = p + 3 * b; }
+        __VERIFIER_assert(p == a * b);
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_programs_are_verified_although_numbers_wrap_around(name):
+    """What is needed over machine integers is found, proven, and confirmed by ESBMC."""
+    program = parse_program(DECLARED + WRAPPED[name], "wrapped")
+    result = Verifier(program, Semantics.INT32, Limits(seconds=60)).verify({})
+    assert result.outcome is Outcome.VERIFIED, result
+
+
+def test_a_loop_may_never_end_where_no_number_is_large_enough():
+    """The border must leave room for the last step; strict comparisons with steps by one do."""
+    for guard, wanted in (
+        ("x <= n", {"n > 2147483646"}),
+        ("n >= x", {"n > 2147483646"}),
+        ("x < n", set()),
+        ("y > n", {"n < (-2147483646)"}),
+        ("y >= n", {"n < (-2147483647)", "n < (-2147483645)"}),
+    ):
+        text = f"""int main(void) {{
+            int x = 0, y = 0, n = __VERIFIER_nondet_int();
+            while ({guard}) {{ {"x = x + 1" if "x" in guard else "y = y - 3"}; }}
+        }}"""
+        program = parse_program(DECLARED + text, "borders")
+        assert {c_text(e) for e in never_left(program, program.loops[0])} == wanted, guard
+
+
+def test_phases_have_equalities_of_their_own():
+    """What holds until a guard switches, and what from then on, are found apart."""
+    program = parse_program(DECLARED + WRAPPED["one phase after another"], "phases")
+    (loop,) = program.loops
+    states = [{"x": x, "m": 4, "y": max(4, x)} for x in range(9)]
+    found = phases(
+        ["x", "y"], states, switches(loop), lambda c, s: (s["x"] < s["m"]) == (c.operator == "<")
+    )
+    assert {"(x >= m) || (y == 4)", "(x < m) || (x == y)"} <= {c_text(e) for e in found}
+
+
+def test_slopes_are_those_of_the_steps():
+    """Of variables that move by 2 and by 3 or 5, the sums that keep still are bounded."""
+    states = [{"i": 2 * n, "k": 3 * n + 2 * (n // 2)} for n in range(8)]
+    found = {c_text(e) for e in relations(["i", "k"], states, {"i": {2}, "k": {3, 5}})}
+    assert {"((3 * i) - (2 * k)) <= 0", "((5 * i) - (2 * k)) >= 0"} <= found
 
 
 @each_semantics

@@ -208,6 +208,26 @@ def test_a_question_without_an_answer_proves_nothing():
     assert not prover.follows(())
 
 
+def test_alone_finds_what_needs_no_other():
+    """Of three candidates one holds by itself, and two need each other, unless one is known."""
+    text = """int main(void) { int x = 0, y = 0;
+        while (x < 9) { int t = x; x = y; y = t; } assert(x >= 0 || y < 0); }"""
+    program = parse_program(text, "swap")
+    scope = program.loops[0].scope
+    made = {c: Candidate(0, parse_condition(c, scope)) for c in ("x >= 0", "y >= 0", "x + y >= 0")}
+    prover = Prover(program, Semantics.INTEGERS)
+    assert prover.alone(made.values(), ()) == (made["x + y >= 0"],)
+    assert set(prover.inductive(made.values())) == set(made.values())
+
+
+def test_what_is_alone_after_the_deadline_is_what_was_known():
+    """Without time nothing is added to the invariants that are known, and none of them is lost."""
+    program = parse_program("int main(void) { int x = 0; while (x < 9) { x = x + 1; } }", "count")
+    known, other = (Candidate(0, parse_condition(c, ("x",))) for c in ("x >= 0", "x <= 9"))
+    late = Prover(program, Semantics.INT32, deadline=0.0)
+    assert late.alone([other], [known]) == (known,)
+
+
 def test_after_the_deadline_nothing_is_proven():
     """A deadline that has passed is said, and no partial result is given."""
     program = parse_program("int main(void) { int x = 0; while (x < 3) x++; assert(x == 3); }", "p")

@@ -56,11 +56,14 @@ def atoms(program: Program, loop: Loop) -> tuple[Expression, ...]:
     return tuple(c for c in candidates if variables(c) and variables(c) <= set(loop.scope))
 
 
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+"""Each comparison, with its sides the other way round."""
+
 _LARGEST_MODULUS = 10
 
 
 def congruences(program: Program, loop: Loop) -> tuple[Expression, ...]:
-    """Remainders of the loop's variables, by the constants that they are moved or divided by.
+    """Remainders of the loop's variables, by constants: those of steps, of factors and of divisors.
 
     Of `x = x + 2` come `x % 2 == 0` and `x % 2 == 1`; if `y` moves too, `x % 2 == y % 2`. Joined
     with a guard by *or*, such a condition tells what holds from the round on in which the guard
@@ -73,7 +76,7 @@ def congruences(program: Program, loop: Loop) -> tuple[Expression, ...]:
                 moduli[abs(value)] = None
         for part in walk(expression):
             match part:
-                case Binary("%", _, Constant(value)):
+                case Binary("%", _, Constant(value)) | Binary("*", Constant(value), _):
                     moduli[abs(value)] = None
     moving = [n for n in sorted(changed((loop,))) if not program.types[n].array]
     moving = [Identifier(name) for name in moving if name in loop.scope]
@@ -85,6 +88,54 @@ def congruences(program: Program, loop: Loop) -> tuple[Expression, ...]:
                 found[Binary("==", part, Constant(rest))] = None
             for other in parts[:number]:
                 found[Binary("==", other, part)] = None
+                if modulus == 2:
+                    found[Binary("!=", other, part)] = None
+    return tuple(found)
+
+
+def steps(loop: Loop) -> dict[str, set[int]]:
+    """The constants by which assignments in a loop move each variable."""
+    found: dict[str, set[int]] = {}
+    for statement in statements((loop,)):
+        match statement:
+            case Assign(
+                Identifier(name) as target, Binary("+" | "-" as op, moved, Constant(value))
+            ):
+                if moved == target:
+                    found.setdefault(name, set()).add(value if op == "+" else -value)
+    return found
+
+
+def switches(loop: Loop) -> tuple[Expression, ...]:
+    """The conditions on the state by which rounds of a loop differ."""
+    found = (c for c in conditions(loop.body) if is_truth(c) and not _is_open(c))
+    return tuple(c for c in dict.fromkeys(found) if variables(c) <= set(loop.scope))
+
+
+def never_left(program: Program, loop: Loop) -> tuple[Expression, ...]:
+    """Conditions under which machine integers may never make the loop's guard false.
+
+    `while (x <= n) x = x + 2;` goes on for ever if no number is larger than `n` by enough. Joined
+    with such a condition by *or*, others hold although what is counted may wrap around.
+    """
+    lengths = {1}.union(*steps(loop).values())
+    moved = changed((loop,))
+    found: dict[Expression, None] = {}
+    for guard in _comparisons(loop.guard):
+        for operator, border in (
+            (guard.operator, guard.right),
+            (_TURNED[guard.operator], guard.left),
+        ):
+            if not isinstance(border, Identifier) or border.name in moved:
+                continue
+            type_ = program.types[border.name]
+            for step in sorted(map(abs, lengths)):
+                # after the last round that is sure to come to its end
+                past = step - 1 if operator in ("<", ">") else step
+                if past and operator in ("<", "<="):
+                    found[Binary(">", border, Constant(type_.most - past))] = None
+                if past and operator in (">", ">="):
+                    found[Binary("<", border, Constant(type_.least + past))] = None
     return tuple(found)
 
 

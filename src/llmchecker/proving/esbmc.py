@@ -69,9 +69,10 @@ _COMMON = ("--no-standard-checks", "--memlimit", MEMORY)
 _MODES = {
     Mode.BMC: (),
     Mode.K_INDUCTION: ("--k-induction", "--unlimited-k-steps"),
+    # Each claim is asked about by itself: solvers simplify a small question, above all products.
     # The vacuity check looks for contradictory invariants, which proven base and step cases
     # exclude, and it calls a program undecided if a loop is never left.
-    Mode.INVARIANTS: ("--loop-invariant-check", "--no-vacuity-check"),
+    Mode.INVARIANTS: ("--loop-invariant-check", "--no-vacuity-check", "--multi-property"),
 }
 _SEMANTICS = {Semantics.INTEGERS: ("--ir",), Semantics.INT32: ()}
 _SOLVERS = {
@@ -203,6 +204,8 @@ def _verdict(output: str | None, seconds: float) -> EsbmcVerdict:
         "FAILED": EsbmcAnswer.FAILED,
         "UNKNOWN": EsbmcAnswer.UNKNOWN,
     }
+    if said and re.search(r"^\*\* .* not checked", output, flags=re.MULTILINE):
+        return EsbmcVerdict(EsbmcAnswer.UNKNOWN, seconds, last)
     if said:
         return EsbmcVerdict(known.get(said[-1], EsbmcAnswer.ERROR), seconds, last)
     return EsbmcVerdict(EsbmcAnswer.ERROR, seconds, last)

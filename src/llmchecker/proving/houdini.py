@@ -7,14 +7,15 @@ whatever order candidates are dropped.
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import z3
 
 from llmchecker.programs.expressions import Expression, Semantics
 from llmchecker.programs.statements import Program
-from llmchecker.proving.obligations import Preservation, obligations
+from llmchecker.proving.obligations import obligations
 from llmchecker.proving.terms import Encoder
 
 
@@ -38,8 +39,55 @@ LONGEST = 20
 """A question may take so many times the seconds by the clock: not all that Z3 does is counted."""
 
 
+_ALONE = 0.6
+"""The part of the time that is left which asking about each candidate alone may take."""
+
+_QUICK = 0.05
+"""The part of the time for a question that one about a candidate alone may take."""
+
+
+_OFTEN = 25
+"""After so many invariants that were found alone it is asked whether the assertions follow."""
+
+
 class ProverTimeout(Exception):
     """The time for a program's proof has run out."""
+
+
+class _Reading:
+    """A program's obligations in one encoding, and candidates as terms of it.
+
+    Attributes:
+        preservations: the base and step of every loop.
+        goals: what must follow.
+    """
+
+    def __init__(self, program: Program, semantics: Semantics, numbers: bool) -> None:
+        self._encoder = Encoder(semantics, program.types, numbers)
+        made = obligations(program, self._encoder)
+        self._heads = made.heads
+        self.preservations = made.preservations
+        self.goals = made.goals
+        self._terms: dict[tuple[Candidate, int | None], z3.BoolRef] = {}
+
+    @property
+    def exact(self) -> bool:
+        """Whether a counterexample is one of the program."""
+        return self._encoder.exact
+
+    def term(self, candidate: Candidate, place: int | None) -> z3.BoolRef:
+        """A candidate at a base or step case, by its index; for None, at the head of its loop."""
+        key = (candidate, place)
+        if key not in self._terms:
+            at = self._heads[candidate.loop] if place is None else self.preservations[place]
+            self._terms[key] = self._encoder.truth(candidate.expression, at.state)
+            # Candidates need no ranges: as a formula, an element out of range is some number.
+            self._encoder.checks.clear()
+        return self._terms[key]
+
+    def assumed(self, candidate: Candidate) -> z3.BoolRef:
+        """The candidate where its loop is reached."""
+        return z3.Implies(self._heads[candidate.loop].reached, self.term(candidate, None))
 
 
 class Prover:
@@ -54,6 +102,8 @@ class Prover:
 
     Attributes:
         given_up: how many questions the solver left open after so many steps.
+        undecided: the candidates that it left open when it was asked about each alone. They are not
+            asked about again: every question that they are part of takes long.
     """
 
     def __init__(
@@ -64,25 +114,30 @@ class Prover:
         deadline: float = float("inf"),
     ) -> None:
         self.given_up = 0
-        self._encoder = Encoder(semantics, program.types)
-        self._obligations = obligations(program, self._encoder)
-        self._seconds = seconds
+        self.undecided: set[Candidate] = set()
+        # Numbers that wrap around mean the same as bit vectors. What one cannot decide in time, the
+        # other often can: sums of numbers are solved by far faster, and bits and products are not.
+        kinds = (True, False) if semantics is Semantics.INT32 else (False,)
+        self._readings = [_Reading(program, semantics, numbers) for numbers in kinds]
+        self._seconds = seconds / len(kinds)
         self._deadline = deadline
-        self._terms: dict[tuple[Candidate, int], z3.BoolRef] = {}
+        self._together = 1
 
     @contextlib.contextmanager
-    def within(self, share: float) -> Iterator[None]:
+    def within(self, share: float, question: float = 1.0) -> Iterator[None]:
         """Answer questions in a part of the time that is left, and have the rest afterwards.
 
         Args:
             share: the part, from 0 to 1.
+            question: the part of the time for one question that one may take meanwhile.
         """
-        now, deadline = time.process_time(), self._deadline
+        now, deadline, seconds = time.process_time(), self._deadline, self._seconds
         self._deadline = now + share * (deadline - now)
+        self._seconds = question * seconds
         try:
             yield
         finally:
-            self._deadline = deadline
+            self._deadline, self._seconds = deadline, seconds
 
     def inductive(self, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
         """The largest set of the candidates that are invariants together, in the given order.
@@ -92,16 +147,41 @@ class Prover:
         Raises:
             ProverTimeout: the deadline has passed.
         """
-        active = list(dict.fromkeys(candidates))
+        active = [c for c in dict.fromkeys(candidates) if c not in self.undecided]
         settled = False
+        self._together = len(active) or 1
         # A dropped candidate may have supported others, so all cases are checked again.
         while not settled:
             settled = True
-            for preservation in self._obligations.preservations:
-                kept = self._kept(active, preservation)
+            for place in range(len(self._readings[0].preservations)):
+                kept = self._kept(active, place)
                 settled = settled and len(kept) == len(active)
                 active = kept
         return tuple(active)
+
+    def alone(
+        self, candidates: Iterable[Candidate], proven: Sequence[Candidate]
+    ) -> tuple[Candidate, ...]:
+        """Proven invariants, and each candidate that is one by itself, given those before it.
+
+        Of very many candidates, this decides in time what `inductive` does not, since each question
+        is a small one. It misses those that need each other. It ends where the time is over, or
+        where every assertion follows.
+        """
+        known = list(proven)
+        places = self._readings[0].preservations
+        with contextlib.suppress(ProverTimeout), self.within(_ALONE, question=_QUICK):
+            for candidate in candidates:
+                mine = [n for n, place in enumerate(places) if place.loop == candidate.loop]
+                together = [*known, candidate]
+                if all(
+                    self._refuted(together, [candidate], (), place)[0] == z3.unsat
+                    for place in reversed(mine)
+                ):
+                    known = together
+                    if (len(known) - len(proven)) % _OFTEN == 0 and self.follows(known):
+                        break
+        return tuple(known)
 
     def follows(self, invariants: Sequence[Candidate]) -> bool:
         """Whether every assertion, and every range, follows from proven invariants.
@@ -149,100 +229,103 @@ class Prover:
         while open_:
             used |= open_
             further: set[Candidate] = set()
-            for preservation in self._obligations.preservations:
-                goals = [c for c in invariants if c in open_ and c.loop == preservation.loop]
-                if goals:
-                    wanted = z3.And([self._term(c, preservation) for c in goals])
-                    core = self._core(invariants, preservation.path, wanted)
+            for place, preservation in enumerate(self._readings[0].preservations):
+                wanted = [c for c in invariants if c in open_ and c.loop == preservation.loop]
+                if wanted:
+                    core = self._core(invariants, partial(_preserved, wanted=wanted, place=place))
                     if core is None:
                         return None
                     further |= core
             open_ = further - used
         return used
 
-    def _kept(self, active: list[Candidate], preservation: Preservation) -> list[Candidate]:
-        """The active candidates that a base or step case does not refute."""
-        mine = [c for c in active if c.loop == preservation.loop]
-        while mine:
-            terms = [self._term(c, preservation) for c in mine]
-            solver = self._solver(preservation.path, active)
-            solver.add(z3.Not(z3.And(terms)))
-            answer = self._check(solver)
+    def _kept(self, active: list[Candidate], place: int) -> list[Candidate]:
+        """The active candidates that a base or step case does not refute.
+
+        Candidates that are too many to be decided together are decided in parts, the smaller the
+        longer it takes.
+        """
+        loop = self._readings[0].preservations[place].loop
+        active = list(active)
+        open_ = [c for c in active if c.loop == loop]
+        while open_:
+            part = open_[: self._together]
+            answer, refuted = self._refuted(active, part, open_, place)
             if answer == z3.unsat:
-                break
-            dropped = set()
-            if answer == z3.sat:
-                model = solver.model()
-                dropped = {
-                    c
-                    for c, term in zip(mine, terms, strict=True)
-                    if z3.is_false(model.eval(term, model_completion=True))
-                }
-            if not dropped:
+                open_ = open_[len(part) :]
+                continue
+            if not refuted and len(part) > 1:
+                self._together = len(part) // 2
+                continue
+            if not refuted:
                 # There is no answer, or Z3's model leaves the value of a quantifier open.
-                dropped = set(self._undecided(active, mine, preservation))
-            mine = [c for c in mine if c not in dropped]
-            active = [c for c in active if c not in dropped]
-            if not dropped:
-                break
+                self.undecided.update(part)
+                refuted = set(part)
+            open_ = [c for c in open_ if c not in refuted]
+            active = [c for c in active if c not in refuted]
         return active
 
-    def _undecided(
-        self, active: list[Candidate], mine: list[Candidate], preservation: Preservation
-    ) -> Iterable[Candidate]:
-        """The candidates for which no proof is found when each is asked about alone."""
-        for candidate in mine:
-            solver = self._solver(preservation.path, active)
-            solver.add(z3.Not(self._term(candidate, preservation)))
-            if self._check(solver) != z3.unsat:
-                yield candidate
+    def _refuted(
+        self,
+        active: Sequence[Candidate],
+        asked: Sequence[Candidate],
+        others: Sequence[Candidate],
+        place: int,
+    ) -> tuple[z3.CheckSatResult, set[Candidate]]:
+        """Whether candidates are all preserved.
 
-    def _term(self, candidate: Candidate, place: Preservation | None) -> z3.BoolRef:
-        """A candidate as a term at a base or step case; for None, at the head of its loop."""
-        key = (candidate, id(place))
-        if key not in self._terms:
-            head = self._obligations.heads[candidate.loop]
-            state = head.state if place is None else place.state
-            self._terms[key] = self._encoder.truth(candidate.expression, state)
-            # Candidates need no ranges: as a formula, an element out of range is some number.
-            self._encoder.checks.clear()
-        return self._terms[key]
-
-    def _solver(self, path: z3.BoolRef, active: Iterable[Candidate]) -> z3.Solver:
-        """A solver that assumes a path, and all active candidates at the heads of their loops."""
-        solver = z3.Solver()
-        solver.add(path)
-        for candidate in active:
-            reached = self._obligations.heads[candidate.loop].reached
-            solver.add(z3.Implies(reached, self._term(candidate, None)))
-        return solver
+        Returns:
+            `unsat` if they are; else the candidates that a counterexample refutes, which may be
+            among the others too.
+        """
+        for reading in self._readings:
+            case = reading.preservations[place]
+            wanted = z3.And([reading.term(c, place) for c in asked])
+            solver = z3.Solver()
+            solver.add(case.path, z3.Not(wanted), *map(reading.assumed, active))
+            answer = self._check(solver)
+            if answer == z3.unsat:
+                return answer, set()
+            if answer == z3.sat and (reading.exact or reading is self._readings[-1]):
+                model = solver.model()
+                truths = ((c, model.eval(reading.term(c, place), True)) for c in others)
+                return answer, {c for c, truth in truths if z3.is_false(truth)}
+        return z3.unknown, set()
 
     def _core_of_goals(self, invariants: Sequence[Candidate]) -> set[Candidate] | None:
         """Invariants from which all goals follow; None if one does not follow."""
         used: set[Candidate] = set()
-        for goal in self._obligations.goals:
-            core = self._core(invariants, goal.path, goal.condition)
+        for number in range(len(self._readings[0].goals)):
+            core = self._core(invariants, partial(_asked, number=number))
             if core is None:
                 return None
             used |= core
         return used
 
     def _core(
-        self, invariants: Sequence[Candidate], path: z3.BoolRef, wanted: z3.BoolRef
+        self,
+        invariants: Sequence[Candidate],
+        question: Callable[[_Reading], tuple[z3.BoolRef, z3.BoolRef]],
     ) -> set[Candidate] | None:
-        """Invariants from which a condition follows on a path; None if it does not follow."""
-        solver = z3.Solver()
-        solver.add(path, z3.Not(wanted))
-        # Each invariant hangs on a name that is assumed; the solver's core then says which it used.
-        names = {}
-        for number, candidate in enumerate(invariants):
-            name = z3.Bool(f"candidate!{number}")
-            names[name] = candidate
-            reached = self._obligations.heads[candidate.loop].reached
-            solver.add(z3.Implies(z3.And(name, reached), self._term(candidate, None)))
-        if self._check(solver, *names) != z3.unsat:
-            return None
-        return {names[name] for name in solver.unsat_core()}
+        """Invariants from which a condition follows on a path; None if it does not follow.
+
+        Args:
+            invariants: what may be assumed.
+            question: the path and the condition in an encoding.
+        """
+        for reading in self._readings:
+            path, wanted = question(reading)
+            solver = z3.Solver()
+            solver.add(path, z3.Not(wanted))
+            # Each invariant hangs on a name that is assumed; the core then says which are used.
+            names = {z3.Bool(f"candidate!{n}"): c for n, c in enumerate(invariants)}
+            solver.add(*(z3.Implies(name, reading.assumed(c)) for name, c in names.items()))
+            answer = self._check(solver, *names)
+            if answer == z3.unsat:
+                return {names[name] for name in solver.unsat_core()}
+            if answer == z3.sat and reading.exact:
+                break
+        return None
 
     def _check(self, solver: z3.Solver, *assumptions: z3.BoolRef) -> z3.CheckSatResult:
         left = self._deadline - time.process_time()
@@ -255,6 +338,19 @@ class Prover:
         if answer == z3.unknown:
             self.given_up += 1
         return answer
+
+
+def _preserved(
+    reading: _Reading, wanted: Sequence[Candidate], place: int
+) -> tuple[z3.BoolRef, z3.BoolRef]:
+    """That candidates are preserved, as a question to `Prover._core`."""
+    return reading.preservations[place].path, z3.And([reading.term(c, place) for c in wanted])
+
+
+def _asked(reading: _Reading, number: int) -> tuple[z3.BoolRef, z3.BoolRef]:
+    """That a goal follows, as a question to `Prover._core`."""
+    goal = reading.goals[number]
+    return goal.path, goal.condition
 
 
 def counted(number: float) -> int:

@@ -121,10 +121,10 @@ def obligations(program: Program, encoder: Encoder, apart: bool = False) -> Obli
             knows nothing of what was before. An obligation then has one such head, or none.
     """
     walk = _Walk(program, encoder, apart)
-    state = {name: encoder.fresh(name, type_) for name, type_ in program.types.items()}
-    walk.block(program.body, _Path(z3.BoolVal(True), state))
+    start = walk.anything()
+    walk.block(program.body, start)
     # Loops that the walk does not come to keep this head, so that every loop has one.
-    never = {loop.number: Head(z3.BoolVal(False), state) for loop in program.loops}
+    never = {loop.number: Head(z3.BoolVal(False), start.state) for loop in program.loops}
     return Obligations(never | walk.heads, tuple(walk.preservations), tuple(walk.goals))
 
 
@@ -144,6 +144,10 @@ class _Walk:
         self.heads: dict[int, Head] = {}
         self.preservations: list[Preservation] = []
         self.goals: list[Goal] = []
+
+    def anything(self) -> _Path:
+        """The path to the beginning, where variables have arbitrary values of their types."""
+        return self._forgotten(sorted(self._types), _Path(z3.BoolVal(True), {}))
 
     def block(self, block: Block, path: _Path | None) -> _Path | None:
         """The path at the end of a block; None if no run reaches the end."""

@@ -6,16 +6,28 @@ bounds are octagons (Miné 2006). Both are read off states instead of being comp
 program.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from math import gcd, lcm
+from types import MappingProxyType
 
 from llmchecker.programs.evaluation import ConcreteState
-from llmchecker.programs.expressions import Binary, Constant, Expression, Identifier
+from llmchecker.programs.expressions import (
+    Binary,
+    Cast,
+    Constant,
+    Expression,
+    Identifier,
+    Type,
+    negation,
+)
 
 _TOGETHER = 4
 """The most variables in an equality: one more than in `x + y == n`, as `x - i == y - j` needs."""
+
+_TOGETHER_IN_PHASE = 2
+_MOST_SWITCHES = 8
 
 _LARGEST_VALUE = 10**6
 _LARGEST_COEFFICIENT = 20
@@ -23,10 +35,17 @@ _LARGEST_COEFFICIENT = 20
 _SAMPLE = 40
 """About how many states equalities are computed from, since exact fractions are slow."""
 
+_WIDE = Type(64)
+
 _Row = list[Fraction]
 
 
-def relations(names: Sequence[str], states: Sequence[ConcreteState]) -> tuple[Expression, ...]:
+def relations(
+    names: Sequence[str],
+    states: Sequence[ConcreteState],
+    steps: Mapping[str, Iterable[int]] = MappingProxyType({}),
+    wide: bool = False,
+) -> tuple[Expression, ...]:
     """The bounds that hold in every state, and the equalities that hold in a sample of the states.
 
     Equalities come before bounds, and those with few variables before those with many. States with
@@ -36,17 +55,56 @@ def relations(names: Sequence[str], states: Sequence[ConcreteState]) -> tuple[Ex
     Args:
         names: the variables to relate.
         states: from runs at one loop head.
+        steps: the constants by which each variable moves. Of two that move together, the difference
+            is bounded as it is when they move by one, `k - 2000 * i >= 0`.
+        wide: whether bounds of sums and differences are written in 64 bits, where these do not wrap
+            around as they do in 32.
     """
-    small = [s for s in states if all(abs(s[name]) <= _LARGEST_VALUE for name in names)]
+    small = _small(names, states)
     if len(small) < 2:
         return ()
-    found = dict.fromkeys([*_equalities(names, small), *_bounds(names, small)])
+    equalities = _equalities(names, small, _TOGETHER)
+    found = dict.fromkeys([*equalities, *_bounds(names, small, steps, wide)])
     return tuple(found)
 
 
-def _equalities(names: Sequence[str], states: Sequence[ConcreteState]) -> Iterator[Expression]:
+def phases(
+    names: Sequence[str],
+    states: Sequence[ConcreteState],
+    switches: Iterable[Expression],
+    holds: Callable[[Expression, ConcreteState], bool],
+) -> tuple[Expression, ...]:
+    """The equalities that hold where a condition of the loop does, or where it does not.
+
+    A loop that first does one thing and then another has such phases (Sharma et al. 2011). Each
+    equality is joined by *or* with the end of its phase.
+
+    Args:
+        names: the variables to relate.
+        states: from runs at one loop head.
+        switches: the conditions that may tell phases apart.
+        holds: whether a condition holds in a state.
+    """
+    small = _small(names, states)
+    found: dict[Expression, None] = {}
+    for switch in list(switches)[:_MOST_SWITCHES]:
+        for phase in (switch, negation(switch)):
+            inside = [state for state in small if holds(phase, state)]
+            if 2 < len(inside) < len(small):
+                for equality in _equalities(names, inside, _TOGETHER_IN_PHASE):
+                    found[Binary("||", negation(phase), equality)] = None
+    return tuple(found)
+
+
+def _small(names: Sequence[str], states: Sequence[ConcreteState]) -> list[ConcreteState]:
+    return [s for s in states if all(abs(s[name]) <= _LARGEST_VALUE for name in names)]
+
+
+def _equalities(
+    names: Sequence[str], states: Sequence[ConcreteState], together: int
+) -> Iterator[Expression]:
     sample = states[:: max(1, len(states) // _SAMPLE)]
-    for count in range(1, _TOGETHER + 1):
+    for count in range(1, together + 1):
         for chosen in combinations(names, count):
             for coefficients in _null_space([[1, *(s[n] for n in chosen)] for s in sample]):
                 # With a zero factor it is an equality of fewer variables, which was found before.
@@ -104,13 +162,34 @@ def _equality(names: Sequence[str], coefficients: Sequence[int]) -> Expression:
     return Binary("==", *(_sum(side) for side in (sides if sides[0] else sides[::-1])))
 
 
-def _bounds(names: Sequence[str], states: Sequence[ConcreteState]) -> Iterator[Expression]:
-    for name in names:
-        yield from _extremes(Identifier(name), [s[name] for s in states])
+def _bounds(
+    names: Sequence[str],
+    states: Sequence[ConcreteState],
+    steps: Mapping[str, Iterable[int]],
+    wide: bool,
+) -> Iterator[Expression]:
+    terms = {name: Identifier(name) for name in names}
+    for name, term in terms.items():
+        yield from _extremes(term, [s[name] for s in states])
+    if wide:
+        terms = {name: Cast(_WIDE, term) for name, term in terms.items()}
     for a, b in combinations(names, 2):
-        left, right = Identifier(a), Identifier(b)
-        yield from _extremes(Binary("-", left, right), [s[a] - s[b] for s in states])
-        yield from _extremes(Binary("+", left, right), [s[a] + s[b] for s in states])
+        yield from _extremes(Binary("-", terms[a], terms[b]), [s[a] - s[b] for s in states])
+        yield from _extremes(Binary("+", terms[a], terms[b]), [s[a] + s[b] for s in states])
+        for x, y in _slopes(steps.get(a, ()), steps.get(b, ())):
+            left, right = _times(x, terms[a]), _times(abs(y), terms[b])
+            difference = Binary("-" if y < 0 else "+", left, right)
+            yield from _extremes(difference, [x * s[a] + y * s[b] for s in states])
+
+
+def _slopes(one: Iterable[int], other: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The factors with which two variables keep their sum when each is moved by such a step."""
+    found = set()
+    for a, b in product(one, other):
+        divisor = gcd(a, b) or 1
+        x, y = b // divisor, -a // divisor
+        found.add((x, y) if x > 0 else (-x, -y))
+    yield from sorted(f for f in found if f[0] and f[1] and f not in ((1, 1), (1, -1)))
 
 
 def _extremes(term: Expression, values: Sequence[int]) -> Iterator[Expression]:
@@ -118,7 +197,7 @@ def _extremes(term: Expression, values: Sequence[int]) -> Iterator[Expression]:
     yield Binary("<=", term, Constant(max(values)))
 
 
-def _times(factor: int, variable: Identifier) -> Expression:
+def _times(factor: int, variable: Expression) -> Expression:
     return variable if factor == 1 else Binary("*", Constant(factor), variable)
 
 

@@ -48,7 +48,12 @@ class Encoder:
         semantics: what the integers of the program are.
         types: the types of the program's variables.
         numbers: whether machine integers are numbers too, which wrap around where C's do, instead
-            of bit vectors. Then that the least number is divided by -1 is not checked.
+            of bit vectors. Operators on bits are then any function of their operands.
+
+    Attributes:
+        checks: what must hold for the expressions since the last time to be defined.
+        exact: whether every term so far means what C does. Else what is proven is right still,
+            but a counterexample may be none.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class Encoder:
         self._types = types
         self._made = 0
         self.checks: list[z3.BoolRef] = []
+        self.exact = True
 
     def fresh(self, name: str, type_: Type) -> z3.ExprRef:
         """A new unknown of that type."""
@@ -227,16 +233,20 @@ class Encoder:
         self, op: str, a: z3.ExprRef, b: z3.ExprRef, type_: Type, right: Expression
     ) -> z3.ExprRef:
         self.checks.append(b != 0)
+        plain = isinstance(right, Constant) and right.value not in (0, -1)
+        if (self._machine or self._wrapping) and type_.signed and not plain:
+            # The least number divided by -1 is too large for its type and traps (C11 6.5.5p6).
+            self.checks.append(z3.Or(a != self._number(type_.least, type_), b != -1))
         if self._machine:
-            if type_.signed and not (isinstance(right, Constant) and right.value != -1):
-                # The least number divided by -1 is too large for its type and traps (C11 6.5.5p6).
-                least = self._number(type_.least, type_)
-                self.checks.append(z3.Or(a != least, b != -1))
             unsigned, signed = (z3.UDiv, _bvsdiv) if op == "/" else (z3.URem, z3.SRem)
             return (signed if type_.signed else unsigned)(a, b)
-        if not type_.signed:
-            return a / b if op == "/" else a % b
-        return _quotient(a, b) if op == "/" else a - b * _quotient(a, b)
+        if type_.signed:
+            result = _quotient(a, b) if op == "/" else a - b * _quotient(a, b)
+        else:
+            result = a / b if op == "/" else a % b
+        if self._wrapping and not plain:
+            result = z3.If(b == 0, _by_zero(op, a, type_), _around("*", result, type_))
+        return result
 
     def _negative(self, op: str, term: z3.ExprRef, type_: Type) -> z3.ExprRef:
         """`-` or `~` of a term of a promoted type."""
@@ -253,7 +263,15 @@ class Encoder:
         for term, mask in ((a, b), (b, a)):
             if op == "&" and z3.is_int_value(mask) and _is_mask(mask.as_long()):
                 return term % (mask.as_long() + 1)
-        return _uninterpreted(op, a, b)
+        return self._some(op, a, b)
+
+    def _some(self, name: str, a: z3.ArithRef, b: z3.ArithRef) -> z3.ArithRef:
+        """Some function of two integers.
+
+        What is proven for every function is proven for the one that C means.
+        """
+        self.exact = False
+        return z3.Function(name, z3.IntSort(), z3.IntSort(), z3.IntSort())(a, b)
 
     def _shifted(
         self, op: str, left: Expression, right: Expression, state: SymbolicState
@@ -269,7 +287,7 @@ class Encoder:
             return a >> places if type_.signed else z3.LShR(a, places)
         self.checks.append(z3.And(places >= 0, places < type_.bits))
         if not z3.is_int_value(places) or not 0 <= places.as_long() < type_.bits:
-            return _uninterpreted(f"{op}{type_.bits}{type_.signed}", a, places)
+            return self._some(f"{op}{type_.bits}{type_.signed}", a, places)
         factor = 1 << places.as_long()
         if op == ">>":
             return a / factor
@@ -287,7 +305,7 @@ class Encoder:
             self.checks.append(z3.And(term >= 0, term < self._number(length.value, wide)))
         else:
             self.checks.append(z3.And(term >= 0, term < state[length.name]))
-        if self._machine:
+        if self._machine or self._wrapping:
             # Arrays have indices of 32 bits in Z3: beyond INT_MAX, two elements would become one.
             self.checks.append(term <= self._number(INT_MAX, wide))
         return self._resized(term, wide, INT)
@@ -302,8 +320,10 @@ class Encoder:
         # A bound variable takes every value, so indices leave the range; an element there is some
         # number.
         del self.checks[before:]
-        quantify = z3.ForAll if expression.quantifier == "forall" else z3.Exists
-        return quantify([bound], body)
+        known = self.within(bound, INT)
+        if expression.quantifier == "forall":
+            return z3.ForAll([bound], body if z3.is_true(known) else z3.Implies(known, body))
+        return z3.Exists([bound], body if z3.is_true(known) else z3.And(known, body))
 
 
 def _bvsdiv(a: z3.BitVecRef, b: z3.BitVecRef) -> z3.BitVecRef:
@@ -343,14 +363,6 @@ def _is_mask(value: int) -> bool:
     return value > 0 and value & (value + 1) == 0
 
 
-def _uninterpreted(name: str, a: z3.ArithRef, b: z3.ArithRef) -> z3.ArithRef:
-    """Some function of two integers.
-
-    What is proven for every function is proven for the one that C means.
-    """
-    return z3.Function(name, z3.IntSort(), z3.IntSort(), z3.IntSort())(a, b)
-
-
 def _quotient(a: z3.ArithRef, b: z3.ArithRef) -> z3.ArithRef:
     """C's quotient, rounded towards zero (C11 6.5.5).
 
@@ -358,3 +370,10 @@ def _quotient(a: z3.ArithRef, b: z3.ArithRef) -> z3.ArithRef:
     """
     floor = a / b
     return z3.If(z3.And(a < 0, a % b != 0), z3.If(b > 0, floor + 1, floor - 1), floor)
+
+
+def _by_zero(op: str, a: z3.ArithRef, type_: Type) -> z3.ArithRef:
+    """What bit vectors have for `a / 0` and `a % 0`, so that both encodings mean the same."""
+    if op == "%":
+        return a
+    return z3.If(a < 0, z3.IntVal(1), z3.IntVal(-1)) if type_.signed else z3.IntVal(type_.most)

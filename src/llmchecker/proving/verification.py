@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from llmchecker.programs.evaluation import ConcreteState
 from llmchecker.programs.expressions import Binary, Constant, Expression, Semantics, variables, walk
 from llmchecker.programs.runs import Drawn, Failure, run_program, unrefuted
 from llmchecker.programs.statements import (
@@ -20,7 +21,14 @@ from llmchecker.programs.statements import (
     expressions_in,
 )
 from llmchecker.proving import esbmc
-from llmchecker.proving.completion import atoms, congruences, disjunctions
+from llmchecker.proving.completion import (
+    atoms,
+    congruences,
+    disjunctions,
+    never_left,
+    steps,
+    switches,
+)
 from llmchecker.proving.horn import spacer
 from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
 from llmchecker.proving.outcomes import (
@@ -32,7 +40,7 @@ from llmchecker.proving.outcomes import (
     seconds_within_reason,
 )
 from llmchecker.proving.polynomials import polynomials
-from llmchecker.proving.relations import relations
+from llmchecker.proving.relations import phases, relations
 from llmchecker.reading.annotation import annotate
 
 
@@ -124,7 +132,7 @@ class Pool:
         match candidate.expression:
             case Binary("||", left, right) if CandidateSource.DISJUNCTIONS in sources:
                 for part in (left, right):
-                    sources += self.sources[Candidate(candidate.loop, part)]
+                    sources += self.sources.get(Candidate(candidate.loop, part), ())
         return Proven(candidate.loop, candidate.expression, tuple(dict.fromkeys(sources)))
 
 
@@ -146,6 +154,7 @@ class Verifier:
     def __init__(self, program: Program, semantics: Semantics, limits: Limits = DEFAULT) -> None:
         self._program = program
         self._semantics = semantics
+        self._machine = semantics is Semantics.INT32
         self._limits = limits
         Prover(program, semantics)  # refuses what the semantics do not cover, before any run
         self._runs = run_program(program, semantics, runs=limits.runs)
@@ -201,15 +210,19 @@ class Verifier:
             for source, proposed in proposals.items():
                 pool.add(source, loop, proposed.get(loop.number, ()))
         proven: tuple[Candidate, ...] = ()
-        late = False
+        late = follows = False
         # What is slow comes late, and is tried only if the rest does not suffice.
         for source in (None, *(s for s in self._order if s in completion)):
             if source is not None:
                 self._extend(pool, source, proven, _SHARE / 2 * (deadline - time.process_time()))
             try:
                 with prover.within(_SHARE):
-                    proven = self._inductive(prover, pool, proven)
-                    follows = prover.follows(proven)
+                    if source is CandidateSource.DISJUNCTIONS:
+                        proven = prover.alone(self._asked_about(pool, proven), proven)
+                        follows = prover.follows(proven)
+                    if not follows:
+                        proven = prover.inductive(self._asked_about(pool, proven))
+                        follows = prover.follows(proven)
             except ProverTimeout:
                 late = True
                 continue
@@ -251,7 +264,10 @@ class Verifier:
                 case CandidateSource.ATOMS:
                     pool.add(source, loop, atoms(self._program, loop))
                 case CandidateSource.RELATIONS:
-                    pool.add(source, loop, relations(numbers, states))
+                    found = relations(numbers, states, steps(loop), self._machine)
+                    pool.add(source, loop, found)
+                    found = phases(numbers, states, switches(loop), self._holds)
+                    pool.add(source, loop, found)
                 case CandidateSource.POLYNOMIALS:
                     pool.add(source, loop, polynomials(numbers, states))
                 case CandidateSource.CONGRUENCES:
@@ -259,23 +275,32 @@ class Verifier:
                 case CandidateSource.DISJUNCTIONS:
                     self._disjoin(pool, loop, proven)
 
+    def _holds(self, condition: Expression, state: ConcreteState) -> bool:
+        """Whether a condition holds in a state, or has no value there."""
+        return bool(unrefuted([condition], [state], self._semantics, self._program.types))
+
     def _disjoin(self, pool: Pool, loop: Loop, proven: Sequence[Candidate]) -> None:
         """Add disjunctions of the candidates that are not proven.
 
         The relations that runs suggest are left out: they are many, and they hold in too many
-        states to tell cases apart.
+        states to tell cases apart. Over machine integers, they too are joined with the conditions
+        under which the loop may go on for ever.
         """
         known = {c.expression for c in proven if c.loop == loop.number}
+        if self._machine:
+            parts = [expression for expression in pool.of(loop) if expression not in known]
+            for way in never_left(self._program, loop):
+                joined = (Binary("||", way, part) for part in parts[: self._limits.disjunctions])
+                pool.add(CandidateSource.DISJUNCTIONS, loop, joined)
         others = pool.of(loop, but=_FROM_RUNS)
         open_ = [expression for expression in others if expression not in known]
         pool.add(CandidateSource.DISJUNCTIONS, loop, disjunctions(open_, self._limits.disjunctions))
 
-    def _inductive(
-        self, prover: Prover, pool: Pool, proven: Sequence[Candidate]
-    ) -> tuple[Candidate, ...]:
-        """The proven ones of the candidates that no concrete run refutes.
+    def _asked_about(self, pool: Pool, proven: Sequence[Candidate]) -> list[Candidate]:
+        """The candidates that no concrete run refutes.
 
         Args:
+            pool: the candidates.
             proven: what was proven of the pool before. Of disjunctions, and of bounds among
                 products, no others are asked about again, for there are many and that is slow.
         """
@@ -292,7 +317,7 @@ class Verifier:
                 candidate = Candidate(loop.number, expression)
                 if candidate in settled or not set(pool.sources[candidate]) <= slow:
                     left.add(candidate)
-        return prover.inductive(candidate for candidate in pool.sources if candidate in left)
+        return [candidate for candidate in pool.sources if candidate in left]
 
     def _confirmed(self, result: Verification, deadline: float) -> Verification:
         """The result after ESBMC's answer to a proven program.
