@@ -112,6 +112,12 @@ def switches(loop: Loop) -> tuple[Expression, ...]:
     return tuple(c for c in dict.fromkeys(found) if variables(c) <= set(loop.scope))
 
 
+def constants(program: Program) -> tuple[int, ...]:
+    """The numbers that a program names, in the order of the text."""
+    parts = (part for expression in expressions_in(program.body) for part in walk(expression))
+    return tuple(dict.fromkeys(part.value for part in parts if isinstance(part, Constant)))
+
+
 def never_left(program: Program, loop: Loop) -> tuple[Expression, ...]:
     """Conditions under which machine integers may never make the loop's guard false.
 

@@ -13,8 +13,8 @@ from functools import partial
 
 import z3
 
-from llmchecker.programs.expressions import Expression, Semantics
-from llmchecker.programs.statements import Program
+from llmchecker.programs.expressions import Binary, Expression, Semantics, variables, walk
+from llmchecker.programs.statements import Program, expressions_in
 from llmchecker.proving.obligations import obligations
 from llmchecker.proving.terms import Encoder
 
@@ -45,6 +45,9 @@ _ALONE = 0.6
 _QUICK = 0.05
 """The part of the time for a question that one about a candidate alone may take."""
 
+
+_IN_PARTS = 0.2
+"""The part of the time for a question that one about a part of the candidates may take."""
 
 _OFTEN = 25
 """After so many invariants that were found alone it is asked whether the assertions follow."""
@@ -116,8 +119,9 @@ class Prover:
         self.given_up = 0
         self.undecided: set[Candidate] = set()
         # Numbers that wrap around mean the same as bit vectors. What one cannot decide in time, the
-        # other often can: sums of numbers are solved by far faster, and bits and products are not.
-        kinds = (True, False) if semantics is Semantics.INT32 else (False,)
+        # other often can: sums of numbers are far easier, products and bits of vectors.
+        products = has_products(program)
+        kinds = (not products, products) if semantics is Semantics.INT32 else (False,)
         self._readings = [_Reading(program, semantics, numbers) for numbers in kinds]
         self._seconds = seconds / len(kinds)
         self._deadline = deadline
@@ -250,7 +254,10 @@ class Prover:
         open_ = [c for c in active if c.loop == loop]
         while open_:
             part = open_[: self._together]
-            answer, refuted = self._refuted(active, part, open_, place)
+            # All together have the time of a question, and so has one: parts only lead to it.
+            share = _IN_PARTS if 1 < len(part) < len(active) else 1.0
+            with self.within(1.0, question=share):
+                answer, refuted = self._refuted(active, part, open_, place)
             if answer == z3.unsat:
                 open_ = open_[len(part) :]
                 continue
@@ -356,3 +363,15 @@ def _asked(reading: _Reading, number: int) -> tuple[z3.BoolRef, z3.BoolRef]:
 def counted(number: float) -> int:
     """A number that Z3 takes as a limit, for which it has 32 bits; 0 would be no limit."""
     return max(1, min(int(number), 2**32 - 2))
+
+
+def has_products(program: Program) -> bool:
+    """Whether variables of a program are multiplied with, or divided by, each other."""
+    return any(
+        isinstance(part, Binary)
+        and part.operator in ("*", "/", "%")
+        and variables(part.left)
+        and variables(part.right)
+        for expression in expressions_in(program.body)
+        for part in walk(expression)
+    )

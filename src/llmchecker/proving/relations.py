@@ -28,6 +28,8 @@ _TOGETHER = 4
 
 _TOGETHER_IN_PHASE = 2
 _MOST_SWITCHES = 8
+_ENOUGH = 4
+"""So many states of a phase tell which equalities hold in it."""
 
 _LARGEST_VALUE = 10**6
 _LARGEST_COEFFICIENT = 20
@@ -73,27 +75,47 @@ def phases(
     states: Sequence[ConcreteState],
     switches: Iterable[Expression],
     holds: Callable[[Expression, ConcreteState], bool],
+    steps: Mapping[str, Iterable[int]] = MappingProxyType({}),
+    constants: Sequence[int] = (),
 ) -> tuple[Expression, ...]:
     """The equalities that hold where a condition of the loop does, or where it does not.
 
     A loop that first does one thing and then another has such phases (Sharma et al. 2011). Each
-    equality is joined by *or* with the end of its phase.
+    equality is joined by *or* with the end of its phase. Of a phase that runs hardly reach, those
+    are proposed that the steps keep, with the program's constants on the other side.
 
     Args:
         names: the variables to relate.
         states: from runs at one loop head.
         switches: the conditions that may tell phases apart.
         holds: whether a condition holds in a state.
+        steps: the constants by which each variable moves.
+        constants: what sums may be equal to.
     """
     small = _small(names, states)
     found: dict[Expression, None] = {}
     for switch in list(switches)[:_MOST_SWITCHES]:
         for phase in (switch, negation(switch)):
             inside = [state for state in small if holds(phase, state)]
-            if 2 < len(inside) < len(small):
-                for equality in _equalities(names, inside, _TOGETHER_IN_PHASE):
-                    found[Binary("||", negation(phase), equality)] = None
+            if len(inside) < _ENOUGH:
+                equalities = _kept_by_steps(names, steps, constants)
+            elif len(inside) < len(small):
+                equalities = _equalities(names, inside, _TOGETHER_IN_PHASE)
+            else:
+                continue
+            for equality in equalities:
+                found[Binary("||", negation(phase), equality)] = None
     return tuple(found)
+
+
+def _kept_by_steps(
+    names: Sequence[str], steps: Mapping[str, Iterable[int]], constants: Sequence[int]
+) -> Iterator[Expression]:
+    """Equalities of a constant and a sum of two variables that may keep still when both move."""
+    for a, b in combinations(names, 2):
+        for x, y in _slopes(steps.get(a, ()), steps.get(b, ())):
+            for constant in constants:
+                yield _equality((a, b), (-constant, x, y))
 
 
 def _small(names: Sequence[str], states: Sequence[ConcreteState]) -> list[ConcreteState]:
@@ -177,6 +199,8 @@ def _bounds(
         yield from _extremes(Binary("-", terms[a], terms[b]), [s[a] - s[b] for s in states])
         yield from _extremes(Binary("+", terms[a], terms[b]), [s[a] + s[b] for s in states])
         for x, y in _slopes(steps.get(a, ()), steps.get(b, ())):
+            if (x, abs(y)) == (1, 1):
+                continue
             left, right = _times(x, terms[a]), _times(abs(y), terms[b])
             difference = Binary("-" if y < 0 else "+", left, right)
             yield from _extremes(difference, [x * s[a] + y * s[b] for s in states])
@@ -189,7 +213,7 @@ def _slopes(one: Iterable[int], other: Iterable[int]) -> Iterator[tuple[int, int
         divisor = gcd(a, b) or 1
         x, y = b // divisor, -a // divisor
         found.add((x, y) if x > 0 else (-x, -y))
-    yield from sorted(f for f in found if f[0] and f[1] and f not in ((1, 1), (1, -1)))
+    yield from sorted(f for f in found if f[0] and f[1])
 
 
 def _extremes(term: Expression, values: Sequence[int]) -> Iterator[Expression]:

@@ -11,26 +11,26 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from llmchecker.programs.evaluation import ConcreteState
-from llmchecker.programs.expressions import Binary, Constant, Expression, Semantics, variables, walk
+from llmchecker.programs.expressions import Binary, Constant, Expression, Semantics, variables
 from llmchecker.programs.runs import Drawn, Failure, run_program, unrefuted
 from llmchecker.programs.statements import (
     Loop,
     Program,
     changed,
     conditions,
-    expressions_in,
 )
 from llmchecker.proving import esbmc
 from llmchecker.proving.completion import (
     atoms,
     congruences,
+    constants,
     disjunctions,
     never_left,
     steps,
     switches,
 )
 from llmchecker.proving.horn import spacer
-from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
+from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout, has_products
 from llmchecker.proving.outcomes import (
     COMPLETION,
     CandidateSource,
@@ -92,6 +92,9 @@ _SHARE = 0.4
 
 _MOST_WATCHED = 40
 """The most variables among which relations are looked for; their number grows with its square."""
+
+_MOST_CONSTANTS = 12
+"""The most numbers of a program of which equalities are proposed in phases that no run reaches."""
 
 _LEAST_SECONDS = 5.0
 """The time that ESBMC has at least, however long the proof took."""
@@ -264,16 +267,21 @@ class Verifier:
                 case CandidateSource.ATOMS:
                     pool.add(source, loop, atoms(self._program, loop))
                 case CandidateSource.RELATIONS:
-                    found = relations(numbers, states, steps(loop), self._machine)
-                    pool.add(source, loop, found)
-                    found = phases(numbers, states, switches(loop), self._holds)
-                    pool.add(source, loop, found)
+                    pool.add(source, loop, self._related(loop))
                 case CandidateSource.POLYNOMIALS:
                     pool.add(source, loop, polynomials(numbers, states))
                 case CandidateSource.CONGRUENCES:
                     pool.add(source, loop, congruences(self._program, loop))
                 case CandidateSource.DISJUNCTIONS:
                     self._disjoin(pool, loop, proven)
+
+    def _related(self, loop: Loop) -> tuple[Expression, ...]:
+        """The relations that concrete runs suggest of a loop, and of its phases."""
+        names, states = _watched(self._program, loop), self._runs.heads[loop.number]
+        moved = steps(loop)
+        found = relations(names, states, moved, self._machine)
+        named = constants(self._program)[:_MOST_CONSTANTS]
+        return found + phases(names, states, switches(loop), self._holds, moved, named)
 
     def _holds(self, condition: Expression, state: ConcreteState) -> bool:
         """Whether a condition holds in a state, or has no value there."""
@@ -373,15 +381,3 @@ def _told(program: Program, failure: Failure) -> str:
     )
     drawn = [str(event.value) for event in failure.trace if isinstance(event, Drawn)]
     return f"{program.name}: {what} when the values drawn are {', '.join(drawn)}"
-
-
-def has_products(program: Program) -> bool:
-    """Whether variables of a program are multiplied with, or divided by, each other."""
-    return any(
-        isinstance(part, Binary)
-        and part.operator in ("*", "/", "%")
-        and variables(part.left)
-        and variables(part.right)
-        for expression in expressions_in(program.body)
-        for part in walk(expression)
-    )
