@@ -60,12 +60,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=Path("results/benchmarks"))
     options = parser.parse_args(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
-    trees, answers = measured(Config.read(options.config)), answered(options.config)
+    answers = answered(options.config)
+    print(of_answers(answers), flush=True)
+    trees = measured(Config.read(options.config))
+    print(of_trees(trees))
     write_json({"trees": trees, "answers": answers}, options.output / "servers.json")
-    page = markdown(trees, answers)
     with written_whole(options.output / "servers.md") as unfinished:
-        unfinished.write_text(page, encoding="utf-8")
-    print(page)
+        unfinished.write_text(f"{of_trees(trees)}\n{of_answers(answers)}", encoding="utf-8")
 
 
 def measured(config: Config) -> dict[str, dict[str, float]]:
@@ -112,7 +113,7 @@ def answered(config: Path) -> dict[str, dict[str, float]]:
     began = time.monotonic()
     command = ["check", QUERY, "--config", str(config), "--model", MODEL, "--user", QUESTION]
     command += ["--temperature", str(TEMPERATURE), "--top-p", str(TOP_P), "--length", str(LENGTH)]
-    command = [sys.executable, "-m", "llmchecker.cli.main", *command, "--json"]
+    command = [str(Path(sys.executable).with_name("llmchecker")), *command, "--json"]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     exact = {"seconds": time.monotonic() - began, "low": told["lower"], "high": told["upper"]}
     return {"llmchecker check": exact, f"{SAMPLES} samples of generate": sampled()}
@@ -151,12 +152,16 @@ def sampled() -> dict[str, float]:
     return {"seconds": time.monotonic() - began, "low": low, "high": high}
 
 
-def markdown(trees: dict[str, dict[str, float]], answers: dict[str, dict[str, float]]) -> str:
-    """Both tables, and what their columns are."""
+def of_trees(found: dict[str, dict[str, float]]) -> str:
+    """The table of how fast the tree grows, and what its columns are."""
+    return f"# {MODEL} after {START!r}, {TRUNCATION}\n\n{_table(found, DEFINITIONS)}"
+
+
+def of_answers(found: dict[str, dict[str, float]]) -> str:
+    """The table of answers to the question, and what its columns are."""
     return (
-        f"# {MODEL} after {START!r}, {TRUNCATION}\n\n{_table(trees, DEFINITIONS)}\n"
         f"# {QUERY} of the answer to {QUESTION!r}\n\nTemperature {TEMPERATURE}, top-p {TOP_P}, "
-        f"{LENGTH} tokens; samples with confidence {CONFIDENCE}.\n\n{_table(answers, OF_ANSWERS)}"
+        f"{LENGTH} tokens; samples with confidence {CONFIDENCE}.\n\n{_table(found, OF_ANSWERS)}"
     )
 
 

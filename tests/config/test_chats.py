@@ -61,4 +61,5 @@ def test_the_configuration_of_chats_asks_a_deployed_model():
     assert model.decoding == Decoding(temperature=0.2, top_p=0.9)
     assert all(isinstance(start, Chat) for start in config.start_strings.values())
     assert {spec.truncation.alpha for spec in config.truncated(model.name)} == {1.0}
-    assert len(config.refined(model.name)) == 1
+    assert len(config.refined(model.name)) == 3
+    assert [tree.decoding for tree in config.refined(model.name)].count(Decoding()) == 1

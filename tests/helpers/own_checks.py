@@ -1,5 +1,6 @@
 """What a person may write to ask for something that no type of the package asks."""
 
+import sys
 from dataclasses import dataclass
 
 
@@ -22,6 +23,13 @@ class Breaks:
 
     def __call__(self, start: str, continuation: str) -> int:
         return 7 // len(continuation)
+
+
+class Leaves(Rude):
+    """Ends the program instead of scoring."""
+
+    def __call__(self, start: str, continuation: str) -> int:
+        sys.exit("gone")
 
 
 class Half(Rude):

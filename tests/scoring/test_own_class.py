@@ -71,6 +71,7 @@ def test_a_class_that_cannot_score_is_refused(name: str, message: str) -> None:
         (b"class Mine\n", "raised SyntaxError"),
         (b"x = '\xff'\n", "raised SyntaxError"),
         (b"raise ValueError\n", "raised ValueError$"),
+        (b"import sys\nsys.exit('bye')\n", "raised SystemExit: bye"),
         (b"", "has no class 'Mine'; it has none"),
     ],
 )
@@ -90,6 +91,7 @@ def test_a_file_that_does_not_run_is_refused(
     ("name", "message"),
     [
         ("Breaks", "raised ZeroDivisionError: .* on the text 'The player'"),
+        ("Leaves", "raised SystemExit: gone on the text 'The player'"),
         ("Half", "scored 'The player' with 0.0, which is not an integer"),
         ("Beyond", "scored 'The player' with 10, outside its range 0 to 9"),
     ],

@@ -177,5 +177,8 @@ def decoded(model: LanguageModel, decoding: Asked) -> LanguageModel:
             "those are decoded"
         )
     if decoding == AS_PUBLISHED:
-        return model.decoded(published_decoding(model.network.generation_config))
+        try:
+            return model.decoded(published_decoding(model.network.generation_config))
+        except ConfigError as error:
+            raise ConfigError(f"decoding: {AS_PUBLISHED}: {model.name}: {error}") from error
     return model.decoded(Decoding() if decoding is None else decoding)

@@ -4,7 +4,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from llmchecker.errors import ConfigError
 from llmchecker.quantifiers.quantifier import Quantifier
-from llmchecker.scoring.own_class import raised
+from llmchecker.scoring.own_class import ANY_ERROR, raised
 
 GROUP = "llmchecker.quantifiers"
 """The group of entry points. The name of one is that of a type; it leads to a class."""
@@ -36,7 +36,7 @@ def load_type(entry: EntryPoint) -> type[Quantifier]:
     who = f"the type {entry.name!r} of the installed package {_package(entry)}"
     try:
         kind = entry.load()
-    except Exception as error:  # of any class: the code is not ours
+    except ANY_ERROR as error:
         raise ConfigError(f"{who} cannot be loaded; it raised {raised(error)}") from error
     if not isinstance(kind, type) or "__call__" not in dir(kind):
         raise ConfigError(f"{who} is {kind!r}, not a class with __call__(start, continuation)")

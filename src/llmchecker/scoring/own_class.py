@@ -10,6 +10,9 @@ from typing import Any
 from llmchecker.errors import ConfigError, did_you_mean
 from llmchecker.quantifiers.quantifier import Quantifier
 
+ANY_ERROR = (Exception, SystemExit)
+"""What code that is not from this package may raise; what `sys.exit` raises is no Exception."""
+
 
 @dataclass(frozen=True)
 class OwnClass:
@@ -53,7 +56,7 @@ class OwnClass:
         who, text = f"{self.class_} of {self.file}", start + continuation
         try:
             score = self.made(start, continuation)
-        except Exception as error:  # of any class: the code is not ours
+        except ANY_ERROR as error:
             raise ConfigError(f"{who} raised {raised(error)} on the text {text!r}") from error
         if not isinstance(score, Integral) or isinstance(score, bool):
             raise ConfigError(f"{who} scored {text!r} with {score!r}, which is not an integer")
@@ -89,7 +92,7 @@ def declared_range(quantifier: Any) -> tuple[int | None, int | None]:
     return low, high
 
 
-def raised(error: Exception) -> str:
+def raised(error: BaseException) -> str:
     """An error of code that is not from this package, in a few words."""
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
@@ -106,7 +109,7 @@ def _made(file: Path, name: str) -> Quantifier:
         raise ConfigError(f"class: {name} of {file} has no __call__(self, start, continuation)")
     try:
         return found()
-    except Exception as error:  # of any class: the code is not ours
+    except ANY_ERROR as error:
         raise ConfigError(
             f"class: {name} of {file} cannot be made without arguments; it raised {raised(error)}"
         ) from error
@@ -123,6 +126,6 @@ def _run(file: Path) -> ModuleType:
     sys.modules[module.__name__] = module  # where dataclasses look for their module
     try:
         exec(compile(source, str(file), "exec"), vars(module))
-    except Exception as error:  # of any class: the code is not ours
+    except ANY_ERROR as error:
         raise ConfigError(f"file: {file} raised {raised(error)}") from error
     return module

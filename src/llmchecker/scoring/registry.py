@@ -5,7 +5,7 @@ packages add types by entry points, see `installed`.
 """
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from llmchecker.quantifiers.similarity import Similarity
 from llmchecker.quantifiers.words import Words
 from llmchecker.queries.formulas import is_variable_name
 from llmchecker.scoring.installed import installed_types, load_type
-from llmchecker.scoring.own_class import OwnClass, declared_range, raised
+from llmchecker.scoring.own_class import ANY_ERROR, OwnClass, declared_range, raised
 
 TYPE = "type"
 """The setting that names the type of a quantifier; without it the quantifier's name does."""
@@ -126,9 +126,12 @@ def _made(kind: type[Quantifier], settings: Mapping[str, Any]) -> Quantifier:
         quantifier = kind(**settings)
     except ConfigError:
         raise
-    except Exception as error:  # of any class: the code is not ours
+    except ANY_ERROR as error:
         raise ConfigError(f"{kind.__name__} cannot be made; it raised {raised(error)}") from error
     declared_range(quantifier)
+    final = getattr(quantifier, "final", ())
+    if not isinstance(final, Collection) or not all(type(score) is int for score in final):
+        raise ConfigError(f"final of {kind.__name__} is {final!r}, not a set of integers")
     return quantifier
 
 
