@@ -52,6 +52,7 @@ KINDS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "prompts": ("resources/datasets/prompts.csv", lambda path: read_prompts(path, "prompt")),
     "a verdict": ("results/checks/**/*.json", Verdict.read),
     "a crosscheck": ("results/crosschecks/**/*.json", read_sealed_json),
+    "how a run was made": ("results/provenance.json", read_sealed_json),
     "a PRISM file": (f"results/prism/{TREE}/gender.prism", read_with_checksum),
     "a JANI file": (f"results/jani/{TREE}/gender.jani", read_with_checksum),
     "a table": ("results/tables/table2.csv", lambda path: read_csv(path).to_csv()),
