@@ -7,6 +7,7 @@ import pytest
 
 from llmchecker.errors import ConfigError, UnknownName
 from llmchecker.quantifiers.polarity import Polarity
+from llmchecker.quantifiers.quantifier import range_of
 from llmchecker.scoring.registry import create, files_of
 
 MODULE = """
@@ -17,6 +18,7 @@ class Shouting:
     least: int = 2
     minimum = 0
     maximum = None
+    final = frozenset({7})
 
     def __call__(self, start, continuation):
         return sum(word.isupper() and len(word) >= self.least for word in continuation.split())
@@ -30,6 +32,9 @@ class Angry(Bare):
     def __init__(self):
         raise RuntimeError("no")
 
+class Sure(Bare):
+    minimum, maximum, final = 0, 1, "0"
+
 number = 3
 """
 ENTRIES = """
@@ -37,6 +42,7 @@ ENTRIES = """
 shouting = shouts_of_test:Shouting
 bare = shouts_of_test:Bare
 angry = shouts_of_test:Angry
+sure = shouts_of_test:Sure
 number = shouts_of_test:number
 lost = shouts_of_test:Lost
 absent = module_that_is_not_there:Lost
@@ -67,6 +73,7 @@ def test_a_type_of_an_installed_package_is_made(installed):
     assert create("shouting")("I", " AM not OK") == 2
     loud = create("loud", {"type": "shouting", "least": 3})
     assert loud("I", " AM not OKAY") == 1
+    assert range_of(loud) == (0, None, 7)
     assert files_of(loud) == [installed / "shouts_of_test.py"]
 
 
@@ -82,6 +89,7 @@ def test_no_package_replaces_a_type(installed):
         ({"type": "bare"}, "Bare has no minimum"),
         ({"type": "bare", "x": 1}, "has no setting 'x'; it has none"),
         ({"type": "angry"}, "Angry cannot be made; it raised RuntimeError: no"),
+        ({"type": "sure"}, "final of Sure is '0', not a set of integers"),
         ({"type": "number"}, "'number' of the installed package shouts is 3, not a class"),
         (
             {"type": "lost"},
