@@ -9,10 +9,19 @@ from helpers import oracle
 from helpers.random_tables import QUANTIFIERS, RANGES, START, table_model, whole_tree
 from scipy.stats import binomtest
 
+from llmchecker.deciding import query_estimates
 from llmchecker.deciding.asked_paths import readings_of
+from llmchecker.deciding.decided import Decided
 from llmchecker.deciding.effort import Sampling
 from llmchecker.deciding.estimates import EstimateRecord
-from llmchecker.deciding.query_estimates import estimate_check, estimate_query, samplers_of
+from llmchecker.deciding.query_estimates import (
+    FEWEST_IN_PILOT,
+    PILOT,
+    estimate_check,
+    estimate_query,
+    number_of_samples,
+    samplers_of,
+)
 from llmchecker.deciding.refined_trees import grow_refined
 from llmchecker.deciding.refinement import Budget
 from llmchecker.errors import InvalidEstimate
@@ -193,3 +202,32 @@ def test_a_tree_is_refined_for_all_of_its_queries():
     (until,) = readings_of(parse('R{"gender"}=? [ I=2 ]'), LENGTH, RANGES)
     assert [until.truth(0, step, 0) for step in range(LENGTH + 1)] == [None, None, None, True]
     assert RANGES.keys() == QUANTIFIERS.keys()
+
+
+class Timed:
+    """A sampler of which a sample takes a second on a clock of its own, and three passes."""
+
+    longest = 3
+    decided = Decided(0.0, 0.0, np.array([1]), np.array([1.0]), np.array([0]))
+
+    def __init__(self) -> None:
+        self.passes, self.clock, self.drawn = 0, 0.0, 0
+
+    def truths(self, seed: int, first: int, behind: int) -> None:
+        assert first < behind
+        self.drawn += behind - first
+        self.clock += behind - first
+        self.passes += 3 * (behind - first)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "drawn"), [(1, FEWEST_IN_PILOT), (100, FEWEST_IN_PILOT), (10_000, PILOT)]
+)
+def test_samples_that_tell_how_long_one_takes_leave_time_for_others(monkeypatch, seconds, drawn):
+    """Few samples are thrown away where time is short, and those that count fit into the rest."""
+    sampler = Timed()
+    monkeypatch.setattr(query_estimates.time, "monotonic", lambda: sampler.clock)
+    samples = number_of_samples(sampler, 0.99, 0, seconds=seconds)
+    assert sampler.drawn == drawn
+    # more than fit one by one, since samples share beginnings
+    assert 1 <= samples <= max(1, 1.5 * (seconds - drawn))

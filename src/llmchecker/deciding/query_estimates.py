@@ -35,6 +35,10 @@ PILOT = 64
 They are thrown away: when a sample is ready depends on how it ends, so a number of samples that
 depends on them would not be fixed beforehand.
 """
+FEWEST_IN_PILOT = 8
+"""So many samples at least tell it. More are drawn only if they take little of the time left."""
+SHARE_OF_PILOT = 1 / 8
+"""The share of the time left that a pilot may take."""
 POWER = 0.95
 """The passes that samples take grow about like this power of their number, as measured."""
 MOST_SAMPLES = 10**6
@@ -199,7 +203,7 @@ def number_of_samples(
     if passes is None and seconds is None:
         return max(1, most)
     pilot = PILOT if passes is None else min(PILOT, int(passes / (20 * sampler.longest)))
-    if pilot < 8:  # too few passes to spend some of them on samples that are thrown away
+    if pilot < FEWEST_IN_PILOT:  # too few passes to spend some on samples that are thrown away
         return max(1, min(most, int(passes / sampler.longest)))
     return max(1, min(most, _fitting(sampler, seed, pilot, passes, seconds)))
 
@@ -209,15 +213,21 @@ def _fitting(
 ) -> int:
     """The number of samples that fit into what a pilot leaves of some passes and seconds.
 
-    Samples share beginnings, so that more of them take fewer passes each.
+    Samples share beginnings, so that more of them take fewer passes each. The pilot has `pilot`
+    samples, or a few where time is short.
     """
     began, asked_before = time.monotonic(), sampler.passes
-    sampler.truths(seed, 2**64 - pilot, 2**64)
-    taken, elapsed = sampler.passes - asked_before, time.monotonic() - began
+    sampler.truths(seed, 2**64 - FEWEST_IN_PILOT, 2**64)
+    elapsed, drawn = time.monotonic() - began, FEWEST_IN_PILOT
+    quick = seconds is None or elapsed / drawn * pilot <= SHARE_OF_PILOT * seconds
+    if quick and pilot > drawn:
+        sampler.truths(seed, 2**64 - pilot, 2**64 - drawn)
+        elapsed, drawn = time.monotonic() - began, pilot
+    taken = sampler.passes - asked_before
     left = math.inf if passes is None else passes - taken
     if seconds is not None:
         left = min(left, taken / elapsed * (seconds - elapsed))
-    return int(pilot * (max(left, 0) / taken) ** (1 / POWER))
+    return int(drawn * (max(left, 0) / taken) ** (1 / POWER))
 
 
 def together(found: list[Estimate], confidence: float) -> Estimate:
