@@ -86,3 +86,31 @@ def test_a_job_that_no_run_started_goes_on():
     time.sleep(1.5)
     assert Path(f"/proc/{job}").exists()
     subprocess.run(["kill", str(job)], check=True)
+
+
+_ANSWERED = """
+import ctypes
+from llmchecker.cli import entry, main
+
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(libc.getchar, None, None)  # the last thing that a process does, after all of Python has ended
+main.main = lambda: print("answered", flush=True) or 0
+entry.run()
+"""
+
+
+def test_an_interrupt_after_the_answer_changes_nothing():
+    """A command that has said everything ends well if Ctrl-C comes while Python ends."""
+    run = subprocess.Popen(
+        [sys.executable, "-c", _ANSWERED],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert run.stdout.readline() == "answered\n"
+    time.sleep(1)  # Python ends meanwhile
+    run.send_signal(signal.SIGINT)
+    printed, _ = run.communicate("\n")
+    assert (run.returncode, printed) == (0, "")

@@ -1,5 +1,6 @@
 """Where the command begins: Ctrl-C is one line from here on, before anything large is imported."""
 
+import signal
 import sys
 
 from llmchecker.processes import tell_interrupts
@@ -10,4 +11,7 @@ def run() -> None:
     tell_interrupts()
     from llmchecker.cli.main import main
 
-    sys.exit(main())
+    status = main()
+    # All is said, and while Python ends nobody can tell of an interrupt any more.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(status)
