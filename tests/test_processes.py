@@ -93,7 +93,8 @@ import ctypes
 from llmchecker.cli import entry, main
 
 libc = ctypes.CDLL(None)
-libc.__cxa_atexit(libc.getchar, None, None)  # the last thing that a process does, after all of Python has ended
+# the last thing that the process does, after all of Python has ended
+libc.__cxa_atexit(libc.getchar, None, None)
 main.main = lambda: print("answered", flush=True) or 0
 entry.run()
 """
