@@ -88,6 +88,42 @@ def test_a_job_that_no_run_started_goes_on():
     subprocess.run(["kill", str(job)], check=True)
 
 
+_HALF_IMPORTED = """
+from llmchecker.cli import entry, main
+
+def interrupted():
+    try:
+        raise KeyboardInterrupt
+    finally:
+        try:
+            import half_a_module
+        except ImportError as error:
+            raise RuntimeError("it cannot be saved") from error
+
+main.argument_parser = lambda: Parser()
+
+class Parser:
+    def parse_args(self, argv):
+        return self
+    def run(self, arguments):
+        interrupted()
+
+entry.run()
+"""
+
+
+def test_what_fails_because_of_an_interrupt_is_an_interrupt():
+    """If Ctrl-C leaves something behind with which nothing can be saved, one line says so."""
+    run = subprocess.run(
+        [sys.executable, "-c", _HALF_IMPORTED],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, run.stdout) == (130, "interrupted\n")
+
+
 _ANSWERED = """
 import ctypes
 from llmchecker.cli import entry, main

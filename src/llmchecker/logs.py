@@ -13,7 +13,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from llmchecker.errors import LLMCheckerError
-from llmchecker.processes import end_with_run
+from llmchecker.processes import end_with_run, is_interrupt
 
 SECONDS_BETWEEN_REPORTS = 5.0
 """The least time between two lines of progress in a log."""
@@ -66,10 +66,10 @@ def job_log(path: str | Path) -> Iterator[Work]:
     try:
         yield work
         logging.info("worked %.2f s", work.seconds)
-    except KeyboardInterrupt:
-        logging.error("interrupted")
-        sys.exit(130)
-    except Exception as error:
+    except (KeyboardInterrupt, Exception) as error:
+        if is_interrupt(error):
+            logging.error("interrupted")
+            sys.exit(130)
         if (message := in_one_sentence(error)) is None:
             logging.exception("unexpected error")
             raise

@@ -63,6 +63,16 @@ def children_ended() -> Iterator[None]:
         raise
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is that of Ctrl-C, or was met while one was handled.
+
+    An interrupted import leaves half a module, on which what is saved at the end may fail.
+    """
+    if error is None or isinstance(error, KeyboardInterrupt):
+        return error is not None
+    return is_interrupt(error.__cause__) or is_interrupt(error.__context__)
+
+
 def tell_interrupts() -> None:
     """From now on Ctrl-C ends this process with one line, wherever it is met, and no traceback.
 
@@ -71,11 +81,11 @@ def tell_interrupts() -> None:
     """
     before, unraisable = sys.excepthook, sys.unraisablehook
 
-    def uncaught(kind: type[BaseException], *rest: object) -> None:
-        if issubclass(kind, KeyboardInterrupt):
+    def uncaught(kind: type[BaseException], error: BaseException, *rest: object) -> None:
+        if is_interrupt(error):
             print("interrupted", file=sys.stderr)
         else:
-            before(kind, *rest)
+            before(kind, error, *rest)
 
     def ignored(lost: "sys.UnraisableHookArgs") -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):

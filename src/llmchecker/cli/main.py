@@ -31,6 +31,7 @@ from llmchecker.cli.question import add_effort, add_task, task_asked
 from llmchecker.cli.verify import add_verify
 from llmchecker.errors import ConfigError, MachineLimit
 from llmchecker.files import written_whole
+from llmchecker.processes import is_interrupt
 from llmchecker.publication import drawing
 
 EXIT_ERROR = 2
@@ -49,10 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             status = arguments.run(arguments)
             sys.stdout.flush()  # a closed pipe is met here rather than when Python ends
             return status
-        except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
-            return EXIT_INTERRUPTED
-        except Exception as error:
+        except (KeyboardInterrupt, Exception) as error:
+            if is_interrupt(error):
+                print("interrupted", file=sys.stderr)
+                return EXIT_INTERRUPTED
             if (message := logs.in_one_sentence(error)) is None:
                 raise
             print(f"error: {message}", file=sys.stderr)
