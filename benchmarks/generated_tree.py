@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
+from llmchecker.trees.text_tree import MOST_K, NO_TOKEN, Kind, TextTree, Truncation
 
 START = "The player won because"
 WORDS = """
@@ -51,7 +51,7 @@ def generated_tree(states: int, seed: int, *, length: int = 8) -> TextTree:
         behind += size
     return TextTree(
         model="generated",
-        truncation=Truncation(1.0, states, length),
+        truncation=Truncation(1.0, min(states, MOST_K), length),
         parent=np.concatenate(parents),
         step=np.repeat(np.arange(length + 1), [1, *sizes]),
         token=np.concatenate(tokens),
