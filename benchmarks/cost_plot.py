@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import matplotlib as mpl
 import seaborn as sns
+from log_scales import set_log_scales
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
@@ -34,6 +35,7 @@ def cost(found: Mapping[str, float]) -> Figure:
             }
             label = f"{label}, exponent {found[f'{route}.exponent']:.2f}"
             axes.plot(points.keys(), points.values(), marker=marker, linestyle=line, label=label)
-        axes.set(xscale="log", yscale="log", xlabel="states", ylabel="seconds")
+        set_log_scales(axes)
+        axes.set(xlabel="states", ylabel="seconds")
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False, handlelength=3.5)
         return figure

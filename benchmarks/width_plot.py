@@ -1,6 +1,7 @@
 """Widths of intervals against forward passes, one panel for each query and model."""
 
 import pandas as pd
+from log_scales import set_log_scales
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from narrowing import ALONE, BOTH, PAPER, QUERIES, REFINEMENT, SAMPLING
@@ -50,7 +51,7 @@ def width(points: pd.DataFrame) -> Figure:
                         linewidth=1.1,
                         **look,
                     )
-                panel.set(xscale="log", yscale="log")
+                set_log_scales(panel)
                 panel.grid(visible=True, which="major", linewidth=0.4)
                 if model == models[0]:
                     panel.set_title(query, fontsize=8)
