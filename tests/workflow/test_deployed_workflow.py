@@ -40,6 +40,7 @@ def test_a_chat_with_a_decoded_model_is_checked_exactly(tmp_path, random_model):
     assert "trees_chatting" in project.planned("results/tables/table2.md")
 
 
+@pytest.mark.long
 def test_experiments_with_decodings_of_their_own_have_their_own_trees(tmp_path, random_model):
     """Grown by one job, by several and refined: each tree is that of its decoding, estimates ask
     with it, and the table names it."""
