@@ -4,11 +4,10 @@ from collections.abc import Mapping
 
 import matplotlib as mpl
 import seaborn as sns
-from log_scales import set_log_scales
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from llmchecker.publication.figures import COLUMN_WIDTH, STYLE
+from llmchecker.publication.figures import COLUMN_WIDTH, STYLE, set_log_scales
 
 ROUTES = {
     "check": ("explicit chain: files to verdict", "o", "-"),

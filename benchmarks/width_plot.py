@@ -1,12 +1,11 @@
 """Widths of intervals against forward passes, one panel for each query and model."""
 
 import pandas as pd
-from log_scales import set_log_scales
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from narrowing import ALONE, BOTH, PAPER, QUERIES, REFINEMENT, SAMPLING
 
-from llmchecker.publication.figures import figure_style
+from llmchecker.publication.figures import figure_style, set_log_scales
 
 LOOKS = {
     PAPER: {"color": "C7", "marker": "s", "linestyle": ":"},

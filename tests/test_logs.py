@@ -3,10 +3,11 @@
 import errno
 import logging
 
+import httpx2
 import pytest
 
 from llmchecker.errors import ChecksumMismatch
-from llmchecker.logs import job_log, node_progress
+from llmchecker.logs import job_log, node_progress, shell_log
 
 
 @pytest.fixture(autouse=True)
@@ -144,3 +145,15 @@ def test_progress_is_nodes_done_and_nodes_a_second(tmp_path):
         "smollm2 player: step 4, 200 of 810 nodes, 10 nodes/s",
         "worked 0.00 s",
     ]
+
+
+def test_requests_are_no_part_of_a_log(tmp_path, capsys):
+    """The client that asks servers logs every request, which would drown what a job says."""
+    answering = httpx2.MockTransport(lambda request: httpx2.Response(200))
+    with job_log(tmp_path / "a.log"), httpx2.Client(transport=answering) as asking:
+        assert asking.get("http://127.0.0.1/").status_code == 200
+        logging.info("grown")
+    assert "HTTP" not in capsys.readouterr().err
+    with shell_log(), httpx2.Client(transport=answering) as asking:
+        asking.get("http://127.0.0.1/")
+    assert "HTTP" not in capsys.readouterr().err

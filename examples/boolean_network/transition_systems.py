@@ -77,4 +77,4 @@ def _with_sink(
 
 def _states(model: storm.Model, formula: str) -> np.ndarray:
     with storm.reported(CheckFailed, f"gives no answer to {formula}"):
-        return storm.truths(model, formula)
+        return storm.truths(model, formula, np.arange(model.nr_states))

@@ -28,6 +28,10 @@ _NO_MEMORY = re.compile("alloc.*memory|memory.*alloc|can't start new thread|fail
 """What libraries say that run out of memory without a `MemoryError`; a thread needs some too."""
 
 
+TALKATIVE = ("httpx", "httpx2", "fontTools")
+"""Libraries that log what nobody who runs this asks for."""
+
+
 class Work:
     """Adds up the seconds of a job's own work, without imports, loading and files."""
 
@@ -59,9 +63,7 @@ def job_log(path: str | Path) -> Iterator[Work]:
         handler.setFormatter(formatter)
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
     logging.raiseExceptions = False  # a log that the disk has no room for costs no result
-    # else one line for every request, and some for every picture
-    for talkative in ("httpx", "fontTools"):
-        logging.getLogger(talkative).setLevel(logging.WARNING)
+    _hush()
     work = Work()
     try:
         yield work
@@ -123,6 +125,12 @@ def _file_handler(path: Path) -> list[logging.Handler]:
         return []
 
 
+def _hush() -> None:
+    """Keep libraries from a line for every request, and from some for every picture."""
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
 @contextmanager
 def shell_log() -> Iterator[None]:
     """Send the log to standard error; afterwards the root logger is as it was before."""
@@ -131,7 +139,7 @@ def shell_log() -> Iterator[None]:
     level = root.level
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    _hush()
     try:
         yield
     finally:

@@ -69,6 +69,16 @@ def test_certain_means_without_samples(project, capfd):
     assert answer["upper"] - answer["lower"] <= 1
 
 
+def test_an_exact_answer_has_no_interval_of_confidence(project, capfd):
+    """Where every text is decided nothing was sampled, and the answer says so in words."""
+    exact = answered(capfd, "--greedy")
+    assert (exact["lower"], exact["samples"]) == (exact["upper"], 0)
+    assert main(asked("--greedy")) == 0
+    printed = capfd.readouterr().out
+    assert "estimate     not needed: every text is decided" in printed
+    assert "confidence" not in printed
+
+
 @pytest.mark.parametrize(
     ("query", "estimate"),
     [

@@ -105,6 +105,23 @@ def test_a_violation_is_printed_as_a_run(tmp_path, capsys) -> None:
     assert run[-1] == "    line 1: the assertion fails"
 
 
+def test_rounds_that_are_alike_are_told_once(tmp_path, capsys) -> None:
+    """A run of a million rounds is told in a few lines, which say how many rounds were repeated."""
+    path = tmp_path / "late.c"
+    path.write_text("int main() { int i = 0; while (i < 1000000) i++; assert(i < 1000000); }")
+    assert main(["verify", str(path)]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    main(["verify", str(path), "--json"])
+    (told,) = json.loads(capsys.readouterr().out)["programs"]
+    repeated = [event for event in told["run"] if "repeated" in event]
+    heads = [event["values"]["i"] for event in told["run"] if "values" in event]
+    made = len(heads) - 1 - len(repeated)
+    assert made + sum(event["rounds"] * event["repeated"] for event in repeated) == 1_000_000
+    assert heads[-1] == 1_000_000
+    assert f"    line 1, loop: the last round {repeated[0]['repeated']:,} times more" in printed
+    assert len(printed) < 30
+
+
 def test_numbers_without_borders_are_not_asked_for_overflow(tmp_path, capsys) -> None:
     """Overflow is a question about machine integers, and it is answered there."""
     (tmp_path / "p.c").write_text("int main() { int i = 2147483647; i = i + 1; }")

@@ -45,7 +45,7 @@ def test_a_model_has_the_decoding_that_is_written(entry, expected):
         ({"decoding": {"topp": 1}}, "models.m.decoding: unknown key 'topp', did you mean 'top_p'"),
         (
             {"decoding": {"temperature": 0}},
-            "models.m.decoding.temperature: 0 is less than or equal",
+            "models.m.decoding.temperature: 0 is too small; it must be above 0",
         ),
         ({"decoding": {"top_p": 1.2}}, "models.m.decoding.top_p: 1.2 is too large"),
         ({"decoding": {"top_k": 2.0}}, "models.m.decoding.top_k: 2.0 is not of type integer"),
@@ -131,3 +131,20 @@ def test_proposals_are_asked_of_models_without_decoding(tmp_path):
         Config.parse(config)
     with pytest.raises(ConfigError, match=r"invariants.models\[0\]: 'm' has a decoding"):
         Config.parse(config | {"invariants": section | {"models": ["m"]}})
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "called"),
+    [
+        (None, None, "M"),
+        (None, "greedy", "M, greedy"),
+        ("as_published", None, "M, as published"),
+        ({"temperature": 0.2, "top_p": 0.9}, None, "M, temperature 0.2, top_p 0.9"),
+        ({"temperature": 0.2}, {"top_k": 4}, "M, top_k 4"),
+        ({"temperature": 0.2}, {}, "M, temperature 1, uncut"),
+    ],
+)
+def test_a_model_is_called_by_the_decoding_that_it_is_asked_with(own, asked, called):
+    """Tables name the model's decoding or the experiment's, and none where there is none."""
+    model = Config.parse(raw() if own is None else raw(decoding=own)).models["m"]
+    assert model.asked(None if asked is None else Decoding.of(asked)) == called

@@ -4,10 +4,11 @@ import copy
 
 import pytest
 from helpers.project import EMPTY
+from helpers.random_models import save
 
 from llmchecker.config.configuration import Config
 from llmchecker.config.inputs import demand_inputs
-from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.errors import ConfigError, LLMCheckerError, UnusableText
 
 
 @pytest.fixture
@@ -67,12 +68,19 @@ def test_fetched_prompts_need_their_source_no_more(config, tmp_path):
     demand_inputs(Config.parse(config))
 
 
-def test_a_model_that_is_to_answer_messages_has_a_template(config, tmp_path):
-    """Where its directory is known, a model without a chat template is named before any job."""
+@pytest.fixture
+def asked(config) -> dict:
+    """A configuration whose model is to answer messages."""
     experiment = {"label": "E", "interest": "I", "start": "chat", "alpha": 1, "k": 2, "L": 1}
     config["start_strings"] = config["start_strings"] | {"chat": [{"user": "Is it so?"}]}
     config["quantifiers"] = {"gender": {}}
     config["experiments"] = [experiment | {"queries": ["P=? [ F gender > 0 ]"]}]
+    return config
+
+
+def test_a_model_that_is_to_answer_messages_has_a_template(asked, tmp_path):
+    """Where its directory is known, a model without a chat template is named before any job."""
+    config = asked
     said = "start_strings.chat: these are messages, and models.one has no chat template"
     with pytest.raises(ConfigError, match=said):
         demand_inputs(Config.parse(config))
@@ -89,3 +97,35 @@ def test_a_model_that_is_to_answer_messages_has_a_template(config, tmp_path):
     config["models"]["one"]["kind"] = "masked"
     with pytest.raises(ConfigError, match="is a masked model, which answers no"):
         demand_inputs(Config.parse(config))
+
+
+def test_a_template_that_fails_is_told_before_any_job(asked, tmp_path):
+    """Where the model is there, its template gets the messages; what it raises has their key."""
+    save("llama", tmp_path / "one")
+    template = tmp_path / "one/chat_template.jinja"
+    template.write_text("{{ raise_exception('a system prompt is required') }}")
+    said = "start_strings.chat: the chat template of models.one does not take .* is required"
+    with pytest.raises(UnusableText, match=said):
+        demand_inputs(Config.parse(asked))
+    template.write_text("{% for message in messages %}{{ message.content }}{% endfor %}")
+    demand_inputs(Config.parse(asked))
+
+
+def test_a_decoding_that_a_model_cannot_have_is_told_before_any_job(asked, tmp_path):
+    """Where the model is there, tokens that it has not and settings it has not are named by key."""
+    save("llama", tmp_path / "one")
+    (tmp_path / "one/chat_template.jinja").write_text("{{ messages[0].content }}")
+    (tmp_path / "one/generation_config.json").write_text('{"eos_token_id": 2}')
+    model, experiment = asked["models"]["one"], asked["experiments"][0]
+    model["decoding"] = "as_published"
+    with pytest.raises(ConfigError, match=r"models\.one\.decoding: as_published: .* says nothing"):
+        demand_inputs(Config.parse(asked))
+    model["decoding"] = {"suppress_tokens": [10**6]}
+    with pytest.raises(ConfigError, match=r"models\.one\.decoding: suppress_tokens: .* no token"):
+        demand_inputs(Config.parse(asked))
+    del model["decoding"]
+    experiment["decoding"] = {"bad_words_ids": [[10**6]]}
+    with pytest.raises(ConfigError, match="experiments: the decoding after 'chat': bad_words_ids"):
+        demand_inputs(Config.parse(asked))
+    experiment["decoding"] = {"bad_words_ids": [[3, 4]]}
+    demand_inputs(Config.parse(asked))

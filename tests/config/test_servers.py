@@ -82,10 +82,48 @@ def test_a_k_beyond_what_is_told_is_refused(section):
         Config.parse(known)
 
 
-def test_a_served_model_is_not_asked_for_invariants(tmp_path):
-    """Proposing invariants needs whole distributions, so naming a served model is refused."""
-    known = raw()
+WRITER = {"label": "Writer", "source": "server:https://host/api", "api": "openai-chat"}
+
+
+def with_programs(tmp_path, **models) -> dict:
+    """A configuration without experiments that has programs, and these models."""
     (tmp_path / "loop.c").write_text("int main() { return 0; }\n", encoding="utf-8")
-    known["invariants"] = {"programs": f"path:{tmp_path}", "models": ["served"]}
-    with pytest.raises(ConfigError, match=r"invariants.models\[0\]: 'served' is a served model"):
+    invariants = {"programs": f"path:{tmp_path}", "models": list(models)}
+    return raw() | {"models": models, "experiments": [], "invariants": invariants}
+
+
+@pytest.mark.parametrize("api", ["vllm", "llama.cpp", "openai", "openai-chat"])
+def test_any_server_is_asked_for_invariants(api, tmp_path):
+    """Whatever writes texts may propose; one that only writes needs no tokenizer."""
+    model = raw()["models"]["served"] | {"api": api}
+    if api.startswith("openai"):
+        model = WRITER | {"api": api}
+    config = Config.parse(with_programs(tmp_path, asked=model))
+    assert config.invariants.models == ("asked",)
+    assert list(config.tellers) == ([] if api.startswith("openai") else ["asked"])
+
+
+def test_a_server_that_only_writes_has_no_part_in_trees():
+    """An experiment asks the other models; one that names it is refused, by its key."""
+    known = raw()
+    known["models"]["writer"] = WRITER
+    config = Config.parse(known)
+    assert {check.tree.model for check in config.checks} == {"served"}
+    known["experiments"][0]["models"] = ["writer"]
+    with pytest.raises(ConfigError, match=r"experiments\[0\].models: writer is asked by"):
         Config.parse(known)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tokenizer": "path:tokenizer"}, "models.asked: tokenizer is for a server that tells"),
+        ({"api": "openai", "tokens": 9}, "models.asked: tokens is for a server that tells"),
+        ({"dtype": "float32"}, "models.asked: dtype is for a model whose weights are loaded"),
+        ({"key_from": "sk-5ecret"}, "models.asked: key_from is something else"),
+    ],
+)
+def test_a_writer_that_cannot_be_asked_is_refused_by_its_key(changes, message, tmp_path):
+    """Each mistake is one message that names the key, before anything is asked."""
+    with pytest.raises(ConfigError, match=message):
+        Config.parse(with_programs(tmp_path, asked=WRITER | changes))

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmchecker.checking import whole_model
-from llmchecker.deciding.asked_paths import ranges_of
 from llmchecker.deciding.decided import decide
 from llmchecker.errors import InvalidQuery
+from llmchecker.quantifiers.quantifier import ranges_of
 from llmchecker.queries.parser import parse
 from llmchecker.queries.reading import MOST_ATOMS, Reading, is_read_along_texts
 from llmchecker.scoring.scores import score_tree

@@ -6,6 +6,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
+import torch
 from helpers import oracle
 from helpers.random_tables import QUANTIFIERS, RANGES, START, table_model, whole_tree
 from scipy.stats import binomtest, chisquare, norm
@@ -15,6 +16,7 @@ from llmchecker.deciding.decided import decide
 from llmchecker.deciding.estimation import Sampler, clopper_pearson, estimate, samples_for
 from llmchecker.errors import InvalidEstimate
 from llmchecker.loading.models import load_model
+from llmchecker.models.distributions import Distributions
 from llmchecker.queries.parser import parse
 from llmchecker.queries.reading import Reading
 from llmchecker.scoring.scores import score_tree
@@ -109,15 +111,17 @@ def test_samples_are_drawn_as_the_model_writes():
 
 def test_every_text_of_the_rest_is_drawn_in_proportion():
     """The first tokens of samples from one rest are distributed as the model's, the tree's own
-    tokens left out."""
-    probabilities = [0.4, 0.3, 0.15, 0.1, 0.05]
-    drawn = drawing.by_inversion(
-        np.array(probabilities), np.array([0, 1]), estimation._uniform(5, 0, 3000, 1)[:, 0]
-    )
-    counts = Counter(drawn.tolist())
-    assert set(counts) == {2, 3, 4}
-    expected = [3000 * p / 0.3 for p in probabilities[2:]]
-    assert chisquare([counts[token] for token in (2, 3, 4)], expected).pvalue > 1e-6
+    tokens left out, whether all tokens are told or some."""
+    probabilities = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
+    numbers, followed = estimation._uniform(5, 0, 3000, 1)[:, 0], np.array([0, 1])
+    whole = Distributions.of_probabilities(torch.from_numpy(probabilities[np.newaxis]))
+    of_whole = whole.chosen(0, numbers, followed)
+    of_told = drawing.among_told(np.arange(4), probabilities[:4], 0.05, numbers, followed)
+    for drawn, last in ((of_whole, 4), (of_told, drawing.BEYOND)):
+        counts = Counter(drawn.tolist())
+        assert set(counts) == {2, 3, last}
+        expected = [3000 * p / 0.3 for p in probabilities[2:]]
+        assert chisquare([counts[token] for token in (2, 3, last)], expected).pvalue > 1e-6
 
 
 def test_more_samples_extend_fewer_and_batches_change_none(rare, monkeypatch):

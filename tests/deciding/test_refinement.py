@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from llmchecker.chains import markov_chain
 from llmchecker.checking import whole_model
 from llmchecker.deciding import refinement
-from llmchecker.deciding.asked_paths import ranges_of
 from llmchecker.deciding.decided import decide
 from llmchecker.deciding.refinement import Budget, refine
 from llmchecker.loading.models import load_model
+from llmchecker.quantifiers.quantifier import ranges_of
 from llmchecker.queries.parser import parse
 from llmchecker.queries.reading import OpenReading, Reading, is_read_along_texts
 from llmchecker.scoring.registry import create

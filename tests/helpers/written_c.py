@@ -6,6 +6,7 @@ the front end must refuse such programs.
 """
 
 import random
+import re
 from dataclasses import dataclass
 
 from llmchecker.programs.expressions import Type
@@ -19,22 +20,50 @@ OBSERVED = {
     "unsigned short": Type(16, False),
     "long": Type(64),
     "unsigned long": Type(64, False),
+    "long long": Type(64),
     "_Bool": Type(1, False),
 }
 
-_DRAWN = ("int", "uint", "char", "uchar", "short", "ushort", "long", "ulong", "bool")
+_DRAWN = ("int", "uint", "char", "uchar", "short", "ushort", "long", "ulong", "bool", "longlong")
 _OF_DRAWN = ("int", "unsigned", "char", "unsigned char", "short", "unsigned short", "long")
-_OF_DRAWN += ("unsigned long", "_Bool")
+_OF_DRAWN += ("unsigned long", "_Bool", "long long")
 
 DECLARED = "".join(
     f"extern {c} __VERIFIER_nondet_{name}(void);\n"
     for name, c in zip(_DRAWN, _OF_DRAWN, strict=True)
 )
 DECLARED += "extern void __VERIFIER_assert(int);\nextern void __VERIFIER_assume(int);\n"
+DECLARED += "extern void assume_abort_if_not(int);\nextern int undefined(int);\n"
 DECLARED += "extern void abort(void);\nextern void reach_error(void);\n"
+DECLARED += "extern void __assert_fail(const char *, const char *, unsigned, const char *)\n"
+DECLARED += "    __attribute__((__nothrow__, __leaf__));\n"
+DECLARED += "#include <limits.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <stdlib.h>\n"
+
+# Functions and macros for the pieces of each program; S is its number.
+_GIVEN = """
+#define LIMIT_S 7
+#define TWICE_S(x) ((x) + (x))
+#define LOOSE_S(x, y) x * 2 - y
+#define ADD_S(to, v) do { if ((v) & 1) break; to += (v); } while (0)
+#if defined(LIMIT_S) && LIMIT_S > 5 && !defined(NOTHING_S)
+static int next_S(int *q, unsigned i) { q[i & 3] += i; return q[(i + 1) & 3]; }
+#else
+#error
+#endif
+static int walk_S(const int *q, int n) { int t = 0; while (n-- > 0) t += *q++; return t; }
+static int between_S(int *from, const int *to) {
+    int *at = from, t = 0;
+    for (; at < to; ++at) { if (at == from + 1) continue; t ^= *at + (at != from); }
+    return t + (to - from);
+}
+static void swap_S(int *x, int *const y) { int t = *x; *x = *y; *y = t; }
+static void shift_S(struct sS *p, int by) { p->x += by; (*p).y = p->x; }
+"""
+
 
 _NUMBERS = ("0", "1", "2", "3", "7", "100", "255", "5u", "3L", "2UL", "0x10", "0xFFFFFFFF", "'a'")
-_NUMBERS += ("'\\n'", "010", "2147483647", "-1", "sizeof(int)")
+_NUMBERS += ("'\\n'", "010", "2147483647", "-1", "sizeof(int)", "INT_MAX", "CHAR_MIN", "UINT8_MAX")
+_NUMBERS += ("5LL", "7ull", "sizeof(short)", "LONG_MIN")
 
 
 @dataclass
@@ -70,6 +99,16 @@ class WrittenProgram:
         self._locals: list[list[str]] = [list(names)]
         self.text = self._program()
 
+    @property
+    def compiled_text(self) -> str:
+        """The text for a compiler, to which a remark says nothing, with what remarks assert."""
+
+        def said(match: re.Match[str]) -> str:
+            wide = re.sub(r"(?<![\w.])([a-z][\w.]*)", r"(__int128)\1", match[1])
+            return f"__VERIFIER_assert({wide});"
+
+        return re.sub(r"/\*@ assert (.*?); \*/", said, self.text)
+
     def _name(self, start: str) -> str:
         self._fresh += 1
         return f"{start}{self._fresh}{self._suffix}"
@@ -83,7 +122,8 @@ class WrittenProgram:
         parts.append(f"struct s{s} {{ int x; unsigned char y; }};\n")
         parts.append(f"typedef unsigned int uint{s};\n")
         parts += [f"{c_type} {name};\n" for name, c_type in self._types.items()]
-        parts.append(f"struct s{s} p{s};\nint a{s}[4] = {{1, 2}};\n")
+        parts.append(f"struct s{s} p{s};\nint a{s}[4] = {{1, 2}};\nint k{s};\n")
+        parts.append(_GIVEN.replace("_S", s).replace("sS", f"s{s}"))
         for _ in range(self._random.randint(0, 3)):
             parts.append(self._function())
         parts.append("int main(void)\n")
@@ -162,12 +202,32 @@ class WrittenProgram:
         if kind < 0.55:
             divisor = self._random.choice(("3", "7u", "-5", "100L"))
             return f"(({self._value(depth - 1)}) {self._random.choice('/%')} {divisor})"
-        if kind < 0.60:
+        if kind < 0.63:
+            return self._with_pieces(depth)
+        if kind < 0.67:
             shift = self._random.choice(("<<", ">>"))
             return f"(({self._value(depth - 1)}) {shift} {self._random.randint(0, 7)})"
         operators = ("+", "-", "*", "&", "|", "^", "<", "<=", ">", ">=", "==", "!=", "&&", "||")
         operator = self._random.choice(operators)
         return f"(({self._value(depth - 1)}) {operator} ({self._value(depth - 1)}))"
+
+    def _with_pieces(self, depth: int) -> str:
+        """A value made by a macro, a function that takes pointers, or one that nobody defines."""
+        s = self._suffix
+        value = self._value(max(0, depth - 2))
+        forms = (
+            f"LIMIT{s}",
+            f"TWICE{s}({self._variable()})",
+            f"LOOSE{s}({self._variable()}, {self._random.choice(_NUMBERS)})",
+            f"next{s}(a{s}, {value})",
+            f"walk{s}(a{s}, ({value}) & 3)",
+            f"walk{s}(&a{s}[1] + (({value}) & 1), 2)",
+            f"between{s}(a{s}, a{s} + (({value}) & 3))",
+            f"undefined({value})",
+            f"sizeof({self._random.choice(self.observed)})",
+            f"sizeof(a{s})",
+        )
+        return f"({self._random.choice(forms)})"
 
     def _call(self, function: _Function, depth: int) -> str:
         given = ", ".join(self._value(max(0, depth - 2)) for _ in range(function.parameters))
@@ -216,17 +276,25 @@ class WrittenProgram:
             return f"if ({self._value(2)}) {then}{rest}"
         if kind < 0.60:
             return self._switch(depth)
-        if kind < 0.66:
+        if kind < 0.65:
             return self._forward(depth)
-        if kind < 0.70:
+        if kind < 0.68:
             return self._back(depth)
-        if kind < 0.73:
+        if kind < 0.70:
+            return self._into(depth)
+        if kind < 0.76:
+            return self._pointing(depth)
+        if kind < 0.80:
             choices = ("__VERIFIER_assert(({0}) || 1);", "__VERIFIER_assume(({0}) != 77);")
             choices += ("__VERIFIER_assert(({0}) != 99);", "if (({0}) == 98) abort();")
             choices += ("if (({0}) == 97) reach_error();", "if (({0}) == 96) return 0;")
+            choices = ("assume_abort_if_not(({0}) != 78);", *choices)
+            choices = ('if (({0}) == 79) __assert_fail("", "", 1, "");', *choices)
+            if self._chance(0.3):
+                return self._remark()
             # A function without a result must not return one.
             inside = len(self._locals[0]) and self._locals[0][0] == self.observed[0]
-            choice = self._random.choice(choices if inside and depth > 1 else choices[:5])
+            choice = self._random.choice(choices if inside and depth > 1 else choices[:7])
             return choice.format(self._value(2))
         return self._loop(depth)
 
@@ -247,7 +315,8 @@ class WrittenProgram:
         inner = f"{{ {self._changing(1)}; {jump} }}"
         again = f"while ({self._value(1)}) {{ {self._changing(1)}; goto {label}; }}"
         first = self._random.choice((jump, inner, again))
-        return f"{first} {self._changing(1)}; {self._statement(depth - 1)} {label}: ;"
+        inside = self._block(depth - 1) if self._chance(0.8) else self._statement(depth - 1)
+        return f"{first} {self._changing(1)}; {inside} {label}: ;"
 
     def _back(self, depth: int) -> str:
         counter, label = self._name("c"), self._name("L")
@@ -256,6 +325,50 @@ class WrittenProgram:
             f"{{ int {counter} = 0; {label}: {counter}++; {leave} {self._block(depth - 1)} "
             f"if ({counter} < 3) goto {label}; out{label}: ; }}"
         )
+
+    def _into(self, depth: int) -> str:
+        """A jump into a loop."""
+        counter, label = self._name("c"), self._name("L")
+        inner = f"{counter}++; {self._changing(1)}; {label}: {self._changing(1)};"
+        again = f"while ({counter} < 3) {{ {inner} {self._statement(0)} }}"
+        return f"{{ int {counter} = 0; {{ if ({self._value(1)}) goto {label}; {again} }} }}"
+
+    def _remark(self) -> str:
+        """An assertion in a remark, over mathematical integers; `compiled_text` has it in C."""
+        narrow = [name for name in self.observed if OBSERVED[self._types[name]].bits <= 32]
+        one, other = (self._random.choice([*narrow, f"p{self._suffix}.x"]) for _ in range(2))
+        what = self._random.choice(("{} + {} < 5000000000", "{} - {} != 7", "2 * {} >= {}"))
+        return f"; /*@ assert {what.format(one, other)}; */ ;"
+
+    def _pointing(self, depth: int) -> str:
+        """A block with pointers, memory that is allocated, or an array of its own."""
+        s, w = self._suffix, self._name("w")
+        one, other, last = (self._value(1) for _ in range(3))
+        c_type = self._random.choice([t for t in sorted(OBSERVED) if t != "_Bool"])
+        same = [name for name in self.observed if self._types[name] == c_type]
+        forms = [
+            f"int *{w} = a{s} + (({one}) & 1); *{w} = {other}; {w}++; {w}[1] = *{w} + 1; "
+            f"*--{w} ^= 5;",
+            f"int *{w}; {w} = &a{s}[({one}) & 1]; *{w}++ = {other}; {w} += 1; k{s} = *{w};",
+            f"{c_type} *{w} = ({c_type} *)malloc(4 * sizeof({c_type})); {w}[0] = {one}; "
+            f"{w}[1] = {w}[0]; *({w} + 2) = {other}; if (!{w} || {w} == NULL) abort(); "
+            f"k{s} = {w}[2] + *{w}; free({w});",
+            f"int n{w} = 1 + (({one}) & 3); int *{w} = malloc(n{w} * sizeof(int)); int i{w} = 0; "
+            f"for (; i{w} < n{w}; i{w}++) {w}[i{w}] = i{w} * 3; k{s} += {w}[n{w} - 1];",
+            f"struct s{s} *{w} = &p{s}; {w}->x = {one}; shift{s}({w}, {other}); k{s} = (*{w}).y;",
+            f"struct s{s} {w} = p{s}; shift{s}(&{w}, 3); k{s} ^= {w}.x;",
+            f"struct s{s} *{w} = malloc(sizeof(struct s{s})); {w}->x = {one}; {w}->y = 2; "
+            f"shift{s}({w}, 1); k{s} = {w}->y;",
+            f"swap{s}(&k{s}, &p{s}.x);",
+            f"swap{s}(a{s} + 1, &a{s}[({one}) & 3]);",
+            f"int n{w} = 2 + (({one}) & 1); {c_type} {w}[n{w}]; {w}[0] = {other}; {w}[1] = {last}; "
+            f"k{s} = {w}[({last}) & 1];",
+            f"{c_type} {w}[3] = {{1, 2}}; {w}[({one}) & 1] += {other}; k{s} = {w}[1] - {w}[2];",
+            f"ADD{s}(k{s}, {self._variable()});",
+        ]
+        if same:
+            forms.append(f"{c_type} *{w} = &{same[0]}; *{w} += {one}; k{s} = (*{w})++ & 15;")
+        return f"{{ {self._random.choice(forms)} }}"
 
     def _loop(self, depth: int) -> str:
         counter = self._name("c")

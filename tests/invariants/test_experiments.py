@@ -26,11 +26,11 @@ SETTING = Setting(Semantics.INTEGERS, Limits(seconds=20), 10, 2.0, 0)
 
 @pytest.fixture
 def files(tmp_path):
-    """A program, one that is false, one with a pointer, and one that is not C."""
+    """A program, one that is false, one with a fraction, and one that is not C."""
     texts = {
         "count": COUNT,
         "false": COUNT.replace("x == n", "x < n"),
-        "pointer": "int main(void) { int *p; }",
+        "percent": "int main(void) { float p; }",
         "prose": "Once upon a time",
     }
     for name, source in texts.items():
@@ -67,7 +67,7 @@ def test_every_program_is_in_every_way(files, tmp_path):
     assert outcomes["false", "ESBMC k-induction"] is Outcome.FALSE
     for way in (*EXPERIMENTS["tools"], THIS_METHOD):
         assert outcomes["false", way] in (Outcome.FALSE, Outcome.ESBMC_TIMEOUT)
-        assert outcomes["pointer", way] is Outcome.UNSUPPORTED
+        assert outcomes["percent", way] is Outcome.UNSUPPORTED
         assert outcomes["prose", way] is Outcome.UNREADABLE
     write_attempts(tools, tmp_path / "tools.json")
     write_attempts(ours, tmp_path / "ours.json")

@@ -9,7 +9,7 @@ from helpers.invariant_programs import ARRAY, COUNTER, is_condition
 from helpers.random_models import CAUSAL
 
 from llmchecker.config.programs import Asking
-from llmchecker.invariants.asking import propose
+from llmchecker.invariants.asking import InProcess, propose
 from llmchecker.invariants.prompts import Variant, asked, variant_of
 from llmchecker.invariants.proposals import proposed
 from llmchecker.invariants.sampling import TOKENS, answers
@@ -143,7 +143,8 @@ def test_combined_answers_as_its_parts():
 
     model = TableModel(CHARACTERS, hashed)
     loop = COUNTER.loops[0]
-    made = propose(model, COUNTER, Asking(iterations=12, nodes=1, candidates=1, seed=7))[0]
+    asking = Asking(iterations=12, nodes=1, candidates=1, seed=7)
+    made = propose(InProcess(model, asking), COUNTER, asking)[0]
     drawn = {variant: made.proposed(variant, True, COUNTER, loop) for variant in Variant}
     for iteration in range(12):
         part = variant_of(Variant.COMBINED, iteration)
@@ -155,7 +156,7 @@ def test_combined_answers_as_its_parts():
 def test_smollm2_proposes_conditions(smollm2):
     """Some of SmolLM2's answers are conditions over the program's variables."""
     asking = Asking(iterations=5, nodes=1, candidates=1, seed=7)
-    made = propose(load_model(smollm2), COUNTER, asking)[0]
+    made = propose(InProcess(load_model(smollm2), asking), COUNTER, asking)[0]
     drawn = made.proposed(Variant.CONSTRAINED, True, COUNTER, COUNTER.loops[0])
     assert [one.iteration for one in drawn] == list(range(5))
     found = {condition for one in drawn for condition in one.candidates}

@@ -64,7 +64,7 @@ def test_a_query_may_be_parsed_beforehand():
         (ConfigError, "P=? [ F gender > 0 ]", {"gender": lc.Gender}, "make one: Gender"),
         (ConfigError, "P=? [ F gender > 0 ]", {"gender": 3}, "gender is 3"),
         (ConfigError, "P=? [ F step = 1 ]", {"step": letters}, "'step' means something else"),
-        (ConfigError, "P=? [ F half > 0 ]", {"half": lambda *_: 0.5}, "half: .* not an integer"),
+        (ConfigError, "P=? [ F half > 0 ]", {"half": lambda *_: 0.5}, "half': .* not an integer"),
     ],
 )
 def test_a_mistake_is_explained(error, query, given, said):

@@ -21,7 +21,7 @@ from llmchecker.deciding.decided import decide
 from llmchecker.deciding.estimation import clopper_pearson
 from llmchecker.models.table import TableModel
 from llmchecker.programs.expressions import Semantics
-from llmchecker.proving.outcomes import CandidateSource, Outcome
+from llmchecker.proving.outcomes import CandidateSource, Limit, Outcome
 from llmchecker.publication.audit import audit
 from llmchecker.publication.published import read_published_rows
 from llmchecker.queries.parser import parse
@@ -44,6 +44,8 @@ FOLDERS = """
 """.split()
 MADE_BY_NO_RULE = {
     "results/distributions/": "kept by the growth of trees",
+    "results/invariants/rounds/": "made where `invariants.repair` asks for rounds",
+    "results/invariants/answers/": "kept by what asks a server that only writes",
     "results/benchmarks/": "what jobs took, and what `make bench` found",
     "config/locks/": "made for sources without a commit, which config.yaml has none of",
     "resources/models/": "the folder of all models",
@@ -350,6 +352,7 @@ def test_the_audit_is_as_told():
     ("heading", "kind"),
     [
         ("How a program ends", Outcome),
+        ("Which limit ended it", Limit),
         ("Where candidates come from", CandidateSource),
         ("Two semantics", Semantics),
     ],

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[2] / "src/llmchecker"
 LAYERS = """
     errors files processes logs fetching deployed models loading serving queries trees programs
     translating reading proving quantifiers scoring chains checking deciding config invariants
-    publication library cli
+    repairing publication library cli
 """.split()
 """Modules and folders of the package, each before all that may import from it."""
 
@@ -61,6 +61,7 @@ WRAPPED = {
         "loading.checks",
         "loading.classification",
         "loading.models",
+        "loading.tokenizers",
         "models.causal",
         "models.masked",
         "models.pieces",
@@ -71,7 +72,13 @@ WRAPPED = {
     },
     "httpx2": {"serving.client"},
     "stormpy": {"checking.storm"},
-    "z3": {"proving.terms", "proving.obligations", "proving.houdini", "proving.horn"},
+    "z3": {
+        "proving.terms",
+        "proving.obligations",
+        "proving.houdini",
+        "proving.horn",
+        "repairing.counterexamples",
+    },
     "pycparser": {
         "reading.annotation",
         "reading.c_expressions",
@@ -79,11 +86,13 @@ WRAPPED = {
         "reading.declarations",
         "reading.effects",
         "reading.functions",
-        "reading.jumps",
         "reading.known_functions",
+        "reading.memory",
         "reading.parsing",
+        "reading.pointers",
         "reading.remarks",
         "translating.gotos",
+        "translating.jumps",
         "translating.syntax",
     },
     "pcpp": {"translating.preprocessing"},

@@ -1,5 +1,8 @@
 """No source of candidates makes a wrong proof, and each finds what it is there for."""
 
+import random
+from pathlib import Path
+
 import pytest
 from helpers.compiled import needs_gcc, violations
 from helpers.grown_loops import loop_program
@@ -14,8 +17,9 @@ from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome
 from llmchecker.proving.polynomials import polynomials
 from llmchecker.proving.relations import phases, relations
 from llmchecker.proving.verification import Limits, Verifier
-from llmchecker.reading.parsing import parse_program
+from llmchecker.reading.parsing import parse_program, read_program
 
+PROGRAMS = Path(__file__).parents[2] / "resources/programs"
 DECLARED = """int __VERIFIER_nondet_int(void); void __VERIFIER_assume(int);
 void __VERIFIER_assert(int);
 """
@@ -54,6 +58,15 @@ def test_each_source_proves_what_the_others_do_not(source):
     result = verifier.verify({})
     assert result.outcome is Outcome.VERIFIED
     assert source in {s for invariant in result.invariants for s in invariant.sources}
+
+
+@each_semantics
+def test_on_some_program_here_its_atoms_do_not_suffice(semantics):
+    """Of the programs that tables are made of, one is not verified by its atoms, but by all."""
+    program = read_program(PROGRAMS / "squares_by_odds.c")
+    verifier = Verifier(program, semantics, Limits(seconds=20))
+    assert verifier.verify({}, (CandidateSource.ATOMS,)).outcome is Outcome.NOT_PROVEN
+    assert verifier.verify({}).outcome is Outcome.VERIFIED
 
 
 def test_remainders_are_by_the_steps_of_variables():
@@ -98,6 +111,12 @@ WRAPPED = {
         __VERIFIER_assume(0 <= m && m < n);
         while (x < n) { if (x < m) { x = x + 1; } else { x = x + 1; y = y + 1; } }
         __VERIFIER_assert(y == n);
+    }""",
+    "a difference that stays although both wrap around": """int main(void) {
+        int a = __VERIFIER_nondet_int(), b = __VERIFIER_nondet_int();
+        __VERIFIER_assume(0 <= a && a <= 2 && 0 <= b && b <= 2);
+        while (__VERIFIER_nondet_int()) { a = a + 7; b = b + 7; }
+        if (a == 14) { __VERIFIER_assert(b != 0); }
     }""",
     "a product that wraps around": """int main(void) {
         int a = __VERIFIER_nondet_int(), b = __VERIFIER_nondet_int(), p = a * b;
@@ -183,3 +202,20 @@ def test_no_verdict_on_a_generated_loop_is_contradicted_by_gcc(seed, semantics, 
     result = Verifier(parse_program(text, "loop"), semantics, Limits(seconds=2)).verify({})
     if result.outcome is Outcome.VERIFIED:
         assert violations(text, semantics, tmp_path, runs=100) == 0
+
+
+def test_of_very_many_variables_only_small_sets_are_related():
+    """Equalities of two and three of 40 variables are found, and none of four are sought."""
+    names = [f"v{number}" for number in range(40)]
+    draw = random.Random(4)
+    states = []
+    for _ in range(60):
+        state = {name: draw.randint(0, 1000) for name in names}
+        state["v2"] = 2 * state["v1"] + 1
+        state["v5"] = state["v3"] + state["v4"]
+        state["v9"] = state["v6"] + state["v7"] + state["v8"]
+        states.append(state)
+    found = {c_text(e) for e in relations(names, states) if "==" in c_text(e)}
+    assert found == {"v2 == ((2 * v1) + 1)", "v5 == (v3 + v4)"}
+    few = {c_text(e) for e in relations(names[6:10], states)}
+    assert "v9 == ((v6 + v7) + v8)" in few

@@ -128,6 +128,20 @@ def test_points_show_the_seconds_and_edges_what_is_not_verified():
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
 
 
+def test_ticks_are_numbers_that_a_person_reads():
+    """No tick of a logarithmic axis shows how its number is set in type."""
+    figure = program_figures.draw_seconds(SECONDS, "ours")
+    figure.canvas.draw()
+    labels = [
+        label.get_text()
+        for axes in figure.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for label in axis.get_ticklabels(which="both")
+    ]
+    assert "10" in labels
+    assert not any("$" in label or "{" in label for label in labels)
+
+
 def test_nothing_verified_leaves_the_scatter_empty():
     """Where nobody verifies anything there are axes and the number of programs, no point."""
     (axes,) = program_figures.draw_seconds(SECONDS[SECONDS["program"] == "d"], "ours").axes

@@ -8,6 +8,7 @@ import pytest
 
 from llmchecker.errors import InvalidTable
 from llmchecker.invariants.attempts import (
+    REPAIRED,
     THIS_METHOD,
     WITH_MODEL,
     WITHOUT_MODEL,
@@ -15,7 +16,7 @@ from llmchecker.invariants.attempts import (
     Invariant,
 )
 from llmchecker.programs.expressions import Semantics
-from llmchecker.proving.outcomes import CandidateSource, Outcome
+from llmchecker.proving.outcomes import CandidateSource, Limit, Outcome
 from llmchecker.publication import program_notes, program_tables
 from llmchecker.publication import table_files as writers
 
@@ -52,7 +53,7 @@ def published(*lines: str) -> pd.DataFrame:
 VARIANTS = [
     attempt("a", "full", seconds=2.0, iterations=1, parse_errors=3),
     attempt("b", "full", seconds=4.0, iterations=4, parse_errors=0),
-    attempt("c", "full", FALSE, seconds=50.0, iterations=30, parse_errors=9),
+    attempt("c", "full", FALSE, 50.0, iterations=30, parse_errors=9, limits=(Limit.ANSWERS,)),
     attempt("a", "combined", seconds=1.0, iterations=6, parse_errors=2),
     attempt("b", "combined", Outcome.NOT_PROVEN, 60.0, iterations=30, parse_errors=5),
     attempt("c", "combined", FALSE, iterations=30, parse_errors=7),
@@ -65,17 +66,17 @@ def test_variants_are_counted_by_model_semantics_and_variant():
     table = program_tables.variants({"M": [*VARIANTS, *other], "N": VARIANTS[1:2]})
     assert list(table) == program_tables.COLUMNS_OF_VARIANTS
     assert rows(table) == [
-        ["M", "integers", "full", 3, 2, 1, 3.0, 2.5, 12, 1, 0],
-        ["M", "integers", "combined", 3, 1, 0, 1.0, 6.0, 14, 1, 0],
-        ["M", "int32", "combined", 3, 1, 1, 1.0, 6.0, 14, 1, 0],
-        ["N", "integers", "full", 1, 1, 1, 4.0, 4.0, 0, 0, 0],
+        ["M", "integers", "full", 3, 2, 1, 3.0, 2.5, 12, 1, "answers: 1", 0],
+        ["M", "integers", "combined", 3, 1, 0, 1.0, 6.0, 14, 1, None, 0],
+        ["M", "int32", "combined", 3, 1, 1, 1.0, 6.0, 14, 1, None, 0],
+        ["N", "integers", "full", 1, 1, 1, 4.0, 4.0, 0, 0, None, 0],
     ]
 
 
 def test_a_variant_that_solves_nothing_has_no_means():
     """Where nothing is solved, means are empty and counts are 0."""
     (row,) = rows(program_tables.variants({"M": [attempt("a", "full", Outcome.UNREADABLE)]}))
-    assert row == ["M", "integers", "full", 1, 0, 0, None, None, 0, 0, 1]
+    assert row == ["M", "integers", "full", 1, 0, 0, None, None, 0, 0, None, 1]
 
 
 @pytest.mark.parametrize("table", [program_tables.variants, program_tables.sources])
@@ -91,17 +92,18 @@ def test_sources_are_held_against_the_program_alone():
     made = [
         *(attempt("a", way) for way in ("program", "program + sampled", "random alone")),
         attempt("b", "program", seconds=3.0),
-        attempt("b", "program + sampled", Outcome.PROVER_TIMEOUT),
+        attempt("b", "program + sampled", Outcome.PROVER_TIMEOUT, limits=tuple(Limit)[:2]),
         attempt("b", "random alone", Outcome.NOT_PROVEN),
         *(attempt("c", way, Outcome.NO_CANDIDATE) for way in ("program", "random alone")),
         attempt("c", "program + sampled", seconds=5.0),
     ]
     table = program_tables.sources({"M": made})
+    two = "prover time: 1, solver steps: 1"
     assert list(table) == program_tables.COLUMNS_OF_SOURCES
     assert rows(table) == [
-        ["M", "integers", "program", 3, 2, 1, 0, 0, 2.0, 0, 0, 0],
-        ["M", "integers", "program + sampled", 3, 2, 1, 1, 1, 3.0, 0, 1, 0],
-        ["M", "integers", "random alone", 3, 1, 0, 0, 1, 1.0, 0, 0, 0],
+        ["M", "integers", "program", 3, 2, 1, 0, 0, 2.0, 0, 0, None, 0],
+        ["M", "integers", "program + sampled", 3, 2, 1, 1, 1, 3.0, 0, 1, two, 0],
+        ["M", "integers", "random alone", 3, 1, 0, 0, 1, 1.0, 0, 0, None, 0],
     ]
 
 
@@ -131,6 +133,27 @@ def test_what_the_model_adds_is_what_nothing_else_solves():
         "The model adds 2 programs (c, d). Each source alone: sampled 0, enumerated 1, random 0, "
         "shortest 0, atoms 0, relations 0; 0 programs among them without any invariant."
     )
+
+
+def test_what_the_programs_leave_open_is_named():
+    """What atoms alone, and all sources of the programs, do not verify stands below the table."""
+    made = all_sources({"program": {"a", "b"}, "atoms alone": {"a"}}, "abc")
+    made += [attempt("d", way, FALSE) for way in ("program", "atoms alone")]
+    notes = program_notes.notes_on_sources({"M": made, "N": made})
+    assert notes[2:4] == [
+        "The atoms of the programs alone leave 2 programs (b, c) open over integers.",
+        "All sources of the programs together leave 1 program (c) open over integers.",
+    ]
+
+
+def test_repair_is_the_models_too():
+    """What only rounds of repair verify is what the model adds, and has its own number."""
+    made = all_sources({"program": {"a"}}, "ab")
+    made += [attempt(p, way) for p in "ab" for way in REPAIRED]
+    note = program_notes.notes_on_sources({"M": made})[0]
+    assert "2 verified with the model's proposals and 1 without" in note
+    assert "The model adds 1 program (b)." in note
+    assert "enumerated 0, repaired 2, random 0" in note
 
 
 def test_a_model_that_adds_nothing_is_told():
@@ -163,10 +186,10 @@ def test_tools_are_counted_by_outcome_above_the_published_figures():
     table = program_tables.tools(made, published("SeaHorn,133,115", "ESBMC bmc,133,16"))
     assert list(table) == program_tables.COLUMNS_OF_TOOLS
     assert rows(table) == [
-        ["this method", "integers", 11, 1, 1, 2, 1, 1, 5, 2.0, None, None],
-        ["ESBMC bmc", "int32", 1, 1, 0, 0, 0, 0, 0, 0.5, None, None],
-        ["SeaHorn", *[None] * 9, 133, 115],
-        ["ESBMC bmc", *[None] * 9, 133, 16],
+        ["this method", "integers", 11, 1, 1, 2, 1, 1, 5, None, 2.0, None, None],
+        ["ESBMC bmc", "int32", 1, 1, 0, 0, 0, 0, 0, None, 0.5, None, None],
+        ["SeaHorn", *[None] * 10, 133, 115],
+        ["ESBMC bmc", *[None] * 10, 133, 16],
     ]
 
 
@@ -175,8 +198,8 @@ def test_counts_stay_whole_numbers_in_the_csv(tmp_path):
     table = program_tables.tools([attempt("a", THIS_METHOD)], published("SeaHorn,133,115"))
     writers.write_csv(table, tmp_path / "tools.csv")
     assert (tmp_path / "tools.csv").read_text().splitlines()[1:] == [
-        "this method,integers,1,1,0,0,0,0,0,1.0,,",
-        "SeaHorn,,,,,,,,,,133,115",
+        "this method,integers,1,1,0,0,0,0,0,,1.0,,",
+        "SeaHorn,,,,,,,,,,,133,115",
     ]
 
 
@@ -192,16 +215,18 @@ def test_used_has_the_invariants_of_every_loop_side_by_side():
                 needing("x <= n", 9, CandidateSource.DISJUNCTIONS),
             ),
         ),
-        attempt("two", THIS_METHOD, FALSE, semantics=INT32),
+        attempt("two", THIS_METHOD, FALSE, semantics=INT32, limits=(Limit.PROVER_TIME,)),
         attempt("odd", THIS_METHOD, Outcome.UNSUPPORTED, message="odd.c:3: a pointer"),
     ]
     table = program_tables.used(made)
-    assert list(table)[2:5] == ["outcome_integers", "invariants_integers", "sources_integers"]
+    assert list(table)[2:6] == [
+        f"{part}_integers" for part in ("outcome", "limits", "invariants", "sources")
+    ]
     both = "atoms, relations; disjunctions"
     assert rows(table) == [
-        ["two", 4, "verified", "y == x", "sampled", "false", None, None],
-        ["two", 9, "verified", "x >= 0; x <= n", both, "false", None, None],
-        ["odd", None, "unsupported", None, None, None, None, None],
+        ["two", 4, "verified", None, "y == x", "sampled", "false", "prover time", None, None],
+        ["two", 9, "verified", None, "x >= 0; x <= n", both, "false", "prover time", None, None],
+        ["odd", None, "unsupported", *[None] * 7],
     ]
     assert "odd is unsupported: odd.c:3: a pointer" in program_notes.notes_on_used(made)
 
@@ -250,7 +275,7 @@ def test_what_is_not_treated_is_named():
         attempt("q", "z", Outcome.UNREADABLE),
     ]
     notes = program_notes.notes_on_tools(made)
-    assert notes[2:] == [
+    assert notes[3:] == [
         "Contradiction over integers: r is verified by y and false according to x, z.",
         "Unsupported over integers: 1 program (p).",
         "Unreadable over integers: 1 program (q).",
@@ -262,7 +287,7 @@ def test_notes_that_hold_for_several_models_are_told_once():
     """Two models that meet the same unreadable program do not have it named twice."""
     made = [attempt("q", "full", Outcome.UNREADABLE)]
     notes = program_notes.notes_on_variants({"M": made, "N": made})
-    assert notes[1:] == ["Unreadable over integers: 1 program (q)."]
+    assert notes[2:] == ["Unreadable over integers: 1 program (q)."]
 
 
 @pytest.mark.parametrize(

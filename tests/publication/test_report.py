@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from llmchecker.checking import solve, storm
 from llmchecker.config.checks import Check, TableRow, TreeSpec
 from llmchecker.deciding.estimates import Estimate, with_estimate
+from llmchecker.deployed.chat import Chat
 from llmchecker.errors import DamagedFile
 from llmchecker.publication import figures, report, tables
 from llmchecker.publication.audit import audit, audit_table
@@ -447,6 +448,22 @@ def test_an_unknown_value_is_told(browser, written, tmp_path):
     assert "<b> is hard." in card.text_content()
     assert card.locator(".bounds:not(.end)").count() == 1
     assert card.locator(".value, .likely, .estimate").count() == 0
+    assert seen.complaints == []
+    seen.page.context.close()
+
+
+def test_a_chat_is_shown_message_by_message(browser, written, tmp_path):
+    """Above answer and tree stands who said what, and beside the label how the model is asked."""
+    shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
+    said = (("system", "Be <b>terse</b>."), ("user", 'One,\ntwo, "three"?'))
+    asked = replace(results()[0], start=Chat(said), model="One, temperature 0.2, top_p 0.9")
+    view = report.tree_view(asked, TREE, {"gender": GENDER})
+    seen = opened(browser, page_of(tmp_path, [asked], view=view))
+    for place in (seen.page.locator(".card"), seen.page.locator("#tree > p").first):
+        assert place.locator(".role").all_text_contents() == ["system", "user"]
+        quoted = place.locator("q").all_text_contents()
+        assert quoted == ["Be <b>terse</b>.", 'One,\\ntwo, "three"?']
+        assert "temperature 0.2, top_p 0.9" in place.text_content()
     assert seen.complaints == []
     seen.page.context.close()
 

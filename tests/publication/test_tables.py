@@ -69,7 +69,8 @@ def read_with(directory: Path, asked: list[AnsweredQuery], estimates: list[Path]
     paths = [directory / f"{number}.json" for number in range(len(asked))]
     for each, path in zip(asked, paths, strict=True):
         each.verdict.write(path)
-    return tables.read_answers([each.row for each in asked], paths, LABELS, STARTS, estimates)
+    rows, models = [each.row for each in asked], [each.model for each in asked]
+    return tables.read_answers(rows, paths, models, STARTS, estimates)
 
 
 def test_estimates_stand_beside_the_answers_that_they_are_about(tmp_path):
@@ -175,21 +176,22 @@ def test_table2_has_a_row_for_every_verdict():
     ]
 
 
-def test_answers_are_read_with_label_and_start_string(tmp_path):
-    """An answer has the row that was asked, the model's label, the start string and the verdict."""
+def test_answers_are_read_with_model_and_start_string(tmp_path):
+    """An answer has the row that was asked, the model as it is called, start string and verdict."""
     asked = [answer("gemma3-270m", verdict(POSITIVE, 0.25), "champ")]
     asked.append(answer("smollm2-135m", verdict(NEGATIVE, 0.125)))
     paths = [tmp_path / f"{number}.json" for number in range(2)]
     for each, path in zip(asked, paths, strict=True):
         each.verdict.write(path)
-    assert tables.read_answers([each.row for each in asked], paths, LABELS, STARTS) == tuple(asked)
+    rows, models = [each.row for each in asked], [each.model for each in asked]
+    assert tables.read_answers(rows, paths, models, STARTS) == tuple(asked)
 
 
 def test_answers_need_a_verdict_for_every_row():
     """A verdict too few is an error, not a shorter table."""
     with pytest.raises(ValueError, match="shorter"):
         tables.read_answers(
-            [TableRow("Player", "Gender", check("gemma3-270m", POSITIVE))], [], LABELS, STARTS
+            [TableRow("Player", "Gender", check("gemma3-270m", POSITIVE))], [], ["Gemma"], STARTS
         )
 
 

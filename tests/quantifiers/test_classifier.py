@@ -1,5 +1,6 @@
 """A classifier scores as transformers' own pipeline does, on small random models."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,15 @@ def test_the_files_of_the_model_count(directory: Path) -> None:
     assert {"model.safetensors", "config.json", "tokenizer.json"} <= names
 
 
+def test_a_model_of_another_kind_is_refused_before_it_is_loaded(tmp_path) -> None:
+    """A directory whose config.json describes no model for text classification is named."""
+    save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    write_json(config | {"architectures": ["BertForMaskedLM"]}, tmp_path / "config.json")
+    with pytest.raises(ConfigError, match=r"no model for text .* but BertForMaskedLM"):
+        Classifier(tmp_path, "calm")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -131,6 +141,7 @@ def test_the_files_of_the_model_count(directory: Path) -> None:
         ({"of": "answer"}, "of is 'answer'"),
         ({"sha256": "0" * 64}, "it must give checksums of 64 hexadecimal digits to names of files"),
         ({"sha256": {"config.json": "x"}}, "it must give checksums"),
+        ({"sha256": {"model.bin": "0" * 64}}, "sha256: there is no file 'model.bin' in "),
     ],
 )
 def test_a_bad_setting_of_a_classifier_is_named(directory, change, message) -> None:

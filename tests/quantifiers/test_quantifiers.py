@@ -104,7 +104,7 @@ def test_a_score_outside_the_declaration_is_refused(value: object) -> None:
         def __call__(self, start: str, continuation: str) -> int:
             return value
 
-    with pytest.raises(ConfigError, match="Wrong scored 'The player'"):
+    with pytest.raises(ConfigError, match=r"^the score of 'The player'"):
         score_tree(Wrong(), tree_of("The player is"))
 
 

@@ -30,6 +30,7 @@ class JumpingProgram:
             f"extern int __VERIFIER_nondet_int(void);\nint {names};\nint {fuel} = 30;\n"
             f"int main(void)\n{{ {first}\n{body}\n{rest}; }}\n"
         )
+        self.compiled_text = self.text
 
     def _change(self) -> str:
         a, b = self._random.choices(self.observed, k=2)

@@ -6,6 +6,7 @@ from helpers.marks import long
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.expressions import Semantics
 from llmchecker.programs.runs import run_program
+from llmchecker.reading.annotation import written
 from llmchecker.reading.parsing import parse_program
 
 
@@ -20,8 +21,11 @@ LARGE = {
         [f"L{i}: x++; if (x == {i}) goto L{i * 37 % 400};" for i in range(400)],
         "more than 100 levels",
     ),
-    "loops": ([f"while (x < {i}) x++;" for i in range(400)], "more than 100 loops"),
-    "nested": (["while (x < 9) {"] * 200 + ["x++;"] + ["}"] * 200, "nesting"),
+    "loops": ([f"while (x < {i}) x++;" for i in range(400)], "case.c:104: more than 100 loops"),
+    "nested": (
+        ["while (x < 9) {"] * 200 + ["x++;"] + ["}"] * 200,
+        "case.c:203: such deep nesting",
+    ),
     "repeated": (["while (x < 9) {"] + ["x++;"] * 2_500 + ["}"], "more than 2,000 statements"),
     "switch": (["switch (x) {"] + [f"case {i}: x = 0;" for i in range(3000)] + ["}"], "nesting"),
 }
@@ -49,3 +53,10 @@ def test_many_lines_and_variables_are_read(size):
     program = parse_program(main([*declared, "while (v0 < 9) {", *steps, "}", last]), "case")
     assert len(program.loops[0].scope) == names + 1
     assert run_program(program, Semantics.INTEGERS).failure is None
+
+
+def test_many_arrays_are_written_for_esbmc():
+    """The C text of a program with 1,000 arrays closes a block for each, however many there are."""
+    program = parse_program(main([f"int a{i}[2]; a{i}[0] = x;" for i in range(1_000)]), "case")
+    text = written(program, {})
+    assert text.count("{") == text.count("}") == 1_001

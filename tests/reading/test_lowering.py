@@ -26,7 +26,10 @@ _HARNESS = r"""
 #include <sys/wait.h>
 #include <unistd.h>
 static const long *input;
-static long next(void) { return *input++; }
+static int left = 5;
+static long next(void) { return left-- > 0 ? *input++ : 7; }
+long long __VERIFIER_nondet_longlong(void) { return next(); }
+int undefined(int value) { return next(); }
 int __VERIFIER_nondet_int(void) { return next(); }
 unsigned __VERIFIER_nondet_uint(void) { return next(); }
 char __VERIFIER_nondet_char(void) { return next(); }
@@ -39,6 +42,8 @@ _Bool __VERIFIER_nondet_bool(void) { return next() & 1; }
 static void end(const char *how) { puts(how); fflush(stdout); _exit(0); }
 void __VERIFIER_assert(int c) { if (!c) end("failed"); }
 void __VERIFIER_assume(int c) { if (!c) end("stopped"); }
+void assume_abort_if_not(int c) { if (!c) end("stopped"); }
+void __assert_fail(const char *a, const char *b, unsigned c, const char *d) { end("failed"); }
 void reach_error(void) { end("failed"); }
 void on_abort(void) { end("stopped"); }
 """
@@ -59,7 +64,7 @@ def ours(program: Program, observed: Sequence[str], drawn: Sequence[int]) -> str
     def value(type_: Type, name: str) -> int:
         if name:
             return 0  # a result that is not there yet
-        drawn = next(left)
+        drawn = next(left, 7)
         return drawn & 1 if type_.bits == 1 else wrapped_to(drawn, type_)
 
     machine.value, machine.head = value, lambda loop, iteration, state: None
@@ -73,7 +78,7 @@ def compiled(programs: Sequence[WrittenProgram], option: str, folder: Path) -> l
     """How the runs of compiled programs end, in the order of the programs and their inputs."""
     texts, calls = [], []
     for number, program in enumerate(programs):
-        texts.append(program.text.replace("int main(void)", f"int main_{number}(void)"))
+        texts.append(program.compiled_text.replace("int main(void)", f"int main_{number}(void)"))
         shown = "; ".join(f'printf("%lld ", (long long){name})' for name in program.observed)
         for run in range(RUNS):
             values = ", ".join(f"{value}L" for value in inputs(run))

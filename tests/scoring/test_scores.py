@@ -8,17 +8,60 @@ from helpers.damage import flipped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.errors import DamagedFile, InvalidTree
+from llmchecker.errors import ConfigError, DamagedFile, InvalidTree
 from llmchecker.scoring.scores import (
     REST_FILLER,
     read_all_scores,
     read_scores,
+    score_texts,
+    score_tree,
     write_scores,
 )
 from llmchecker.trees.text_tree import Kind
 
 TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END
 DRAWN = [(0, 0.5, TEXT), (0, 0.25, END), (0, 0.25, REST), (1, 0.75, TEXT), (1, 0.25, REST)]
+
+
+class Refusing:
+    """A quantifier that fails in one of the ways in which quantifiers fail."""
+
+    minimum, maximum = 0, 1
+
+    def __init__(self, how):
+        self.how = how
+
+    def __call__(self, start, continuation):
+        if isinstance(self.how, BaseException):
+            raise self.how
+        return self.how
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (2, "quantifier 'rude': the score of 'w' is 2, outside the range 0 to 1"),
+        (0.5, "quantifier 'rude': the score of 'w' is 0.5, which is not an integer"),
+        (ConfigError("too long"), "quantifier 'rude': too long"),
+        (ZeroDivisionError("by zero"), "quantifier 'rude' raised ZeroDivisionError: by zero"),
+        (SystemExit(3), "quantifier 'rude' raised SystemExit: 3"),
+    ],
+)
+def test_a_failure_to_score_names_the_quantifier(how, message):
+    """Whatever goes wrong while a quantifier of a query scores, it is named as the query does."""
+    with pytest.raises(ConfigError) as caught:
+        score_texts(Refusing(how), "w", ["w"], "rude")
+    assert str(caught.value) == message
+    with pytest.raises(ConfigError, match=r"^quantifier 'rude'"):
+        score_tree(Refusing(how), trees.by_hand(DRAWN), "rude")
+
+
+@pytest.mark.parametrize("error", [MemoryError(), DamagedFile("changed"), KeyboardInterrupt()])
+def test_what_is_no_fault_of_a_quantifier_is_raised_as_it_is(error):
+    """A machine without memory, a damaged file and an interrupt are told as what they are."""
+    with pytest.raises(type(error)) as caught:
+        score_texts(Refusing(error), "w", ["w"], "rude")
+    assert caught.value is error
 
 
 def test_a_file_is_open_to_other_tools(tmp_path):

@@ -20,6 +20,16 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+|[^\w\s]", text)
 
 
+def test_an_include_in_quotes_means_a_file_beside_the_program_first(tmp_path: Path) -> None:
+    """It stands for a header of the C library unless a file of that name lies there."""
+    file = tmp_path / "case.c"
+    file.write_text('#include "limits.h"\nint main(void) { int x = INT_MAX; }\n')
+    assert read_program(file).body
+    (tmp_path / "limits.h").write_text("#define INT_MAX 3\n")
+    with pytest.raises(UnsupportedProgram, match=r"case.c:1: .#include \"limits\.h"):
+        read_program(file)
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
@@ -38,6 +48,10 @@ def words(text: str) -> list[str]:
         ("  # /* remark */ include <stdlib.h> // remark\na", "a"),
         ("a // remark \\", "a"),
         ("extern void abort(void) __attribute__((__noreturn__));", "extern void abort(void);"),
+        ("void uncalled(int) __attribute__((noreturn));", "void uncalled(int);"),
+        ("typedef int t __attribute__ ((__mode__ (__QI__)));", "typedef signed char t;"),
+        ("typedef unsigned int t __attribute__((__mode__(__word__)));", "typedef unsigned long t;"),
+        ("struct s { int x; } __attribute__((packed));", "struct s { int x; };"),
         ("void exit(int) __attribute__ ((__nothrow__ , __leaf__)) __attribute__((noreturn));",
          "void exit(int);"),
         ("#define N 3\nint x = N;", "int x = 3;"),
@@ -94,7 +108,7 @@ def test_every_line_keeps_its_place(source: str) -> None:
          "macros of more than"),
         ("__VERIFIER_remark(1);", "the name __VERIFIER_remark"),
         ("int x; #define x 3", "'int x; #define x 3'"),
-        ('#include "assert.h"', "'#include \"assert.h\"'"),
+        ('#include "own.h"', "'#include \"own.h\"'"),
         ("#include <iso646.h>", "'#include <iso646.h>'"),
         ("#include <../assert.h>", "'#include <../assert.h>'"),
         ("#include HEADER", "'#include HEADER'"),
@@ -110,11 +124,11 @@ def test_every_line_keeps_its_place(source: str) -> None:
         ('f(R"(");', "a prefix of"),
         ("int x __attribute__((mode(QI)));", "'__attribute__', a word of the compiler,"),
         ("int x __attribute((mode(QI)));", "'__attribute', a word of the compiler,"),
-        ("void f(void) __attribute__((noreturn));", "'__attribute__'"),
+        ("void f(void) __attribute__((noreturn)); f();", "'__attribute__'"),
         ("void abort(void) __attribute__((constructor));", "'__attribute__'"),
         ("void abort(void) __attribute__((noreturn, alias(\"f\")));", "'__attribute__'"),
         ("__attribute__((noreturn)) void abort(void);", "'__attribute__'"),
-        ("int abort(void) __attribute__((noreturn));", "'__attribute__'"),
+        ("int abort(void) __attribute__((noreturn)); abort();", "'__attribute__'"),
         ("_Noreturn void f(void);", "'_Noreturn'"),
         ('asm("nop");', "'asm'"),
         ("__asm__ volatile (\"nop\");", "'__asm__'"),
@@ -245,7 +259,7 @@ def test_a_file_may_say_only_what_is_known(before: str, understood: bool) -> Non
         ("abort(1);", "the call of abort"),
         ("exit();", "the call of exit"),
         ("reach_error(1 / 0);", "the call of reach_error"),
-        ("char c = __VERIFIER_nondet_char();", "__VERIFIER_nondet_char, which is not declared,"),
+        ("int c = __VERIFIER_nondet_char();", "__VERIFIER_nondet_char, which is not declared,"),
         ("int y = " + "9" * 5000 + ";", "a constant of 5000 digits"),
         ("int y = 0x" + "f" * 5000 + ";", "a constant of 5002 digits"),
         ("int y = " + "9" * 5000 + ".0;", "a constant of 5002 digits"),

@@ -108,7 +108,7 @@ def inputs(tmp_path_factory) -> dict[str, set[str]]:
     config["experiments"].append(refined | {"refine": {"passes": 10}})
     config["figure4"] = {"starts": ["player"], **shape, "query": experiment["queries"][0]}
     config["topk"] = {"source": "hf:owner/name", "file": "a.csv", "column": "prompt"}
-    config["invariants"] = {"programs": "path:programs"}
+    config["invariants"] = {"programs": "path:programs", "repair": {"rounds": 1}}
     directory = tmp_path_factory.mktemp("project")
     (directory / "programs").mkdir()
     (directory / "programs/counts.c").write_text(

@@ -72,7 +72,8 @@ def test_experiments_with_decodings_of_their_own_have_their_own_trees(tmp_path, 
     assert found == [once, once, (7, "{'top_k': 2}"), (13, "{'top_k': 3}")]
     with (tmp_path / table).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [row["model"] for row in rows] == ["M", "M, greedy", "M, top_k 2", "M, greedy"]
+    asked = ("top_k 3", "greedy", "top_k 2", "greedy")
+    assert [row["model"] for row in rows] == [f"M, {decoding}" for decoding in asked]
     assert all(row["lower"] == pytest.approx(row["upper"]) for row in map(floats, rows))
     assert project.planned(table) == {}
 

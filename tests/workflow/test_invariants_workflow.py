@@ -7,6 +7,8 @@ from copy import deepcopy
 
 import pandas as pd
 import pytest
+from helpers.fake_server import running
+from helpers.fake_writer import FakeWriter
 from helpers.imports import SCRIPTS, imported_by, script_of
 from helpers.marks import long
 from helpers.project import EMPTY, ROOT, Project, read_config, stats
@@ -19,18 +21,20 @@ MAIN = "#include <assert.h>\nint main(void) {{ {} return 0; }}\n"
 PROGRAMS = {
     "counts": MAIN.format("int i = 0; while (i < 10) i = i + 1; assert(i == 10);"),
     "overshoots": MAIN.format("int i = 0; while (i < 9) i = i + 2; assert(i == 9);"),
-    "points": MAIN.format("int i = 0; int *p = &i; *p = 1; assert(i == 1);"),
+    "percents": MAIN.format("int i = 0; float x; assert(i == 0);"),
     "prose": "This is no program.\n",
 }
 EXPECTED = {
     "counts": "verified",
     "overshoots": "false",
-    "points": "unsupported",
+    "percents": "unsupported",
     "prose": "unreadable",
 }
 MODEL, LABEL = "llama", "A {small} model"
 FOLDER = "own programs {1}"
-WAYS = {"variants": 6, "baselines": 7, "sources": 5, "tools": 2}
+WAYS = {"variants": 6, "baselines": 7, "sources": 5, "repairs": 2, "tools": 2}
+OF_MODEL = ("variants", "sources", "repairs")
+OF_SOURCES = WAYS["baselines"] + WAYS["sources"] + WAYS["repairs"]
 TABLES = ("variants", "used", "tools", "sources", "provable")
 FIGURES = (f"variants_{MODEL}", "tools", "times")
 
@@ -53,6 +57,7 @@ def finished(tmp_path_factory, random_model) -> tuple[Project, str]:
         "iterations": 2,
         "nodes": 8,
         "candidates": 10,
+        "repair": {"rounds": 1, "answers": 2},
         "provable": {"alpha": 0.5, "k": 2, "L": 2},
     }
     project = Project(directory, config)
@@ -85,7 +90,7 @@ def test_every_table_and_figure_is_written(project):
 
 def test_every_program_has_an_attempt_in_every_way(project):
     """What is false, not supported or no C is an outcome of its own, and never verified."""
-    for experiment in (f"variants/{MODEL}", f"sources/{MODEL}", "baselines", "tools"):
+    for experiment in (*(f"{kind}/{MODEL}" for kind in OF_MODEL), "baselines", "tools"):
         made = attempts(project, f"{experiment}/integers")
         found = {(attempt["way"], attempt["program"]) for attempt in made}
         assert len(made) == len(found) == WAYS[experiment.partition("/")[0]] * len(PROGRAMS)
@@ -102,7 +107,7 @@ def test_tables_count_every_program(project):
         name: pd.read_csv(project.directory / f"results/tables/invariants_{name}.csv")
         for name in TABLES
     }
-    rows = {"variants": WAYS["variants"], "sources": WAYS["baselines"] + WAYS["sources"]}
+    rows = {"variants": WAYS["variants"], "sources": OF_SOURCES}
     for name in ("variants", "sources"):
         assert tables[name]["model"].unique().tolist() == [LABEL]
         assert len(tables[name]) == rows[name]
@@ -120,7 +125,7 @@ def test_logs_say_what_was_left_out_and_how_far_a_job_is(project):
     """The log of the model's job names what it leaves out; every job tells each program."""
     logs = project.directory / "results/logs/invariants"
     asked = (logs / f"proposals/{MODEL}.log").read_text(encoding="utf-8")
-    assert "points is left out: points.c:2: a pointer is not supported" in asked
+    assert "percents is left out: percents.c:2: the type float is not supported" in asked
     assert "prose is left out" in asked
     assert "counts: program" in asked
     for log in (f"variants/{MODEL}", f"sources/{MODEL}", "baselines", "tools"):
@@ -139,6 +144,7 @@ def test_the_other_target_stays_as_it_is(project):
     [
         ("seed", 1, {"proposals", *WAYS}),
         ("seconds", 20, {*WAYS}),
+        ("repair", {"rounds": 2, "answers": 2}, {"repairs"}),
         ("semantics", ["int32"], {*WAYS, "provable", "provable_table"}),
     ],
 )
@@ -148,7 +154,9 @@ def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
     config["invariants"][key] = value
     with project.configured(config):
         planned = project.planned("invariants")
-    drawn = {"invariants_tables", "invariants_sets", "invariants_times"}
+    drawn = {"invariants_tables"}
+    # the figures show what is compared with tools, which has no rounds of repair
+    drawn |= {"invariants_sets", "invariants_times"} if key != "repair" else set()
     assert set(planned) == {f"invariants_{name}" for name in again} | drawn | {"invariants"}
 
 
@@ -200,6 +208,48 @@ def test_a_configuration_without_programs_says_so(project):
         run = project.snakemake("--dry-run", "--cores", "1", "invariants")
     assert run.returncode != 0
     assert run.stdout.count("has no section `invariants`") == 1
+
+
+@pytest.mark.long
+def test_a_server_proposes_and_repairs(tmp_path):
+    """A server that only writes fills the tables, all but the enumerated, and is asked once."""
+    folder = tmp_path / FOLDER
+    folder.mkdir()
+    count = MAIN.format("int x = 0; while (x < 7) x = x + 1; assert(x == 7);")
+    (folder / "counts.c").write_text(count, encoding="utf-8")
+
+    def write(prompt: str) -> str:
+        told = prompt[prompt.rindex("int main") :]
+        return "invariant(x <= 7);" if "a round may break" in told else "invariant(x < 7);"
+
+    server = FakeWriter(write)
+    config = deepcopy(EMPTY) | {"experiments": []}
+    with running(server) as address:
+        asked = {"label": LABEL, "source": f"server:{address}", "api": "openai-chat"}
+        config["models"] = {"asked": asked}
+        config["invariants"] = {
+            **{"programs": f"path:{FOLDER}", "models": ["asked"], "semantics": ["integers"]},
+            **{"iterations": 2, "repair": {"rounds": 2, "answers": 2}},
+        }
+        project = Project(tmp_path, config)
+        run = project.snakemake("--cores", "1", "invariants")
+        assert run.returncode == 0, run.stdout
+        made = attempts(project, "repairs/asked/integers")
+        found = {attempt["way"]: attempt for attempt in made}
+        assert found["repaired alone"]["outcome"] == "verified"
+        assert found["repaired alone"]["invariants"][0]["sources"] == ["repaired"]
+        sources = pd.read_csv(tmp_path / "results/tables/invariants_sources.csv")
+        ways = set(sources["sources"])
+        assert {"sampled alone", "all", "repaired alone"} <= ways
+        assert not any("enumerated" in way for way in ways)
+        questions = len(server.questions)
+        # what was answered is kept, so that proofs made again ask nobody
+        config["invariants"]["seconds"] = 50
+        project.write_config(config)
+        again = project.snakemake("--cores", "1", "results/invariants/repairs/asked/integers.json")
+        assert again.returncode == 0, again.stdout
+    assert len(server.questions) == questions
+    assert len(list((tmp_path / "results/invariants/answers/asked").iterdir())) == questions
 
 
 @pytest.mark.long

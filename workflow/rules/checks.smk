@@ -1,6 +1,6 @@
 # For each model one job answers all queries on its trees, and a second job compares the answers
 # with those of Storm's own front end. A job for each query would mostly import libraries.
-for model in CONFIG.models.values():
+for model in CONFIG.tellers.values():
     if not CONFIG.trees(model.name):
         continue
 

@@ -29,7 +29,7 @@ from llmchecker.config.inputs import demand_folders, demand_inputs
 from llmchecker.config.mending import mend
 from llmchecker.trees.store import DistributionStore
 from llmchecker.errors import LLMCheckerError
-from llmchecker.quantifiers.quantifier import range_of
+from llmchecker.quantifiers.quantifier import ranges_of
 from llmchecker.scoring.registry import files_of, modules_without
 
 try:
@@ -159,6 +159,17 @@ def get_start_texts():
     return {name: str(start) for name, start in CONFIG.start_strings.items()}
 
 
+def get_models_asked(rows):
+    """What tables call the model of each row: its label, and the decoding that it is asked with."""
+    trees = [row.check.tree for row in rows]
+    return [CONFIG.models[tree.model].asked(tree.decoding) for tree in trees]
+
+
+def get_rows_of_figure4():
+    """The checks that Figure 4 shows, as rows of a table."""
+    return [TableRow("Figure 4", "", check) for check in CONFIG.figure4]
+
+
 def get_mark(model):
     """The mark that the trees of a model are those of the last run; none if all are refined."""
     return paths.trees_mark(model) if CONFIG.truncated(model) else []
@@ -187,7 +198,7 @@ def get_unasked_quantifiers(model):
 
 def get_ranges(model):
     """The declared range of each of the model's quantifiers."""
-    return {name: range_of(CONFIG.quantifiers[name]) for name in get_quantifiers(model)}
+    return ranges_of({name: CONFIG.quantifiers[name] for name in get_quantifiers(model)})
 
 
 def get_settings(names):
@@ -209,7 +220,7 @@ def get_used_models():
     """The models that have a part in any result."""
     asked = {check.tree.model for check in CONFIG.checks}
     # the top-k statistics are made for every model, whether or not an experiment names it
-    return [m for m in CONFIG.models.values() if CONFIG.prompts is not None or m.name in asked]
+    return [m for m in CONFIG.tellers.values() if CONFIG.prompts is not None or m.name in asked]
 
 
 DRAWN = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
@@ -283,6 +294,17 @@ def get_attempting():
     }
 
 
+def is_served(wildcards):
+    """Whether a server proposes, which tells no probabilities; not so without a model."""
+    name = getattr(wildcards, "model", None)
+    return name is not None and CONFIG.models[name].kind != "causal"
+
+
+def get_repairs(name):
+    """The attempts with rounds of repair by a model; none if there are no rounds."""
+    return get_attempts(f"repairs/{name}") if CONFIG.invariants.repairing.rounds else []
+
+
 def get_writing_models():
     """The models that can write on after a prompt: the causal ones."""
     return [model.name for model in CONFIG.models.values() if model.kind == "causal"]
@@ -307,8 +329,9 @@ def get_outcomes_on_programs():
     ]
     return [
         *(file for place in places for file in get_attempts(place)),
+        *(file for name in models for file in get_repairs(name)),
         *map(paths.proposals_file, models),
-        *map(paths.provable_file, models),
+        *map(paths.provable_file, [name for name in models if name in get_writing_models()]),
     ]
 
 
@@ -326,7 +349,11 @@ def get_variants_by_label():
 def get_sources_by_label():
     """For each model's label, the attempts with every combination of sources."""
     return {
-        CONFIG.models[name].label: get_attempts("baselines") + get_attempts(f"sources/{name}")
+        CONFIG.models[name].label: [
+            *get_attempts("baselines"),
+            *get_attempts(f"sources/{name}"),
+            *get_repairs(name),
+        ]
         for name in CONFIG.invariants.models
     }
 

@@ -1,5 +1,5 @@
 # For each model one job draws the samples for all its estimates, so that the model is loaded once.
-for model in CONFIG.models.values():
+for model in CONFIG.tellers.values():
     if not CONFIG.estimated(model.name):
         continue
 

@@ -65,10 +65,45 @@ if CONFIG.invariants is not None:
             # a mapping of numbers, since snakemake does not notice changes of values whose types it
             # does not know
             asking=vars(CONFIG.invariants.asking),
+            kept=lambda wildcards: paths.answers_directory(wildcards.model),
         message:
             "Asking {wildcards.model} for invariants"
         script:
             "../scripts/invariants_proposals.py"
+
+    rule invariants_repairs:
+        input:
+            model="resources/models/{model}",
+            proposals="results/invariants/proposals/{model}.json",
+            programs=PROGRAMS,
+            code=get_code("invariants_repairs"),
+        output:
+            attempts="results/invariants/repairs/{model}/{semantics}.json",
+            rounds="results/invariants/rounds/{model}/{semantics}.json",
+        log:
+            "results/logs/invariants/repairs/{model}/{semantics}.log",
+        benchmark:
+            "results/benchmarks/invariants/repairs/{model}/{semantics}.tsv"
+        priority: 1
+        conda:
+            "../../environment.yml"
+        # a round has few answers, which would not occupy a second thread
+        threads: 1
+        resources:
+            mem_mb=get_mem_mb,
+            gpu=lambda wildcards: get_gpu(get_model(wildcards)),
+            gpu_mem_mb=lambda wildcards: get_gpu_mem_mb(get_model(wildcards)),
+            runtime=480,
+        params:
+            loading=lambda wildcards: get_loading(get_model(wildcards)),
+            asking=vars(CONFIG.invariants.asking),
+            repairing=vars(CONFIG.invariants.repairing),
+            attempting=get_attempting(),
+            kept=lambda wildcards: paths.answers_directory(wildcards.model),
+        message:
+            "Telling {wildcards.model} what failed, {wildcards.semantics}"
+        script:
+            "../scripts/invariants_repairs.py"
 
     for place, doing in EXPERIMENTS.items():
         experiment, _, model = place.partition("/")
@@ -97,6 +132,7 @@ if CONFIG.invariants is not None:
             params:
                 experiment=experiment,
                 attempting=get_attempting(),
+                served=is_served,
             message:
                 f"{doing}, {{wildcards.semantics}}"
             script:

@@ -1,5 +1,5 @@
 # For each model one job writes all its chains as files, which people and Storm's front end read.
-for model in CONFIG.models.values():
+for model in CONFIG.tellers.values():
     if not CONFIG.trees(model.name):
         continue
 

@@ -49,7 +49,7 @@ rule comparison:
         "../../environment.yml"
     params:
         rows=CONFIG.table2,
-        labels={name: model.label for name, model in CONFIG.models.items()},
+        models=lambda wildcards: get_models_asked(CONFIG.table2),
         start_strings=get_start_texts(),
     message:
         "Published beside reproduced"

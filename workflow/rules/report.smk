@@ -30,8 +30,8 @@ rule report:
         "../../environment.yml"
     params:
         rows=CONFIG.table2,
-        labels={name: model.label for name, model in CONFIG.models.items()},
-        start_strings=get_start_texts(),
+        models=lambda wildcards: get_models_asked(CONFIG.table2),
+        start_strings=CONFIG.start_strings,
         scores=REPORTED_SCORES,
     message:
         "One page with all results"

@@ -1,5 +1,5 @@
 # For each model one job scores all its trees: a job for each tree would mostly import libraries.
-for model in CONFIG.models.values():
+for model in CONFIG.tellers.values():
     if not get_scores(model.name):
         continue
 

@@ -51,7 +51,7 @@ rule table2:
         "../../environment.yml"
     params:
         rows=CONFIG.table2,
-        labels={name: model.label for name, model in CONFIG.models.items()},
+        models=lambda wildcards: get_models_asked(CONFIG.table2),
         start_strings=get_start_texts(),
     message:
         "Table II: every experiment"
@@ -78,7 +78,7 @@ rule witnesses:
         "../../environment.yml"
     params:
         rows=CONFIG.table2,
-        labels={name: model.label for name, model in CONFIG.models.items()},
+        models=lambda wildcards: get_models_asked(CONFIG.table2),
         start_strings=get_start_texts(),
     message:
         "The texts that decide each query"
@@ -88,7 +88,7 @@ rule witnesses:
 
 rule table_of_figure3:
     input:
-        masses=[paths.masses_file(model) for model in CONFIG.models],
+        masses=[paths.masses_file(model) for model in CONFIG.tellers],
         code=get_code("table_of_figure3"),
     output:
         "results/tables/figure3.csv",
@@ -98,7 +98,7 @@ rule table_of_figure3:
         "../../environment.yml"
     params:
         # a label may contain braces, which snakemake would read as wildcards in a plain value
-        labels=lambda _: [model.label for model in CONFIG.models.values()],
+        labels=lambda _: [model.asked() for model in CONFIG.tellers.values()],
     message:
         "The numbers of Figure 3"
     script:
@@ -117,8 +117,8 @@ rule table_of_figure4:
     conda:
         "../../environment.yml"
     params:
-        rows=[TableRow("Figure 4", "", check) for check in CONFIG.figure4],
-        labels={name: model.label for name, model in CONFIG.models.items()},
+        rows=get_rows_of_figure4(),
+        models=lambda wildcards: get_models_asked(get_rows_of_figure4()),
         start_strings=get_start_texts(),
     message:
         "The numbers of Figure 4"

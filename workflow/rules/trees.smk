@@ -2,7 +2,7 @@
 # same question twice. The same job asks what the top-k statistics need, while the model is loaded.
 # A change of the prompts must not run it again, though: the rule `topk` asks the model itself if it
 # must.
-for model in CONFIG.models.values():
+for model in CONFIG.tellers.values():
     if not CONFIG.truncated(model.name):
         continue
 
@@ -52,7 +52,7 @@ for model in CONFIG.models.values():
 
 
 # For each model one job grows all its trees that are refined for the bounds of their queries.
-for model in CONFIG.models.values():
+for model in CONFIG.tellers.values():
     if not CONFIG.refined(model.name):
         continue
 

@@ -19,6 +19,8 @@ with job_log(snakemake.log[0]) as work:
     proposed = snakemake.input.get("proposals")
     proposals = read_proposals(proposed) if proposed else {}
     ways = experiments.EXPERIMENTS[params.experiment]
+    if params.served:
+        ways = experiments.without_enumeration(ways)
     with work():
         made = list(experiments.attempts(files, ways, setting, proposals))
     write_attempts(made, snakemake.output[0])

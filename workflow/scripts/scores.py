@@ -14,7 +14,7 @@ with job_log(snakemake.log[0]) as work:
     for tree_path, name, (scores_path, seconds_path) in tasks:
         tree = TextTree.read(tree_path)
         began = time.monotonic()
-        values = score_tree(quantifiers[name], tree)
+        values = score_tree(quantifiers[name], tree, name)
         seconds = time.monotonic() - began
         work.seconds += seconds
         write_scores(values, tree, scores_path)

@@ -6,7 +6,7 @@ with job_log(snakemake.log[0]) as work, work():
     answers = tables.read_answers(
         snakemake.params.rows,
         snakemake.input.verdicts,
-        snakemake.params.labels,
+        snakemake.params.models,
         snakemake.params.start_strings,
         snakemake.input.estimates,
     )

@@ -84,22 +84,21 @@ class Satisfaction:
             return Probabilities(values, values, values, ~decided, decided)
         n = len(both.transitions)
         model = storm.model(both.transitions, {"satisfied": np.arange(n) == SATISFIED_STATE})
-        reach = '[ F "satisfied" ]'
+        reach, at = '[ F "satisfied" ]', both.starts
         if self._random:
             values = storm.values(model, f"P=? {reach}")
-            impossible = storm.truths(model, f"P<=0 {reach}")
-            certain = storm.truths(model, f"P>=1 {reach}")
+            impossible = storm.truths(model, f"P<=0 {reach}", at)
+            certain = storm.truths(model, f"P>=1 {reach}", at)
         elif least:
             # on a decision process Storm says that P>0 holds if it does for all choices
             values = storm.values(model, f"Pmin=? {reach}")
-            impossible = ~storm.truths(model, f"P>0 {reach}")
-            certain = storm.truths(model, f"P>=1 {reach}")
+            impossible = ~storm.truths(model, f"P>0 {reach}", at)
+            certain = storm.truths(model, f"P>=1 {reach}", at)
         else:
             values = storm.values(model, f"Pmax=? {reach}")
-            impossible = storm.truths(model, f"P<=0 {reach}")
-            certain = ~storm.truths(model, f"P<1 {reach}")
-        at = both.starts
-        return self._rounded(values[at], impossible[at], certain[at])
+            impossible = storm.truths(model, f"P<=0 {reach}", at)
+            certain = ~storm.truths(model, f"P<1 {reach}", at)
+        return self._rounded(values[at], impossible, certain)
 
     def satisfying(self, formula: Formula, surely: bool, starts: np.ndarray = ROOT) -> np.ndarray:
         """(m,) bool: whether a state formula surely holds, or may hold, in each start."""

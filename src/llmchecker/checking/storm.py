@@ -147,15 +147,20 @@ def values(model: Model, formula: str) -> np.ndarray:
     return np.array(_answer(model, formula).get_value_vector())
 
 
-def truths(model: Model, formula: str) -> np.ndarray:
-    """(n,) bool: the states in which a formula holds.
+def truths(model: Model, formula: str, states: np.ndarray) -> np.ndarray:
+    """(m,) bool: whether a formula holds in each of some states.
 
     P>0, P<=0, P<1 and P>=1 of reaching a label are decided on the graph alone.
+
+    Args:
+        states: (m,) int64.
 
     Raises:
         RuntimeError: Storm gave no answer; see `reported`.
     """
-    return np.array(list(_answer(model, formula)), dtype=bool)
+    # read state by state: to iterate over all of a result takes time that grows with their square
+    holds = _answer(model, formula).get_truth_values_vector()
+    return np.fromiter(map(holds.get, states.tolist()), bool, len(states))
 
 
 def _answer(model: Model, text: str) -> object:

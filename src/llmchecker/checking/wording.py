@@ -95,6 +95,8 @@ def _estimated(verdict: Verdict) -> dict[str, str]:
     """The estimate and its interval; nothing where nothing was estimated."""
     if verdict.confidence is None:
         return {}
+    if verdict.samples == 0:  # an interval of certain width 0 would look like a statistical one
+        return {"estimate": "not needed: every text is decided"}
     return {
         "estimate": _figure(verdict.estimate),
         "interval": f"[{_figure(verdict.low)}, {_figure(verdict.high)}] with confidence "

@@ -15,7 +15,7 @@ from llmchecker.config.checks import quantifiers_in
 from llmchecker.deployed.chat import start_as_json
 from llmchecker.deployed.decoding import decoding_as_json
 from llmchecker.publication import drawing
-from llmchecker.quantifiers.quantifier import range_of
+from llmchecker.quantifiers.quantifier import ranges_of
 from llmchecker.scoring import scores
 from llmchecker.trees.text_tree import TextTree
 
@@ -56,7 +56,7 @@ def solve_task(task: Task) -> AnsweredTask:
     from llmchecker.checking.solve import solve
 
     quantifiers = {name: task.config.quantifiers[name] for name in values}
-    ranges = {name: range_of(each) for name, each in quantifiers.items()}
+    ranges = ranges_of(quantifiers)
     verdict = solve(tree, values, task.query, ranges, kept.seconds + scoring_seconds)
     return AnsweredTask(task, kept, verdict, scoring_seconds)
 
@@ -85,7 +85,7 @@ def _scored(task: Task, tree: TextTree) -> dict[str, np.ndarray]:
     values = {}
     for name in quantifiers_in(task.query):
         logging.info("scoring %d states: %s", len(tree), name)
-        values[name] = scores.score_tree(task.config.quantifiers[name], tree)
+        values[name] = scores.score_tree(task.config.quantifiers[name], tree, name)
     return values
 
 
@@ -113,7 +113,7 @@ def answer_as_text(answered: AnsweredTask) -> str:
     figures = wording.verdict_rows(verdict)
     rows = {
         "query": figures.pop("query"),
-        "model": f"{task.asked_model}, {task.truncation}",
+        "model": f"{task.model.asked()}, {task.truncation}",
         "text": task.start_shown,
         **figures,
         "seconds": f"{growing}, scoring {answered.scoring_seconds:.1f}, "

@@ -104,7 +104,7 @@ def inquiry_as_text(answered: AnsweredInquiry) -> str:
     del figures["value"]
     rows = {
         "query": figures.pop("query"),
-        "model": f"{task.asked_model}, {task.truncation.length} tokens",
+        "model": f"{task.model.asked()}, {task.truncation.length} tokens",
         "text": task.start_shown,
         "certain": figures.pop("whole model"),
         **figures,

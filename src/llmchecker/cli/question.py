@@ -10,7 +10,12 @@ from pathlib import Path
 from llmchecker.config import paths
 from llmchecker.config.checks import TreeSpec
 from llmchecker.config.configuration import Config
-from llmchecker.config.models import ModelConfig, decoding_of, require_told
+from llmchecker.config.models import (
+    ModelConfig,
+    decoding_of,
+    require_tells,
+    require_told,
+)
 from llmchecker.deciding.effort import Effort
 from llmchecker.deployed.chat import Chat, Start
 from llmchecker.deployed.decoding import GREEDY, SAMPLING
@@ -49,12 +54,6 @@ class Task:
     truncation: Truncation
     query: Query | None
     effort: Effort | None = None
-
-    @property
-    def asked_model(self) -> str:
-        """The model's label, and how its next tokens are chosen if not at temperature 1."""
-        chosen = self.model.decoding
-        return self.model.label if chosen is None else f"{self.model.label}, {chosen}"
 
     @property
     def start_shown(self) -> str:
@@ -204,6 +203,7 @@ def task_asked(arguments: argparse.Namespace) -> Iterator[Task]:
         if query is not None:
             query.require(config.quantifiers, truncation.length)
         model = config.models[_known_model(arguments.model, config)]
+        require_tells("--model", model)
         require_told("--k", truncation.k, model)
         model = _decoded(model, arguments)
         yield Task(config, model, _start(arguments), truncation, query, effort)
@@ -222,7 +222,7 @@ def _project(config: Path) -> Path:
 
 def _known_model(name: str | None, config: Config) -> str:
     if name is None:
-        return next(iter(config.models))
+        return next(iter(config.tellers or config.models))
     if name not in config.models:
         hint = did_you_mean(name, config.models) or ";"
         known = ", ".join(config.models)

@@ -30,10 +30,11 @@ from llmchecker.files import written_whole
 from llmchecker.processes import Worker, children_ended
 from llmchecker.programs.expressions import Semantics, c_text
 from llmchecker.programs.properties import Property
-from llmchecker.programs.runs import Drawn, Failure, Head
+from llmchecker.programs.runs import Drawn, Failure, Head, Repeated
 from llmchecker.proving.outcomes import (
     COMPLETION,
     CandidateSource,
+    Limit,
     Outcome,
     Verification,
     seconds_within_reason,
@@ -174,7 +175,9 @@ def run_verify(arguments: argparse.Namespace) -> int:
 def _line(file: Path, result: Verification) -> str:
     """What is printed of a program; its run, if it is false, stands on lines of its own."""
     # a name may hold what a terminal obeys, or a line that looks like another program's
-    name, told = printed(file.stem), printed(result.message or _invariants(result))
+    limits = f"ended by the limit of: {', '.join(result.limits)}" if result.limits else ""
+    parts = (result.message or _invariants(result), limits)
+    name, told = printed(file.stem), printed("; ".join(filter(None, parts)))
     line = f"{name}\t{result.outcome}\t{result.seconds:.1f} s\t{told}"
     return "\n".join([line, *(f"    {printed(event)}" for event in _run(result.failure))])
 
@@ -191,6 +194,9 @@ def _run(failure: Failure | None) -> list[str]:
             case Head(line=line, values=values):
                 state = ", ".join(f"{name} = {value}" for name, value in values.items())
                 told.append(f"line {line}, loop: {state}")
+            case Repeated(line=line, rounds=rounds, times=times):
+                last = "the last round" if rounds == 1 else f"the last {rounds} rounds"
+                told.append(f"line {line}, loop: {last} {times:,} times more")
     if len(told) > _MOST_EVENTS:
         half = _MOST_EVENTS // 2
         told[half:-half] = [f"… {len(told) - 2 * half} more …"]
@@ -217,6 +223,8 @@ def _record(file: Path, told: Told) -> dict[str, Any]:
                 run.append({"name": name, "draws": value})
             case Head(line=line, values=values):
                 run.append({"line": line, "values": dict(values)})
+            case Repeated(line=line, rounds=rounds, times=times):
+                run.append({"line": line, "rounds": rounds, "repeated": times})
     return {
         "program": file.stem,
         "file": str(file),
@@ -224,6 +232,7 @@ def _record(file: Path, told: Told) -> dict[str, Any]:
         "outcome": result.outcome,
         "seconds": result.seconds,
         "message": result.message,
+        "limits": list(result.limits),
         "invariants": [
             {
                 "line": told.lines.get(i.loop),
@@ -309,6 +318,6 @@ def _verify(
         return Told(Verification(Outcome.UNREADABLE, message=str(error)))
     except MemoryError:
         message = "verifying it takes more memory than there is"
-        return Told(Verification(Outcome.KILLED, message=message))
+        return Told(Verification(Outcome.KILLED, message=message, limits=(Limit.MEMORY,)))
     lines = {loop.number: loop.line for loop in program.loops}
     return Told(result, lines, witness(program, result, asked, semantics, file))

@@ -20,7 +20,7 @@ from llmchecker.config.experiments import (
     truncation_of,
 )
 from llmchecker.config.models import ModelConfig, check_labels, read_model, require_told
-from llmchecker.config.programs import Asking, InvariantsConfig
+from llmchecker.config.programs import Asking, InvariantsConfig, Repairing
 from llmchecker.config.strict_yaml import YamlFile, read_strictly
 from llmchecker.config.validation import at_key, sha256_of_config, validate, with_defaults
 from llmchecker.deciding.effort import Sampling
@@ -149,11 +149,16 @@ class Config:
             },
             quantifiers=known,
             expansion=_expansion(filled["expansion"]),
-            prompts=_prompts(filled.get("topk"), models),
+            prompts=_prompts(filled.get("topk"), _tellers(models)),
             experiments=read_experiments(filled, models, known),
             invariants=_invariants(filled.get("invariants"), models),
             sha256=sha256_of_config(filled),
         )
+
+    @cached_property
+    def tellers(self) -> Mapping[str, ModelConfig]:
+        """The models that tell distributions of next tokens: all but servers that only write."""
+        return _tellers(self.models)
 
     @property
     def table2(self) -> tuple[TableRow, ...]:
@@ -201,6 +206,10 @@ class Config:
         """The quantifiers in the queries on a tree, sorted."""
         names = {name for c in self.checks if c.tree == tree for name in quantifiers_in(c.query)}
         return tuple(sorted(names))
+
+
+def _tellers(models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
+    return {name: model for name, model in models.items() if model.tells}
 
 
 def _updated(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,11 +282,9 @@ def _invariants(
     plain = [name for name in causal if models[name].decoding is None]
     for number, name in enumerate(asked := entry.get("models", plain)):
         key = f"invariants.models[{number}]"
-        if known_name(key, name, models, "model") not in causal:
-            raise ConfigError(
-                f"{key}: {name!r} is a {models[name].kind} model; only causal ones write on"
-            )
-        if name not in plain:
+        if models[known_name(key, name, models, "model")].kind == "masked":
+            raise ConfigError(f"{key}: {name!r} is a masked model; only causal ones write on")
+        if models[name].decoding is not None:
             raise ConfigError(
                 f"{key}: {name!r} has a decoding, and proposals are drawn at temperature 1"
             )
@@ -291,5 +298,6 @@ def _invariants(
         seconds=entry["seconds"],
         tool_seconds=entry["tool_seconds"],
         asking=Asking(**asking),
+        repairing=Repairing(**entry["repair"]),
         provable=truncation_of(entry["provable"]),
     )

@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from llmchecker.config.checks import Check, Refinement, TableRow, TreeSpec
-from llmchecker.config.models import ModelConfig, own_decoding_of, require_told
+from llmchecker.config.models import (
+    ModelConfig,
+    own_decoding_of,
+    require_tells,
+    require_told,
+)
 from llmchecker.config.validation import at_key
 from llmchecker.deciding.effort import Sampling
 from llmchecker.errors import (
@@ -100,9 +105,13 @@ def _experiment(
         for place, text in enumerate(entry["queries"])
     )
     cut = _cut(key, entry, filled, queries)
+    tellers = [name for name, model in models.items() if model.tells]
     asked = [
-        known_name(f"{key}.models", model, models, "model") for model in entry.get("models", models)
+        known_name(f"{key}.models", model, models, "model")
+        for model in entry.get("models", tellers)
     ]
+    for name in asked:
+        require_tells(f"{key}.models", models[name])
     _require_told(key, cut, [models[name] for name in asked])
     trees = [
         TreeSpec(name, start, cut, own_decoding_of(f"{key}.decoding", entry, models[name]))
@@ -123,12 +132,15 @@ def _figure4(
     key = "figure4"
     query = _query(f"{key}.query", entry["query"], quantifiers, entry["L"])
     cut = _cut(key, entry, filled, (query,))
-    _require_told(key, cut, models.values())
+    tellers = {name: model for name, model in models.items() if model.tells}
+    _require_told(key, cut, tellers.values())
     named = [
         known_name(f"{key}.starts[{number}]", start, starts, "start string")
         for number, start in enumerate(entry["starts"])
     ]
-    checks = tuple(Check(TreeSpec(model, start, cut), query) for model in models for start in named)
+    checks = tuple(
+        Check(TreeSpec(model, start, cut), query) for model in tellers for start in named
+    )
     return _Entry(key, checks, (), 1, *_sampling(key, entry, filled))
 
 

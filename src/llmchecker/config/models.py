@@ -7,7 +7,13 @@ from typing import Any
 
 from llmchecker.config import paths
 from llmchecker.config.validation import at_key
-from llmchecker.deployed.decoding import Asked, Decoding, decoding_as_json, read_decoding
+from llmchecker.deployed.decoding import (
+    AS_PUBLISHED,
+    Asked,
+    Decoding,
+    decoding_as_json,
+    read_decoding,
+)
 from llmchecker.errors import ConfigError
 from llmchecker.fetching.models import ModelSource
 from llmchecker.fetching.sources import Source, parse_source
@@ -24,7 +30,8 @@ class ModelConfig:
         name: in the configuration and in paths.
         label: in tables and figures.
         source: where the weights come from, or which server answers.
-        kind, dtype, device: as in `load_model`; a server has its own.
+        kind, dtype, device: as in `load_model`; a server has its own, and is `served` or, if it
+            only writes texts, a `writer`.
         mem_mb: memory of a job with the model, in MB.
         gpu_mem_mb: memory of the GPU that such a job needs, in MB.
         decoding: how next tokens are chosen.
@@ -39,6 +46,23 @@ class ModelConfig:
     mem_mb: int
     gpu_mem_mb: int
     decoding: Asked = None
+
+    @property
+    def tells(self) -> bool:
+        """Whether it tells distributions of next tokens, so that trees can be grown of it."""
+        return self.kind != "writer"
+
+    def asked(self, decoding: Asked = None) -> str:
+        """What tables and answers call the model: its label, and how its next tokens are chosen.
+
+        Args:
+            decoding: of an experiment; None for that of the model, which is not named where tokens
+                are drawn at temperature 1 from all.
+        """
+        chosen = self.decoding if decoding is None else decoding
+        if chosen is None:
+            return self.label
+        return f"{self.label}, {'as published' if chosen == AS_PUBLISHED else chosen}"
 
 
 def read_model(name: str, entry: Mapping[str, Any], written: Mapping[str, Any]) -> ModelConfig:
@@ -67,7 +91,8 @@ def read_model(name: str, entry: Mapping[str, Any], written: Mapping[str, Any]) 
         key: entry[key] for key in ("label", "kind", "dtype", "device", "mem_mb", "gpu_mem_mb")
     }
     if place.scheme == "server":
-        settings |= {"kind": "served", "dtype": "as served", "device": "server"}
+        kind = "writer" if source.writes_only else "served"
+        settings |= {"kind": kind, "dtype": "as served", "device": "server"}
     model = ModelConfig(name=name, source=source, **settings)
     return replace(model, decoding=decoding_of(f"models.{name}.decoding", entry, model))
 
@@ -117,6 +142,22 @@ def check_labels(models: Mapping[str, ModelConfig]) -> None:
                 f"models.{name}.label: {model.label!r} is the label of "
                 f"models.{first[model.label]} too; labels must differ"
             )
+
+
+def require_tells(key: str, model: ModelConfig) -> None:
+    """Refuse a server that only writes texts where distributions are needed.
+
+    Args:
+        key: the key, or the option of the shell, that names the model.
+
+    Raises:
+        ConfigError: it tells no distributions.
+    """
+    if not model.tells:
+        raise ConfigError(
+            f"{key}: {model.name} is asked by an interface that only writes texts; it may propose "
+            "invariants, but a tree needs distributions, as vLLM and llama.cpp tell them"
+        )
 
 
 def require_told(key: str, k: int, model: ModelConfig) -> None:

@@ -105,6 +105,11 @@ def attempts_file(experiment: str, semantics: str) -> str:
     return f"results/invariants/{experiment}/{semantics}.json"
 
 
+def answers_directory(model: str) -> str:
+    """Where the answers of a served model are kept that proposes invariants."""
+    return f"results/invariants/answers/{model}"
+
+
 def provable_file(model: str) -> str:
     """How likely a model is to write a provable invariant."""
     return f"results/invariants/provable/{model}.json"

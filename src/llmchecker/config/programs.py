@@ -25,6 +25,19 @@ class Asking:
 
 
 @dataclass(frozen=True)
+class Repairing:
+    """How often a model is asked again, with a counterexample.
+
+    Attributes:
+        rounds: how often it is asked about a program, at most; 0 for never.
+        answers: how many answers it writes about each loop in a round.
+    """
+
+    rounds: int = 0
+    answers: int = 5
+
+
+@dataclass(frozen=True)
 class InvariantsConfig:
     """Which programs are verified, with invariants of which models, and what that may cost.
 
@@ -36,6 +49,7 @@ class InvariantsConfig:
         tool_seconds: that ESBMC may take without invariants.
         asking: how the models are asked. Its number of candidates also limits what each source but
             sampling proposes for a loop, and its seed is also that of random candidates.
+        repairing: how often a model is asked again where its proposals prove nothing.
         provable: truncation of the trees behind the table of provable invariants.
     """
 
@@ -45,4 +59,5 @@ class InvariantsConfig:
     seconds: float
     tool_seconds: float
     asking: Asking
+    repairing: Repairing
     provable: Truncation

@@ -96,11 +96,15 @@ def _explanation(violation: "ValidationError") -> str:
             return f"the key {missing[0]!r} is missing"
         case "minimum":
             return f"{shown} is too small; it must be at least {violation.validator_value}"
+        case "exclusiveMinimum":
+            return f"{shown} is too small; it must be above {violation.validator_value}"
         case "maximum":
             return f"{shown} is too large; it must be at most {violation.validator_value}"
         case "maxLength":
             most = violation.validator_value
             return f"{value[:20]!r}… has {len(value)} characters; it must have at most {most}"
+        case "minItems" | "minProperties":
+            return f"{shown} is too short; it must have at least {violation.validator_value}"
         case "uniqueItems":
             again = next(item for place, item in enumerate(value) if item in value[:place])
             return f"{_shortened(repr(again))} stands twice; each may stand once"

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from llmchecker.quantifiers.quantifier import Quantifier, range_of
 from llmchecker.queries.formulas import (
     Conditional,
     Connective,
@@ -73,8 +72,3 @@ def why_not_estimated(query: Query, ranges: Mapping[str, Range]) -> str | None:
     if paths_of(query):
         return None
     return 'single texts do not decide a query with a P, E or A inside another, or with "rest"'
-
-
-def ranges_of(quantifiers: Mapping[str, Quantifier]) -> dict[str, Range]:
-    """The range of each quantifier."""
-    return {name: range_of(each) for name, each in quantifiers.items()}

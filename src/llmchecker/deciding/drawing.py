@@ -5,20 +5,20 @@ probable tokens, the number may fall to all others together. The model itself th
 those, with a seed that the number gives: the token has its right probability all the same.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-from llmchecker.errors import InvalidEstimate
-from llmchecker.models.distributions import Distributions
+from llmchecker.errors import InvalidDistribution, InvalidEstimate
+from llmchecker.models.distributions import NO_TOKENS
 from llmchecker.models.protocols import LanguageModel
 from llmchecker.trees.expansion import selections
 from llmchecker.trees.store import StoredDistributions
 from llmchecker.trees.text_tree import Kind, TextTree
 
-if TYPE_CHECKING:
-    from llmchecker.serving.heads import Heads
+_Choose = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Chooses tokens by random numbers, some tokens excluded."""
 
 BEYOND = -1
 """Stands for a token that is not told."""
@@ -67,13 +67,16 @@ class NextTokens:
         row = row.ravel()
         tokens = np.empty(len(suffixes), dtype=np.int64)
         excluded: dict[int, np.ndarray] = {}
-        for number, distribution, others in self._distributions(texts, extended):
+        for number, choose, told in self._choices(texts, extended):
             of_row = np.flatnonzero(row == number)
             for state in np.unique(taken[of_row]):
                 chosen, followed = of_row[taken[of_row] == state], self._children(int(state))
-                tokens[chosen] = by_inversion(distribution, followed, drawn[chosen], others)
+                try:
+                    tokens[chosen] = choose(drawn[chosen], followed)
+                except InvalidDistribution as error:
+                    raise InvalidEstimate(f"nothing is left to be drawn: {error}") from None
                 for place in chosen[tokens[chosen] == BEYOND]:
-                    excluded[place] = np.union1d(np.flatnonzero(distribution), followed)
+                    excluded[place] = np.union1d(told, followed)
         if excluded:
             places = np.array(list(excluded))
             seeds = (drawn[places] * _SEEDS).astype(np.int64).tolist()
@@ -83,30 +86,26 @@ class NextTokens:
             )
         return tokens
 
-    def _distributions(
+    def _choices(
         self, texts: np.ndarray, extended: bool
-    ) -> Iterator[tuple[int, np.ndarray, float]]:
-        """What follows each text: its number, (vocabulary,) probabilities, and that of the others.
+    ) -> Iterator[tuple[int, "_Choose", np.ndarray]]:
+        """What follows each text: its number, how numbers choose a token, and the tokens told.
 
-        The others are tokens that are not told, which have 0 among the probabilities.
+        None are told where all are.
         """
-
-        def probabilities(after: "Distributions | Heads") -> np.ndarray:
-            return after.probabilities().cpu().numpy()
-
-        size, told = self._model.vocabulary_size, self._model.told
-        if told == size:
-            parts = self._continuations.map(probabilities, texts, extended)
-            rows = (distribution for part in parts for distribution in part)
-            yield from ((number, distribution, 0.0) for number, distribution in enumerate(rows))
+        told = self._model.told
+        if told == self._model.vocabulary_size:
+            parts = self._continuations.map(lambda part: part, texts, extended)
+            rows = (partial(part.chosen, row) for part in parts for row in range(len(part)))
+            yield from ((number, choose, NO_TOKENS) for number, choose in enumerate(rows))
             return
         asked = selections(lambda: self._continuations, self._stored, texts, 1.0, told, extended)
         for numbers, selection in asked:
             for place, number in enumerate(numbers):
-                distribution = np.zeros(size)
                 head = slice(0, selection.counts[place])
-                distribution[selection.tokens[place, head]] = selection.probabilities[place, head]
-                yield int(number), distribution, float(selection.rest[place])
+                tokens, known = selection.tokens[place, head], selection.probabilities[place, head]
+                choose = partial(among_told, tokens, known, float(selection.rest[place]))
+                yield int(number), choose, tokens
 
     def _children(self, state: int) -> np.ndarray:
         """The tokens of the children of a state; none for -1."""
@@ -116,34 +115,31 @@ class NextTokens:
         return self._tree.token[children][self._tree.kind[children] != Kind.REST]
 
 
-def by_inversion(
-    distribution: np.ndarray, without: np.ndarray, drawn: np.ndarray, others: float = 0.0
+def among_told(
+    tokens: np.ndarray,
+    probabilities: np.ndarray,
+    others: float,
+    numbers: np.ndarray,
+    without: np.ndarray,
 ) -> np.ndarray:
-    """Tokens chosen by random numbers, in proportion to their probabilities.
-
-    A number chooses the first token at which the sum of the probabilities so far exceeds that share
-    of the whole sum.
+    """Tokens that random numbers choose by inversion, as `Distributions.chosen` does.
 
     Args:
-        distribution: (vocabulary,) float64.
+        tokens: (m,) those that are told.
+        probabilities: (m,) float64, of these.
+        others: of all tokens that are not told, together. They come last, and `BEYOND` stands for
+            whichever of them is chosen.
+        numbers: (n,) float64 from [0, 1).
         without: tokens that are excluded.
-        drawn: (n,) random numbers from [0, 1).
-        others: the probability of all tokens that have 0 in the distribution. They come last, and
-            `BEYOND` stands for whichever of them is chosen.
 
     Raises:
-        InvalidEstimate: all tokens that are not excluded have probability 0.
+        InvalidDistribution: all tokens that are not excluded have probability 0.
     """
-    left = distribution.copy()
-    left[without] = 0
-    sums = left.cumsum()
-    whole = sums[-1] + others
-    if not whole > 0:
-        raise InvalidEstimate("the tokens that a tree does not follow have probability 0")
-    tokens = np.searchsorted(sums, drawn * whole, side="right")
-    if others > 0:
-        return np.where(tokens < len(left), tokens, BEYOND)
-    if (tokens == len(left)).any():
-        # a product that is rounded up to the whole sum leads past the last possible token
-        tokens = np.minimum(tokens, np.flatnonzero(left)[-1])
-    return tokens
+    left = np.where(np.isin(tokens, without), 0.0, probabilities)
+    sums = np.append(left, others).cumsum()
+    if not sums[-1] > 0:
+        raise InvalidDistribution("all tokens that are not excluded have probability 0")
+    possible = np.flatnonzero(np.append(left, others))
+    # a product that is rounded up to the whole sum leads past the last possible token
+    places = np.searchsorted(sums, numbers * sums[-1], side="right").clip(max=possible[-1])
+    return np.append(tokens, BEYOND)[places]

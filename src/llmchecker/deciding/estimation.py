@@ -275,7 +275,7 @@ class Sampler:
         before = np.broadcast_to(self._prompt, (n, len(self._prompt)))
         texts = self._model.decode(np.column_stack([before, tokens]).tolist())
         columns = {
-            name: score_texts(quantifier, self._tree.start, texts)
+            name: score_texts(quantifier, self._tree.start, texts, name)
             for name, quantifier in self._quantifiers.items()
         } | {STEP: np.full(n, step)}
         ended = np.isin(tokens[:, -1], self._ends)

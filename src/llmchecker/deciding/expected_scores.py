@@ -51,7 +51,7 @@ class ScoreSampler(Sampler):
         reading = OpenReading(asked.step)
         decided = decide(tree, {}, reading)
         super().__init__(model, start, tree, decided, reading, {}, end_of_sequence, stored)
-        self._quantifier = quantifier
+        self._asked, self._quantifier = asked, quantifier
         self._start = tree.start
         known = (tree.kind != Kind.REST) & (tree.step == asked.step)
         known |= (tree.kind == Kind.END) & (tree.step < asked.step)
@@ -71,7 +71,8 @@ class ScoreSampler(Sampler):
         told: Callable[[float], None] = lambda share: None,
     ) -> np.ndarray:
         """(behind - first,) int64: the scores of samples with these numbers."""
-        return score_texts(self._quantifier, self._start, self.texts(seed, first, behind, told))
+        texts = self.texts(seed, first, behind, told)
+        return score_texts(self._quantifier, self._start, texts, self._asked.quantifier)
 
 
 def estimate_score(

@@ -14,7 +14,7 @@ import numpy as np
 
 from llmchecker.checking.solve import solve
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.deciding.asked_paths import ranges_of, readings_of, why_not_estimated
+from llmchecker.deciding.asked_paths import readings_of, why_not_estimated
 from llmchecker.deciding.effort import Budget, Effort
 from llmchecker.deciding.estimates import Estimate, with_estimate
 from llmchecker.deciding.query_estimates import (
@@ -27,7 +27,7 @@ from llmchecker.deciding.query_estimates import (
 from llmchecker.deciding.refinement import SOONER, Refining, refine
 from llmchecker.deployed.chat import Start
 from llmchecker.models.protocols import LanguageModel
-from llmchecker.quantifiers.quantifier import Quantifier
+from llmchecker.quantifiers.quantifier import Quantifier, ranges_of
 from llmchecker.queries.query import Query
 from llmchecker.scoring.scores import score_tree
 from llmchecker.trees.expansion import EndOfSequence
@@ -133,7 +133,7 @@ def inquire(
         stopped,
         sooner=1.0 if estimates else SOONER,
     )
-    scores = {name: score_tree(each, tree) for name, each in quantifiers.items()}
+    scores = {name: score_tree(each, tree, name) for name, each in quantifiers.items()}
     verdict = solve(tree, scores, query, ranges, time.monotonic() - began)
     samplers = []
     if estimates and not stopped():

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmchecker.deciding.asked_paths import paths_of, ranges_of, why_not_estimated
+from llmchecker.deciding.asked_paths import paths_of, why_not_estimated
 from llmchecker.deciding.decided import decide
 from llmchecker.deciding.effort import Sampling
 from llmchecker.deciding.estimates import Estimate, EstimateRecord
@@ -20,7 +20,7 @@ from llmchecker.deciding.expected_scores import ScoreSampler, estimate_score
 from llmchecker.deployed.chat import Start
 from llmchecker.errors import InvalidEstimate
 from llmchecker.models.protocols import LanguageModel
-from llmchecker.quantifiers.quantifier import Quantifier
+from llmchecker.quantifiers.quantifier import Quantifier, ranges_of
 from llmchecker.queries.formulas import Expectation
 from llmchecker.queries.query import Query
 from llmchecker.queries.reading import Reading

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from llmchecker.deciding.asked_paths import ranges_of, readings_of
+from llmchecker.deciding.asked_paths import readings_of
 from llmchecker.deciding.effort import Budget
 from llmchecker.deciding.refinement import Refining, refine
 from llmchecker.deployed.chat import Start
-from llmchecker.quantifiers.quantifier import Quantifier
+from llmchecker.quantifiers.quantifier import Quantifier, ranges_of
 from llmchecker.queries.query import Query
 from llmchecker.trees import fingerprints
 from llmchecker.trees.grower import Grower, Growth

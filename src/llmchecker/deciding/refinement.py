@@ -47,11 +47,14 @@ LOOKS_AT_LAST = ((0.999, 512), *LOOKS[1:])
 LOOKS_AT_FEW = ((1.0, 128), (1.0, 2**31 - 1))
 """The looks where decoding cuts all but a few tokens: one that selects these leaves no `rest`."""
 
-MOST_TEXTS = 256
+MOST_TEXTS = 384
 """A batch holds at most this many texts, unless somebody asks for fewer."""
 
-FEWEST_TEXTS = 64
+FEWEST_TEXTS = 128
 """The first batches may hold this many texts. A smaller batch takes a model about as long."""
+
+MOST_FOUND = 2**22
+"""Nor does a batch hold more texts than can together find this many, which is some gigabyte."""
 
 SHARE = 4
 """Later batches may hold one text for every `SHARE` that were looked at before.
@@ -63,10 +66,9 @@ SOONER = 1 / 4
 """What a text counts beside one that has a token more and holds as much undecided probability.
 
 A look at a text that is one token before the horizon decides all that it holds, any other at first
-only what the next token decides. In measurements with a horizon of 5 tokens the same passes gave
-narrower bounds, from a ninth of the texts, than with 1. The interval of an estimate is narrower
-with 1: expected is 0.34 of the width of plain sampling instead of 0.38, for what is decided true
-early is what the samples need not find.
+only what the next token decides: with 1 the same passes gave wider bounds, from nine times as many
+texts. The interval of an estimate is narrower with 1: expected is 0.34 of the width of plain
+sampling instead of 0.38, for what is decided true early is what the samples need not find.
 """
 
 NEAR = 4
@@ -75,8 +77,8 @@ NEAR = 4
 WORTHWHILE = 1 / 8
 """A text joins a batch if it holds this share of what the most undecided text of it holds.
 
-In measurements about as many passes led to the same width as with one text at a time, and batches
-were so full that the model was busy with little else. With 1/2 they were half as full.
+About as many passes then lead to the same width as with one text at a time, and batches are full:
+with 1/2 they were half as full.
 """
 
 
@@ -149,8 +151,9 @@ def refine(
         if len(batch) == 0:
             break
         extended = growth.step[batch[0]] + 1 < growth.length
-        look = (looks if extended else last)[growth.looks[batch[0]]]
-        asked = (growth.suffixes(batch), *look, extended)
+        alpha, k = (looks if extended else last)[growth.looks[batch[0]]]
+        batch = batch[: max(1, MOST_FOUND // min(k, model.told))]
+        asked = (growth.suffixes(batch), alpha, k, extended)
         growth.add(batch, selections(continuations, stored, *asked))
     return growth.tree()
 
@@ -350,7 +353,7 @@ class _Growth:
         """
         texts = text.tolist()
         columns = {
-            name: score_texts(quantifier, self._started, texts)
+            name: score_texts(quantifier, self._started, texts, name)
             for name, quantifier in self._quantifiers.items()
         } | {STEP: np.full(len(texts), step)}
         terminal = (kind == Kind.END) | (step == self.length)

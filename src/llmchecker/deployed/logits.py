@@ -5,6 +5,7 @@ tokens of the whole text, prompt included, and its logits in float32.
 """
 
 from dataclasses import fields
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -104,6 +105,19 @@ def _processors(decoding: Decoding, ends: list[int]) -> LogitsProcessorList:
     return LogitsProcessorList(
         [make(settings[name]) for name, make in made.items() if name in settings]
     )
+
+
+def demand_published(directory: Path) -> None:
+    """Check that the generation_config.json of a model says how it is decoded, if it is there.
+
+    Raises:
+        ConfigError: as `published_decoding` raises it.
+    """
+    try:
+        published = GenerationConfig.from_pretrained(directory, local_files_only=True)
+    except (OSError, ValueError):
+        return  # which is told where the model is loaded
+    published_decoding(published)
 
 
 def published_decoding(published: GenerationConfig) -> Decoding:

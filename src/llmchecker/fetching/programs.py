@@ -39,6 +39,7 @@ MOST_PROGRAMS = 10_000
 
 _FORMATS = (".tar.gz", ".tgz", ".zip")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*\.c")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*\.h")
 _PRINTABLE = re.compile(r"[^\x00-\x1f\x7f]+")
 
 _log = logging.getLogger(__name__)
@@ -96,12 +97,16 @@ class ProgramSource:
         return Path(self.place).expanduser().absolute()
 
     def state(self) -> str | None:
-        """The checksum of a directory's programs as they are now; for an archive, the expected one.
+        """What a directory's programs are now: their checksum, and the names of headers.
+
+        For an archive it is the expected checksum.
 
         Raises:
             ConfigError: the directory holds no C file, or one that cannot be read.
         """
-        return sha256_of_programs(_copied(self)) if self.scheme == "path" else self.sha256
+        if self.scheme == "archive":
+            return self.sha256
+        return " ".join((sha256_of_programs(_copied(self)), *_headers(self)))
 
 
 def parse_program_source(source: str, folder: str = "", sha256: str | None = None) -> ProgramSource:
@@ -167,9 +172,9 @@ def fetch_programs(source: ProgramSource, directory: str | Path) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=directory.parent, prefix=partial_prefix()) as scratch:
         if source.scheme == "path":
-            programs = _copied(source)
+            programs, headers = _copied(source), _headers(source)
         else:
-            programs = _unpacked(source, _archive(source, Path(scratch)))
+            programs, headers = _unpacked(source, _archive(source, Path(scratch)))
         actual = sha256_of_programs(programs)
         if source.sha256 not in (None, actual):
             raise ChecksumMismatch(
@@ -179,6 +184,9 @@ def fetch_programs(source: ProgramSource, directory: str | Path) -> None:
         made.mkdir()
         for name, content in programs.items():
             (made / name).write_bytes(content)
+        for name in headers:
+            # A program that includes it is refused, and must not get a header of the library.
+            (made / name).touch()
         if directory.exists():
             directory.rename(Path(scratch, "replaced"))
         made.rename(directory)
@@ -191,6 +199,11 @@ def _copied(source: ProgramSource) -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in program_files(source.path)}
     except OSError as error:
         raise ConfigError(f"source {source}: {error}") from error
+
+
+def _headers(source: ProgramSource) -> list[str]:
+    """The names of the headers in a directory."""
+    return sorted(file.name for file in source.path.glob("*.h"))
 
 
 def _archive(source: ProgramSource, scratch: Path) -> Path:
@@ -220,10 +233,11 @@ class _Member:
     read: Callable[[], bytes]
 
 
-def _unpacked(source: ProgramSource, archive: Path) -> dict[str, bytes]:
-    """The C files of an archive's folder, by name."""
+def _unpacked(source: ProgramSource, archive: Path) -> tuple[dict[str, bytes], set[str]]:
+    """The C files of an archive's folder, by name, and the names of its headers."""
     members = _members_of_zip if source.place.endswith(".zip") else _members_of_tar
     found: dict[str, bytes] = {}
+    headers: set[str] = set()
     unpacked = 0
     try:
         for member in members(archive):
@@ -231,14 +245,16 @@ def _unpacked(source: ProgramSource, archive: Path) -> dict[str, bytes]:
             if unpacked > UNPACKED_BYTES:
                 raise UnusablePrograms(f"{source} unpacks to more than {UNPACKED_BYTES} bytes")
             parts = _parts(source, member)
-            if _is_program(parts, source.folder):
+            if _is_inside(parts, source.folder) and _HEADER_NAME.fullmatch(parts[-1]):
+                headers.add(parts[-1])
+            if _is_inside(parts, source.folder) and parts[-1].endswith(".c"):
                 _demand_plain(source, member, parts[-1], found)
                 found[parts[-1]] = member.read()
     except (tarfile.TarError, *UNREADABLE_ZIP) as error:
         raise UnusablePrograms(f"{source}: the archive is damaged: {error}") from error
     if not found:
         raise UnusablePrograms(f"{source} has no C file in the folder {source.folder!r}")
-    return found
+    return found, headers
 
 
 class _Bounded(io.RawIOBase):
@@ -293,10 +309,10 @@ def _parts(source: ProgramSource, member: _Member) -> tuple[str, ...]:
     return parts
 
 
-def _is_program(parts: tuple[str, ...], folder: str) -> bool:
-    """Whether a path is that of a C file in the folder itself, with one more directory or none."""
+def _is_inside(parts: tuple[str, ...], folder: str) -> bool:
+    """Whether a path is that of a file in the folder itself, with one more directory or none."""
     wanted = PurePosixPath(folder).parts
-    return bool(parts) and parts[-1].endswith(".c") and wanted in (parts[:-1], parts[1:-1])
+    return bool(parts) and wanted in (parts[:-1], parts[1:-1])
 
 
 def _demand_plain(

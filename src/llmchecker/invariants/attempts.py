@@ -14,7 +14,7 @@ from llmchecker.files import read_sealed_json, write_sealed_json
 from llmchecker.invariants.prompts import Variant
 from llmchecker.programs.expressions import Semantics
 from llmchecker.proving import esbmc
-from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome
+from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Limit, Outcome
 
 VARIANTS = {
     f"{variant}, filter {'on' if filtered else 'off'}": (variant, filtered)
@@ -43,6 +43,15 @@ WITH_MODEL: dict[str, tuple[CandidateSource, ...]] = {
     ALL: (*COMPLETION, *_MODEL),
 }
 """Combinations of sources that include one of a model."""
+
+REPAIRED: dict[str, tuple[CandidateSource, ...]] = {
+    f"{CandidateSource.REPAIRED} alone": (),
+    f"program + {CandidateSource.REPAIRED}": COMPLETION,
+}
+"""Ways with rounds of repair, and the sources of this package beside what a model proposes.
+
+What it sampled first is among the candidates of both.
+"""
 
 TOOLS = {f"ESBMC {mode}": mode for mode in (esbmc.Mode.BMC, esbmc.Mode.K_INDUCTION)}
 """The tools that work without invariants."""
@@ -81,6 +90,7 @@ class Attempt:
         parse_errors: the number of texts in these answers that are no condition over the loop's
             variables, or that the syntactic filter rejected; None as for `iterations`.
         message: what went wrong, for a person.
+        limits: what ended the attempt, or a part of it, without an answer.
     """
 
     program: str
@@ -92,6 +102,7 @@ class Attempt:
     iterations: int | None = None
     parse_errors: int | None = None
     message: str = ""
+    limits: tuple[Limit, ...] = ()
 
     @property
     def solved(self) -> bool:
@@ -119,7 +130,10 @@ def _read(record: Mapping[str, Any]) -> Attempt:
         Invariant(i["line"], i["text"], tuple(CandidateSource(source) for source in i["sources"]))
         for i in record["invariants"]
     )
-    semantics, outcome = Semantics(record["semantics"]), Outcome(record["outcome"])
-    return Attempt(
-        **{**record, "semantics": semantics, "outcome": outcome, "invariants": invariants}
-    )
+    read = {
+        "semantics": Semantics(record["semantics"]),
+        "outcome": Outcome(record["outcome"]),
+        "invariants": invariants,
+        "limits": tuple(map(Limit, record["limits"])),
+    }
+    return Attempt(**{**record, **read})

@@ -1,7 +1,7 @@
 """The experiments on programs, which compare prompts, sources and tools, attempt by attempt."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from llmchecker.invariants.proposals import ProgramProposals, Proposed
 from llmchecker.programs.expressions import Expression, Semantics, c_text
 from llmchecker.programs.statements import Loop, Program
 from llmchecker.proving import esbmc
-from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome, Verification
+from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Limit, Outcome, Verification
 from llmchecker.proving.verification import Limits, Verifier
 from llmchecker.reading.annotation import annotate
 from llmchecker.reading.parsing import read_program
@@ -100,6 +100,7 @@ class Subject:
                 for proven in result.invariants
             ),
             message=result.message,
+            limits=result.limits,
             **more,
         )
 
@@ -127,22 +128,25 @@ def attempts(
     """
     for file in files:
         subject = Subject(file, setting, proposals.get(file.stem, {}))
-        made = [_attempted(name, way, subject) for name, way in ways.items()]
+        made = [attempted(name, way, subject) for name, way in ways.items()]
         solved = sum(attempt.solved for attempt in made)
         logging.info("%s: verified %d of %d ways", file.stem, solved, len(made))
         yield from made
 
 
-def _attempted(name: str, way: Way, subject: Subject) -> Attempt:
-    """An attempt; a program that cannot be read or is not covered has that as its outcome."""
+def attempted(name: str, way: Way, subject: Subject) -> Attempt:
+    """The attempt of a way; what cannot be read or is not covered has that as its outcome."""
     try:
         return way(name, subject)
     except UnsupportedProgram as error:
         outcome, message = Outcome.UNSUPPORTED, str(error)
     except UnreadableProgram as error:
         outcome, message = Outcome.UNREADABLE, str(error)
+    except MemoryError:
+        outcome, message = Outcome.KILLED, "verifying it takes more memory than there is"
+    limits = (Limit.MEMORY,) if outcome is Outcome.KILLED else ()
     semantics = subject.setting.semantics
-    return Attempt(subject.file.stem, semantics, name, outcome, message=message)
+    return Attempt(subject.file.stem, semantics, name, outcome, message=message, limits=limits)
 
 
 def _sampled(name: str, subject: Subject) -> Attempt:
@@ -173,7 +177,7 @@ def _sampled(name: str, subject: Subject) -> Attempt:
     seconds = sum(made.sampling_seconds(variant, iterations) for made in subject.proposals.values())
     return subject.attempt(
         name,
-        replace(result, seconds=result.seconds + seconds),
+        _limited(replace(result, seconds=result.seconds + seconds), {Limit.ANSWERS}),
         iterations=iterations,
         parse_errors=sum(len(one.unparsed) + len(one.filtered) for one in used),
     )
@@ -201,9 +205,30 @@ def _combined(name: str, subject: Subject) -> Attempt:
     }
     completion = tuple(source for source in sources if source in COMPLETION)
     result = subject.verifier.verify(proposals, completion)
-    return subject.attempt(
-        name, replace(result, seconds=result.seconds + _asking(sources, subject))
-    )
+    most = subject.setting.candidates
+    limits = {
+        _PROPOSED_WITHIN[source]
+        for source, made in proposals.items()
+        if source in _PROPOSED_WITHIN and any(made.values())
+    }
+    if any(len(of_loop) >= most for made in proposals.values() for of_loop in made.values()):
+        limits.add(Limit.CANDIDATES)
+    seconds = result.seconds + _asking(sources, subject)
+    return subject.attempt(name, _limited(replace(result, seconds=seconds), limits))
+
+
+_PROPOSED_WITHIN = {
+    CandidateSource.SAMPLED: Limit.ANSWERS,
+    CandidateSource.ENUMERATED: Limit.NODES,
+}
+"""What ends the proposals of a model, which could go on for ever."""
+
+
+def _limited(result: Verification, limits: Collection[Limit]) -> Verification:
+    """The result with the limits of what was proposed, where more proposals might have helped."""
+    if result.outcome not in (Outcome.NOT_PROVEN, Outcome.NO_CANDIDATE):
+        return result
+    return replace(result, limits=tuple(x for x in Limit if x in limits or x in result.limits))
 
 
 def _asking(sources: Sequence[CandidateSource], subject: Subject) -> float:
@@ -241,8 +266,24 @@ def _checked(name: str, subject: Subject) -> Attempt:
     outcome = _OUTCOMES[verdict.answer]
     message = "" if outcome is Outcome.VERIFIED else verdict.message
     return Attempt(
-        subject.file.stem, setting.semantics, name, outcome, verdict.seconds, message=message
+        subject.file.stem,
+        setting.semantics,
+        name,
+        outcome,
+        verdict.seconds,
+        message=message,
+        limits=verdict.limits,
     )
+
+
+def without_enumeration(ways: Mapping[str, Way]) -> dict[str, Way]:
+    """The ways that a model has a part in although it tells no probabilities, and all others.
+
+    Args:
+        ways: by their names; what they use beside enumerated conditions stays as it is.
+    """
+    only = [way for way in ways if str(CandidateSource.ENUMERATED) in way]
+    return {name: way for name, way in ways.items() if name not in only}
 
 
 EXPERIMENTS: dict[str, dict[str, Way]] = {

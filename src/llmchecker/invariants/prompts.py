@@ -8,6 +8,7 @@ tokens.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -46,32 +47,64 @@ def asked(iteration: int) -> int:
     return min(3, 1 + iteration // _TURN)
 
 
-def prompt(program: Program, loop: Loop, shown: Variant) -> str:
+def prompt(
+    program: Program,
+    loop: Loop,
+    shown: Variant,
+    known: Sequence[str] = (),
+    failed: Sequence[str] = (),
+) -> str:
     """The text that a model is to continue with an invariant of the loop; it ends with `(`.
 
     Args:
         program: the program in question.
         loop: the loop in question.
         shown: what comes before the program: `full` or `constrained`.
+        known: invariants that are proven already.
+        failed: what failed before, a line each; the examples then show such lines too.
     """
     full = shown is Variant.FULL
-    shown = [example.worked(full) for example in EXAMPLES]
-    shown.append(f"{_shown(program, loop)}\n{STATEMENT}(")
+    shown = [example.worked(full, bool(failed)) for example in EXAMPLES]
+    lines = [_shown(program, loop), *(f"{STATEMENT}({text});" for text in known)]
+    lines += [f"// {line}" for line in failed]
+    shown.append("\n".join([*lines, f"{STATEMENT}("]))
     return "\n".join([_EXPLANATION, *shown] if full else shown)
+
+
+def message(text: str, most: int) -> str:
+    """A prompt as a message to a model that answers messages.
+
+    Args:
+        text: the prompt.
+        most: how many invariants it may answer with.
+    """
+    return f"{_REQUEST.format(most=most)}\n{text.removesuffix(f'{STATEMENT}(')}"
 
 
 @dataclass(frozen=True)
 class Example:
-    """A program with one loop, invariants that prove its assertion, and why they do."""
+    """A program with one loop, invariants that prove its assertion, and why they do.
+
+    Attributes:
+        source: the program.
+        invariants: those of its loop.
+        reason: why they prove it.
+        failed: what failed of other conditions, as a counterexample shows.
+    """
 
     source: str
     invariants: tuple[str, ...]
     reason: str
+    failed: str
 
-    def worked(self, explained: bool) -> str:
-        """The program and its invariants, followed by the reason if `explained`."""
+    def worked(self, explained: bool, repaired: bool = False) -> str:
+        """The program and its invariants, followed by the reason if `explained`.
+
+        With `repaired` they are preceded by what failed of other conditions.
+        """
         program = parse_program(self.source, "example")
         lines = [_shown(program, program.loops[0])]
+        lines += [f"// {self.failed}"] if repaired else []
         lines += [f"{STATEMENT}({invariant});" for invariant in self.invariants]
         lines += [f"// {self.reason}"] if explained else []
         return "\n".join(lines) + "\n"
@@ -102,6 +135,12 @@ _EXPLANATION = """\
 // An invariant is true before a loop and after each of its rounds, and implies what is asserted.
 """
 
+_REQUEST = f"""\
+The last program below has a loop with an invariant to be found. Write at most {{most}} of its
+invariants, each on a line of its own as `{STATEMENT}(CONDITION);` where CONDITION is one condition
+of C over the variables in scope, without calls and assignments. Write nothing else.
+"""
+
 EXAMPLES = (
     Example(
         """int main() {
@@ -112,6 +151,8 @@ EXAMPLES = (
         }""",
         ("left + right == full", "left >= 0", "right >= 0"),
         "What leaves one side comes to the other; at the end left is 0.",
+        "right == full is no invariant: it is false where the loop begins, with full = 1, "
+        "left = 1, right = 0",
     ),
     Example(
         """int main() {
@@ -121,5 +162,6 @@ EXAMPLES = (
         }""",
         ("best < n || k == 0", "best <= k", "k >= 0"),
         "best is a number before n, or no round was made.",
+        "best < n is no invariant: it is false where the loop begins, with n = 0, k = 0, best = 0",
     ),
 )

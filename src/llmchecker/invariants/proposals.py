@@ -15,6 +15,10 @@ from llmchecker.reading.c_expressions import parse_candidate
 _FILTER = re.compile(r"(?:[A-Za-z_]\w*+|\d++|\s|<=?|>=?|==|!=?|&&|\|\||[-+*()])++", flags=re.ASCII)
 
 
+MOST_CHARACTERS = 1000
+"""Characters of the longest text that is read as a condition."""
+
+
 @dataclass(frozen=True)
 class Proposed:
     """What one answer proposes.
@@ -95,6 +99,9 @@ def proposed(
     for text in texts:
         if filtered and not _FILTER.fullmatch(text):
             rejected.append(text)
+            continue
+        if len(text) > MOST_CHARACTERS:
+            unparsed.append(text)
             continue
         try:
             candidates.setdefault(parse_candidate(text, loop.scope, program.types))

@@ -7,14 +7,15 @@ iteration. So the answers to `full` and `constrained` prompts serve for `combine
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-from llmchecker.invariants.prompts import STATEMENT, asked
+from llmchecker.invariants.prompts import STATEMENT, asked, message
 from llmchecker.invariants.token_texts import texts_after
-from llmchecker.models.distributions import Distributions
 from llmchecker.models.protocols import LanguageModel
 from llmchecker.reading.c_expressions import closing
+from llmchecker.serving.writing import Request, ServedWriter
 
 TOKENS = 20
 """The most tokens of an answer, for every invariant that it has begun."""
@@ -51,12 +52,11 @@ def answers(
     growing = list(range(len(iterations)))
     while growing:
         batch = np.array([suffixes[row] for row in growing], dtype=np.int64)
-        drawn = [generators[row].random() for row in growing]
-        for part in continuations.map(_cumulated, batch.reshape(len(growing), -1), extended=True):
-            # Rows come in the order of the batch: the first number left belongs to the next row.
-            for sums in part:
-                row = growing[len(growing) - len(drawn)]
-                suffixes[row].append(_token(sums, drawn.pop(0)))
+        parts = continuations.map(lambda part: part, batch.reshape(len(growing), -1), extended=True)
+        after = ((part, place) for part in parts for place in range(len(part)))
+        for row, (part, place) in zip(growing, after, strict=True):
+            (token,) = part.chosen(place, generators[row].random(1))
+            suffixes[row].append(int(token))
         texts = texts_after(model, tokens, [suffixes[row] for row in growing])
         unfinished = []
         for row, text in zip(growing, texts, strict=True):
@@ -68,14 +68,47 @@ def answers(
     return found
 
 
-def _cumulated(distributions: Distributions) -> np.ndarray:
-    return distributions.probabilities().cpu().numpy().cumsum(axis=1)
+def served_answers(
+    writer: ServedWriter, prompt: str, iterations: Sequence[int], seed: int, kept: Path
+) -> list[tuple[str, ...]]:
+    """The texts of the invariants that a server's model writes, for every iteration.
+
+    Whether the server's answer depends on the seed alone is up to the server, so they are kept.
+
+    Args:
+        writer: what asks the server.
+        prompt: the text to continue; a model for chats is asked to do so by a message.
+        iterations: the numbers of the iterations.
+        seed: the seed of all answers, together with the iteration's number.
+        kept: the directory of the answers.
+
+    Returns:
+        As `answers` does. Of a message, what it states as invariants.
+    """
+    requests = []
+    for iteration in iterations:
+        most = asked(iteration)
+        text = message(prompt, most) if writer.chats else prompt
+        requests.append(Request(text, TOKENS * most, (seed, iteration)))
+    texts = writer.written(requests, kept)
+    read = _in_message if writer.chats else lambda text, most: _stated(text, most)[0]
+    return [read(t, asked(i)) for t, i in zip(texts, iterations, strict=True)]
 
 
-def _token(sums: np.ndarray, number: float) -> int:
-    """The token that a number from [0, 1) selects, by the cumulated probabilities of all tokens."""
-    # Scaled by the last sum, which rounding may leave beside 1.
-    return int(np.searchsorted(sums, number * sums[-1], side="right"))
+def _in_message(text: str, most: int) -> tuple[str, ...]:
+    """The texts of the invariants that a message states; what it thinks aloud is left out."""
+    thought, _, answer = text.rpartition("</think>")
+    found = []
+    for stated in re.finditer(rf"\b{STATEMENT}\s*\(", answer if thought else text):
+        rest = stated.string[stated.end() :]
+        end = closing(rest)
+        if end is None:
+            found.append(rest)
+            break
+        found.append(rest[:end].strip())
+        if len(found) == most:
+            break
+    return tuple(found[:most])
 
 
 def _stated(text: str, most: int) -> tuple[tuple[str, ...], bool]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from llmchecker.checking import wording
 from llmchecker.checking.verdicts import Verdict
 from llmchecker.errors import ConfigError
-from llmchecker.quantifiers.quantifier import Quantifier, range_of
+from llmchecker.quantifiers.quantifier import Quantifier, ranges_of
 from llmchecker.queries.formulas import STEP, is_variable_name
 from llmchecker.queries.parser import parse
 from llmchecker.queries.query import Query
@@ -82,14 +82,11 @@ def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Reada
     asked = quantifiers_asked(query, tree.truncation.length, quantifiers)
     columns = {}
     for name, quantifier in asked.items():
-        try:
-            columns[name] = scores.score_tree(quantifier, tree)
-        except ConfigError as error:
-            raise ConfigError(f"{name}: {error}") from error
+        columns[name] = scores.score_tree(quantifier, tree, name)
     # Imported here: Storm takes a second, for which mistakes in the arguments need not wait.
     from llmchecker.checking.solve import solve
 
-    ranges = {name: range_of(each) for name, each in asked.items()}
+    ranges = ranges_of(asked)
     verdict = solve(tree, columns, query, ranges)
     return ReadableVerdict(
         **{field.name: getattr(verdict, field.name) for field in fields(Verdict)}

@@ -15,6 +15,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from llmchecker.deployed.chat import Start
 from llmchecker.deployed.decoding import Decoding
 from llmchecker.deployed.logits import LogitsDecoder
+from llmchecker.errors import ConfigError
 from llmchecker.models.batches import padded
 from llmchecker.models.distributions import Distributions
 from llmchecker.models.transformer import Transformer
@@ -271,7 +272,10 @@ class CausalModel(Transformer):
         model = copy(self)
         model.decoder, model.is_cut = None, decoding.cuts
         if decoding:
-            model.decoder = LogitsDecoder(decoding, self.vocabulary_size, self.end_tokens)
+            try:
+                model.decoder = LogitsDecoder(decoding, self.vocabulary_size, self.end_tokens)
+            except ConfigError as error:
+                raise ConfigError(f"decoding: {self.name}: {error}") from error
         return model
 
     def continuations(

@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from llmchecker.errors import InvalidDistribution
 
 BLOCK = 128
 """The size of the blocks of neighbouring tokens whose largest value is found first."""
@@ -13,6 +16,8 @@ TOLERANCE = 1e-9
 
 SUMMED = 2**13
 """The number of neighbouring tokens that are summed at once: they fit the processor's cache."""
+
+NO_TOKENS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -26,12 +31,14 @@ class Distributions:
         values: (n, vocabulary) logits, or probabilities in float64.
         maxima: (n, blocks), the largest value of each whole block of `BLOCK` tokens.
         largest: (n, 1) float64, the largest logit of each row; None if values are probabilities.
+        sums: (n, parts) float64, the weights of every `SUMMED` neighbouring tokens together.
         totals: (n, 1) float64; a weight divided by it is a probability.
     """
 
     values: Tensor
     maxima: Tensor
     largest: Tensor | None
+    sums: Tensor
     totals: Tensor
 
     @classmethod
@@ -40,15 +47,16 @@ class Distributions:
         maxima = _maxima(logits)
         blocks = maxima.shape[1] * BLOCK
         largest = torch.cat([maxima, logits[:, blocks:]], dim=1).amax(dim=1, keepdim=True).double()
-        parts = (_weights(part, largest) for part in logits.split(SUMMED, dim=1))
-        totals = sum(part.sum(dim=1, keepdim=True) for part in parts)
-        return cls(logits, maxima, largest, totals)
+        sums = _sums(logits, largest)
+        totals = sum(sums.split(1, dim=1))
+        return cls(logits, maxima, largest, sums, totals)
 
     @classmethod
     def of_probabilities(cls, probabilities: Tensor) -> "Distributions":
         """Distributions that are given: (n, vocabulary) float64, rows summing to 1."""
         totals = torch.ones_like(probabilities[:, :1])
-        return cls(probabilities, _maxima(probabilities), None, totals)
+        sums = _sums(probabilities, None)
+        return cls(probabilities, _maxima(probabilities), None, sums, totals)
 
     def invalid_row(self) -> int | None:
         """The first row that is no distribution; None if all are.
@@ -72,7 +80,8 @@ class Distributions:
     def __getitem__(self, rows: slice) -> "Distributions":
         """Some of the rows."""
         largest = None if self.largest is None else self.largest[rows]
-        return Distributions(self.values[rows], self.maxima[rows], largest, self.totals[rows])
+        values, maxima, sums = self.values[rows], self.maxima[rows], self.sums[rows]
+        return Distributions(values, maxima, largest, sums, self.totals[rows])
 
     @property
     def vocabulary_size(self) -> int:
@@ -118,6 +127,46 @@ class Distributions:
         others[tokens] = 0
         return (others.sum() / self.totals[row]).item()
 
+    def chosen(self, row: int, numbers: np.ndarray, without: np.ndarray = NO_TOKENS) -> np.ndarray:
+        """Tokens of a row that random numbers choose by inversion, in proportion to their weights.
+
+        A number chooses the first token at which the sum of the weights so far exceeds that share
+        of the whole sum. Only the part of the vocabulary in which this happens is read.
+
+        Args:
+            numbers: (n,) float64 from [0, 1).
+            without: (m,) int64, tokens that are excluded.
+
+        Returns:
+            (n,) int64.
+
+        Raises:
+            InvalidDistribution: all tokens that are not excluded have probability 0.
+        """
+
+        def weights(part: int) -> np.ndarray:
+            first = part * SUMMED
+            largest = None if self.largest is None else self.largest[row]
+            found = _weights(self.values[row, first : first + SUMMED], largest).cpu().numpy().copy()
+            found[without[without // SUMMED == part] - first] = 0
+            return found
+
+        sums = self.sums[row].cpu().numpy().copy()
+        for part in np.unique(without // SUMMED):
+            sums[part] = weights(part).sum()
+        ends = np.concatenate([[0.0], sums.cumsum()])
+        if not ends[-1] > 0:
+            raise InvalidDistribution("all tokens that are not excluded have probability 0")
+        wanted = numbers * ends[-1]
+        # a product that is rounded up to the whole sum leads past the last possible token
+        parts = np.searchsorted(ends[1:], wanted, side="right").clip(max=np.flatnonzero(sums)[-1])
+        tokens = np.empty(len(numbers), dtype=np.int64)
+        for part in np.unique(parts):
+            here, found = parts == part, weights(part)
+            places = np.searchsorted(found.cumsum(), wanted[here] - ends[part], side="right")
+            tokens[here] = part * SUMMED + places.clip(max=np.flatnonzero(found)[-1])
+        return tokens
+
     def _row(self, row: int) -> Tensor:
         """The weights of one row, (vocabulary,)."""
         return _weights(self.values[row], None if self.largest is None else self.largest[row])
@@ -145,6 +194,12 @@ class Distributions:
 def _maxima(rows: Tensor) -> Tensor:
     blocks = rows.shape[1] // BLOCK
     return rows[:, : blocks * BLOCK].view(len(rows), blocks, BLOCK).amax(dim=2)
+
+
+def _sums(values: Tensor, largest: Tensor | None) -> Tensor:
+    """(n, parts) float64, the weights of every `SUMMED` neighbouring values together."""
+    parts = (_weights(part, largest) for part in values.split(SUMMED, dim=1))
+    return torch.cat([part.sum(dim=1, keepdim=True) for part in parts], dim=1)
 
 
 def _weights(values: Tensor, largest: Tensor | None) -> Tensor:

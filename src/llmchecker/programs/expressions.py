@@ -178,11 +178,11 @@ NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 """The comparison that holds where another does not."""
 
 
-_WORDS = {8: "char", 16: "short", 32: "int", 64: "long"}
+_WORDS = {8: "char", 16: "short", 32: "int", 64: "long", 128: "__int128"}
 
 
 def c_name(type_: Type) -> str:
-    """The name of an integer type in C."""
+    """The name of an integer type in C; one of 128 bits is gcc's."""
     if type_ == BOOL:
         return "_Bool"
     sign = "unsigned " if not type_.signed else "signed " if type_.bits == 8 else ""

@@ -5,7 +5,6 @@ value that the program leaves open.
 """
 
 from collections.abc import Callable
-from itertools import count
 
 from llmchecker.programs.evaluation import ConcreteState, Evaluator, Undetermined, Violation
 from llmchecker.programs.expressions import Constant, Expression, Identifier, Semantics, Type
@@ -49,11 +48,14 @@ class Machine:
         value: gives a value of a type for everything that the program leaves open; it is told the
             variable that has no value, or an empty name where a function returns any value.
         head: is told of every state in which a run comes to a loop's head, and in which iteration.
+        leap: is asked at every head whether the run goes on behind some rounds of the loop: it then
+            changes the state and tells how many; 0 otherwise.
         refused: is told of an assumption that ends a run, and of the state.
     """
 
     value: Callable[[Type, str], int]
     head: Callable[[Loop, int, ConcreteState], None]
+    leap: Callable[[Loop, int, ConcreteState], int]
     refused: Callable[[Expression, ConcreteState], None]
 
     def __init__(self, program: Program, semantics: Semantics, iterations: int) -> None:
@@ -63,6 +65,7 @@ class Machine:
         self._evaluator = Evaluator(semantics, program.types, lambda type_: self.value(type_, ""))
         self._block = self._compiled(program.body)
         self._left = 0
+        self.leap = lambda loop, iteration, state: 0
         self.refused = lambda condition, state: None
 
     def run(self, state: ConcreteState) -> int | None:
@@ -161,8 +164,13 @@ class Machine:
         body, step = self._compiled(loop.body), self._compiled(loop.step)
 
         def go(state: ConcreteState) -> _Left:
-            for iteration in count():
+            iteration = 0
+            while True:
                 self.head(loop, iteration, state)
+                passed = self.leap(loop, iteration, state)
+                if passed:
+                    iteration += passed
+                    self.head(loop, iteration, state)
                 if not test(state):
                     return None
                 self._left -= 1
@@ -172,7 +180,7 @@ class Machine:
                 if isinstance(left, Break | Leave):
                     return _unless(left, Break())
                 step(state)
-            return None
+                iteration += 1
 
         return go
 

@@ -1,7 +1,8 @@
 """Concrete runs, which can refute a candidate or an assertion beyond doubt.
 
 A run draws a value for everything that the program leaves open, from a seeded generator, and stops
-after a number of loop iterations. Integers behave as the semantics say, as in `proving.terms`.
+after a number of loop iterations. Further runs, which look for violations alone, pass over many
+iterations that are alike. Integers behave as the semantics say, as in `proving.terms`.
 """
 
 import random
@@ -26,6 +27,7 @@ from llmchecker.programs.expressions import (
     converted_number,
     walk,
 )
+from llmchecker.programs.leaps import Leaper
 from llmchecker.programs.machine import Machine
 from llmchecker.programs.repairs import MOST_REPAIRS, Draws, Repairer
 from llmchecker.programs.statements import (
@@ -41,6 +43,22 @@ _MOST_STEPS = 10_000_000
 """The most statements that all runs of a program may take together: some seconds."""
 
 _LEAST_RUNS = 5
+
+_LONG_RUNS = 400
+_LONG_ITERATIONS = 100
+"""Iterations of a run with leaps, without those that it passes over."""
+
+_WIDE = 0.4
+"""The part of the values in such a run that may be any of their type."""
+
+_AT_BORDERS = 0.3
+"""The part of these that are next to a border of their type."""
+
+_MOST_TRIES = 3_000
+"""The most times that all such runs ask whether rounds are alike: about a second."""
+
+_WITHOUT_LEAPS = 25
+"""After so many runs in which no leap was made, none is expected in others."""
 
 _KEPT_ITERATIONS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
 """The iterations whose states are kept, equally many of each.
@@ -76,17 +94,33 @@ class Head:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """Iterations of a loop that are made again and again, all with the same values drawn.
+
+    Attributes:
+        line: the loop's line in the source.
+        rounds: so many iterations, the last before, are repeated together.
+        times: how often they are repeated; the loop's head that comes next is that after it.
+    """
+
+    line: int
+    rounds: int
+    times: int
+
+
+@dataclass(frozen=True)
 class Failure:
     """A run that violates the program.
 
     Attributes:
         line: the line of the assertion that does not hold; 0 if an index, a divisor or an array's
             length is out of range.
-        trace: the values that were drawn and the loops' heads that were reached, in order.
+        trace: the values that were drawn and the loops' heads that were reached, in order. What is
+            repeated stands there once.
     """
 
     line: int
-    trace: tuple["Drawn | Head", ...]
+    trace: tuple["Drawn | Head | Repeated", ...]
 
 
 @dataclass(frozen=True)
@@ -119,8 +153,8 @@ def run_program(
             0, 1, 2, 3, 5, 8, 13, 21, 34 and 55.
         seed: equal seeds give equal runs.
     """
-    size = sum(1 for _ in statements(program.body))
-    runs = min(runs, max(_LEAST_RUNS, _MOST_STEPS // (iterations * max(1, size))))
+    size = max(1, sum(1 for _ in statements(program.body)))
+    runs = min(runs, max(_LEAST_RUNS, _MOST_STEPS // (iterations * size)))
     machine = Machine(program, semantics, iterations)
     pool = _pool(program, semantics)
     seen = _Seen(program, kept)
@@ -131,15 +165,44 @@ def run_program(
         if line is not None and failure is None:
             machine.value = draws.again().draw  # for the same run again, now written down
             failure = Failure(line, _trace(machine, program))
+    if failure is None and program.loops:
+        failure = _long_failure(program, semantics, pool, seed)
     return Runs(seen.heads(), failure)
+
+
+def _long_failure(
+    program: Program, semantics: Semantics, pool: Sequence[int], seed: int
+) -> Failure | None:
+    """A run that violates the program, among runs that pass over iterations that are alike."""
+    size = sum(1 for _ in statements(program.body))
+    machine = Machine(program, semantics, _LONG_ITERATIONS)
+    leaps = tries = 0
+    for number in range(min(_LONG_RUNS, _MOST_STEPS // (_LONG_ITERATIONS * size))):
+        if tries > _MOST_TRIES or (leaps == 0 and number == _WITHOUT_LEAPS):
+            break
+        named = f"{seed} long {number}"
+        leapers: list[Leaper] = []
+
+        def leaper(draw: Callable[[Type, str], int]) -> Leaper:
+            leapers.append(Leaper(program, semantics, random.Random(named), draw))  # noqa: B023
+            return leapers[-1]  # noqa: B023
+
+        values = _values(pool, random.Random(f"{named} values"), semantics, wide=True)
+        line, draws = _mended(machine, program, semantics, None, values, leaper)
+        leaps += leapers[-1].leaps
+        tries += sum(of_run.tries for of_run in leapers)
+        if line is not None:
+            return Failure(line, _trace(machine, program, leaper(draws.again().draw)))
+    return None
 
 
 def _mended(
     machine: Machine,
     program: Program,
     semantics: Semantics,
-    seen: "_Seen",
+    seen: "_Seen | None",
     value: Callable[[Type, str], int],
+    leaper: Callable[[Callable[[Type, str], int]], Leaper] | None = None,
 ) -> tuple[int | None, Draws]:
     """A run, begun again with other values while an assumption ends it; the line that it violates.
 
@@ -155,9 +218,13 @@ def _mended(
         def head(loop: Loop, iteration: int, state: ConcreteState) -> None:
             nonlocal heads
             heads += 1
-            seen.see(loop, iteration, state)
+            if seen is not None:
+                seen.see(loop, iteration, state)
 
         machine.value, machine.head = draws.draw, head
+        if leaper is not None:
+            leaping = leaper(draws.draw)
+            machine.value, machine.leap = leaping.value, leaping.leap
         machine.refused = lambda *refusal: refusals.append(refusal)  # noqa: B023
         line = machine.run({name: machine.arbitrary(name) for name in program.types})
         # A run that came by many heads has shown something already.
@@ -195,13 +262,20 @@ def _not_false(value: Evaluation, state: ConcreteState) -> bool:
 
 
 def _values(
-    pool: Sequence[int], source: random.Random, semantics: Semantics
+    pool: Sequence[int], source: random.Random, semantics: Semantics, wide: bool = False
 ) -> Callable[[Type, str], int]:
-    """A function that draws values of types."""
+    """A function that draws values of types; if wide, also such as the program does not name."""
 
     def value(type_: Type, name: str) -> int:
         if type_ == BOOL:
             return source.getrandbits(1)
+        if wide and source.random() < _WIDE:
+            if source.random() < _AT_BORDERS:
+                # converted, a number past the border of the type is one at its other border
+                drawn = source.choice((type_.least, type_.most)) + source.randint(-20, 20)
+            else:
+                drawn = source.choice((-1, 1)) * source.getrandbits(source.randint(1, type_.bits))
+            return converted_number(drawn, Type(64), type_, semantics)
         # Many programs only ask whether a value is 0, and would rarely see one otherwise.
         drawn = source.choice((0, 1, 1) if source.random() < 0.3 else pool)
         return converted_number(drawn, Type(64), type_, semantics)
@@ -209,9 +283,14 @@ def _values(
     return value
 
 
-def _trace(machine: Machine, program: Program) -> tuple[Drawn | Head, ...]:
+def _trace(
+    machine: Machine, program: Program, leaper: Leaper | None = None
+) -> tuple[Drawn | Head | Repeated, ...]:
     """What a run draws and where it comes by."""
-    events: list[Drawn | Head] = []
+    events: list[Drawn | Head | Repeated] = []
+    if leaper is not None:
+        machine.value, machine.leap = leaper.value, leaper.leap
+    state = {name: machine.arbitrary(name) for name in program.types}
     draw = machine.value
 
     def value(type_: Type, name: str) -> int:
@@ -223,8 +302,12 @@ def _trace(machine: Machine, program: Program) -> tuple[Drawn | Head, ...]:
         names = (name for name in loop.scope if not program.types[name].array)
         events.append(Head(loop.line, {name: state[name] for name in names}))
 
-    state = {name: machine.arbitrary(name) for name in program.types}
+    def passed(loop: Loop, rounds: int, times: int) -> None:
+        events.append(Repeated(loop.line, rounds, times))
+
     machine.value, machine.head = value, head
+    if leaper is not None:
+        leaper.passed = passed
     machine.run(state)
     return tuple(events)
 

@@ -10,13 +10,14 @@ import signal
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from llmchecker.errors import MissingTool
 from llmchecker.processes import EndsWithParent
 from llmchecker.programs.expressions import Semantics
+from llmchecker.proving.outcomes import Limit
 
 MEMORY = "2g"
 """The most memory that ESBMC may take."""
@@ -50,12 +51,14 @@ class EsbmcVerdict:
     Attributes:
         answer: what it said.
         seconds: the time that it took.
-        message: the last line that it wrote.
+        message: the last line that it wrote, or what it lacked.
+        limits: what ended it without an answer.
     """
 
     answer: EsbmcAnswer
     seconds: float
     message: str
+    limits: tuple[Limit, ...] = ()
 
 
 _LONGEST = 5
@@ -135,15 +138,17 @@ def ask_esbmc(
         (mode, semantics), {"--default-solver=z3": 1.0}
     )
     started = time.monotonic()
+    limits: dict[Limit, None] = {}
     with tempfile.TemporaryDirectory(prefix="llmchecker-") as folder:
         (Path(folder) / "program.c").write_text(source, encoding="utf-8")
         for solver, share in solvers.items():
             command = [str(binary()), "program.c", *options, solver]
             output = _output(command, folder, seconds * share)
             verdict = _verdict(output, time.monotonic() - started)
+            limits |= dict.fromkeys(verdict.limits)
             if verdict.answer not in (EsbmcAnswer.TIMEOUT, EsbmcAnswer.ERROR):
-                break
-    return verdict
+                return verdict
+    return replace(verdict, limits=tuple(limits))
 
 
 @dataclass(frozen=True)
@@ -165,8 +170,8 @@ def _packaged() -> str | None:
         return None
 
 
-def _output(command: list[str], folder: str, seconds: float) -> str | None:
-    """All that a command writes; None if it took too long.
+def _output(command: list[str], folder: str, seconds: float) -> str | Limit:
+    """All that a command writes, or the limit of time that ended it.
 
     A command that takes too long is ended together with every process that it started, and so is
     one whose answer is no longer waited for.
@@ -184,9 +189,9 @@ def _output(command: list[str], folder: str, seconds: float) -> str | None:
     )
     try:
         output = process.communicate(timeout=_LONGEST * seconds)[0]
-        return None if process.returncode in _OUT_OF_TIME else output
+        return Limit.ESBMC_TIME if process.returncode in _OUT_OF_TIME else output
     except subprocess.TimeoutExpired:
-        return None
+        return Limit.CLOCK
     finally:
         # after Ctrl-C too, which does not reach another session
         with contextlib.suppress(ProcessLookupError):
@@ -194,9 +199,9 @@ def _output(command: list[str], folder: str, seconds: float) -> str | None:
         process.wait()
 
 
-def _verdict(output: str | None, seconds: float) -> EsbmcVerdict:
-    if output is None:
-        return EsbmcVerdict(EsbmcAnswer.TIMEOUT, seconds, "")
+def _verdict(output: str | Limit, seconds: float) -> EsbmcVerdict:
+    if isinstance(output, Limit):
+        return EsbmcVerdict(EsbmcAnswer.TIMEOUT, seconds, "", (output,))
     said = re.findall(r"^VERIFICATION (\w+)", output, flags=re.MULTILINE)
     lines = [line for line in output.splitlines() if line.strip()]
     last = lines[-1] if lines else ""
@@ -209,4 +214,7 @@ def _verdict(output: str | None, seconds: float) -> EsbmcVerdict:
         return EsbmcVerdict(EsbmcAnswer.UNKNOWN, seconds, last)
     if said:
         return EsbmcVerdict(known.get(said[-1], EsbmcAnswer.ERROR), seconds, last)
+    if "Out of memory" in output:
+        limits = (Limit.ESBMC_MEMORY,)
+        return EsbmcVerdict(EsbmcAnswer.ERROR, seconds, f"out of memory, {MEMORY}", limits)
     return EsbmcVerdict(EsbmcAnswer.ERROR, seconds, last)

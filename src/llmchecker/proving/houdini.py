@@ -16,6 +16,7 @@ import z3
 from llmchecker.programs.expressions import Binary, Expression, Semantics, variables, walk
 from llmchecker.programs.statements import Program, expressions_in
 from llmchecker.proving.obligations import obligations
+from llmchecker.proving.outcomes import Limit
 from llmchecker.proving.terms import Encoder
 
 
@@ -51,6 +52,14 @@ _IN_PARTS = 0.2
 
 _OFTEN = 25
 """After so many invariants that were found alone it is asked whether the assertions follow."""
+
+
+_REASONS = {
+    "max. resource limit exceeded": {Limit.SOLVER_STEPS},
+    "timeout": {Limit.CLOCK},
+    "canceled": {Limit.CLOCK},
+}
+"""What Z3 says of a question that a limit left open."""
 
 
 class ProverTimeout(Exception):
@@ -104,7 +113,7 @@ class Prover:
         deadline: the value of `time.process_time()` after which no more questions are asked.
 
     Attributes:
-        given_up: how many questions the solver left open after so many steps.
+        limits: which limits left questions to the solver open.
         undecided: the candidates that it left open when it was asked about each alone. They are not
             asked about again: every question that they are part of takes long.
     """
@@ -116,7 +125,7 @@ class Prover:
         seconds: float = 5.0,
         deadline: float = float("inf"),
     ) -> None:
-        self.given_up = 0
+        self.limits: set[Limit] = set()
         self.undecided: set[Candidate] = set()
         # Numbers that wrap around mean the same as bit vectors. What one cannot decide in time, the
         # other often can: sums of numbers are far easier, products and bits of vectors.
@@ -343,7 +352,7 @@ class Prover:
         solver.set("timeout", counted(1000 * LONGEST * seconds))
         answer = solver.check(*assumptions)
         if answer == z3.unknown:
-            self.given_up += 1
+            self.limits |= _REASONS.get(solver.reason_unknown(), set())
         return answer
 
 

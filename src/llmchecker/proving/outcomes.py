@@ -17,6 +17,8 @@ class CandidateSource(StrEnum):
     """Continuations of a prompt, drawn from a language model."""
     ENUMERATED = "enumerated"
     """The most probable well-formed conditions of a language model."""
+    REPAIRED = "repaired"
+    """What a language model wrote after it was told what failed, with a counterexample."""
     RANDOM = "random"
     """Random well-formed atoms, as chance would propose them."""
     SHORTEST = "shortest"
@@ -62,6 +64,30 @@ class Outcome(StrEnum):
     """Memory ran out, or somebody ended the process that verified it."""
 
 
+class Limit(StrEnum):
+    """What ended an attempt, or a part of it, before there was an answer."""
+
+    PROVER_TIME = "prover time"
+    """The processor time for the proof."""
+    SOLVER_STEPS = "solver steps"
+    """The steps that Z3 may take for one question, as it counts them."""
+    CLOCK = "clock"
+    """Many times the processor time by the clock: a guard against what never ends and is not
+    counted."""
+    ESBMC_TIME = "ESBMC time"
+    """The processor time of ESBMC."""
+    ESBMC_MEMORY = "ESBMC memory"
+    """The memory of ESBMC."""
+    MEMORY = "memory"
+    """The memory of this program."""
+    CANDIDATES = "candidates"
+    """The number of candidates that a source may propose for a loop."""
+    ANSWERS = "answers"
+    """The number of answers that a model may give."""
+    NODES = "nodes"
+    """The number of next-token distributions that a search for conditions may compute."""
+
+
 @dataclass(frozen=True)
 class Proven:
     """A proven invariant.
@@ -89,6 +115,8 @@ class Verification:
         seconds: how long the verification took, ESBMC included.
         failure: the run that violates the program, if the outcome is FALSE.
         message: what went wrong, for a person; empty if nothing did.
+        limits: what ended the attempt, or a part of it, without an answer; none if it has one.
+        known: what was proven of the loops although the assertions do not follow.
     """
 
     outcome: Outcome
@@ -96,6 +124,8 @@ class Verification:
     seconds: float = 0.0
     failure: Failure | None = None
     message: str = ""
+    limits: tuple[Limit, ...] = ()
+    known: tuple[Proven, ...] = ()
 
 
 COMPLETION = (

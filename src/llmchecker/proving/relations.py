@@ -9,7 +9,7 @@ program.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, product
-from math import gcd, lcm
+from math import comb, gcd, lcm
 from types import MappingProxyType
 
 from llmchecker.programs.evaluation import ConcreteState
@@ -25,6 +25,9 @@ from llmchecker.programs.expressions import (
 
 _TOGETHER = 4
 """The most variables in an equality: one more than in `x + y == n`, as `x - i == y - j` needs."""
+
+_MOST_SETS = 20_000
+"""The most sets of one size that are looked at: of more than 27 variables no four together."""
 
 _TOGETHER_IN_PHASE = 2
 _MOST_SWITCHES = 8
@@ -127,6 +130,8 @@ def _equalities(
 ) -> Iterator[Expression]:
     sample = states[:: max(1, len(states) // _SAMPLE)]
     for count in range(1, together + 1):
+        if comb(len(names), count) > _MOST_SETS:
+            return
         for chosen in combinations(names, count):
             for coefficients in _null_space([[1, *(s[n] for n in chosen)] for s in sample]):
                 # With a zero factor it is an equality of fewer variables, which was found before.
@@ -166,6 +171,8 @@ def _reduced(rows: Sequence[Sequence[int]]) -> list[_Row]:
             continue
         row = [value / row[pivot] for value in row]
         reduced = [_minus(other, other[pivot], row) for other in reduced] + [row]
+        if len(reduced) == len(row):  # no other row can change what these span
+            break
     return reduced
 
 
@@ -194,6 +201,10 @@ def _bounds(
     for name, term in terms.items():
         yield from _extremes(term, [s[name] for s in states])
     if wide:
+        # Where both variables wrap around, a difference that wraps around too stays the same.
+        for a, b in combinations([name for name in names if steps.get(name)], 2):
+            if set(steps[a]) == set(steps[b]):
+                yield from _extremes(Binary("-", terms[a], terms[b]), [s[a] - s[b] for s in states])
         terms = {name: Cast(_WIDE, term) for name, term in terms.items()}
     for a, b in combinations(names, 2):
         yield from _extremes(Binary("-", terms[a], terms[b]), [s[a] - s[b] for s in states])

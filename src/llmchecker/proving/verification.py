@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from llmchecker.programs.evaluation import ConcreteState
 from llmchecker.programs.expressions import Binary, Constant, Expression, Semantics, variables
-from llmchecker.programs.runs import Drawn, Failure, run_program, unrefuted
+from llmchecker.programs.runs import Drawn, Failure, Repeated, run_program, unrefuted
 from llmchecker.programs.statements import (
     Loop,
     Program,
@@ -34,6 +34,7 @@ from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout, has_pro
 from llmchecker.proving.outcomes import (
     COMPLETION,
     CandidateSource,
+    Limit,
     Outcome,
     Proven,
     Verification,
@@ -96,6 +97,9 @@ _MOST_WATCHED = 40
 _MOST_CONSTANTS = 12
 """The most numbers of a program of which equalities are proposed in phases that no run reaches."""
 
+_MOST_TOLD = 40
+"""The most values of a run that a message lists."""
+
 _LEAST_SECONDS = 5.0
 """The time that ESBMC has at least, however long the proof took."""
 
@@ -108,10 +112,12 @@ class Pool:
         sources: every candidate once, in the order of their arrival, with the sources that proposed
             it.
         tried: the sources whose candidates were asked about.
+        limits: `CANDIDATES` if there were more than may be tried.
     """
 
     sources: dict[Candidate, list[CandidateSource]] = field(default_factory=dict)
     tried: set[CandidateSource] = field(default_factory=set)
+    limits: set[Limit] = field(default_factory=set)
 
     def add(self, source: CandidateSource, loop: Loop, expressions: Iterable[Expression]) -> None:
         """Add candidates of a loop, except those that use names out of its scope."""
@@ -150,6 +156,9 @@ class Verifier:
         semantics: what its integers are.
         limits: what each verification may cost.
 
+    Attributes:
+        runs: the concrete runs.
+
     Raises:
         UnsupportedProgram: the semantics do not cover the program.
     """
@@ -160,7 +169,7 @@ class Verifier:
         self._machine = semantics is Semantics.INT32
         self._limits = limits
         Prover(program, semantics)  # refuses what the semantics do not cover, before any run
-        self._runs = run_program(program, semantics, runs=limits.runs)
+        self.runs = run_program(program, semantics, runs=limits.runs)
         self._answers: dict[str, esbmc.EsbmcVerdict] = {}
         self._solutions: dict[tuple, Proposals] = {}  # of Spacer, by what was known
         self._products = has_products(program)
@@ -190,7 +199,8 @@ class Verifier:
             result = self._proven(prover, proposals, completion, deadline)
         except ProverTimeout:
             message = f"no proof within {self._limits.seconds:g} s"
-            result = Verification(Outcome.PROVER_TIMEOUT, message=message)
+            limits = (Limit.PROVER_TIME,)
+            result = Verification(Outcome.PROVER_TIMEOUT, message=message, limits=limits)
         if result.outcome is Outcome.VERIFIED:
             result = self._confirmed(result, deadline)
         return replace(result, seconds=result.seconds + time.monotonic() - started)
@@ -203,8 +213,8 @@ class Verifier:
         deadline: float,
     ) -> Verification:
         """The result of the proof; VERIFIED here does not include ESBMC's answer."""
-        if self._runs.failure is not None:
-            failure = self._runs.failure
+        if self.runs.failure is not None:
+            failure = self.runs.failure
             return Verification(
                 Outcome.FALSE, failure=failure, message=_told(self._program, failure)
             )
@@ -238,7 +248,11 @@ class Verifier:
         if late:
             raise ProverTimeout
         nothing = self._program.loops and not pool.sources
-        return Verification(Outcome.NO_CANDIDATE if nothing else Outcome.NOT_PROVEN)
+        return Verification(
+            Outcome.NO_CANDIDATE if nothing else Outcome.NOT_PROVEN,
+            limits=tuple(limit for limit in Limit if limit in prover.limits | pool.limits),
+            known=tuple(map(pool.proven, proven)),
+        )
 
     def _extend(
         self, pool: Pool, source: CandidateSource, proven: Sequence[Candidate], seconds: float
@@ -261,7 +275,7 @@ class Verifier:
                 pool.add(source, loop, found.get(loop.number, ()))
             return
         for loop in self._program.loops:
-            states = self._runs.heads[loop.number]
+            states = self.runs.heads[loop.number]
             numbers = _watched(self._program, loop)
             match source:
                 case CandidateSource.ATOMS:
@@ -277,7 +291,7 @@ class Verifier:
 
     def _related(self, loop: Loop) -> tuple[Expression, ...]:
         """The relations that concrete runs suggest of a loop, and of its phases."""
-        names, states = _watched(self._program, loop), self._runs.heads[loop.number]
+        names, states = _watched(self._program, loop), self.runs.heads[loop.number]
         moved = steps(loop)
         found = relations(names, states, moved, self._machine)
         named = constants(self._program)[:_MOST_CONSTANTS]
@@ -295,14 +309,18 @@ class Verifier:
         under which the loop may go on for ever.
         """
         known = {c.expression for c in proven if c.loop == loop.number}
+        most = self._limits.disjunctions
         if self._machine:
             parts = [expression for expression in pool.of(loop) if expression not in known]
             for way in never_left(self._program, loop):
-                joined = (Binary("||", way, part) for part in parts[: self._limits.disjunctions])
+                joined = (Binary("||", way, part) for part in parts[:most])
                 pool.add(CandidateSource.DISJUNCTIONS, loop, joined)
         others = pool.of(loop, but=_FROM_RUNS)
         open_ = [expression for expression in others if expression not in known]
-        pool.add(CandidateSource.DISJUNCTIONS, loop, disjunctions(open_, self._limits.disjunctions))
+        joined = disjunctions(open_, most)
+        pool.add(CandidateSource.DISJUNCTIONS, loop, joined)
+        if len(joined) == most:
+            pool.limits.add(Limit.CANDIDATES)
 
     def _asked_about(self, pool: Pool, proven: Sequence[Candidate]) -> list[Candidate]:
         """The candidates that no concrete run refutes.
@@ -319,7 +337,7 @@ class Verifier:
         slow &= pool.tried
         settled = set(proven)
         for loop in self._program.loops:
-            states = self._runs.heads[loop.number]
+            states = self.runs.heads[loop.number]
             types = self._program.types
             for expression in unrefuted(pool.of(loop), states, self._semantics, types):
                 candidate = Candidate(loop.number, expression)
@@ -344,10 +362,12 @@ class Verifier:
             return result
         if verdict.answer is esbmc.EsbmcAnswer.TIMEOUT:
             message = f"ESBMC said nothing within {verdict.seconds:.0f} s"
-            return replace(result, outcome=Outcome.ESBMC_TIMEOUT, message=message)
-        failed = verdict.answer is esbmc.EsbmcAnswer.ERROR
-        outcome = Outcome.ESBMC_ERROR if failed else Outcome.ESBMC_DISAGREES
-        return replace(result, outcome=outcome, message=f"ESBMC says: {verdict.message}")
+            outcome = Outcome.ESBMC_TIMEOUT
+        else:
+            message = f"ESBMC says: {verdict.message}"
+            failed = verdict.answer is esbmc.EsbmcAnswer.ERROR
+            outcome = Outcome.ESBMC_ERROR if failed else Outcome.ESBMC_DISAGREES
+        return replace(result, outcome=outcome, message=message, limits=verdict.limits)
 
     def _asked(self, annotated: str, seconds: float) -> esbmc.EsbmcVerdict:
         if annotated in self._answers:
@@ -380,4 +400,9 @@ def _told(program: Program, failure: Failure) -> str:
         f"the assertion in line {failure.line} fails" if failure.line else "a value is out of range"
     )
     drawn = [str(event.value) for event in failure.trace if isinstance(event, Drawn)]
-    return f"{program.name}: {what} when the values drawn are {', '.join(drawn)}"
+    if len(drawn) > _MOST_TOLD:
+        drawn[_MOST_TOLD:] = [f"… {len(drawn) - _MOST_TOLD} more"]
+    again = [event for event in failure.trace if isinstance(event, Repeated)]
+    rounds = sum(event.rounds * event.times for event in again)
+    after = f", and {rounds:,} rounds of loops are like those before them" if again else ""
+    return f"{program.name}: {what} when the values drawn are {', '.join(drawn)}{after}"

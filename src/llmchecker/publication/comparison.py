@@ -150,5 +150,5 @@ def _run(finding: Finding, answer: AnsweredQuery) -> dict[str, object]:
         "value": answer.value,
         "encode_seconds": verdict.encode_seconds,
         "check_seconds": verdict.check_seconds,
-        "start_string": answer.start,
+        "start_string": str(answer.start),
     }

@@ -21,6 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import Normal, withStroke
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from llmchecker.files import written_whole, written_with_checksum
 from llmchecker.publication.drawing import printed
@@ -173,6 +174,21 @@ def _layers_of_legend(confidences: pd.Series) -> list[Line2D]:
             Line2D([], [], **DOT, label="estimate"),
         ]
     return layers
+
+
+def set_log_scales(axes: Axes) -> None:
+    """Make both axes logarithmic; powers of ten are told as 0.01, 100 or 1e7.
+
+    No text of a figure is read as mathtext, which the ticks would else be written in.
+    """
+    axes.set(xscale="log", yscale="log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _plain(value: float) -> str:
+    return f"{value:g}".replace("e+0", "e").replace("e-0", "e-")
 
 
 def write_figure(figure: Figure, paths: Sequence[str | Path], description: str = "") -> None:

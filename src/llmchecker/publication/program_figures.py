@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from llmchecker.errors import InvalidTable
 from llmchecker.proving.outcomes import Outcome
 from llmchecker.publication.drawing import printed
-from llmchecker.publication.figures import COLUMN_WIDTH, HATCHES, figure_style
+from llmchecker.publication.figures import COLUMN_WIDTH, HATCHES, figure_style, set_log_scales
 
 MOST_SETS = 14
 """Bars of a panel that leave room for numbers; what is left over is told below them."""
@@ -112,7 +112,8 @@ def draw_seconds(table: pd.DataFrame, method: str) -> Figure:
                 panel = axes[row, column]
                 here = points[(points["tool"] == tool) & (points["semantics"] == name)]
                 _draw_points(panel, here, edge, **look)
-                panel.set(xscale="log", yscale="log", xlim=limits, ylim=limits, aspect="equal")
+                set_log_scales(panel)
+                panel.set(xlim=limits, ylim=limits, aspect="equal")
                 panel.plot([low, edge], [low, edge], color=GREY, linewidth=0.8, ls="--", zorder=1)
                 panel.set_xlabel(f"{tool} (s)")
                 panel.set_title(name if row == 0 else None, fontsize=9)

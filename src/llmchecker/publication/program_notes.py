@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
-from llmchecker.invariants.attempts import WITH_MODEL, WITHOUT_MODEL, Attempt
+from llmchecker.invariants.attempts import REPAIRED, WITH_MODEL, WITHOUT_MODEL, Attempt
 from llmchecker.invariants.provability_records import Provability
 from llmchecker.programs.expressions import Semantics
-from llmchecker.proving.outcomes import Outcome
+from llmchecker.proving.outcomes import CandidateSource, Outcome
 from llmchecker.publication.program_tables import (
     NOT_TREATED,
+    PROGRAM,
     TIMEOUTS,
     ByModel,
     frame_of,
@@ -30,6 +31,11 @@ candidates for a loop."""
 LEGEND_OF_TOOLS = """\
 Solved: verified. False: a violation was found; this method reports one only if a concrete run shows
 it. Other: no answer, for another reason. Seconds are means over the programs that are solved."""
+LEGEND_OF_LIMITS = """\
+Limits: what ended attempts without an answer, with the number of attempts; one may have several.
+Prover time and ESBMC time are processor time, solver steps are those that Z3 counts for one
+question, and the clock, at many times the processor time, only guards against what never ends.
+Candidates, answers and nodes are how much a source may propose for a loop."""
 LEGEND_OF_PUBLISHED = """\
 Published figures are those of Pirzada, Bhayat, Cordeiro and Reger, LLM-Generated Invariants for
 Bounded Model Checking Without Loop Unrolling (ASE 2024), on the programs of that paper; they are
@@ -40,9 +46,15 @@ or not at all, as its outcome says. Semicolons separate several invariants of a 
 sources of each."""
 
 
+_OF_PROGRAMS = {
+    f"{CandidateSource.ATOMS} alone": "The atoms of the programs alone",
+    PROGRAM: "All sources of the programs together",
+}
+
+
 def notes_on_variants(attempts: ByModel) -> list[str]:
     """What to read below the table of variants, a paragraph each."""
-    return [LEGEND_OF_VARIANTS, *_each_once(attempts, _untreated)]
+    return [LEGEND_OF_VARIANTS, LEGEND_OF_LIMITS, *_each_once(attempts, _untreated)]
 
 
 def notes_on_sources(attempts: ByModel) -> list[str]:
@@ -52,13 +64,20 @@ def notes_on_sources(attempts: ByModel) -> list[str]:
         for model, made in attempts.items()
         for semantics, group in frame_of(made).groupby("semantics", sort=False)
     ]
-    return [*adds, LEGEND_OF_SOURCES, *_each_once(attempts, _untreated)]
+    left = _each_once(attempts, _left_by_atoms)
+    return [*adds, *left, LEGEND_OF_SOURCES, LEGEND_OF_LIMITS, *_each_once(attempts, _untreated)]
 
 
 def notes_on_tools(attempts: Sequence[Attempt]) -> list[str]:
     """What to read below the table of tools, a paragraph each."""
     frame = frame_of(attempts)
-    return [LEGEND_OF_TOOLS, LEGEND_OF_PUBLISHED, *_contradictions(frame), *_untreated(frame)]
+    return [
+        LEGEND_OF_TOOLS,
+        LEGEND_OF_LIMITS,
+        LEGEND_OF_PUBLISHED,
+        *_contradictions(frame),
+        *_untreated(frame),
+    ]
 
 
 def notes_on_used(attempts: Sequence[Attempt]) -> list[str]:
@@ -69,7 +88,7 @@ def notes_on_used(attempts: Sequence[Attempt]) -> list[str]:
     told = dict.fromkeys(
         f"{a.program} is {a.outcome}: {a.message}" for a in attempts if a.outcome in NOT_TREATED
     )
-    return [LEGEND_OF_USED, *told, *_untreated(frame_of(attempts))]
+    return [LEGEND_OF_USED, LEGEND_OF_LIMITS, *told, *_untreated(frame_of(attempts))]
 
 
 def notes_on_provable(by_model: Mapping[str, Sequence[Provability]]) -> list[str]:
@@ -98,7 +117,8 @@ def _what_a_model_adds(model: str, semantics: Semantics, group: pd.DataFrame) ->
     With: by any combination that holds a source of the model. Without: by any that holds none,
     random and shortest among them. A program that is out of time without is told as such.
     """
-    asked, unasked = solved_by(group, WITH_MODEL), solved_by(group, WITHOUT_MODEL)
+    of_model = {**WITH_MODEL, **REPAIRED}
+    asked, unasked = solved_by(group, of_model), solved_by(group, WITHOUT_MODEL)
     programs = list(dict.fromkeys(group["program"]))
     added = [program for program in programs if program in asked - unasked]
     late = group["way"].isin(WITHOUT_MODEL) & group["outcome"].isin(TIMEOUTS)
@@ -106,10 +126,11 @@ def _what_a_model_adds(model: str, semantics: Semantics, group: pd.DataFrame) ->
     adds = f"The model adds {_programs(added) if added else 'nothing'}"
     if out_of_time:
         adds += f"; without it, time ran out in {len(out_of_time)} of these"
+    tried = set(group["way"])
     alone = ", ".join(
         f"{way.removesuffix(' alone')} {len(solved_by(group, [way]))}"
-        for way in (*WITH_MODEL, *WITHOUT_MODEL)
-        if way.endswith(" alone")
+        for way in (*of_model, *WITHOUT_MODEL)
+        if way.endswith(" alone") and way in tried
     )
     bare = group.loc[group["bare"], "program"].nunique()
     return (
@@ -117,6 +138,21 @@ def _what_a_model_adds(model: str, semantics: Semantics, group: pd.DataFrame) ->
         f"the model's proposals and {len(unasked)} without. {adds}. Each source alone: {alone}; "
         f"{_counted(bare)} among them without any invariant."
     )
+
+
+def _left_by_atoms(frame: pd.DataFrame) -> list[str]:
+    """Name what the atoms of the programs alone leave open, and what all their sources do."""
+    told = []
+    for semantics, group in frame.groupby("semantics", sort=False):
+        settled = group["outcome"].isin((*NOT_TREATED, Outcome.FALSE))
+        open_ = list(dict.fromkeys(group.loc[~settled, "program"]))
+        for way, which in _OF_PROGRAMS.items():
+            tried = set(group.loc[group["way"] == way, "program"])
+            left = [p for p in open_ if p in tried - solved_by(group, [way])]
+            if tried:
+                names = _programs(left) if left else "no program"
+                told.append(f"{which} leave {names} open over {semantics}.")
+    return told
 
 
 def _untreated(frame: pd.DataFrame) -> list[str]:

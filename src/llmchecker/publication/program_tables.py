@@ -4,6 +4,7 @@ A program is solved if it is verified. Every table counts every program: what is
 treated stands in columns of its own, and the notes name it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,18 +14,18 @@ from llmchecker.errors import InvalidTable
 from llmchecker.invariants.attempts import THIS_METHOD, Attempt
 from llmchecker.invariants.provability_records import QUERIES, Provability
 from llmchecker.programs.expressions import Semantics
-from llmchecker.proving.outcomes import Outcome
+from llmchecker.proving.outcomes import Limit, Outcome
 
 COLUMNS_OF_VARIANTS = """
     model semantics variant programs solved unique mean_seconds_of_solved mean_iterations_of_solved
-    parse_errors false not_treated
+    parse_errors false limits not_treated
 """.split()
 COLUMNS_OF_SOURCES = """
     model semantics sources programs solved unique beyond_program missed_of_program
-    mean_seconds_of_solved false timeouts not_treated
+    mean_seconds_of_solved false timeouts limits not_treated
 """.split()
 COLUMNS_OF_TOOLS = """
-    tool semantics programs solved false timeouts unsupported unreadable other
+    tool semantics programs solved false timeouts unsupported unreadable other limits
     mean_seconds_of_solved published_programs published_solved
 """.split()
 COLUMNS_OF_SECONDS = """
@@ -124,7 +125,7 @@ def tools(attempts: Sequence[Attempt], published: pd.DataFrame) -> pd.DataFrame:
     measured["other"] = measured["programs"] - measured[apart].sum(axis=1)
     prefixed = published.rename(columns=lambda c: c if c == "tool" else f"published_{c}")
     table = pd.concat([measured.astype(object), prefixed.astype(object)], ignore_index=True)
-    whole = [c for c in COLUMNS_OF_TOOLS[2:] if c != "mean_seconds_of_solved"]
+    whole = [c for c in COLUMNS_OF_TOOLS[2:] if c not in ("mean_seconds_of_solved", "limits")]
     kinds = {**dict.fromkeys(whole, "Int64"), "mean_seconds_of_solved": float}
     return table[COLUMNS_OF_TOOLS].astype(kinds)
 
@@ -149,14 +150,14 @@ def used(attempts: Sequence[Attempt]) -> pd.DataFrame:
             raise InvalidTable(_twice(attempt.program, attempt.semantics))
         by_semantics[attempt.semantics] = attempt
     semantics = list(dict.fromkeys(attempt.semantics for attempt in attempts))
-    parts = ("outcome", "invariants", "sources")
+    parts = ("outcome", "limits", "invariants", "sources")
     columns = ["program", "line", *(f"{part}_{s}" for s in semantics for part in parts)]
     records = []
     for program, made in found.items():
         lines = sorted({i.line for attempt in made.values() for i in attempt.invariants})
         for line in lines or [None]:
             cells = [_used(made.get(s), line) for s in semantics]
-            records.append([program, line, *(cell for three in cells for cell in three)])
+            records.append([program, line, *(cell for four in cells for cell in four)])
     return pd.DataFrame(records, columns=columns).astype({"line": "Int64"})
 
 
@@ -247,7 +248,7 @@ def _figures_of(one: Provability) -> dict[str, float | str | None]:
 
 def frame_of(attempts: Sequence[Attempt]) -> pd.DataFrame:
     """Attempts as rows; `bare` ones are solved without any invariant."""
-    columns = "program semantics way outcome solved seconds iterations parse_errors".split()
+    columns = "program semantics way outcome solved seconds iterations parse_errors limits".split()
     rows = [[getattr(attempt, column) for column in columns] for attempt in attempts]
     frame = pd.DataFrame(rows, columns=columns)
     frame["bare"] = [attempt.solved and not attempt.invariants for attempt in attempts]
@@ -271,8 +272,15 @@ def _counts(group: pd.DataFrame) -> dict[str, float]:
         "mean_seconds_of_solved": group.loc[group["solved"], "seconds"].mean(),
         "false": (group["outcome"] == Outcome.FALSE).sum(),
         "timeouts": group["outcome"].isin(TIMEOUTS).sum(),
+        "limits": _limits(group) or None,
         "not_treated": group["outcome"].isin(NOT_TREATED).sum(),
     }
+
+
+def _limits(group: pd.DataFrame) -> str:
+    """Which limits ended attempts without an answer, and how many of them each."""
+    counted = Counter(limit for of_attempt in group["limits"] for limit in of_attempt)
+    return ", ".join(f"{limit}: {counted[limit]}" for limit in Limit if counted[limit])
 
 
 def _solved(group: pd.DataFrame) -> set[str]:
@@ -290,12 +298,13 @@ def _unique(group: pd.DataFrame, way: str) -> set[str]:
 
 
 def _used(attempt: Attempt | None, line: int | None) -> tuple[str | None, ...]:
-    """Outcome, invariants and their sources, of the loop in a line."""
+    """Outcome, limits, invariants and their sources, of the loop in a line."""
     if attempt is None:
-        return None, None, None
+        return None, None, None, None
     here = [invariant for invariant in attempt.invariants if invariant.line == line]
     return (
         str(attempt.outcome),
+        ", ".join(attempt.limits) or None,
         "; ".join(invariant.text for invariant in here) or None,
         "; ".join(", ".join(invariant.sources) for invariant in here) or None,
     )

@@ -10,8 +10,9 @@ import pandas as pd
 
 from llmchecker.checking.evidence import COUNTEREXAMPLE, WITNESS, decisive_mass, has_evidence
 from llmchecker.checking.verdicts import Verdict
-from llmchecker.config.checks import TableRow, TreeSpec
+from llmchecker.config.checks import TableRow
 from llmchecker.deciding.estimates import EstimateRecord, with_estimate
+from llmchecker.deployed.chat import Start
 from llmchecker.publication.table_files import as_code, as_text, escaped, format_cell, paragraph
 from llmchecker.queries.formulas import Expectation
 from llmchecker.queries.query import Query
@@ -45,14 +46,14 @@ class AnsweredQuery:
 
     Attributes:
         row: what was asked, and the experiment that asks it.
-        model: the model's label, with the decoding if the experiment has its own.
-        start: the start string.
+        model: the model's label, with the decoding that it is asked with if it has one.
+        start: the start string, or the chat that is answered.
         verdict: the answer.
     """
 
     row: TableRow
     model: str
-    start: str
+    start: Start
     verdict: Verdict
 
     @property
@@ -81,8 +82,8 @@ class AnsweredQuery:
 def read_answers(
     rows: Iterable[TableRow],
     verdicts: Iterable[str | Path],
-    labels: Mapping[str, str],
-    start_strings: Mapping[str, str],
+    models: Iterable[str],
+    start_strings: Mapping[str, Start],
     estimates: Iterable[str | Path] = (),
 ) -> tuple[AnsweredQuery, ...]:
     """Read the answers to queries, in the order given.
@@ -90,7 +91,7 @@ def read_answers(
     Args:
         rows: what was asked.
         verdicts: the file of each row's verdict.
-        labels: what to call each model.
+        models: what to call the model of each row.
         start_strings: the start strings by name.
         estimates: the files of estimates, which name the check that they are about. A check may
             have none.
@@ -103,18 +104,12 @@ def read_answers(
     return tuple(
         AnsweredQuery(
             row=row,
-            model=_model_asked(row.check.tree, labels),
+            model=model,
             start=start_strings[row.check.tree.start],
             verdict=_estimated(Verdict.read(path), row, records.get(str(row.check))),
         )
-        for row, path in zip(rows, verdicts, strict=True)
+        for row, path, model in zip(rows, verdicts, models, strict=True)
     )
-
-
-def _model_asked(tree: TreeSpec, labels: Mapping[str, str]) -> str:
-    """The label of a tree's model, with the decoding if it is not that of the model."""
-    label = labels[tree.model]
-    return label if tree.decoding is None else f"{label}, {tree.decoding}"
 
 
 def _estimated(verdict: Verdict, row: TableRow, record: EstimateRecord | None) -> Verdict:

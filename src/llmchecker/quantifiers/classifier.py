@@ -15,6 +15,9 @@ from llmchecker.quantifiers.quantifier import PARTS, part_of, require_one_of
 if TYPE_CHECKING:
     from llmchecker.loading.classification import TextClassifier
 
+_ARCHITECTURE = "ForSequenceClassification"
+"""How transformers names every class of models that give labels to whole texts."""
+
 
 @dataclass(frozen=True)
 class Classifier:
@@ -63,7 +66,7 @@ class Classifier:
             raise ConfigError(
                 f"label: the model has no label {self.label!r}{hint} it has {', '.join(labels)}"
             )
-        _check_sha256(self.sha256)
+        _check_sha256(self.sha256, self.directory)
 
     def __call__(self, start: str, continuation: str) -> int:
         return self.together([(start, continuation)])[0]
@@ -101,17 +104,30 @@ class Classifier:
 
 
 def _labels(directory: Path) -> tuple[str, ...]:
-    """The labels that config.json names, or those that transformers gives to a model without."""
+    """The labels that config.json names, or those that transformers gives to a model without.
+
+    Raises:
+        ConfigError: config.json names another kind of model, or its labels are no mapping.
+    """
     config = json.loads((directory / MODEL_CONFIG).read_text(encoding="utf-8"))
+    kinds = config.get("architectures") or ()
+    if kinds and not any(str(kind).endswith(_ARCHITECTURE) for kind in kinds):
+        raise ConfigError(
+            f"directory {str(directory)!r}: {MODEL_CONFIG} describes no model for text "
+            f"classification, a … {_ARCHITECTURE}, but {', '.join(map(str, kinds))}"
+        )
     named = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
     if not isinstance(named, dict):
         raise ConfigError(f"directory: id2label in {directory / MODEL_CONFIG} is no mapping")
     return tuple(map(str, named.values()))
 
 
-def _check_sha256(sha256: object) -> None:
+def _check_sha256(sha256: object, directory: Path) -> None:
     if not isinstance(sha256, dict) or not all(map(is_sha256, sha256.values())):
         raise ConfigError(
             f"sha256 is {sha256!r}; it must give checksums of 64 hexadecimal digits to names of "
             "files, as in model.safetensors: 0123…"
         )
+    for name in sha256:
+        if not (directory / str(name)).is_file():
+            raise ConfigError(f"sha256: there is no file {name!r} in {directory}")

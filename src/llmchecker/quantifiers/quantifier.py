@@ -1,6 +1,6 @@
 """The protocol of quantifiers, and what several of them ask of their settings."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from llmchecker.errors import ConfigError, did_you_mean
@@ -54,6 +54,11 @@ def range_of(quantifier: Quantifier) -> Range:
     """The range of a quantifier, its final scores included."""
     final = sorted(quantifier.final) if isinstance(quantifier, Final) else ()
     return (quantifier.minimum, quantifier.maximum, *final)
+
+
+def ranges_of(quantifiers: Mapping[str, Quantifier]) -> dict[str, Range]:
+    """The range of each quantifier, by its name."""
+    return {name: range_of(each) for name, each in quantifiers.items()}
 
 
 def part_of(start: str, continuation: str, part: str) -> str:

@@ -125,13 +125,15 @@ class _Writer:
     def block(self, block: Block) -> list[str]:
         """The lines of a block, without braces around it."""
         lines: list[str] = []
-        for place, statement in enumerate(block):
+        opened = 0
+        for statement in block:
             if isinstance(statement, Forget) and self._types[statement.name].array:
                 # An array has open values where it is declared, and only there.
-                array = _declaration(statement.name, self._types[statement.name])
-                return [*lines, "{", array, *self.block(block[place + 1 :]), "}"]
-            lines += self._lines(statement)
-        return lines
+                lines += ["{", _declaration(statement.name, self._types[statement.name])]
+                opened += 1
+            else:
+                lines += self._lines(statement)
+        return [*lines, *["}"] * opened]
 
     def _lines(self, statement: Statement) -> Iterator[str]:
         match statement:

@@ -37,9 +37,9 @@ from llmchecker.programs.statements import (
 )
 from llmchecker.reading.declarations import DeclarationReader, folded
 from llmchecker.reading.effects import EffectReader, Evaluated
-from llmchecker.reading.jumps import Interval, Irreducible, decided, labelled, shaped, stamped
 from llmchecker.reading.scopes import Names
 from llmchecker.translating.gotos import JumpRewriter
+from llmchecker.translating.jumps import Interval, Irreducible, decided, labelled, shaped, stamped
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class StatementReader:
         self._declarations = declarations
         self._loops = 0
         self._labels = 0
-        self._around: list[int] = []  # the program's loops around the place, by number
+        self._around = names.around
         self._breaks: list[_Exit] = []
         self._continues: list[_Exit] = []
         self._gotos: dict[str, str] = {}  # the block to leave for every label that is open

@@ -1,10 +1,11 @@
 """Declarations of C: types, variables and what they are given at first."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pycparser import c_ast
 
+from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.evaluation import Evaluator, Undetermined, Violation
 from llmchecker.programs.expressions import (
     INT,
@@ -22,7 +23,7 @@ from llmchecker.programs.statements import Assert, Assign, Block, Forget, Statem
 from llmchecker.reading.c_expressions import NONDET
 from llmchecker.reading.effects import EffectReader
 from llmchecker.reading.known_functions import KNOWN
-from llmchecker.reading.scopes import Fields, Meaning, Names, Structure
+from llmchecker.reading.scopes import Fields, Meaning, Names, Structure, Uncovered
 from llmchecker.translating.syntax import integer_type, nodes_in
 
 _LARGEST_LIST = 64
@@ -53,12 +54,14 @@ class DeclarationReader:
     Attributes:
         reader: reads the expressions in declarations; it is set before anything is read, since it
             reads the names of types by this object.
+        pointer: reads the declaration of a pointer; it is set then too.
         statics: statements that give `static` variables their values, before the program starts.
     """
 
     def __init__(self, names: Names) -> None:
         self._names = names
         self.reader: EffectReader
+        self.pointer: Callable[[c_ast.Decl], Block]
         self.statics: list[Statement] = []
         self._kept: dict[int, Meaning] = {}  # what `static` names mean, by their declaration
 
@@ -73,15 +76,22 @@ class DeclarationReader:
             length = self.reader.read(node.dim)
             if not element.array and isinstance(length, Constant):
                 return Type(element.bits, element.signed, length)
-        type_ = self._type(node)
+        type_ = self.kind_named(node)
         if isinstance(type_, Fields):
             raise self._unsupported(node, "a structure as a type")
         return type_
 
+    def kind_named(self, node: c_ast.Node) -> Type | Fields:
+        """The integer type or the structure that a type's name stands for."""
+        return self._type(node)
+
     def typedef(self, node: c_ast.Typedef) -> None:
         """Read a typedef; one of a type that is not covered is refused where it is used."""
-        if integer_type(node.type) is not None or self._is_known(node.type):
-            self._names.give(node.name, self._type(node.type))
+        try:
+            meaning = self._type(node.type)
+        except UnsupportedProgram as error:
+            meaning = Uncovered(error)
+        self._names.give(node.name, meaning)
 
     def declare(self, node: c_ast.Decl, constants_only: bool = False) -> Block:
         """The statements that give a new variable its value.
@@ -93,21 +103,29 @@ class DeclarationReader:
         if isinstance(node.type, c_ast.FuncDecl):
             return ()
         if node.name is None:
-            self._type(node)  # a structure or an enumeration without a variable
+            self._tagged(node)
             return ()
         self._refuse_storage(node, constants_only)
+        if isinstance(node.type, c_ast.PtrDecl) and not node.storage and not constants_only:
+            return self.pointer(node)
         if "static" in node.storage and not constants_only:
             return self._static(node)
         return self._declared(node, zero=constants_only)
 
+    def _tagged(self, node: c_ast.Decl) -> None:
+        """Read a structure or an enumeration without a variable."""
+        told = getattr(node.type, "decls", None) is not None
+        if not isinstance(node.type, c_ast.Struct | c_ast.Union):
+            self._type(node)
+        elif told:
+            try:
+                self._type(node)
+            except UnsupportedProgram as error:
+                word = "struct" if isinstance(node.type, c_ast.Struct) else "union"
+                self._names.give(f"{word} {node.type.name}", Uncovered(error))
+
     def _unsupported(self, node: c_ast.Node, what: str) -> Exception:
         return self.reader.unsupported(node, what)
-
-    def _is_known(self, node: c_ast.Node) -> bool:
-        inner = getattr(node, "type", None)
-        if isinstance(node, c_ast.TypeDecl) and isinstance(inner, c_ast.IdentifierType):
-            return isinstance(self._names.meaning(inner.names[-1]), Type | Fields)
-        return isinstance(node, c_ast.TypeDecl) and isinstance(inner, c_ast.Struct | c_ast.Enum)
 
     def _type(self, node: c_ast.Node) -> Type | Fields:
         """The type that a declaration names."""
@@ -120,6 +138,8 @@ class DeclarationReader:
                 meaning = self._names.meaning(name)
                 if isinstance(meaning, Type | Fields):
                     return meaning
+                if isinstance(meaning, Uncovered):
+                    raise meaning.why
             case c_ast.Enum():
                 return self._enumeration(inner)
             case c_ast.Struct():
@@ -162,6 +182,8 @@ class DeclarationReader:
         tag = f"struct {node.name}"
         if node.decls is None:
             known = self._names.meaning(tag)
+            if isinstance(known, Uncovered):
+                raise known.why
             if not isinstance(known, Fields):
                 raise self._unsupported(node, f"a structure {node.name!r} of unknown fields")
             return known
@@ -270,11 +292,7 @@ class DeclarationReader:
         known = folded(length.value, self._names)
         if known is not None and known > 0:
             return Constant(known), ()
-        # C does not allow this name, so no statement and no candidate can use it.
-        kept = Identifier(f"{node.name}.length")
-        if kept.name in self._names.types:
-            raise self._unsupported(node, f"a second {node.name!r} of an open length")
-        self._names.types[kept.name] = Type(64)
+        kept = self._names.length_of(node.name)
         # An array must have an element: C leaves undefined what follows otherwise (C11 6.7.6.2).
         positive = Assert(Binary(">", kept, Constant(0)), 0)
         return kept, (*length.before, Assign(kept, length.value), positive)

@@ -51,7 +51,7 @@ from llmchecker.translating.syntax import is_void
 
 _UNSIGNED_LONG = Type(64, False)
 
-_INCREMENTS = ("p++", "++", "p--", "--")
+INCREMENTS = ("p++", "++", "p--", "--")
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,9 @@ class Evaluated:
 
 
 Call = Callable[[c_ast.FuncCall, bool], Expression | None]
-"""Reads the call of a function that is no known expression.
+"""Reads the call of a function that is no known expression, and adds what it does to the reader.
 
-It is told whether the value is used, adds what the call does to the reader's statements, and
-returns the value; None if there is none.
+It is told whether the value is used and returns it; None if there is none.
 """
 
 
@@ -130,7 +129,7 @@ class EffectReader(ExpressionReader):
                 return self._either(left, (), self.performed(right))
             case c_ast.Assignment():
                 return self._collected(lambda: self._assigned(node, used=False)).before
-            case c_ast.UnaryOp(op=op) if op in _INCREMENTS:
+            case c_ast.UnaryOp(op=op) if op in INCREMENTS:
                 return self._collected(lambda: self._incremented(node, used=False)).before
             case c_ast.FuncCall() if not _is_expression(node):
                 done = self._collected(lambda: self._called(node, False) or Constant(0))
@@ -142,12 +141,16 @@ class EffectReader(ExpressionReader):
 
     def evaluated_all(self, nodes: Sequence[c_ast.Node]) -> list[Expression]:
         """The values of expressions that C evaluates in any order; what they do is added."""
-        done = [self.evaluated(node) for node in nodes]
+        return self.in_any_order(nodes, [self.evaluated(node) for node in nodes])
+
+    def in_any_order(
+        self, nodes: Sequence[c_ast.Node], done: Sequence[Evaluated]
+    ) -> list[Expression]:
+        """The values of evaluations that C makes in any order; what they do is added."""
         for last, second in enumerate(done):
             for first in done[:last]:
                 self._refuse_conflict(nodes[last], first, second)
-        for one in done:
-            self.add(one.before)
+            self.add(second.before)
         return [one.value for one in done]
 
     def add(self, block: Block) -> None:
@@ -231,7 +234,7 @@ class EffectReader(ExpressionReader):
         return Identifier(meaning.variables[node.field.name])
 
     def _unary(self, node: c_ast.UnaryOp, bound: frozenset[str]) -> Expression:
-        if node.op in _INCREMENTS:
+        if node.op in INCREMENTS:
             return self._changing(node, bound, self._incremented)
         if node.op == "sizeof":
             return self._size(node)

@@ -32,10 +32,10 @@ from llmchecker.programs.statements import (
 )
 from llmchecker.reading.c_expressions import called
 from llmchecker.reading.declarations import DeclarationReader
-from llmchecker.reading.effects import EffectReader
 from llmchecker.reading.known_functions import ASSERTS, ASSUMES, KNOWN, Parameters, parameters_of
+from llmchecker.reading.pointers import Place, PointerReader
 from llmchecker.reading.remarks import mathematical, refuse_remark
-from llmchecker.reading.scopes import Names, Variable
+from llmchecker.reading.scopes import Names
 from llmchecker.translating.syntax import is_void
 from llmchecker.translating.translation import FAILURES, REMARK, STOPS
 
@@ -87,7 +87,7 @@ class CallReader:
         texts: the parameter of `main` for the texts that the program was started with.
     """
 
-    reader: EffectReader
+    reader: PointerReader
     body: Callable[[c_ast.Compound, str | None], Block]
     parameters: Parameters
 
@@ -133,6 +133,9 @@ class CallReader:
             return None
         if name in self._defined and name not in KNOWN and name != "main":
             return self._inlined(node, self._defined[name], arguments)
+        if name == "free" and not used and len(arguments) == 1:
+            self.reader.free(arguments[0])
+            return None
         if name not in KNOWN and name not in _LIBRARY and name not in _WRITING:
             returned = self._open(name, node, arguments)
             if returned is not None:
@@ -224,7 +227,7 @@ class CallReader:
             return None
         if declared is not None and declared.storage and declared.storage != ["extern"]:
             return None
-        values = self.reader.evaluated_all(arguments)
+        values = self.reader.evaluated_all([a for a in arguments if not _is_text(a)])
         self.reader.add(tuple(s for value in values for s in _kept(value)))
         self.lowered = True
         if declared is None:
@@ -240,27 +243,17 @@ class CallReader:
         self._refuse_shape(node, function, len(arguments), len(parameters))
         self.lowered = True
         result = self._result(function)
-        passed = [
-            argument
-            for argument, parameter in zip(arguments, parameters, strict=True)
-            if not _is_array(parameter)
-        ]
-        values = iter(self.reader.evaluated_all(passed))
-        arrays = {
-            parameter.name: self._array(argument, parameter)
-            for argument, parameter in zip(arguments, parameters, strict=True)
-            if _is_array(parameter)
-        }
+        values = self.reader.passed(arguments, parameters)
         self._active.append(name)
         self._names.enter()
         block: list[Statement] = []
-        for parameter in parameters:
-            if parameter.name in arrays:
-                self._names.give(parameter.name, arrays[parameter.name])
+        for parameter, argument, value in zip(parameters, arguments, values, strict=True):
+            if isinstance(value, Place):
+                block += self.reader.parameter(parameter, value, argument)
                 continue
             type_ = self._declarations.type_named(parameter.type)
             own = self._names.declare(parameter.name, type_)
-            block.append(Assign(Identifier(own), next(values)))
+            block.append(Assign(Identifier(own), value))
         if result is not None:
             block.append(Forget(result))
         block += self.body(function.body, result)
@@ -290,20 +283,6 @@ class CallReader:
             return None
         type_ = self._declarations.type_named(returned)
         return self._names.temporary(type_, f"{function.decl.name}_result")
-
-    def _array(self, argument: c_ast.Node, parameter: c_ast.Decl) -> Variable:
-        """The array that a parameter stands for."""
-        meaning = self._names.meaning(argument.name) if isinstance(argument, c_ast.ID) else None
-        element = self._declarations.type_named(parameter.type.type)
-        if isinstance(meaning, Variable):
-            type_ = self._names.types[meaning.name]
-            if type_.array and type_.element == element:
-                return meaning
-        raise self._unsupported(argument, "a pointer as an argument")
-
-
-def _is_array(parameter: c_ast.Decl) -> bool:
-    return isinstance(parameter.type, c_ast.ArrayDecl | c_ast.PtrDecl)
 
 
 def _is_text(node: c_ast.Node) -> bool:

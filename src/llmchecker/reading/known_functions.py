@@ -6,13 +6,14 @@ the program is refused. A function that returns although its condition is false 
 example, whatever its name.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pycparser import c_ast
 
 from llmchecker.programs.expressions import BOOL, INT, Expression, Type, is_truth, promoted, type_of
-from llmchecker.reading.c_expressions import NONDET, ExpressionReader, called, drawn
+from llmchecker.reading.c_expressions import ExpressionReader, called, drawn
 from llmchecker.translating.syntax import integer_type, nodes_in
 from llmchecker.translating.translation import FAILURES, STOPS
 
@@ -26,6 +27,13 @@ KNOWN = ASSERTS | ASSUMES | STOPS | FAILURES
 
 _CALLED_BY_THE_LIBRARY = frozenset(("malloc", "calloc", "realloc", "free", "atexit"))
 """Functions that the C library may call by itself, before or during `main`."""
+
+_RESERVED = re.compile(
+    r"_[A-Za-z]\w*|__(builtin|atomic|sync|libc|gmon|cxa|cyg|stack|errno|TMC|gcc|tls|emutls|register"
+    r"|deregister|frame|fentry|mcount|morecore|malloc|memalign|free|realloc|after|environ|progname"
+    r"|x86|asan|ubsan|tsan|sanitizer|(pre)?init_|fini_|start_|stop_|data_|bss_|dso_)\w*"
+)
+"""Names of functions that a compiler or the code around `main` may call by themselves."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +74,17 @@ def read_known_functions(unit: c_ast.FileAST, reader: ExpressionReader) -> Param
     for part in unit.ext:
         if isinstance(part, c_ast.FuncDef) and part.decl.name != "main":
             _refuse_definition(part, reader)
+    # C assumes that a function which is not declared returns an int. A variable that begins with it
+    # has any value of its own type then, which is what the function's name says too.
+    alike = {
+        id(node.init)
+        for node in nodes_in(unit, (c_ast.Decl,))
+        if isinstance(node.init, c_ast.FuncCall)
+        and integer_type(node.type) == drawn(called(node.init))
+    }
     for call in nodes_in(unit, (c_ast.FuncCall,)):
         name = called(call)
-        if name not in declared and drawn(name) not in (None, INT):
-            # C assumes that a function which is not declared returns an int.
+        if name not in declared and drawn(name) not in (None, INT) and id(call) not in alike:
             raise reader.unsupported(call, f"the call of {name}, which is not declared,")
     return Parameters(types)
 
@@ -106,8 +121,8 @@ def _refuse_definition(definition: c_ast.FuncDef, reader: ExpressionReader) -> N
     A function without a known meaning may have any definition, which its calls take in.
     """
     name = definition.decl.name
-    own = name in STOPS or name.startswith(NONDET)
-    if own or name in _CALLED_BY_THE_LIBRARY or (name[0] == "_" and name not in KNOWN):
+    own = name in STOPS or drawn(name) is not None or name in _CALLED_BY_THE_LIBRARY
+    if own or (name not in KNOWN and _RESERVED.fullmatch(name)):
         raise reader.unsupported(definition, f"a definition of {name!r}")
     if name not in ASSERTS | ASSUMES:
         # No run of a verified program calls a failure; the calls of others take in their bodies.
@@ -141,23 +156,31 @@ class _Definition:
         return self.name in ASSUMES
 
     def means_what_is_known(self, body: Sequence[c_ast.Node]) -> bool:
-        """Whether the body only returns if the parameter holds, and else stops as it must."""
+        """Whether the body only returns if the parameter holds, and else stops as it must.
+
+        Labels are looked through: a jump to one is no statement that is allowed here.
+        """
         # Whether a run whose parameter does not hold is over; where an assertion failed, it is.
         stopped = not self.assumes
-        for statement in body:
+        for statement in _flat(body):
             match statement:
-                case c_ast.If(cond=cond, iftrue=then, iffalse=None) if self._is_negation(cond):
-                    stopped = stopped or _stops(then)
-                    if not stopped:
+                case c_ast.If(cond=cond, iftrue=then, iffalse=rest) if self._is_negation(cond):
+                    if rest is not None and not _is_empty(rest):
                         return False
+                    stopped = stopped or _stops(then)
+                case c_ast.While(cond=cond) if self._is_negation(cond):
+                    # Where the parameter does not hold, it never will: the body leaves it alone.
+                    stopped = stopped or _is_empty(statement.stmt)
                 case c_ast.FuncCall() if not self.assumes and self._asserts_parameter(statement):
-                    pass
+                    continue
                 case c_ast.Return(expr=None):
                     return stopped
                 case c_ast.EmptyStatement():
-                    pass
+                    continue
                 case _:
                     return False
+            if not stopped:
+                return False
         return stopped
 
     def _is_negation(self, node: c_ast.Node) -> bool:
@@ -175,6 +198,18 @@ class _Definition:
                 # The definition of `assert` must not use `assert`: it would call itself for ever.
                 return self.name != "assert" and name == self.parameter
         return False
+
+
+def _flat(nodes: Sequence[c_ast.Node]) -> Iterator[c_ast.Node]:
+    """Yield statements in their order, those in blocks and behind labels too."""
+    for node in nodes:
+        match node:
+            case c_ast.Compound(block_items=items):
+                yield from _flat(items or ())
+            case c_ast.Label(stmt=stmt) if not isinstance(stmt, c_ast.Goto):
+                yield from _flat((stmt,))
+            case _:
+                yield node
 
 
 def _stops(node: c_ast.Node) -> bool:
@@ -196,6 +231,4 @@ def _stops(node: c_ast.Node) -> bool:
 
 
 def _is_empty(node: c_ast.Node) -> bool:
-    return isinstance(node, c_ast.EmptyStatement) or (
-        isinstance(node, c_ast.Compound) and not node.block_items
-    )
+    return all(isinstance(inner, c_ast.EmptyStatement) for inner in _flat((node,)))

@@ -1,15 +1,16 @@
 """The front end: it reads C and returns a program.
 
-It covers integers of all types, arrays of them with one index, structures of them, all statements
-of C, and functions, whose bodies are taken in where they are called. The functions of verification
-benchmarks (`__VERIFIER_nondet_…`, `__VERIFIER_assume`, `__VERIFIER_assert`, `assert`, `abort`,
-`reach_error` and their like) have their known meaning; a file that defines them otherwise is
-refused. Everything else is refused too, by name, file and line: pointers, floating point,
-recursion, jumps over declarations, and expressions whose value depends on an order of evaluation
-that C leaves open.
+It covers integers of all types, arrays of them with one index, structures of them, pointers whose
+target is known where the text is read, all statements of C, and functions, whose bodies are taken
+in where they are called. The functions of verification benchmarks (`__VERIFIER_nondet_…`,
+`__VERIFIER_assume`, `__VERIFIER_assert`, `assert`, `abort`, `reach_error` and their like) have
+their known meaning; a file that defines them otherwise is refused. Everything else is refused too,
+by name, file and line: floating point, recursion, jumps over declarations, and expressions whose
+value depends on an order of evaluation that C leaves open.
 """
 
 import re
+from collections.abc import Container
 from pathlib import Path
 
 from pycparser import c_ast
@@ -28,10 +29,12 @@ from llmchecker.programs.statements import (
 from llmchecker.reading.c_expressions import MOST_NESTED
 from llmchecker.reading.control import StatementReader
 from llmchecker.reading.declarations import DeclarationReader
-from llmchecker.reading.effects import EffectReader
 from llmchecker.reading.functions import CallReader
 from llmchecker.reading.known_functions import parameters_of, read_known_functions
+from llmchecker.reading.pointers import PointerReader, is_pointer
+from llmchecker.reading.remarks import Contract
 from llmchecker.reading.scopes import Names
+from llmchecker.translating.contracts import REQUIRED
 from llmchecker.translating.syntax import main_function, parse_c
 
 _MOST_LOOPS = 100
@@ -59,15 +62,22 @@ def read_program(path: Path, asked: Property = Property.ASSERT) -> Program:
     except OSError as error:
         raise UnreadableProgram(f"{path} cannot be read: {error}") from error
     try:
-        source = stored.decode("utf-8")
+        # A mark of the byte order says nothing more; compilers leave it out too.
+        source = stored.decode("utf-8-sig")
     except UnicodeDecodeError:
         # Such bytes are refused outside of comments and strings, whatever they stand for.
         source = stored.decode("latin-1")
-    return parse_program(source, path.stem, path.name, asked)
+    # An include in quotes means a file beside the program first (C11 6.10.2p3).
+    beside = {other.name for other in path.resolve().parent.iterdir()} if '"' in source else ()
+    return parse_program(source, path.stem, path.name, asked, beside)
 
 
 def parse_program(
-    source: str, name: str, file: str | None = None, asked: Property = Property.ASSERT
+    source: str,
+    name: str,
+    file: str | None = None,
+    asked: Property = Property.ASSERT,
+    beside: Container[str] = (),
 ) -> Program:
     """Read C text, as `read_program` reads a file.
 
@@ -76,10 +86,11 @@ def parse_program(
         name: the program's name.
         file: the file's name in messages; by default the program's name with `.c`.
         asked: what is asked of the program.
+        beside: the names of the files that lie beside the file.
     """
     file = file or f"{name}.c"
     try:
-        program = _FrontEnd(name, source, file, asked).program(parse_c(source, file))
+        program = _FrontEnd(name, source, file, asked).program(parse_c(source, file, beside))
         _refuse_large(program, file)
         if asked is not Property.NO_OVERFLOW:
             return program
@@ -102,14 +113,17 @@ def _refuse_large(program: Program, file: str) -> None:
         raise UnsupportedProgram(f"{file}: {what} are not supported")
     loops = program.loops
     inside = {id(s) for loop in loops for s in statements((loop,))}
-    for number, most, what in (
-        (len(loops), _MOST_LOOPS, "loops"),
-        (len(inside), _MOST_REPEATED, "statements in loops, those of called functions included,"),
-        (sum(1 for _ in statements(program.body)), _MOST_STATEMENTS, "statements"),
-        (_size(program), _MOST_PARTS, "parts of expressions"),
+    # What is too much in loops is said where a loop stands, the first that is one too many.
+    loop = f"{file}:{loops[min(len(loops) - 1, _MOST_LOOPS)].line}" if loops else file
+    inner = "statements in loops, those of called functions included,"
+    for number, most, what, place in (
+        (len(loops), _MOST_LOOPS, "loops", loop),
+        (len(inside), _MOST_REPEATED, inner, loop),
+        (sum(1 for _ in statements(program.body)), _MOST_STATEMENTS, "statements", file),
+        (_size(program), _MOST_PARTS, "parts of expressions", file),
     ):
         if number > most:
-            raise UnsupportedProgram(f"{file}: more than {most:,} {what} are not supported")
+            raise UnsupportedProgram(f"{place}: more than {most:,} {what} are not supported")
 
 
 def _size(program: Program) -> int:
@@ -127,13 +141,18 @@ class _FrontEnd:
         names = Names(re.findall(r"[A-Za-z_]\w*", self._source))
         declarations = DeclarationReader(names)
         calls = CallReader(unit, names, declarations, self._asked)
-        reader = EffectReader(self._file, names, calls.call, declarations.type_named)
+        reader = PointerReader(self._file, names, calls.call, declarations.type_named)
         control = StatementReader(names, reader, declarations)
         # These read each other's parts: a call holds statements, which hold calls.
         declarations.reader = calls.reader = reader
+        declarations.pointer, reader.kind_named = reader.declared_pointer, declarations.kind_named
         calls.body = control.function
         reader.refuse_deep(unit)
+        reader.look_through(unit)
         main = main_function(unit, self._file)
+        self._contract = next(
+            (p.init.exprs for p in unit.ext if getattr(p, "name", None) == REQUIRED), []
+        )
         calls.parameters = read_known_functions(unit, reader)
         outside: list[Statement] = []
         for part in unit.ext:
@@ -158,39 +177,45 @@ class _FrontEnd:
         main: c_ast.FuncDef,
         names: Names,
         declarations: DeclarationReader,
-        reader: EffectReader,
+        reader: PointerReader,
     ) -> list[Statement]:
         """The statements for the parameters of `main`: integers have any value.
 
         The number of a program's arguments, whose texts stand in a second parameter, is not
-        negative (C11 5.1.2.2.1). That second parameter cannot be used.
+        negative (C11 5.1.2.2.1). That second parameter cannot be used. A contract in a remark
+        restricts the integers, and gives pointers their arrays.
         """
         if main.param_decls:
             raise reader.unsupported(main, "a main with parameters declared behind it")
         parameters = parameters_of(main.decl)
+        unnamed = [p for p in parameters if not isinstance(p, c_ast.Decl)]
+        if unnamed:
+            raise reader.unsupported(main, "a parameter of main without a name")
         given: list[Statement] = []
-        texts = [isinstance(p.type, c_ast.PtrDecl | c_ast.ArrayDecl) for p in parameters]
-        for parameter, is_text in zip(parameters, texts, strict=True):
-            if not isinstance(parameter, c_ast.Decl):
-                raise reader.unsupported(main, "a parameter of main without a name")
-            if is_text:
-                continue
-            if re.search(r"/[/*]@[^*]*\brequires\b", self._source):
-                raise reader.unsupported(main, "an ACSL contract with parameters of main")
+        integers = [p for p in parameters if not is_pointer(p.type)]
+        for parameter in integers:
             given += declarations.declare(parameter)
-            if len(texts) > 1 and texts[1]:
-                own = names.meaning(parameter.name)
-                counted = Binary(">=", Identifier(own.name), Constant(0))
-                given.append(Assume(counted))
+        contract = self._contract
+        # Each clause must have been understood: what one requires, another may rely on.
+        if parameters and len(re.findall(r"\brequires\b", self._source)) != len(contract):
+            raise reader.unsupported(main, "this ACSL contract with parameters of main")
+        if contract and parameters:
+            pointers = [p for p in parameters if is_pointer(p.type)]
+            return [*given, *Contract(contract, names, declarations, reader).given(pointers)]
+        if len(parameters) > 1 and is_pointer(parameters[1].type) and integers:
+            own = names.meaning(integers[0].name)
+            given.append(Assume(Binary(">=", Identifier(own.name), Constant(0))))
         return given
 
     def _outside(
-        self, part: c_ast.Node, declarations: DeclarationReader, reader: EffectReader
+        self, part: c_ast.Node, declarations: DeclarationReader, reader: PointerReader
     ) -> list[Statement]:
         """The statements for what stands outside of functions."""
         match part:
             case c_ast.Decl(type=c_ast.FuncDecl()) | c_ast.FuncDef():
                 return []  # calls read it
+            case c_ast.Decl(name=name) if name == REQUIRED:
+                return []  # the parameters of `main` read it
             case c_ast.Decl():
                 return list(declarations.declare(part, constants_only=True))
             case c_ast.Typedef():

@@ -5,10 +5,10 @@ inner scope or of another type, gets a name of its own in the program.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from llmchecker.programs.expressions import Constant, Type
+from llmchecker.programs.expressions import Constant, Identifier, Type
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,47 @@ class Structure:
     """A variable of a structure's type; each field is a variable of the program.
 
     Attributes:
+        fields: its type.
         variables: the program's variable for every field, by the field's name.
     """
 
+    fields: Fields
     variables: Mapping[str, str]
 
 
-Meaning = Variable | Structure | Constant | Type | Fields
+Target = Variable | Structure
+"""What a pointer points to."""
+
+
+@dataclass
+class Pointer:
+    """A pointer, which is bound to one target where the text first gives it one.
+
+    Attributes:
+        kind: the type of what it may point to.
+        around: the program's loops around its declaration, by number.
+        target: what it is bound to; None before.
+        offset: its place in an array: 0, or a variable of the program.
+    """
+
+    kind: Type | Fields
+    around: tuple[int, ...]
+    target: Target | None = None
+    offset: Constant | Identifier = field(default_factory=lambda: Constant(0))
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """A type that is not covered, which matters only where it is used.
+
+    Attributes:
+        why: the error that says so.
+    """
+
+    why: Exception
+
+
+Meaning = Variable | Structure | Pointer | Constant | Type | Fields | Uncovered
 """What a name stands for: a variable, a constant of an enumeration, or a type."""
 
 
@@ -54,6 +88,9 @@ class Names:
     Attributes:
         types: the types of all variables of the program so far, by their names in it.
         renamed: whether a variable has another name in the program than in the text.
+        around: the program's loops around the place, by number.
+        allocated: the loops around the place where memory was allocated, by a variable in it.
+        freed: of these variables, those whose memory was freed.
 
     Args:
         words: all words of the text, none of which becomes the name of something else.
@@ -62,6 +99,9 @@ class Names:
     def __init__(self, words: Collection[str]) -> None:
         self.types: dict[str, Type] = {}
         self.renamed = False
+        self.around: list[int] = []
+        self.allocated: dict[str, tuple[int, ...]] = {}
+        self.freed: set[str] = set()
         self._words = frozenset(words)
         # The scopes of every function that is being read, the caller's before the called one's.
         self._frames: list[list[dict[str, Meaning]]] = [[{}]]
@@ -99,12 +139,22 @@ class Names:
         """Whether the innermost scope declares the name."""
         return name in self._frames[-1][-1]
 
+    def outlives(self, pointer: Pointer, target: Target) -> bool:
+        """Whether a pointer of the function that is being read stays when its target is gone."""
+        scopes = [scope.values() for scope in self._frames[-1]]
+        kept = [any(meaning is pointer for meaning in scope) for scope in scopes]
+        ending = [any(meaning == target for meaning in scope) for scope in scopes]
+        return any(kept) and any(ending) and ending.index(True) > kept.index(True)
+
     def live(self) -> frozenset[str]:
         """The program's variables that have a meaning here or in a caller, or keep their values."""
         live = set(self._kept)
         for frame in self._frames:
             for scope in frame:
                 for meaning in scope.values():
+                    if isinstance(meaning, Pointer):
+                        live.update(v.name for v in (meaning.offset,) if isinstance(v, Identifier))
+                        meaning = meaning.target
                     if isinstance(meaning, Variable):
                         live.add(meaning.name)
                     elif isinstance(meaning, Structure):
@@ -138,14 +188,34 @@ class Names:
 
     def declare_structure(self, name: str, fields: Fields) -> Structure:
         """Declare a variable of a structure's type: a variable of the program for every field."""
-        variables = {}
-        for field, type_ in fields.types.items():
-            variables[field] = self.fresh(f"{name}_{field}")
-            self.types[variables[field]] = type_
-        structure = Structure(MappingProxyType(variables))
+        structure = self.made_structure(name, fields)
         self.give(name, structure)
-        self.renamed = True
         return structure
+
+    def made_structure(self, name: str, fields: Fields) -> Structure:
+        """A new structure that only pointers lead to."""
+        variables = {}
+        for part, type_ in fields.types.items():
+            variables[part] = self.fresh(f"{name}_{part}")
+            self.types[variables[part]] = type_
+        self.renamed = True
+        return Structure(fields, MappingProxyType(variables))
+
+    def length_of(self, name: str) -> Identifier:
+        """A new variable for an array's length, with a name that C does not allow."""
+        own, count = f"{name}.length", 1
+        while own in self.types:
+            count += 1
+            own = f"{name}_{count}.length"
+        self.types[own] = Type(64)
+        return Identifier(own)
+
+    def made(self, type_: Type, name: str) -> str:
+        """A new variable of the program that only a pointer leads to, with a name like its own."""
+        own = self.fresh(name) if name in self.types else name
+        self.types[own] = type_
+        self.renamed = True
+        return own
 
     def temporary(self, type_: Type, name: str = "value") -> str:
         """A new variable of the program that the text has no name for."""

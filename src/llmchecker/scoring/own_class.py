@@ -1,6 +1,7 @@
 """The quantifier that is a class in a file of the person who asks."""
 
 import sys
+import traceback
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -57,7 +58,8 @@ class OwnClass:
         try:
             score = self.made(start, continuation)
         except ANY_ERROR as error:
-            raise ConfigError(f"{who} raised {raised(error)} on the text {text!r}") from error
+            told = raised(error, self.file)
+            raise ConfigError(f"{who} raised {told} on the text {text!r}") from error
         if not isinstance(score, Integral) or isinstance(score, bool):
             raise ConfigError(f"{who} scored {text!r} with {score!r}, which is not an integer")
         score, low, high = int(score), self.minimum, self.maximum
@@ -92,9 +94,17 @@ def declared_range(quantifier: Any) -> tuple[int | None, int | None]:
     return low, high
 
 
-def raised(error: BaseException) -> str:
-    """An error of code that is not from this package, in a few words."""
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+def raised(error: BaseException, file: Path | None = None) -> str:
+    """An error of code that is not from this package, in a few words, and where in a file it was.
+
+    Args:
+        error: what was raised.
+        file: the file of that code.
+    """
+    told = f"{type(error).__name__}: {error}".removesuffix(": ")
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+    return f"{told} (line {lines[-1]})" if lines else told
 
 
 def _made(file: Path, name: str) -> Quantifier:
@@ -111,7 +121,8 @@ def _made(file: Path, name: str) -> Quantifier:
         return found()
     except ANY_ERROR as error:
         raise ConfigError(
-            f"class: {name} of {file} cannot be made without arguments; it raised {raised(error)}"
+            f"class: {name} of {file} cannot be made without arguments; it raised "
+            f"{raised(error, file)}"
         ) from error
 
 
@@ -127,5 +138,5 @@ def _run(file: Path) -> ModuleType:
     try:
         exec(compile(source, str(file), "exec"), vars(module))
     except ANY_ERROR as error:
-        raise ConfigError(f"file: {file} raised {raised(error)}") from error
+        raise ConfigError(f"file: {file} raised {raised(error, file)}") from error
     return module

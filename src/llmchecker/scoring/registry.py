@@ -150,9 +150,8 @@ def _check_keys(name: str, known: Mapping[str, Field], settings: Mapping[str, An
     for key in settings:
         if key not in known:
             has = f"it has {', '.join(sorted(known))}" if known else "it has none"
-            raise ConfigError(
-                f"quantifier {name!r} has no setting {key!r}{did_you_mean(str(key), known)}; {has}"
-            )
+            hint = did_you_mean(str(key), known) or ";"
+            raise ConfigError(f"quantifier {name!r} has no setting {key!r}{hint} {has}")
     for key, field in known.items():
         if key not in settings and field.default is MISSING and field.default_factory is MISSING:
             raise ConfigError(f"quantifier {name!r} needs the setting {key!r}")

@@ -47,13 +47,22 @@ class ServerClient:
         key: sent with every request; None for none.
         requests: how many are under way at once.
         seconds: how long one attempt may take, from the first byte to the last.
+        most_bytes: of one answer.
     """
 
-    def __init__(self, address: str, key: str | None, requests: int, seconds: float) -> None:
+    def __init__(
+        self,
+        address: str,
+        key: str | None,
+        requests: int,
+        seconds: float,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
         self.address = address
         self._key = key
         self._requests = requests
         self._seconds = seconds
+        self._most_bytes = most_bytes
         self._http = httpx2.Client(
             headers={} if key is None else {"Authorization": f"Bearer {key}"},
             timeout=seconds,
@@ -135,7 +144,7 @@ class ServerClient:
                 body += chunk
                 if time.monotonic() > until:
                     raise httpx2.ReadTimeout("the answer takes too long")
-                if len(body) > MOST_BYTES:
+                if len(body) > self._most_bytes:
                     raise SourceUnavailable(f"{self.address} answers {path} without end")
         return response.status_code, response.headers, bytes(body)
 

@@ -18,9 +18,18 @@ from llmchecker.fetching.model_files import MODEL_CONFIG, PROVENANCE, TOKENIZER_
 from llmchecker.fetching.models import ModelSource, fetch_model, require_model, require_recorded
 from llmchecker.fetching.sources import parse_source
 from llmchecker.files import partial_prefix, read_json, sha256_of, write_json
-from llmchecker.serving.client import ServerClient
-from llmchecker.serving.dialects import Dialect, LlamaCpp, Serving, Vllm, demand_same
+from llmchecker.loading.tokenizers import load_tokenizer
+from llmchecker.serving.client import MOST_BYTES, ServerClient
+from llmchecker.serving.dialects import (
+    Dialect,
+    LlamaCpp,
+    Serving,
+    Vllm,
+    demand_same,
+    serving_of_writer,
+)
 from llmchecker.serving.settings import SERVER, ServerSource
+from llmchecker.serving.writing import ServedWriter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -38,6 +47,9 @@ COPIED = (
     *TOKENIZER_FILES,
 )
 """Files of a tokenizer's directory that belong to the tokenizer, and what says how texts end."""
+
+MOST_BYTES_OF_TEXT = 2**24
+"""Bytes of one answer of a server that writes."""
 
 PROBES = (
     "The player won because",
@@ -91,10 +103,15 @@ def fetch_server(source: ServerSource, directory: str | Path) -> None:
     with TemporaryDirectory(dir=directory.parent, prefix=partial_prefix()) as scratch:
         made = Path(scratch, "model")
         made.mkdir()
-        _copy_tokenizer(source, made)
-        client, tokenizer = client_of(source), _tokenizer(made)
-        dialect = _dialect(source, tokenizer)
-        serving = dialect.serving(client, source.served_as)
+        client = client_of(source)
+        if source.writes_only:
+            tokenizer = dialect = None
+            serving = serving_of_writer(client, source.served_as)
+        else:
+            _copy_tokenizer(source, made)
+            tokenizer = load_tokenizer(made)
+            dialect = _dialect(source, tokenizer)
+            serving = dialect.serving(client, source.served_as)
         # what a tree depends on; how many requests are under way is not among it
         asked = {key: source.about[key] for key in ("source", "api", "tokens")}
         write_json(asked | asdict(serving), made / SERVER)
@@ -102,7 +119,8 @@ def fetch_server(source: ServerSource, directory: str | Path) -> None:
         versions = {source.api: serving.version}
         record = {"serving": asdict(serving), "versions": versions, "files": files}
         write_json(source.about | record, made / PROVENANCE)
-        _ask_once(_served(made, source, tokenizer, client, dialect, serving))
+        if not source.writes_only:
+            _ask_once(_served(made, source, tokenizer, client, dialect, serving))
         if directory.exists():
             directory.rename(Path(scratch, "replaced"))
         made.rename(directory)
@@ -118,22 +136,56 @@ def connect_model(directory: str | Path) -> "ServedModel":
         UnusableModel: the tokenizer is not that of the server's model.
     """
     directory = Path(directory)
-    checked_checksums(directory)
-    record = read_json(directory / PROVENANCE)
-    source = ServerSource(
-        parse_source(record["source"]),
-        tokenizer=parse_source(record["tokenizer"]),
-        **{key: record[key] for key in ("api", "tokens", "served_as", "key_from")},
-        **{key: record[key] for key in ("requests", "seconds")},
-    )
-    client, tokenizer = client_of(source), _tokenizer(directory)
-    dialect, fetched = _dialect(source, tokenizer), Serving(**record["serving"])
+    source, fetched = _recorded(directory)
+    if source.writes_only:
+        raise ConfigError(
+            f"{directory.name} is asked by {source.api}, which only writes texts; a tree needs "
+            "distributions, as vLLM and llama.cpp tell them"
+        )
+    client, tokenizer = client_of(source), load_tokenizer(directory)
+    dialect = _dialect(source, tokenizer)
     demand_same(fetched, dialect.serving(client, source.served_as), source.address)
     return _served(directory, source, tokenizer, client, dialect, fetched)
 
 
-def client_of(source: ServerSource) -> ServerClient:
-    """What asks the server of a source.
+def connect_writer(directory: str | Path) -> ServedWriter:
+    """What writes the texts of a directory's served model, if its server still serves it.
+
+    Raises:
+        ChecksumMismatch: a file of the directory has changed.
+        ConfigError: there is no key in the environment, or the server serves another model now.
+        SourceUnavailable: the server does not answer.
+    """
+    directory = Path(directory)
+    source, fetched = _recorded(directory)
+    client = client_of(source, MOST_BYTES_OF_TEXT)
+    serving = serving_of_writer(client, source.served_as)
+    if serving.model != fetched.model:
+        demand_same(fetched, serving, source.address)
+    return ServedWriter(directory.name, client, fetched.model, source.api, source.tokens)
+
+
+def is_served(directory: str | Path) -> bool:
+    """Whether a model directory is that of a served model."""
+    return (Path(directory) / SERVER).is_file()
+
+
+def _recorded(directory: Path) -> tuple[ServerSource, Serving]:
+    """Where a directory's model is served, and what the server said when it was fetched."""
+    checked_checksums(directory)
+    record = read_json(directory / PROVENANCE)
+    tokenizer = record["tokenizer"]
+    source = ServerSource(
+        parse_source(record["source"]),
+        tokenizer=None if tokenizer is None else parse_source(tokenizer),
+        **{key: record[key] for key in ("api", "tokens", "served_as", "key_from")},
+        **{key: record[key] for key in ("requests", "seconds")},
+    )
+    return source, Serving(**record["serving"])
+
+
+def client_of(source: ServerSource, most_bytes: int = MOST_BYTES) -> ServerClient:
+    """What asks the server of a source; `most_bytes` are those of one answer.
 
     Raises:
         ConfigError: the environment variable that should hold the key is not set.
@@ -146,7 +198,7 @@ def client_of(source: ServerSource) -> ServerClient:
                 f"key_from is {source.key_from}, but the environment variable {source.key_from} "
                 "holds no key: set it to the key for the server"
             )
-    return ServerClient(source.address, key, source.requests, source.seconds)
+    return ServerClient(source.address, key, source.requests, source.seconds, most_bytes)
 
 
 def _served(
@@ -211,18 +263,6 @@ def _dialect(source: ServerSource, tokenizer: "PreTrainedTokenizerBase") -> Dial
     if source.api == "vllm":
         return Vllm()
     return LlamaCpp(tokenizer("a", add_special_tokens=False)["input_ids"][0])
-
-
-def _tokenizer(directory: Path) -> "PreTrainedTokenizerBase":
-    # transformers takes seconds to import
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(
-            directory, local_files_only=True, trust_remote_code=False
-        )
-    except Exception as error:  # transformers documents no exceptions and raises many kinds
-        raise UnusableModel(f"{directory} holds no tokenizer that loads: {error}") from error
 
 
 def _vocabulary_size(directory: Path, tokenizer: "PreTrainedTokenizerBase") -> int:

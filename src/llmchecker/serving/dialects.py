@@ -209,6 +209,15 @@ class LlamaCpp:
         return _found(lambda: answer["tokens"][0])
 
 
+def serving_of_writer(client: ServerClient, served_as: str | None) -> Serving:
+    """What a server that only writes says of a model: its name, which is all that they agree on.
+
+    Raises:
+        ConfigError: it serves several and none is named, or not the one that is.
+    """
+    return Serving(_entry(client, served_as)["id"], "", None, None)
+
+
 def _entry(client: ServerClient, served_as: str | None) -> dict[str, Any]:
     """What the server says of a model, by its name or as its only one.
 

@@ -8,7 +8,10 @@ from typing import Any, Literal, get_args
 from llmchecker.errors import ConfigError
 from llmchecker.fetching.sources import Source, parse_source
 
-ServerApi = Literal["vllm", "llama.cpp"]
+ServerApi = Literal["vllm", "llama.cpp", "openai", "openai-chat"]
+
+WRITING = ("openai", "openai-chat")
+"""The kinds of servers that only write texts: they tell no distributions, or too little of them."""
 
 SERVER = "server.json"
 """The file of a model directory that says which server answers for the model, and as what."""
@@ -18,6 +21,9 @@ SERVER_KEYS = ("api", "tokenizer", "tokens", "served_as", "key_from", "requests"
 
 _OF_WEIGHTS = ("kind", "dtype", "device", "file", "parts", "sha256", "decoding")
 """The keys that are for models whose weights are loaded: a server has its own."""
+
+_OF_HEADS = {"openai": ("tokenizer", "tokens"), "openai-chat": ("tokenizer",)}
+"""The keys that servers do not have which only write; a chat has a longest answer in `tokens`."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -29,8 +35,9 @@ class ServerSource:
     Attributes:
         source: the server's address.
         api: how the server is asked.
-        tokenizer: a directory with the model's tokenizer.
-        tokens: how many of the most probable next tokens the server is asked for.
+        tokenizer: a directory with the model's tokenizer; None for a server that only writes.
+        tokens: how many of the most probable next tokens the server is asked for; of `openai-chat`
+            the most tokens of an answer.
         served_as: the server's name for the model; None if it serves only one.
         key_from: the environment variable that holds the key for the server; None for no key. The
             key itself stands in no file.
@@ -43,7 +50,7 @@ class ServerSource:
 
     source: Source
     api: ServerApi
-    tokenizer: Source
+    tokenizer: Source | None = None
     tokens: int = 100
     served_as: str | None = None
     key_from: str | None = None
@@ -54,7 +61,7 @@ class ServerSource:
         for name, wrong, right in (
             ("source", self.source.scheme != "server", "server:http://host:port"),
             ("api", self.api not in get_args(ServerApi), " or ".join(get_args(ServerApi))),
-            ("tokenizer", self.tokenizer.scheme != "path", "path:directory"),
+            ("tokenizer", not self._has_its_tokenizer, "path:directory"),
             ("tokens", self.tokens < 1, "at least 1"),
             ("key_from", not _is_variable(self.key_from), "the name of an environment variable"),
             ("requests", self.requests < 1, "at least 1"),
@@ -67,6 +74,17 @@ class ServerSource:
                 raise ConfigError(f"{name} is {shown}; it must be {right}")
 
     @property
+    def writes_only(self) -> bool:
+        """Whether it tells no distributions, so that no tree can be grown of it."""
+        return self.api in WRITING
+
+    @property
+    def _has_its_tokenizer(self) -> bool:
+        if self.writes_only:
+            return self.tokenizer is None
+        return self.tokenizer is not None and self.tokenizer.scheme == "path"
+
+    @property
     def address(self) -> str:
         """The server's address, without a slash at its end."""
         return self.source.name.rstrip("/")
@@ -74,7 +92,8 @@ class ServerSource:
     @property
     def about(self) -> dict[str, Any]:
         """The fields by name, as the record of the model's directory holds them."""
-        return vars(self) | {"source": str(self.source), "tokenizer": str(self.tokenizer)}
+        tokenizer = None if self.tokenizer is None else str(self.tokenizer)
+        return vars(self) | {"source": str(self.source), "tokenizer": tokenizer}
 
 
 def server_source(source: Source, entry: Mapping[str, Any]) -> ServerSource:
@@ -87,9 +106,16 @@ def server_source(source: Source, entry: Mapping[str, Any]) -> ServerSource:
     Raises:
         ConfigError: a key is missing, is for other models, or has a value that it cannot have.
     """
+    unwanted = _OF_HEADS.get(entry.get("api"), ())
     for key in ("api", "tokenizer"):
-        if key not in entry:
+        if key not in entry and key not in unwanted:
             raise ConfigError(f"the key {key!r} is missing, which {source} needs")
+    for key in unwanted:
+        if key in entry:
+            raise ConfigError(
+                f"{key} is for a server that tells distributions; one with the api "
+                f"{entry['api']} only writes texts"
+            )
     for key in _OF_WEIGHTS:
         if key in entry:
             raise ConfigError(
@@ -97,7 +123,9 @@ def server_source(source: Source, entry: Mapping[str, Any]) -> ServerSource:
                 "decided where it was started, and asked at temperature 1 without truncation"
             )
     given = {key: entry[key] for key in SERVER_KEYS if key in entry}
-    return ServerSource(source, **given | {"tokenizer": parse_source(entry["tokenizer"])})
+    if "tokenizer" in given:
+        given["tokenizer"] = parse_source(entry["tokenizer"])
+    return ServerSource(source, **given)
 
 
 def _is_variable(name: str | None) -> bool:

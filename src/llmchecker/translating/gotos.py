@@ -159,9 +159,17 @@ def _replace(block: list[c_ast.Node], at: int, old: c_ast.Node, new: c_ast.Node)
 
 
 def _sees(item: c_ast.Node, jump: c_ast.Node, label: c_ast.Label) -> bool:
-    """Whether a jump stands in the block of a label, or in a statement of that block."""
-    block = _block_of(item, label)
-    return block is not None and any(node is jump for node in nodes_in(block, (c_ast.Goto,)))
+    """Whether a jump stands in the block of a label, or in a statement of that block.
+
+    If another block inside the item holds both, the jump is led when that block is read.
+    """
+    blocks = [_block_of(item, label), *nodes_in(item, (c_ast.Compound,))]
+    return any(
+        block is not None
+        and _holds(block, label)
+        and any(node is jump for node in nodes_in(block, (c_ast.Goto,)))
+        for block in blocks
+    )
 
 
 def _block_of(item: c_ast.Node, label: c_ast.Label) -> c_ast.Node | None:

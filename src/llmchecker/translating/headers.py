@@ -61,6 +61,7 @@ def _standard_integers() -> str:
 
 
 _SIZE = "typedef unsigned long size_t;"
+_NULL = f"{_SIZE}\n#define NULL ((void *)0)"
 _BSD = """
 typedef signed char int8_t;
 typedef short int16_t;
@@ -81,17 +82,18 @@ _TEXTS = {
     "assert.h": "#undef assert",
     "limits.h": _LIMITS,
     "stdbool.h": "#define bool _Bool\n#define true 1\n#define false 0",
-    "stddef.h": f"{_SIZE}\ntypedef long ptrdiff_t;\ntypedef int wchar_t;",
+    "stddef.h": f"{_NULL}\ntypedef long ptrdiff_t;\ntypedef int wchar_t;",
     "stdint.h": _standard_integers(),
     "inttypes.h": _standard_integers(),
-    "stdio.h": f"{_SIZE}\ntypedef long ssize_t;\n#define EOF (-1)",
-    "stdlib.h": f"{_SIZE}\n{_BSD}\ntypedef int wchar_t;\n"
+    "stdio.h": f"{_NULL}\ntypedef long ssize_t;\n#define EOF (-1)",
+    "stdlib.h": f"{_NULL}\n{_BSD}\ntypedef int wchar_t;\n"
     "#define EXIT_SUCCESS 0\n#define EXIT_FAILURE 1\n#define RAND_MAX 2147483647",
-    "string.h": _SIZE,
+    "string.h": _NULL,
     "sys/types.h": f"{_SIZE}\n{_BSD}",
     "math.h": "",
-    "time.h": _SIZE,
-    "unistd.h": f"{_SIZE}\ntypedef long ssize_t;",
+    "time.h": _NULL,
+    "alloca.h": _SIZE,
+    "unistd.h": f"{_NULL}\ntypedef long ssize_t;",
 }
 
 HEADERS = frozenset(_TEXTS)

@@ -5,7 +5,7 @@ tokens pasted by `##`, conditions on names that the compiler may define, other f
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from pcpp import OutputDirective, Preprocessor
 
@@ -26,12 +26,13 @@ _NUMBER = re.compile(r"(?<![\w.$])\.?\d(?:[eEpP][+-]|[\w.])*")
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)([uU]?(?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU])")
 
 
-def preprocessed(text: str, file: str) -> str:
+def preprocessed(text: str, file: str, beside: Container[str] = ()) -> str:
     """The text after its directives were carried out; every line keeps its number.
 
     Args:
         text: C text without comments and joined lines.
         file: the file's name in messages.
+        beside: the names of the files that lie beside it, which an include in quotes may mean.
 
     Raises:
         UnsupportedProgram: a directive is not covered; the message names it with its line.
@@ -51,7 +52,8 @@ def preprocessed(text: str, file: str) -> str:
     text = "\n".join(lines)
     if not found:
         return text
-    return _Carrier(file, frozenset(re.findall(r"\w+", text))).carried_out(_plain(text, file))
+    carrier = _Carrier(file, frozenset(re.findall(r"\w+", text)), beside)
+    return carrier.carried_out(_plain(text, file))
 
 
 def _shown(line: str) -> str:
@@ -84,14 +86,16 @@ class _Carrier(Preprocessor):
     Args:
         file: the file's name in messages.
         words: all words of the text.
+        beside: the names of the files that lie beside it.
     """
 
-    def __init__(self, file: str, words: frozenset[str]) -> None:
+    def __init__(self, file: str, words: frozenset[str], beside: Container[str]) -> None:
         super().__init__()
         self.macros.clear()
         self.expand_linemacro = self.expand_filemacro = self.expand_countermacro = False
         self._file = file
         self._words = words
+        self._beside = beside
         self._tokens = 0
         self._refusal: UnsupportedProgram | None = None
 
@@ -157,11 +161,12 @@ class _Carrier(Preprocessor):
         """The tokens that a header adds, all in the line of the directive."""
         name = _text(tokens)
         directive = self.lastdirective
-        if not (name[:1] == "<" and name[1:-1] in HEADERS and name[-1] == ">"):
+        quoted = name[:1] == name[-1:] == '"' and name[1:-1] not in self._beside
+        if name[1:-1] not in HEADERS or not (quoted or name[:1] + name[-1:] == "<>"):
             known = ", ".join(f"<{name}>" for name in sorted(HEADERS))
             hint = f"; what may be included: {known}"
             raise self._refused(directive, f"#include {name}", hint)
-        if name == "<assert.h>" and "NDEBUG" in self.macros:
+        if name[1:-1] == "assert.h" and "NDEBUG" in self.macros:
             raise self._refused(directive, "<assert.h> with NDEBUG")
         for token in list(self.parsegen(header_text(name[1:-1], self._words) + "\n", name, name)):
             token.lineno = directive.lineno

@@ -1,7 +1,7 @@
 """C text as a syntax tree of pycparser, and questions to such a tree that several modules ask."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from pycparser import c_ast, c_parser
 
@@ -12,6 +12,9 @@ from llmchecker.translating.translation import translated
 _OWN_BOOL = re.compile(r"\btypedef\s+_Bool\s+bool\s*;")
 
 LOOPS = (c_ast.While, c_ast.For, c_ast.DoWhile)
+
+_DEEP = 20
+"""Parentheses and braces that people nest."""
 
 _WIDTHS = {"char": 8, "short": 16, "int": 32, "long": 64}
 
@@ -36,18 +39,19 @@ def _named_type(words: list[str]) -> Type | None:
     return Type(_WIDTHS[kinds[0] if kinds else "int"], "unsigned" not in signs)
 
 
-def parse_c(source: str, file: str) -> c_ast.FileAST:
+def parse_c(source: str, file: str, beside: Container[str] = ()) -> c_ast.FileAST:
     """The syntax tree of a C file, in which `bool` means `_Bool` unless the file says otherwise.
 
     Args:
         source: the C text.
         file: the file's name in messages.
+        beside: the names of the files that lie beside it.
 
     Raises:
         UnreadableProgram: the text is not C.
         UnsupportedProgram: a compiler may read the text otherwise than the parser does.
     """
-    text = translated(source, file)
+    text = translated(source, file, beside)
     text = _OWN_BOOL.sub("", text)
     if not re.search(r"\btypedef\b[^;]*\bbool\s*;", text):
         text = re.sub(r"(?<![\w.>])bool\b", "_Bool", text)
@@ -55,10 +59,22 @@ def parse_c(source: str, file: str) -> c_ast.FileAST:
         return c_parser.CParser().parse(text, file)
     except RecursionError as error:
         if text.count("{") == text.count("}") and text.count("(") == text.count(")"):
-            raise UnsupportedProgram(f"{file}: such deep nesting is not supported") from error
+            place = f"{file}{_deep_line(text)}"
+            raise UnsupportedProgram(f"{place}: such deep nesting is not supported") from error
         raise UnreadableProgram(f"{file} is not C that can be parsed: {error}") from error
     except (c_parser.ParseError, ValueError, AssertionError) as error:
         raise UnreadableProgram(f"{file} is not C that can be parsed: {error}") from error
+
+
+def _deep_line(text: str) -> str:
+    """The line in which parentheses and braces are nested deepest, as messages name it."""
+    depth, deepest, line, found = 0, 0, 1, 1
+    for character in text:
+        line += character == "\n"
+        depth += (character in "({[") - (character in ")}]")
+        if depth > deepest:
+            deepest, found = depth, line
+    return f":{found}" if deepest > _DEEP else ""
 
 
 def main_function(unit: c_ast.FileAST, file: str) -> c_ast.FuncDef:

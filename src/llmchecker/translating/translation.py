@@ -7,8 +7,10 @@ attributes that change what a program does, and words to which the compiler give
 """
 
 import re
+from collections.abc import Container
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
+from llmchecker.translating.contracts import required
 from llmchecker.translating.preprocessing import preprocessed
 
 STOPS = frozenset(("abort", "exit"))
@@ -60,34 +62,48 @@ _RENAMED = {
 _COMPILER = re.compile(
     r"_Alignas|_Alignof|_Atomic|_Complex|_Generic|_Imaginary|_Noreturn|_Pragma|_Static_assert"
     r"|_Thread_local|_Float\w*|_Decimal\w*|_Sat|_Fract|_Accum|_BitInt|asm|typeof|typeof_unqual"
-    r"|__(alignof|asm|attribute|complex|imag|real|typeof|label|FUNCTION|PRETTY_FUNCTION|func|null"
+    r"|__(alignof|asm|attribute|complex|imag|real|typeof|label|FUNCTION|PRETTY_FUNCTION|null"
     r"|thread|auto_type|volatile|seg_fs|seg_gs|transaction_atomic|transaction_relaxed)(__)?"
-    r"|__(builtin|sync|atomic|has|is|u?int128|float|fp|bf)\w*|__[A-Z0-9_]+__"
+    r"|__(?!builtin_(?:bswap(?:16|32|64)|alloca)\b)(builtin|sync|atomic|has|is|u?int128|float|fp|bf)\w*"
+    r"|__func__|__[A-Z0-9_]+__"
 )
 """Words to which a compiler gives a meaning of its own.
 
-Another word that begins with two underscores, or with one and a capital letter, may be a name that
+Functions of gcc that preprocessed headers use are refused where they are called. Another word that
+begins with two underscores, or with one and a capital letter, may be a name that
 the text declares. Where it declares none, the name is refused like any other.
 """
 
 _IDLE = frozenset(
     "noinline nothrow leaf unused used pure const nonnull warn_unused_result always_inline cold "
-    "hot format deprecated artificial access returns_nonnull no_instrument_function".split()
+    "hot format deprecated artificial access returns_nonnull no_instrument_function packed aligned "
+    "transparent_union malloc alloc_size visibility sentinel noclone".split()
 )
-"""Attributes of gcc that say nothing of what a program does."""
+"""Attributes of gcc that say nothing of what a program does, or only of how it lies in memory."""
 
 _NEVER_RETURNING = re.compile(
     rf"(?<![\w$])void\s+(?:{'|'.join(sorted(STOPS | FAILURES))})\s*\([^(){{}};]*\)\s*"
 )
 """The beginning of a declaration behind which an attribute may say: it never returns."""
 
+_DECLARED = re.compile(r"(?<![\w$])([A-Za-z_]\w*)\s*\([^(){};]*\)\s*\Z")
+"""The end of a function's declaration, whose name is in the group."""
 
-def translated(source: str, file: str) -> str:
+_OF_MODE = re.compile(
+    r"(?<![\w$])typedef(\s+(?:un)?signed)?\s+int\s+(\w+)\s+__attribute__\s*\(\s*\(\s*"
+    r"__mode__\s*\(\s*__(QI|HI|SI|DI|word)__\s*\)\s*\)\s*\)\s*;"
+)
+_MODES = {"QI": "char", "HI": "short", "SI": "int", "DI": "long", "word": "long"}
+"""Types of gcc by their width, in the words of C."""
+
+
+def translated(source: str, file: str, beside: Container[str] = ()) -> str:
     """The text without comments, directives and the contents of strings; lines keep their numbers.
 
     Args:
         source: the C text.
         file: the file's name in messages.
+        beside: the names of the files that lie beside it.
 
     Raises:
         UnsupportedProgram: a compiler may read the text otherwise than the parser does.
@@ -95,9 +111,9 @@ def translated(source: str, file: str) -> str:
     """
     _refuse_match(re.search(REMARK, source), source, file, f"the name {REMARK}")
     text = _without_comments(_joined(_unix_lines(source, file), file), file)
-    text = preprocessed(text, file)
+    text = preprocessed(text, file, beside)
     text = _WORD.sub(lambda match: _RENAMED.get(match.group(), match.group()), text)
-    text = _without_attributes(text)
+    text = _without_attributes(_OF_MODE.sub(_in_c, text))
     _refuse_compiler_words(text, file)
     return text
 
@@ -160,6 +176,7 @@ def _without_comments(text: str, file: str) -> str:
             piece = '""'
         if kind in ("block", "line"):
             said = "" if directive else _asserted(piece, "".join(parts[-_MOST_LOOKED_AT:]))
+            said = said or required(piece, text[match.end() : match.end() + _MOST_LOOKED_AT])
             piece = f" {said}" + "\n" * lines
         parts.append(piece)
         line += lines
@@ -184,6 +201,13 @@ def _asserted(remark: str, before: str) -> str:
     return f"{REMARK}({said});" if _IN_C.fullmatch(said) else f"{REMARK}_beyond_C();"
 
 
+def _in_c(typedef: re.Match[str]) -> str:
+    """A typedef of an integer of some width, without gcc's word for the width; lines stay."""
+    sign, name, mode = typedef.groups()
+    lines = "\n" * typedef.group().count("\n")
+    return f"typedef {(sign or ' signed').strip()} {_MODES[mode]} {name};{lines}"
+
+
 def _without_attributes(text: str) -> str:
     """The text without attributes that say nothing of what a program does; others stay."""
     parts: list[str] = []
@@ -194,7 +218,11 @@ def _without_attributes(text: str) -> str:
             break
         before = "".join((*parts, text[place : found.start()]))[-_MOST_BEFORE:]
         known = _IDLE
-        if re.search(_NEVER_RETURNING.pattern + r"\Z", before):
+        declared = _DECLARED.search(before)
+        if re.search(_NEVER_RETURNING.pattern + r"\Z", before) or (
+            # What nobody calls may return or not.
+            declared and len(re.findall(rf"(?<![\w$]){declared[1]}(?![\w$])", text)) == 1
+        ):
             known = _IDLE | {"noreturn"}
         inside = text[found.end() : end].rstrip()
         names = re.findall(r"\w+", _without_parentheses(inside))

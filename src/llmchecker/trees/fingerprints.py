@@ -38,12 +38,14 @@ ANSWERING = (
 """Modules that determine what a model answers."""
 
 ASKING_SERVERS = (
+    "loading/tokenizers.py",
     "serving/client.py",
     "serving/connecting.py",
     "serving/dialects.py",
     "serving/heads.py",
     "serving/served.py",
     "serving/settings.py",
+    "serving/writing.py",
 )
 """Modules that determine what is taken from a server's answers, besides those that select."""
 

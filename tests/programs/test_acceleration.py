@@ -1,0 +1,220 @@
+"""Many rounds at once: the same state as round by round, and runs as long as a machine's."""
+
+import random
+from itertools import product as product_of
+
+import pytest
+from helpers.compiled import needs_gcc
+from helpers.replay import fails_after_gcc
+
+from llmchecker.programs.acceleration import MOST_ROUNDS, alike
+from llmchecker.programs.expressions import Semantics, Type
+from llmchecker.programs.machine import Machine
+from llmchecker.programs.progressions import (
+    at,
+    delayed,
+    plus,
+    product,
+    summed,
+    through,
+    turns,
+)
+from llmchecker.programs.runs import Head, Repeated, run_program
+from llmchecker.programs.statements import Loop, Program
+from llmchecker.reading.parsing import parse_program
+
+TYPES = ("signed char", "unsigned char", "_Bool", "short", "unsigned short", "int", "unsigned")
+TYPES += ("long", "unsigned long")
+NAMES = "abcd"
+
+
+def progression(source: random.Random) -> tuple[int, ...]:
+    return through([source.randint(-20, 20) for _ in range(source.randint(0, 5))])
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_progressions_are_what_they_are_round_by_round(seed):
+    """Sums, products, delays and turns of random progressions agree with their values."""
+    source = random.Random(seed)
+    p, q = progression(source), progression(source)
+    for k in range(12):
+        assert at(plus(p, q), k) == at(p, k) + at(q, k)
+        assert at(product([p, q]), k) == at(p, k) * at(q, k)
+        assert at(delayed(p), k) == at(p, k - 1)
+        assert at(summed(p), k) == sum(at(p, j) for j in range(k))
+    assert through([at(p, k) for k in range(8)]) == p
+    negative = [at(p, k) < 0 for k in range(41)]
+    assert turns(p, 40) == [k for k in range(1, 41) if negative[k] != negative[k - 1]]
+
+
+def test_a_turn_far_away_is_found():
+    """The square of k is beyond ten to the thirty first when k is ten to the fifteen and one."""
+    square = product([(0, 1), (0, 1)])
+    assert turns(plus((10**30,), product([(-1,), square])), 2**64) == [10**15 + 1]
+
+
+def random_loop(source: random.Random) -> str:
+    """A loop over variables of random types whose rounds are often alike."""
+
+    def value(depth: int = 1) -> str:
+        kind = source.random()
+        if depth == 0 or kind < 0.3:
+            return source.choice((*NAMES, *NAMES, str(source.randint(-9, 300))))
+        if kind < 0.35:
+            return "__VERIFIER_nondet_int()"
+        if kind < 0.42:
+            return f"({source.choice(TYPES)})({value(depth - 1)})"
+        if kind < 0.47:
+            return f"{source.choice('-~')}{source.choice(NAMES)}"
+        return f"({value(depth - 1)} {source.choice('+-+-*')} {value(depth - 1)})"
+
+    def condition() -> str:
+        left = value() if source.random() < 0.5 else f"{value()} % {source.randint(2, 4)}"
+        comparison = f"{left} {source.choice(('<', '<=', '>', '>=', '==', '!='))} {value()}"
+        if source.random() < 0.2:
+            comparison += f" {source.choice(('&&', '||'))} {source.choice(NAMES)} > 3"
+        return comparison
+
+    def statement(depth: int) -> str:
+        target = source.choice(NAMES)
+        kind = source.random()
+        if kind < 0.5 or depth == 0:
+            return f"{target} = {target} {source.choice('+-')} {source.randint(1, 5)};"
+        if kind < 0.7:
+            return f"{target} = {value()};"
+        if kind < 0.75:
+            return f"{target} = {condition()} ? {value()} : {value()};"
+        if kind < 0.8:
+            return f"{target} = 0; while ({target} < 3) {{ {statement(0)} {target}++; }}"
+        return f"if ({condition()}) {{ {statement(depth - 1)} }} else {{ {statement(depth - 1)} }}"
+
+    declared = " ".join(
+        f"{source.choice(TYPES)} {n} = (long)__VERIFIER_nondet_long();" for n in NAMES
+    )
+    body = " ".join(statement(2) for _ in range(source.randint(1, 4)))
+    return (
+        "int __VERIFIER_nondet_int(void); long __VERIFIER_nondet_long(void);\n"
+        f"int main(void) {{ {declared}\nwhile ({condition()}) {{ {body} }} }}"
+    )
+
+
+def recorded(program: Program, semantics: Semantics, source: random.Random):
+    """The states at the heads of the first loop, and what is drawn after each: always the same."""
+    states: list[dict] = []
+    drawn: list[list[int]] = [[]]
+    numbers = [source.randint(-40, 130) for _ in range(20)]
+    machine = Machine(program, semantics, 400)
+
+    def value(type_: Type, name: str) -> int:
+        number = numbers[len(drawn[-1]) % 20] if states else source.randint(-99, 200)
+        drawn[-1].append(max(type_.least, min(type_.most, number)))
+        return drawn[-1][-1]
+
+    def head(loop: Loop, iteration: int, state: dict) -> None:
+        if loop == program.loops[0]:
+            states.append(dict(state))
+            drawn.append([])
+
+    machine.value, machine.head = value, head
+    machine.run({name: machine.arbitrary(name) for name in program.types})
+    return states, drawn[1:]
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize("block", range(8))
+def test_rounds_passed_at_once_are_those_made_one_by_one(semantics, block):
+    """The state after some rounds of random loops is that of the machine, round by round."""
+    compared = 0
+    for seed in range(40 * block, 40 * block + 40):
+        source = random.Random(f"loop {seed}")
+        program = parse_program(random_loop(source), "loop")
+        states, drawn = recorded(program, semantics, source)
+        for start, period in product_of((0, 2, 7, 40, 150), (1, 2, 3)):
+            if start >= len(states):
+                continue
+            draws = [value for of_round in drawn[start : start + period] for value in of_round]
+            rounds = alike(program, semantics, program.loops[0], states[start], draws, period)
+            seen = (len(states) - 1 - start) // period
+            for times in range(1, min(rounds.most, seen) + 1):
+                after = {**states[start], **rounds.after(times)}
+                assert after == states[start + times * period], (seed, start, period, times)
+                compared += times > 1
+    assert compared > 100
+
+
+HEADER = """int __VERIFIER_nondet_int(void); long __VERIFIER_nondet_long(void);
+void __VERIFIER_assume(int condition); void __VERIFIER_assert(int condition);
+int main(void) { int n = __VERIFIER_nondet_int(), x = __VERIFIER_nondet_int(), y = 0;
+"""
+LONG = {
+    "a sum wraps around": (
+        "x = 0; while (x < n) { y = y + x; x++; } __VERIFIER_assert(y >= 0);",
+        [Semantics.INT32],
+    ),
+    "a counter wraps around": (
+        "__VERIFIER_assume(x > 0 && x < 100); while (__VERIFIER_nondet_int()) x = x + 3; "
+        "__VERIFIER_assert(x >= 0);",
+        [Semantics.INT32],
+    ),
+    "two phases": (
+        "x = 0; y = 500000000; while (x < 1000000000) { if (x >= 500000000) y = y + 2; x++; } "
+        "__VERIFIER_assert(y != 1500000000);",
+        list(Semantics),
+    ),
+    "rounds in turn": (
+        "x = 0; while (x < 300000001) { if (x % 2 == 0) y++; else n = y; x++; } "
+        "__VERIFIER_assert(y != 150000001);",
+        list(Semantics),
+    ),
+    "an unsigned counter": (
+        "unsigned u = 0; do { u--; y += 2; } while (u != 5); __VERIFIER_assert(y != -10);",
+        [Semantics.INT32],
+    ),
+    "a wide number": (
+        "long w = 0; while (w < 3000000000) w = w + 2; __VERIFIER_assert(w != 3000000000);",
+        list(Semantics),
+    ),
+    "a loop in a loop": (
+        "int i = 0; while (i < 100000000) { int j = 0; while (j < 3) { j++; y++; } i++; } "
+        "__VERIFIER_assert(y != 300000000);",
+        list(Semantics),
+    ),
+}
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("name", "semantics"), [(name, s) for name, (_, over) in LONG.items() for s in over]
+)
+def test_a_violation_after_very_many_rounds_is_one_of_the_compiled_program(
+    name, semantics, tmp_path
+):
+    """The run that is found has 100,000 rounds or more, in which gcc's program fails too."""
+    source = f"{HEADER}{LONG[name][0]} }}"
+    failure = run_program(parse_program(source, "long"), semantics).failure
+    repeated = [event for event in failure.trace if isinstance(event, Repeated)]
+    assert sum(event.rounds * event.times for event in repeated) > 100_000
+    assert len(failure.trace) < 2_000
+    assert fails_after_gcc(source, semantics, failure.trace, tmp_path)
+
+
+def test_a_trace_tells_the_heads_before_and_after_repeated_rounds():
+    """What is repeated stands between the loop's heads, whose values differ by so many rounds."""
+    source = f"{HEADER}x = 0; while (x < 1000000000) x++; __VERIFIER_assert(x < 1000000000); }}"
+    trace = run_program(parse_program(source, "long"), Semantics.INTEGERS).failure.trace
+    place = next(n for n, event in enumerate(trace) if isinstance(event, Repeated))
+    before, repeated, after = trace[place - 1 : place + 2]
+    assert isinstance(before, Head)
+    assert isinstance(after, Head)
+    assert before.line == repeated.line == after.line
+    assert after.values["x"] - before.values["x"] == repeated.rounds * repeated.times
+    assert before.values["x"] > 0
+
+
+def test_without_an_end_some_rounds_are_passed():
+    """Rounds that nothing ends have no number: fewer than that are passed."""
+    program = parse_program(f"{HEADER}while (1) y = y + n; }}", "endless")
+    state = {"n": 7, "x": 0, "y": 0}
+    rounds = alike(program, Semantics.INTEGERS, program.loops[0], state, [])
+    assert rounds.most == MOST_ROUNDS
+    assert rounds.after(10**12) == {"y": 7 * 10**12}
