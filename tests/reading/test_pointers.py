@@ -68,6 +68,38 @@ def test_what_lies_beside_the_memory_is_out_of_range(body: str) -> None:
     ("body", "reason"),
     [
         ("int x, y, *p = &x; p = &y;", "a second target for the pointer 'p'"),
+        (
+            "int a, x = f(&all), *p; if (x) p = &a; *p = 3;",
+            "a pointer that may have no target here",
+        ),
+        (
+            "int a, x = f(&all), *p; x && (p = &a, 1); *p = 3;",
+            "a pointer that may have no target here",
+        ),
+        (
+            "int a, x = f(&all), *p; x = x ? (p = &a, 1) : 2; *p = 3;",
+            "a pointer that may have no target here",
+        ),
+        (
+            "int a, x = f(&all), *p; if (x) goto l; p = &a; l:; *p = 3;",
+            "a pointer that may have no target here",
+        ),
+        (
+            "int a, x = f(&all), *p; switch (x) { case 1: p = &a; } *p = 3;",
+            "a pointer that may have no target here",
+        ),
+        (
+            "int a, x = f(&all), *p; while (x < 3) { p = &a; x++; } *p = 3;",
+            "a pointer that may have no target here",
+        ),
+        (
+            "int a, x = f(&all), *p; do { if (x) break; p = &a; } while (0); *p = 3;",
+            "a pointer that may have no target here",
+        ),
+        (
+            "int a, x = f(&all), *p; do { if (x) break; } while ((p = &a, 0)); *p = 3;",
+            "a pointer that may have no target here",
+        ),
         ("int *p; for (;;) p = malloc(4);", "a second target for the pointer 'p'"),
         ("int *q; for (;;) { int *p = malloc(4); q = p; }", "a pointer from outside of a loop"),
         ("int x, *p = 0; if (x) p = &x;", "a pointer whose target is not known here"),

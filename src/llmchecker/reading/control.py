@@ -153,7 +153,8 @@ class StatementReader:
         if interval.back:
             self._loops += 1
             self._around.append(number)
-        body = self._between(nodes, inside, interval.start, interval.end)
+        with self._names.perhaps():
+            body = self._between(nodes, inside, interval.start, interval.end)
         if interval.back:
             self._around.pop()
             # Whoever does not jump back leaves the loop at the end of its body.
@@ -217,7 +218,10 @@ class StatementReader:
 
     def _branch(self, node: c_ast.If) -> Block:
         done = self._reader.evaluated(node.cond)
-        then, otherwise = self.block(node.iftrue), self.block(node.iffalse)
+        with self._names.perhaps():
+            then = self.block(node.iftrue)
+        with self._names.perhaps():
+            otherwise = self.block(node.iffalse)
         return (*done.before, decided(done.value, then, otherwise))
 
     def _return(self, node: c_ast.Return) -> Block:
@@ -248,7 +252,8 @@ class StatementReader:
         self._around.append(number)
         self._breaks.append(on_break)
         self._continues.append(on_continue)
-        yield
+        with self._names.perhaps():
+            yield
         self._continues.pop()
         self._breaks.pop()
         self._around.pop()
@@ -288,7 +293,8 @@ class StatementReader:
         on_continue = _Exit(number, self._label("again"))
         with self._inside(number, on_break, on_continue):
             body = labelled(on_continue.label, self.block(node.stmt))
-        step = () if next_ is None else self._reader.performed(next_)
+        with self._names.perhaps():
+            step = () if next_ is None else self._reader.performed(next_)
         loop = Loop(number, node.coord.line, guard, (*head, *body), (*step, *last), scope)
         return labelled(on_break.label, (*lead, loop, *behind))
 
@@ -323,7 +329,8 @@ class StatementReader:
         on_continue = _Exit(None, self._label("again"))
         with self._inside(number, on_break, on_continue):
             body = self.block(node.stmt)
-        done = self._reader.evaluated(node.cond)
+        with self._names.perhaps():  # a `break` passes over the condition
+            done = self._reader.evaluated(node.cond)
         line = node.coord.line
         round_ = (*body, *done.before)
         if not any(isinstance(s, _JUMPS) for s in statements(round_)):
@@ -341,7 +348,8 @@ class StatementReader:
         here = _Exit(None, self._label("leave"))
         self._breaks.append(here)
         self._continues.append(here)
-        body = self.block(node.stmt)
+        with self._names.perhaps():
+            body = self.block(node.stmt)
         self._continues.pop()
         self._breaks.pop()
         return labelled(here.label, body)
@@ -360,7 +368,9 @@ class StatementReader:
         labels = [self._label("case") for _ in cases]
         block = self._dispatched(cases, labels, value, end)
         for case, label in zip(cases, labels, strict=True):
-            block = (Labelled(label, block), *self._items(case.stmts or ()))
+            with self._names.perhaps():
+                items = self._items(case.stmts or ())
+            block = (Labelled(label, block), *items)
         self._names.close()
         self._breaks.pop()
         return (*before, *labelled(end.label, block))

@@ -122,11 +122,11 @@ class EffectReader(ExpressionReader):
             case c_ast.Cast(expr=operand) if is_void(node.to_type.type):
                 return self.performed(operand)
             case c_ast.TernaryOp(cond=cond, iftrue=then, iffalse=otherwise):
-                return self._either(cond, self.performed(then), self.performed(otherwise))
+                return self._either(cond, self._perhaps(then), self._perhaps(otherwise))
             case c_ast.BinaryOp(op="&&", left=left, right=right):
-                return self._either(left, self.performed(right), ())
+                return self._either(left, self._perhaps(right), ())
             case c_ast.BinaryOp(op="||", left=left, right=right):
-                return self._either(left, (), self.performed(right))
+                return self._either(left, (), self._perhaps(right))
             case c_ast.Assignment():
                 return self._collected(lambda: self._assigned(node, used=False)).before
             case c_ast.UnaryOp(op=op) if op in INCREMENTS:
@@ -138,6 +138,10 @@ class EffectReader(ExpressionReader):
         # A value that nobody uses is evaluated all the same: it may divide by zero.
         kept = (Branch(done.value, (), ()),) if is_partial(done.value) else ()
         return (*done.before, *kept)
+
+    def _perhaps(self, node: c_ast.Node) -> Block:
+        with self._names.perhaps():
+            return self.performed(node)
 
     def evaluated_all(self, nodes: Sequence[c_ast.Node]) -> list[Expression]:
         """The values of expressions that C evaluates in any order; what they do is added."""
@@ -281,7 +285,8 @@ class EffectReader(ExpressionReader):
         left = self.read(node.left, bound)
         if bound:
             return Binary(node.op, left, self.read(node.right, bound))
-        right = self.evaluated(node.right)
+        with self._names.perhaps():
+            right = self.evaluated(node.right)
         if not right.before:
             return Binary(node.op, left, right.value)
         # The right operand is evaluated only where the left one does not decide.
@@ -299,7 +304,10 @@ class EffectReader(ExpressionReader):
         if bound:
             return super()._conditional(node, bound)
         condition = self.read(node.cond)
-        then, otherwise = self.evaluated(node.iftrue), self.evaluated(node.iffalse)
+        with self._names.perhaps():
+            then = self.evaluated(node.iftrue)
+        with self._names.perhaps():
+            otherwise = self.evaluated(node.iffalse)
         if not then.before and not otherwise.before:
             return Ternary(condition, then.value, otherwise.value)
         types = (type_of(one.value, self._names.types) for one in (then, otherwise))

@@ -217,6 +217,7 @@ class PointerReader(AllocationReader):
                 if isinstance(meaning, Pointer) and meaning.target is not None:
                     if _root(meaning.target) in self._names.freed:
                         raise self.unsupported(node, f"the pointer {name!r} to what was freed")
+                    self._refuse_unbound(node, meaning)
                     return Place(meaning.target, meaning.offset)
                 if self._is_array(node):
                     return Place(meaning, _START)
@@ -278,6 +279,7 @@ class PointerReader(AllocationReader):
         pointer = self._pointer(inner)
         if pointer is None or not isinstance(pointer.offset, Identifier):
             raise self.unsupported(node, "a step of what is no pointer into an array")
+        self._refuse_unbound(node, pointer)
         offset = pointer.offset
         self.add((Assign(offset, Binary(node.op.strip("p")[0], offset, Constant(1))),))
         if node.op in ("++", "--"):
@@ -290,6 +292,7 @@ class PointerReader(AllocationReader):
             return self._bound(node.rvalue, pointer, name, self._changes[name] > 1)
         if node.op not in ("+=", "-=") or not isinstance(pointer.offset, Identifier):
             raise self.unsupported(node, f"the operator {node.op} on a pointer")
+        self._refuse_unbound(node, pointer)
         both = (Evaluated((), pointer.offset), self.evaluated(node.rvalue))
         step = self.in_any_order((node.lvalue, node.rvalue), both)[1]
         self.add((Assign(pointer.offset, self._moved(pointer.offset, step, node.op[0])),))
@@ -329,6 +332,8 @@ class PointerReader(AllocationReader):
         array = isinstance(place.target, Variable) and self._names.types[place.target.name].array
         if pointer.target is None and array and (moves or place.offset != _START):
             pointer.offset = Identifier(self._names.made(_LONG, f"{name}_place"))
+        if pointer.target is None or not self._is_certain(pointer):
+            pointer.certain = self._names.within
         pointer.target = place.target
         self._names.renamed = True
         if isinstance(pointer.offset, Identifier):
@@ -336,6 +341,15 @@ class PointerReader(AllocationReader):
         elif place.offset != _START:
             raise self.unsupported(node, "a pointer behind a variable")
         return Place(pointer.target, pointer.offset)
+
+    def _is_certain(self, pointer: Pointer) -> bool:
+        """Whether every run that comes here has given the pointer its target."""
+        return pointer.certain == self._names.within[: len(pointer.certain)]
+
+    def _refuse_unbound(self, node: c_ast.Node, pointer: Pointer) -> None:
+        """Refuse a pointer that some runs have not given a target yet."""
+        if not self._is_certain(pointer):
+            raise self.unsupported(node, "a pointer that may have no target here")
 
     def _refuse_unlike(self, node: c_ast.Node, pointer: Pointer, place: Place) -> None:
         """Refuse a pointer to another type than its target has."""

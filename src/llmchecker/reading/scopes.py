@@ -4,7 +4,8 @@ A program has one variable for every name. A second variable of the text with th
 inner scope or of another type, gets a name of its own in the program.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -59,12 +60,14 @@ class Pointer:
         around: the program's loops around its declaration, by number.
         target: what it is bound to; None before.
         offset: its place in an array: 0, or a variable of the program.
+        certain: the parts of the text, which may be passed over, in which it got its target.
     """
 
     kind: Type | Fields
     around: tuple[int, ...]
     target: Target | None = None
     offset: Constant | Identifier = field(default_factory=lambda: Constant(0))
+    certain: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ class Names:
         around: the program's loops around the place, by number.
         allocated: the loops around the place where memory was allocated, by a variable in it.
         freed: of these variables, those whose memory was freed.
+        within: the parts of the text around the place that a run may pass over.
 
     Args:
         words: all words of the text, none of which becomes the name of something else.
@@ -102,6 +106,8 @@ class Names:
         self.around: list[int] = []
         self.allocated: dict[str, tuple[int, ...]] = {}
         self.freed: set[str] = set()
+        self.within: tuple[int, ...] = ()
+        self._parts = 0
         self._words = frozenset(words)
         # The scopes of every function that is being read, the caller's before the called one's.
         self._frames: list[list[dict[str, Meaning]]] = [[{}]]
@@ -111,6 +117,15 @@ class Names:
     def outside(self) -> bool:
         """Whether the place is outside of all functions."""
         return len(self._frames) == 1 and len(self._frames[0]) == 1
+
+    @contextmanager
+    def perhaps(self) -> Iterator[None]:
+        """A part of the text that a run may pass over, or leave before its end."""
+        outer = self.within
+        self._parts += 1
+        self.within = (*outer, self._parts)
+        yield
+        self.within = outer
 
     def open(self) -> None:
         """Open a scope."""
