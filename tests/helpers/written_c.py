@@ -82,7 +82,12 @@ class WrittenProgram:
     Attributes:
         observed: the names of the global variables whose last values tell what a run did.
         text: the C text, with a function `main` in one line of its own.
+        kinds: the types of variables.
+        numbers: the constants.
     """
+
+    kinds = tuple(sorted(OBSERVED))
+    numbers = _NUMBERS
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(f"written {seed}")
@@ -92,7 +97,7 @@ class WrittenProgram:
         self._loops = 0
         self._switches = 0
         names = {}
-        for c_type in self._random.sample(sorted(OBSERVED), 5):
+        for c_type in self._random.sample(self.kinds, 5):
             names[self._name("g")] = c_type
         self.observed = tuple(names)
         self._types = dict(names)
@@ -126,9 +131,11 @@ class WrittenProgram:
         parts.append(_GIVEN.replace("_S", s).replace("sS", f"s{s}"))
         for _ in range(self._random.randint(0, 3)):
             parts.append(self._function())
-        parts.append("int main(void)\n")
-        parts.append(self._block(3, start=self._inputs()) + "\n")
+        parts.append(self._main())
         return "".join(parts)
+
+    def _main(self) -> str:
+        return f"int main(void)\n{self._block(3, start=self._inputs())}\n"
 
     def _inputs(self) -> str:
         lines = []
@@ -141,7 +148,7 @@ class WrittenProgram:
         name = self._name("f")
         count = self._random.randint(0, 2)
         parameters = [self._name("q") for _ in range(count)]
-        types = [self._random.choice(sorted(OBSERVED)) for _ in parameters]
+        types = [self._random.choice(self.kinds) for _ in parameters]
         returns = self._chance(0.8)
         outer = self._locals
         # Functions mostly leave the globals alone, or few calls would stand in expressions.
@@ -159,7 +166,7 @@ class WrittenProgram:
         body = self._block(1, start=f"{kept} {early}", end=returns)
         self._locals, self._loops = outer, loops
         given = ", ".join(f"{t} {p}" for t, p in zip(types, parameters, strict=True)) or "void"
-        result = self._random.choice(sorted(OBSERVED)) if returns else "void"
+        result = self._random.choice(self.kinds) if returns else "void"
         self._functions.append(_Function(name, count, returns))
         return f"{self._random.choice(('', 'static '))}{result} {name}({given})\n{body}\n"
 
@@ -182,7 +189,7 @@ class WrittenProgram:
                 return self._variable()
             if self._chance(0.1):
                 return self._random.choice(("RED", "GREEN", "BLUE")) + self._suffix
-            return self._random.choice(_NUMBERS)
+            return self._random.choice(self.numbers)
         if kind < 0.20:
             return f"({self._changing(depth)})"
         if kind < 0.27 and self._functions:
@@ -190,7 +197,7 @@ class WrittenProgram:
             if returning:
                 return self._call(self._random.choice(returning), depth)
         if kind < 0.34:
-            c_type = self._random.choice([*sorted(OBSERVED), f"uint{self._suffix}"])
+            c_type = self._random.choice([*self.kinds, f"uint{self._suffix}"])
             return f"({c_type})({self._value(depth - 1)})"
         if kind < 0.40:
             return f"({self._random.choice('-!~+')}({self._value(depth - 1)}))"
@@ -218,7 +225,7 @@ class WrittenProgram:
         forms = (
             f"LIMIT{s}",
             f"TWICE{s}({self._variable()})",
-            f"LOOSE{s}({self._variable()}, {self._random.choice(_NUMBERS)})",
+            f"LOOSE{s}({self._variable()}, {self._random.choice(self.numbers)})",
             f"next{s}(a{s}, {value})",
             f"walk{s}(a{s}, ({value}) & 3)",
             f"walk{s}(&a{s}[1] + (({value}) & 1), 2)",
@@ -261,7 +268,7 @@ class WrittenProgram:
             name = self._random.choice(("i", "k")) + self._suffix
             if name in self._locals[-1]:
                 return ";"
-            c_type = self._random.choice(sorted(OBSERVED))
+            c_type = self._random.choice(self.kinds)
             value = self._value(2)
             if name in value:
                 return ";"
@@ -344,7 +351,7 @@ class WrittenProgram:
         """A block with pointers, memory that is allocated, or an array of its own."""
         s, w = self._suffix, self._name("w")
         one, other, last = (self._value(1) for _ in range(3))
-        c_type = self._random.choice([t for t in sorted(OBSERVED) if t != "_Bool"])
+        c_type = self._random.choice([t for t in self.kinds if t != "_Bool"])
         same = [name for name in self.observed if self._types[name] == c_type]
         forms = [
             f"int *{w} = a{s} + (({one}) & 1); *{w} = {other}; {w}++; {w}[1] = *{w} + 1; "
