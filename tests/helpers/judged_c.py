@@ -14,6 +14,8 @@ from pathlib import Path
 from helpers.compiled import GCC
 from helpers.written_c import WrittenProgram
 
+from llmchecker.programs.properties import Property
+
 _UNDEFINED = "address,bounds,integer-divide-by-zero,shift-exponent,null,vla-bound,return"
 WRAPPING = ("-fwrapv", f"-fsanitize={_UNDEFINED}")
 """What is signed wraps around; what else C leaves undefined is reported."""
@@ -50,7 +52,7 @@ static void end(const char *how) { puts(how); fflush(stdout); _exit(0); }
 void __VERIFIER_assert(int c) { if (!c) end("failed"); }
 void __VERIFIER_assume(int c) { if (!c) end("stopped"); }
 void assume_abort_if_not(int c) { if (!c) end("stopped"); }
-void __assert_fail(const char *a, const char *b, unsigned c, const char *d) { end("failed"); }
+void __assert_fail(const char *a, const char *b, unsigned c, const char *d) { end(ASSERTED); }
 void reach_error(void) { end("failed"); }
 void on_abort(void) { end("stopped"); }
 #define abort on_abort
@@ -141,19 +143,26 @@ class Compiled:
 
     Args:
         programs: of which no two have the same seed.
+        asked: unless it is `assert`, remarks do nothing, and what `assert` finds false ends a run.
         options: WRAPPING or TRAPPING.
         folder: where nothing else lies.
     """
 
     def __init__(
-        self, programs: Sequence[JudgedProgram], options: Sequence[str], folder: Path
+        self,
+        programs: Sequence[JudgedProgram],
+        asked: Property,
+        options: Sequence[str],
+        folder: Path,
     ) -> None:
         folder.mkdir(exist_ok=True)
         self._folder = folder
-        parts = [_HARNESS]
+        asserted = asked is Property.ASSERT
+        parts = [f'#define ASSERTED "{"failed" if asserted else "stopped"}"\n{_HARNESS}']
         for number, program in enumerate(programs):
             shown = "; ".join(f'printf("%lld ", (long long){name})' for name in program.observed)
-            text = program.compiled_text.replace(_END, f'{shown}; end("");')
+            written = program.compiled_text if asserted else program.text
+            text = written.replace(_END, f'{shown}; end("");')
             parts.append(text.replace("int main(", f"int main_{number}("))
             given = "parameter, 0" if program.parameter else ""
             parts.append(f"static void run_{number}(int parameter) {{ main_{number}({given}); }}\n")

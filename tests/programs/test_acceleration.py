@@ -98,6 +98,12 @@ def random_loop(source: random.Random) -> str:
     )
 
 
+def first(source: random.Random) -> int:
+    """A small number, or one that is soon where a type ends."""
+    border = source.choice((0, 0, 0, 2**7, 2**8, 2**15, 2**16, 2**31, 2**32, 2**63))
+    return source.choice((1, -1)) * border + source.randint(-99, 200)
+
+
 def recorded(program: Program, semantics: Semantics, source: random.Random):
     """The states at the heads of the first loop, and what is drawn after each: always the same."""
     states: list[dict] = []
@@ -106,7 +112,7 @@ def recorded(program: Program, semantics: Semantics, source: random.Random):
     machine = Machine(program, semantics, 400)
 
     def value(type_: Type, name: str) -> int:
-        number = numbers[len(drawn[-1]) % 20] if states else source.randint(-99, 200)
+        number = numbers[len(drawn[-1]) % 20] if states else first(source)
         drawn[-1].append(max(type_.least, min(type_.most, number)))
         return drawn[-1][-1]
 
@@ -127,19 +133,64 @@ def test_rounds_passed_at_once_are_those_made_one_by_one(semantics, block):
     compared = 0
     for seed in range(40 * block, 40 * block + 40):
         source = random.Random(f"loop {seed}")
-        program = parse_program(random_loop(source), "loop")
-        states, drawn = recorded(program, semantics, source)
-        for start, period in product_of((0, 2, 7, 40, 150), (1, 2, 3)):
-            if start >= len(states):
-                continue
-            draws = [value for of_round in drawn[start : start + period] for value in of_round]
-            rounds = alike(program, semantics, program.loops[0], states[start], draws, period)
-            seen = (len(states) - 1 - start) // period
-            for times in range(1, min(rounds.most, seen) + 1):
-                after = {**states[start], **rounds.after(times)}
-                assert after == states[start + times * period], (seed, start, period, times)
-                compared += times > 1
+        compared += demand_alike(random_loop(source), semantics, source)
     assert compared > 100
+
+
+SUBTLE = (
+    "int x = 2147483600; long y = 0; while (1) { y = y + x; x = x + 7; }",
+    "int x = 2147483600; long y = 0; while (1) { y = x; x = x + 7; }",
+    "int x = -2147483600; long y = 0; while (1) { y = 3 * (long)x; x = x - 7; }",
+    "unsigned x = 4294967200u; long y = 0; while (1) { y = y + x; x = x + 7; }",
+    "unsigned x = 4294967200u; long y = 0; while (1) { y = (int)x; x = x + 7; }",
+    "unsigned x = 70; long y = 0; while (1) { y = x; x = x - 7; }",
+    "signed char x = 100; int y = 0; while (1) { y = y + x; x = x + 3; }",
+    "unsigned char x = 100; int y = 0; while (1) { y = (signed char)x; x = x + 3; }",
+    "long x = 2147483600; int y = 0; while (1) { y = x; x = x + 7; }",
+    "long x = 4294967200; _Bool y = 0; while (1) { y = (unsigned)x; x = x + 8; }",
+    "int x = 71, y = 0; while (1) { y = y + x % 2; x = x - 2; }",
+    "int x = -71, y = 0; while (1) { y = x % 5; x = x + 10; }",
+    "int x = 71, y = 0; while (1) { if (x % 2 == 1) y = y + 3; x = x - 4; }",
+    "int x = 71, y = 0; while (1) { y = x % 3; x = x - 2; }",
+    "int x = 5, y = 0; while (1) { if (x == 5) y = y + 3; x = x - 1; }",
+    "int x = 5, y = 0; while (1) { if (x == 5) y = y + 3; x = x + 1; }",
+    "int x = 5, y = 0; while (1) { if (x != 5) y = y + 3; x = x + 1; if (x > 30) x = 0; }",
+    "int x = 90, y = 0; while (1) { if (x != 5) y = y + 3; x = x - 1; }",
+    "int x = 90, y = 0; while (1) { if (x > 5) y = y + 3; x = x - 1; }",
+    "int x = 0, y = 0; while (1) { if (x <= 35) y = y + 3; x = x + 1; }",
+    "int x = 0, y = 0; while (1) { if (x < 35) y = y + 3; x = x + 1; }",
+    "int x = 40, y = 0; while (1) { if (x >= 5u) y = y + 3; x = x - 1; }",
+    "int x = 40, y = 0; while (1) { if (x < 35u) y = y + 3; x = x - 1; }",
+    "int x = 40; long y = 0; while (1) { y = x > 7 ? -1 : 1u; x = x - 1; }",
+    "unsigned x = 9; long y = 0; while (1) { y = -x; x = x - 1; }",
+    "unsigned char x = 9; long y = 0; while (1) { y = ~x; x = x - 1; }",
+)
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize("text", SUBTLE)
+def test_rounds_that_stop_being_alike_are_not_passed(text, semantics):
+    """Where numbers wrap around, remainders change their sign and comparisons turn, rounds end."""
+    source = random.Random(text)
+    assert demand_alike(f"int main(void) {{ {text} }}", semantics, source) > 0
+
+
+def demand_alike(text: str, semantics: Semantics, source: random.Random) -> int:
+    """Check rounds of a program's loop that are passed at once; how many were, two or more."""
+    program = parse_program(text, "loop")
+    states, drawn = recorded(program, semantics, source)
+    compared = 0
+    for start, period in product_of((0, 2, 7, 40, 150), (1, 2, 3)):
+        if start >= len(states):
+            continue
+        draws = [value for of_round in drawn[start : start + period] for value in of_round]
+        rounds = alike(program, semantics, program.loops[0], states[start], draws, period)
+        seen = (len(states) - 1 - start) // period
+        for times in range(1, min(rounds.most, seen) + 1):
+            after = {**states[start], **rounds.after(times)}
+            assert after == states[start + times * period], (text, start, period, times)
+            compared += times > 1
+    return compared
 
 
 HEADER = """int __VERIFIER_nondet_int(void); long __VERIFIER_nondet_long(void);
