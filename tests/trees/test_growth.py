@@ -10,7 +10,7 @@ from helpers.damage import flipped
 import llmchecker.trees.fingerprints
 from llmchecker.deployed.chat import Chat
 from llmchecker.deployed.decoding import Decoding
-from llmchecker.errors import ChecksumMismatch
+from llmchecker.errors import ChecksumMismatch, UnusableModel
 from llmchecker.fetching.checksums import known_checksums
 from llmchecker.files import sha256_of, write_json
 from llmchecker.loading.models import load_model
@@ -131,6 +131,14 @@ def test_damaged_weights_that_were_fetched_grow_nothing(model, tmp_path):
     with pytest.raises(ChecksumMismatch, match=r"model\.safetensors is not what was fetched"):
         grower(model, tmp_path).grow(tmp_path / "L4.parquet", START, Truncation(0.8, 4, 4), silent)
     assert not (tmp_path / "L4.parquet").exists()
+
+
+def test_weights_are_not_asked_where_a_server_is_configured(model, tmp_path):
+    """A model directory of an earlier configuration is named, and not taken for the server's."""
+    served = grower(model, tmp_path, kind="served", dtype="as served", device="server")
+    with pytest.raises(UnusableModel, match="llama was fetched from elsewhere, and not from the"):
+        served.grow(tmp_path / "tree.parquet", START, TRUNCATION, silent)
+    assert list(tmp_path.glob("tree*")) == []
 
 
 def test_a_damaged_tree_is_grown_again(model, tmp_path, caplog):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmchecker.deployed.chat import Start
 from llmchecker.deployed.decoding import Asked
-from llmchecker.errors import DamagedFile
+from llmchecker.errors import DamagedFile, UnusableModel
 from llmchecker.fetching.checksums import known_checksums
 from llmchecker.files import read_sealed, read_sealed_json, write_sealed_json
 from llmchecker.serving.settings import SERVER
@@ -198,6 +198,11 @@ class Grower:
             from llmchecker.serving.connecting import connect_model
 
             return connect_model(self.directory)
+        if self.kind == "served":
+            raise UnusableModel(
+                f"{self.directory} was fetched from elsewhere, and not from the server that the "
+                "configuration names now; remove the directory, and run the same command again"
+            )
         from llmchecker.loading.models import load_model
 
         return load_model(
