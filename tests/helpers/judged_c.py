@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.compiled import GCC
+from helpers.given_inputs import BORDERS, GIVEN_INPUTS
 from helpers.written_c import WrittenProgram
 
 from llmchecker.programs.properties import Property
@@ -26,38 +27,6 @@ OVERFLOW = ("signed integer overflow", "cannot be represented", "left shift of n
 """How a report of signed overflow reads; a shifted negative number is one for gcc alone."""
 
 INPUTS = 12
-
-_HARNESS = r"""
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-static const long *input;
-static int left;
-static long next(void) { return left-- > 0 ? *input++ : 7; }
-static int number(void) { return next(); }
-long long __VERIFIER_nondet_longlong(void) { return next(); }
-int undefined(int value) { return next(); }
-int __VERIFIER_nondet_int(void) { return next(); }
-unsigned __VERIFIER_nondet_uint(void) { return next(); }
-char __VERIFIER_nondet_char(void) { return next(); }
-unsigned char __VERIFIER_nondet_uchar(void) { return next(); }
-short __VERIFIER_nondet_short(void) { return next(); }
-unsigned short __VERIFIER_nondet_ushort(void) { return next(); }
-long __VERIFIER_nondet_long(void) { return next(); }
-unsigned long __VERIFIER_nondet_ulong(void) { return next(); }
-_Bool __VERIFIER_nondet_bool(void) { return next() & 1; }
-static void end(const char *how) { puts(how); fflush(stdout); _exit(0); }
-void __VERIFIER_assert(int c) { if (!c) end("failed"); }
-void __VERIFIER_assume(int c) { if (!c) end("stopped"); }
-void assume_abort_if_not(int c) { if (!c) end("stopped"); }
-void __assert_fail(const char *a, const char *b, unsigned c, const char *d) { end(ASSERTED); }
-void reach_error(void) { end("failed"); }
-void on_abort(void) { end("stopped"); }
-#define abort on_abort
-#define atoi(text) number()
-"""
 
 _MAIN = r"""
 int main(void) {
@@ -158,7 +127,7 @@ class Compiled:
         folder.mkdir(exist_ok=True)
         self._folder = folder
         asserted = asked is Property.ASSERT
-        parts = [f'#define ASSERTED "{"failed" if asserted else "stopped"}"\n{_HARNESS}']
+        parts = [f'#define ASSERTED "{"failed" if asserted else "stopped"}"\n{GIVEN_INPUTS}']
         for number, program in enumerate(programs):
             shown = "; ".join(f'printf("%lld ", (long long){name})' for name in program.observed)
             written = program.compiled_text if asserted else program.text
@@ -201,10 +170,9 @@ def _run(inputs: tuple[int, ...], told: str) -> Run:
 
 def drawn(source: random.Random) -> tuple[int, ...]:
     """The parameter of `main` and values to draw, small ones and some near the borders of types."""
-    near = (0, 1, -1, 2, 3, 5, 100, 127, 128, 255, 32767, 65535, 2**31 - 1, -(2**31), 2**32, -99)
     most = source.choice((3, 9))
     wide = source.random() < 0.3
-    values = [source.choice(near) if wide else source.randint(0, most) for _ in range(12)]
+    values = [source.choice(BORDERS) if wide else source.randint(0, most) for _ in range(12)]
     return (source.randint(0, 6), *values)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from helpers.compiled import GCC, needs_gcc
+from helpers.given_inputs import BORDERS, GIVEN_INPUTS
 from helpers.marks import long
 from helpers.written_c import DECLARED, WrittenProgram
 
@@ -19,41 +20,11 @@ from llmchecker.reading.parsing import parse_program
 
 RUNS = 6
 
-_HARNESS = r"""
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-static const long *input;
-static int left = 5;
-static long next(void) { return left-- > 0 ? *input++ : 7; }
-long long __VERIFIER_nondet_longlong(void) { return next(); }
-int undefined(int value) { return next(); }
-int __VERIFIER_nondet_int(void) { return next(); }
-unsigned __VERIFIER_nondet_uint(void) { return next(); }
-char __VERIFIER_nondet_char(void) { return next(); }
-unsigned char __VERIFIER_nondet_uchar(void) { return next(); }
-short __VERIFIER_nondet_short(void) { return next(); }
-unsigned short __VERIFIER_nondet_ushort(void) { return next(); }
-long __VERIFIER_nondet_long(void) { return next(); }
-unsigned long __VERIFIER_nondet_ulong(void) { return next(); }
-_Bool __VERIFIER_nondet_bool(void) { return next() & 1; }
-static void end(const char *how) { puts(how); fflush(stdout); _exit(0); }
-void __VERIFIER_assert(int c) { if (!c) end("failed"); }
-void __VERIFIER_assume(int c) { if (!c) end("stopped"); }
-void assume_abort_if_not(int c) { if (!c) end("stopped"); }
-void __assert_fail(const char *a, const char *b, unsigned c, const char *d) { end("failed"); }
-void reach_error(void) { end("failed"); }
-void on_abort(void) { end("stopped"); }
-"""
-
 
 def inputs(seed: int) -> list[int]:
     """Values to draw, often near the borders of types."""
     source = random.Random(f"inputs {seed}")
-    near = (0, 1, -1, 2, 3, 5, 100, 127, 128, 255, 32767, 65535, 2**31 - 1, -(2**31), 2**32, -99)
-    return [source.choice(near) for _ in range(5)]
+    return [source.choice(BORDERS) for _ in range(5)]
 
 
 def ours(program: Program, observed: Sequence[str], drawn: Sequence[int]) -> str:
@@ -83,10 +54,11 @@ def compiled(programs: Sequence[WrittenProgram], option: str, folder: Path) -> l
         for run in range(RUNS):
             values = ", ".join(f"{value}L" for value in inputs(run))
             calls.append(
-                f"if (!fork()) {{ static const long given[] = {{{values}}}; input = given; "
+                f"if (!fork()) {{ static const long given[] = {{{values}}}; "
+                f"input = given; left = {len(inputs(run))}; "
                 f'main_{number}(); {shown}; end(""); }} wait(0);'
             )
-    source = _HARNESS + "\n#define abort on_abort\n" + "\n".join(texts)
+    source = f'#define ASSERTED "failed"\n{GIVEN_INPUTS}' + "\n".join(texts)
     source += "\nint main(void) { setvbuf(stdout, 0, _IOLBF, 1 << 16);\n"
     source += "\n".join(calls) + "\n}\n"
     (folder / "all.c").write_text(source)
