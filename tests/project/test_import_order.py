@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).parents[2] / "src/llmchecker"
 
 LAYERS = """
     errors files processes logs fetching deployed models loading serving queries trees programs
-    translating reading proving quantifiers scoring chains checking deciding config invariants
-    repairing publication library cli
+    translating reading suggesting proving quantifiers scoring chains checking deciding config
+    invariants repairing publication library cli
 """.split()
 """Modules and folders of the package, each before all that may import from it."""
 

@@ -10,14 +10,14 @@ from helpers.marks import long
 
 from llmchecker.programs.expressions import Semantics, c_text
 from llmchecker.programs.runs import run_program, unrefuted
-from llmchecker.proving.completion import congruences, never_left, switches
 from llmchecker.proving.horn import spacer
 from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
 from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome
-from llmchecker.proving.polynomials import polynomials
-from llmchecker.proving.relations import phases, relations
 from llmchecker.proving.verification import Limits, Verifier
 from llmchecker.reading.parsing import parse_program, read_program
+from llmchecker.suggesting.completion import congruences, never_left, switches
+from llmchecker.suggesting.polynomials import polynomials
+from llmchecker.suggesting.relations import phases, relations
 
 PROGRAMS = Path(__file__).parents[2] / "resources/programs"
 DECLARED = """int __VERIFIER_nondet_int(void); void __VERIFIER_assume(int);

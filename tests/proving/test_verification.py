@@ -6,13 +6,13 @@ from llmchecker.errors import MissingTool
 from llmchecker.programs.expressions import Semantics, c_text
 from llmchecker.programs.runs import run_program
 from llmchecker.proving import esbmc, verification
-from llmchecker.proving.completion import atoms, disjunctions
 from llmchecker.proving.houdini import Candidate, Prover
 from llmchecker.proving.outcomes import CandidateSource, Outcome
-from llmchecker.proving.relations import relations
 from llmchecker.proving.verification import Limits, Verifier
 from llmchecker.reading.c_expressions import parse_condition
 from llmchecker.reading.parsing import parse_program
+from llmchecker.suggesting.completion import atoms, disjunctions
+from llmchecker.suggesting.relations import relations
 
 TANK = """
     int n = __VERIFIER_nondet_int(); int x = n; int y = 0;

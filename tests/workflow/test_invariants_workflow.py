@@ -163,7 +163,7 @@ def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
 @pytest.mark.parametrize(
     "module",
     [
-        *("invariants/sampling.py", "proving/relations.py"),
+        *("invariants/sampling.py", "suggesting/relations.py"),
         *long("chains/markov_chain.py", "checking/whole_model.py", "fetching/programs.py"),
         *long("models/distributions.py", "reading/parsing.py", "publication/table_files.py"),
         *long("quantifiers/provable.py"),

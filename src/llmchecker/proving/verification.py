@@ -20,15 +20,6 @@ from llmchecker.programs.statements import (
     conditions,
 )
 from llmchecker.proving import esbmc
-from llmchecker.proving.completion import (
-    atoms,
-    congruences,
-    constants,
-    disjunctions,
-    never_left,
-    steps,
-    switches,
-)
 from llmchecker.proving.horn import spacer
 from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout, has_products
 from llmchecker.proving.outcomes import (
@@ -40,9 +31,18 @@ from llmchecker.proving.outcomes import (
     Verification,
     seconds_within_reason,
 )
-from llmchecker.proving.polynomials import polynomials
-from llmchecker.proving.relations import phases, relations
 from llmchecker.reading.annotation import annotate
+from llmchecker.suggesting.completion import (
+    atoms,
+    congruences,
+    constants,
+    disjunctions,
+    never_left,
+    steps,
+    switches,
+)
+from llmchecker.suggesting.polynomials import polynomials
+from llmchecker.suggesting.relations import phases, relations
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from llmchecker.programs.expressions import c_text, variables
-from llmchecker.proving.polynomials import polynomials
+from llmchecker.suggesting.polynomials import polynomials
 
 
 def python(expression) -> str:
