@@ -10,6 +10,7 @@ import pytest
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from llmchecker.reading.parsing import parse_program, read_program
+from llmchecker.translating.files import headers_beside
 from llmchecker.translating.headers import HEADERS
 from llmchecker.translating.translation import translated
 
@@ -20,13 +21,76 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+|[^\w\s]", text)
 
 
-def test_an_include_in_quotes_means_a_file_beside_the_program_first(tmp_path: Path) -> None:
-    """It stands for a header of the C library unless a file of that name lies there."""
+@pytest.mark.skipif(GCC is None, reason="there is no gcc")
+@pytest.mark.parametrize(
+    ("text", "headers"),
+    [
+        ('#include "limits.h"\nint x = INT_MAX;', {"limits.h": "#define INT_MAX 3\n"}),
+        ("#include <limits.h>\nint x = 1;", {"limits.h": "int y;\n"}),
+        ("#include <own.h>\nint x = ONE;", {"own.h": "#define ONE 1 // one\n"}),
+        ('int x;\n  # include "a.h" /* remark */\nint y;', {"a.h": "int z; // \\\nint no;\n"}),
+        ('#include "a.h"\n#include "a.h"\n', {"a.h": "#ifndef A\n#define A\nint x;\n#endif"}),
+        ('#include "a.h"\nint t = B;', {"a.h": '#include "b.h"\n', "b.h": "#define B 7"}),
+        ('#include "b.h"\n#include "a.h"', {"a.h": "#ifdef B\nint x;\n#endif", "b.h": "#define B"}),
+        ('#define B 2\n#include "a.h"\n#undef B\nint y = B;', {"a.h": "int x = B;"}),
+        ('#if 0\n#include "a.h"\n#endif\nint y;', {"a.h": "#error no\n"}),
+        ('// #include "a.h"\nint y;', {"a.h": "int x;"}),
+        ('/*\n#include "a.h"\n*/ int y;', {"a.h": "int x;"}),
+        ('#include "a.h"\nint y;', {"a.h": "#ifdef __cplusplus\nclass c;\n#endif\nint x;\r\n"}),
+        ('int y = 1 + \n#include "a.h"\nint z;', {"a.h": "2;"}),
+        ('#include "a.h"\nint f(int x) { return x; }', {"a.h": "#define f(x) g(x + 1)\n"}),
+    ],
+)  # fmt: skip
+def test_headers_beside_the_file_are_read_as_gcc_does(
+    text: str, headers: dict[str, str], tmp_path: Path
+) -> None:
+    """Headers in the file's folder are included as often as they are, with what stood before."""
+    for name, header in headers.items():
+        (tmp_path / name).write_text(header)
     file = tmp_path / "case.c"
-    file.write_text('#include "limits.h"\nint main(void) { int x = INT_MAX; }\n')
-    assert read_program(file).body
-    (tmp_path / "limits.h").write_text("#define INT_MAX 3\n")
-    with pytest.raises(UnsupportedProgram, match=r"case.c:1: .#include \"limits\.h"):
+    file.write_text(f"{text}\nint main(void) {{ }}\n")
+    done = subprocess.run(
+        [GCC, "-E", "-P", "-idirafter", ".", "case.c"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    beside = headers_beside(file, file.read_text())
+    assert words(translated(file.read_text(), "case.c", beside)) == words(done.stdout)
+
+
+def test_names_of_headers_are_those_of_the_program(tmp_path: Path) -> None:
+    """A function and a variable of a header are used, and the text alone is not given to ESBMC."""
+    (tmp_path / "a.h").write_text("int drawn;\nstatic int next(void) { return ++drawn; }\n")
+    file = tmp_path / "case.c"
+    file.write_text('#include "a.h"\nint main(void) { int x = next(); { int x = drawn; } }\n')
+    program = read_program(file)
+    assert program.lowered
+    assert {"drawn", "x", "x_2"} <= set(program.types)
+
+
+@pytest.mark.parametrize(
+    ("text", "headers", "reason"),
+    [
+        ('#include "a.h"\n', {}, r"case.c:1: '#include \"a.h\"' is not supported"),
+        ('#include "../a.h"\n', {}, r"case.c:1: '#include \"../a.h\"' is not supported"),
+        ('int x;\n#include "a.h"\n', {"a.h": "\n#pragma p\n"}, r"a.h:2: '#pragma p' is not"),
+        ('int x;\n#include "a.h"\n', {"a.h": '#include "a.h"\n'}, "more than 200 headers"),
+        ('#define f(x) x\n#include "a.h"\n(int x;)', {"a.h": "f"}, "which ends in 'f',"),
+        ('#include "a.h"\n', {"a.h": "double x = 0.5;"}, "a.h:1: the constant 0.5"),
+        ('#include "a.h"\n', {"a.h": "#define A(x, y) x ## y\n"}, "a.h:1: .## in the macro A"),
+    ],
+)
+def test_headers_that_are_refused(
+    text: str, headers: dict[str, str], reason: str, tmp_path: Path
+) -> None:
+    """One that lies elsewhere, includes itself for ever or is not covered is named."""
+    for name, header in headers.items():
+        (tmp_path / name).write_text(header)
+    file = tmp_path / "case.c"
+    file.write_text(f"{text}\nint main(void) {{ }}\n")
+    with pytest.raises(UnsupportedProgram, match=reason):
         read_program(file)
 
 

@@ -59,7 +59,9 @@ _LIBRARY = frozenset(
 )
 """Functions of the C library that do not return just any value, or do more."""
 
-_OPEN = re.compile(r"__(BLAST|VERIFIER)_(NONDET|nondet)\w*|_nondet\w*|_unknown\w*")
+_OPEN = re.compile(
+    r"__(BLAST|VERIFIER)_(NONDET|nondet)\w*|__llbmc_nondef_\w+|_nondet\w*|_unknown\w*"
+)
 """Functions with reserved names that benchmarks use, and that no library has."""
 
 _ARGUMENTS = {"atoi": INT, "atol": Type(64), "atoll": Type(64)}

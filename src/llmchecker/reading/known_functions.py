@@ -17,10 +17,12 @@ from llmchecker.reading.c_expressions import ExpressionReader, called, drawn
 from llmchecker.translating.syntax import integer_type, nodes_in
 from llmchecker.translating.translation import FAILURES, STOPS
 
-ASSERTS = frozenset(("assert", "__VERIFIER_assert", "__ESBMC_assert"))
+ASSERTS = frozenset(("assert", "__VERIFIER_assert", "__ESBMC_assert", "__llbmc_assert"))
 """Functions whose argument must hold."""
 
-ASSUMES = frozenset(("__VERIFIER_assume", "__ESBMC_assume", "assume_abort_if_not", "assume"))
+ASSUMES = frozenset(
+    ("__VERIFIER_assume", "__ESBMC_assume", "__llbmc_assume", "assume_abort_if_not", "assume")
+)
 """Functions that return only where their argument holds."""
 
 KNOWN = ASSERTS | ASSUMES | STOPS | FAILURES

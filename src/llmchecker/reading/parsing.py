@@ -10,12 +10,13 @@ value depends on an order of evaluation that C leaves open.
 """
 
 import re
-from collections.abc import Container
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pycparser import c_ast
 
-from llmchecker.errors import UnreadableProgram, UnsupportedProgram
+from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.expressions import Binary, Constant, Identifier, walk
 from llmchecker.programs.properties import Property, overflow_asserted
 from llmchecker.programs.statements import (
@@ -35,6 +36,7 @@ from llmchecker.reading.pointers import PointerReader, is_pointer
 from llmchecker.reading.remarks import Contract
 from llmchecker.reading.scopes import Names
 from llmchecker.translating.contracts import REQUIRED
+from llmchecker.translating.files import headers_beside, stored_text
 from llmchecker.translating.syntax import main_function, parse_c
 
 _MOST_LOOPS = 100
@@ -56,19 +58,8 @@ def read_program(path: Path, asked: Property = Property.ASSERT) -> Program:
         UnsupportedProgram: the file has a construct that is not covered; the message names it with
             file and line.
     """
-    try:
-        # As bytes, since Python would turn carriage returns into line ends, and compilers do not.
-        stored = path.read_bytes()
-    except OSError as error:
-        raise UnreadableProgram(f"{path} cannot be read: {error}") from error
-    try:
-        # A mark of the byte order says nothing more; compilers leave it out too.
-        source = stored.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        # Such bytes are refused outside of comments and strings, whatever they stand for.
-        source = stored.decode("latin-1")
-    # An include in quotes means a file beside the program first (C11 6.10.2p3).
-    beside = {other.name for other in path.resolve().parent.iterdir()} if '"' in source else ()
+    source = stored_text(path)
+    beside = headers_beside(path, source)
     return parse_program(source, path.stem, path.name, asked, beside)
 
 
@@ -77,7 +68,7 @@ def parse_program(
     name: str,
     file: str | None = None,
     asked: Property = Property.ASSERT,
-    beside: Container[str] = (),
+    beside: Mapping[str, str] = MappingProxyType({}),
 ) -> Program:
     """Read C text, as `read_program` reads a file.
 
@@ -86,11 +77,11 @@ def parse_program(
         name: the program's name.
         file: the file's name in messages; by default the program's name with `.c`.
         asked: what is asked of the program.
-        beside: the names of the files that lie beside the file.
+        beside: the texts of the headers that lie beside the file and that it includes, by name.
     """
     file = file or f"{name}.c"
     try:
-        program = _FrontEnd(name, source, file, asked).program(parse_c(source, file, beside))
+        program = _FrontEnd(name, source, file, asked, beside).program()
         _refuse_large(program, file)
         if asked is not Property.NO_OVERFLOW:
             return program
@@ -133,12 +124,17 @@ def _size(program: Program) -> int:
 class _FrontEnd:
     """Turns the syntax tree of one file into a program."""
 
-    def __init__(self, name: str, source: str, file: str, asked: Property) -> None:
+    def __init__(
+        self, name: str, source: str, file: str, asked: Property, beside: Mapping[str, str]
+    ) -> None:
         self._name, self._source, self._file, self._asked = name, source, file, asked
+        self._beside = beside
+        self._whole = "\n".join((source, *beside.values()))
 
-    def program(self, unit: c_ast.FileAST) -> Program:
-        """The program that a file's syntax tree describes."""
-        names = Names(re.findall(r"[A-Za-z_]\w*", self._source))
+    def program(self) -> Program:
+        """The program that the file describes."""
+        unit = parse_c(self._source, self._file, self._beside)
+        names = Names(re.findall(r"[A-Za-z_]\w*", self._whole))
         declarations = DeclarationReader(names)
         calls = CallReader(unit, names, declarations, self._asked)
         reader = PointerReader(self._file, names, calls.call, declarations.type_named)
@@ -162,7 +158,8 @@ class _FrontEnd:
         if main.decl.storage or main.decl.funcspec:
             raise reader.unsupported(main, "a main that is static or inline")
         body = control.block(main.body)
-        lowered = control.lowered or calls.lowered
+        # ESBMC finds no header that lies beside the file.
+        lowered = control.lowered or calls.lowered or bool(self._beside)
         return Program(
             self._name,
             self._source,
@@ -197,7 +194,7 @@ class _FrontEnd:
             given += declarations.declare(parameter)
         contract = self._contract
         # Each clause must have been understood: what one requires, another may rely on.
-        if parameters and len(re.findall(r"\brequires\b", self._source)) != len(contract):
+        if parameters and len(re.findall(r"\brequires\b", self._whole)) != len(contract):
             raise reader.unsupported(main, "this ACSL contract with parameters of main")
         if contract and parameters:
             pointers = [p for p in parameters if is_pointer(p.type)]

@@ -124,5 +124,8 @@ def header_text(name: str, words: frozenset[str]) -> str:
 
 
 def may_be_defined(name: str) -> bool:
-    """Whether a compiler may have defined a macro of this name by itself or in a header."""
-    return _UNTESTABLE.fullmatch(name) is not None
+    """Whether a compiler may have defined a macro of this name by itself or in a header.
+
+    A compiler of C never defines `__cplusplus` (C11 6.10.8p3).
+    """
+    return name != "__cplusplus" and _UNTESTABLE.fullmatch(name) is not None

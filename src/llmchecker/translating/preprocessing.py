@@ -1,11 +1,12 @@
 """Directives of C: `#include` of known headers, macros, and conditions (C11 6.10), done by pcpp.
 
 Refused by name are what pcpp and a compiler could do differently, or what only a compiler can know:
-tokens pasted by `##`, conditions on names that the compiler may define, other files, pragmas.
+tokens pasted by `##`, conditions on names that the compiler may define, other files, pragmas. No
+file is opened: the texts of those that may be included are given.
 """
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Mapping
 
 from pcpp import OutputDirective, Preprocessor
 
@@ -14,6 +15,9 @@ from llmchecker.translating.headers import HEADERS, header_text, may_be_defined
 
 _MOST_TOKENS = 3_000_000
 """The most tokens that macros may be expanded to, on the way and in the end."""
+
+_MOST_INCLUDED = 200
+"""The most headers that are included, each as often as it is: one may include itself for ever."""
 
 _MOST_SHOWN = 80
 """Characters of a directive that a message shows, at most."""
@@ -26,34 +30,36 @@ _NUMBER = re.compile(r"(?<![\w.$])\.?\d(?:[eEpP][+-]|[\w.])*")
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)([uU]?(?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU])")
 
 
-def preprocessed(text: str, file: str, beside: Container[str] = ()) -> str:
+def preprocessed(text: str, file: str, beside: Mapping[str, str]) -> str:
     """The text after its directives were carried out; every line keeps its number.
 
     Args:
         text: C text without comments and joined lines.
         file: the file's name in messages.
-        beside: the names of the files that lie beside it, which an include in quotes may mean.
+        beside: the texts of the headers that lie beside it, by name, without comments and joined
+            lines too.
 
     Raises:
         UnsupportedProgram: a directive is not covered; the message names it with its line.
         UnreadableProgram: a directive is no C.
     """
+    text = _without_markers(text, file)
+    if not re.search(r"^\s*#", text, flags=re.MULTILINE):
+        return text
+    words = frozenset(re.findall(r"\w+", " ".join((text, *beside.values()))))
+    headers = {n: _plain(_without_markers(header, n), n) for n, header in beside.items()}
+    return _Carrier(file, words, headers).carried_out(_plain(text, file))
+
+
+def _without_markers(text: str, file: str) -> str:
+    """The text with empty lines for line markers; `#` is left in directives and constants alone."""
     lines = text.split("\n")
-    found = False
     for number, line in enumerate(lines, 1):
-        if "#" not in line:
-            continue
-        if _MARKER.fullmatch(line):
-            lines[number - 1] = ""
-        elif re.match(r"\s*#", line):
-            found = True
+        if "#" not in line or re.match(r"\s*#", line):
+            lines[number - 1] = "" if _MARKER.fullmatch(line) else line
         elif "#" in re.sub(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", "", line):
             raise UnsupportedProgram(f"{file}:{number}: {_shown(line)} is not supported")
-    text = "\n".join(lines)
-    if not found:
-        return text
-    carrier = _Carrier(file, frozenset(re.findall(r"\w+", text)), beside)
-    return carrier.carried_out(_plain(text, file))
+    return "\n".join(lines)
 
 
 def _shown(line: str) -> str:
@@ -86,10 +92,10 @@ class _Carrier(Preprocessor):
     Args:
         file: the file's name in messages.
         words: all words of the text.
-        beside: the names of the files that lie beside it.
+        beside: the texts of the headers that lie beside it, by name.
     """
 
-    def __init__(self, file: str, words: frozenset[str], beside: Container[str]) -> None:
+    def __init__(self, file: str, words: frozenset[str], beside: Mapping[str, str]) -> None:
         super().__init__()
         self.macros.clear()
         self.expand_linemacro = self.expand_filemacro = self.expand_countermacro = False
@@ -97,6 +103,7 @@ class _Carrier(Preprocessor):
         self._words = words
         self._beside = beside
         self._tokens = 0
+        self._included = 0
         self._refusal: UnsupportedProgram | None = None
 
     def carried_out(self, text: str) -> str:
@@ -159,19 +166,34 @@ class _Carrier(Preprocessor):
 
     def include(self, tokens, original_line) -> Iterator:
         """The tokens that a header adds, all in the line of the directive."""
-        name = _text(tokens)
-        directive = self.lastdirective
-        quoted = name[:1] == name[-1:] == '"' and name[1:-1] not in self._beside
-        if name[1:-1] not in HEADERS or not (quoted or name[:1] + name[-1:] == "<>"):
-            known = ", ".join(f"<{name}>" for name in sorted(HEADERS))
-            hint = f"; what may be included: {known}"
-            raise self._refused(directive, f"#include {name}", hint)
-        if name[1:-1] == "assert.h" and "NDEBUG" in self.macros:
-            raise self._refused(directive, "<assert.h> with NDEBUG")
-        for token in list(self.parsegen(header_text(name[1:-1], self._words) + "\n", name, name)):
+        directive, self._included = self.lastdirective, self._included + 1
+        if self._included > _MOST_INCLUDED:
+            raise self._refused(directive, f"including more than {_MOST_INCLUDED} headers")
+        named = _text(tokens)
+        text = self._header(named)
+        added = [t for t in self.parsegen(text + "\n", named, named) if "\n" not in t.value]
+        last = next((token.value for token in reversed(added) if token.value.strip()), ";")
+        if last not in (";", "}"):
+            # What follows the directive could be the arguments of a macro.
+            raise self._refused(directive, f"the header {named}, which ends in {last!r},")
+        for token in added:
             token.lineno = directive.lineno
-            if "\n" not in token.value:
-                yield token
+            yield token
+
+    def _header(self, named: str) -> str:
+        """The text of a header: in quotes, one beside the file comes first (C11 6.10.2p3)."""
+        name, marks = named[1:-1], named[:1] + named[-1:]
+        if marks == '""' and name in self._beside:
+            return self._beside[name]
+        if marks in ('""', "<>") and name in HEADERS:
+            if name == "assert.h" and "NDEBUG" in self.macros:
+                raise self._refused(self.lastdirective, "<assert.h> with NDEBUG")
+            return header_text(name, self._words)
+        if marks == "<>" and name in self._beside:
+            return self._beside[name]
+        known = ", ".join(f"<{name}>" for name in sorted(HEADERS))
+        hint = f"; what may be included: headers beside the file, {known}"
+        raise self._refused(self.lastdirective, f"#include {named}", hint)
 
     def define(self, tokens) -> None:
         """Define a macro; one that pastes tokens is refused."""
@@ -209,8 +231,9 @@ class _Carrier(Preprocessor):
 
     def _refused(self, token, what: str, hint: str = "") -> UnsupportedProgram:
         shown = _shown(what) if what.startswith("#") else what
+        place = getattr(token, "source", "").strip('<>"') or self._file
         self._refusal = UnsupportedProgram(
-            f"{self._file}:{token.lineno}: {shown} is not supported{hint}"
+            f"{place}:{token.lineno}: {shown} is not supported{hint}"
         )
         return self._refusal
 

@@ -1,7 +1,8 @@
 """C text as a syntax tree of pycparser, and questions to such a tree that several modules ask."""
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from pycparser import c_ast, c_parser
 
@@ -39,13 +40,15 @@ def _named_type(words: list[str]) -> Type | None:
     return Type(_WIDTHS[kinds[0] if kinds else "int"], "unsigned" not in signs)
 
 
-def parse_c(source: str, file: str, beside: Container[str] = ()) -> c_ast.FileAST:
+def parse_c(
+    source: str, file: str, beside: Mapping[str, str] = MappingProxyType({})
+) -> c_ast.FileAST:
     """The syntax tree of a C file, in which `bool` means `_Bool` unless the file says otherwise.
 
     Args:
         source: the C text.
         file: the file's name in messages.
-        beside: the names of the files that lie beside it.
+        beside: the texts of the headers that lie beside it, by name.
 
     Raises:
         UnreadableProgram: the text is not C.

@@ -1,13 +1,14 @@
 """C text made ready for the parser: the first translation phases (C11 5.1.1.2), in their order.
 
 First, a line that ends in a backslash is joined to the next, even inside a `//` comment. Then
-comments become spaces. Then directives are carried out (`preprocessing`); no file is ever opened.
+comments become spaces. Then directives are carried out (`preprocessing`).
 All else that could give the text another meaning to a compiler is refused: trigraphs, digraphs,
 attributes that change what a program does, and words to which the compiler gives a meaning.
 """
 
 import re
-from collections.abc import Container
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from llmchecker.translating.contracts import required
@@ -97,25 +98,30 @@ _MODES = {"QI": "char", "HI": "short", "SI": "int", "DI": "long", "word": "long"
 """Types of gcc by their width, in the words of C."""
 
 
-def translated(source: str, file: str, beside: Container[str] = ()) -> str:
+def translated(source: str, file: str, beside: Mapping[str, str] = MappingProxyType({})) -> str:
     """The text without comments, directives and the contents of strings; lines keep their numbers.
 
     Args:
         source: the C text.
         file: the file's name in messages.
-        beside: the names of the files that lie beside it.
+        beside: the texts of the headers that lie beside it, by name.
 
     Raises:
         UnsupportedProgram: a compiler may read the text otherwise than the parser does.
         UnreadableProgram: a string or a character constant does not end.
     """
-    _refuse_match(re.search(REMARK, source), source, file, f"the name {REMARK}")
-    text = _without_comments(_joined(_unix_lines(source, file), file), file)
-    text = preprocessed(text, file, beside)
+    headers = {name: _of_code(text, name) for name, text in beside.items()}
+    text = preprocessed(_of_code(source, file), file, headers)
     text = _WORD.sub(lambda match: _RENAMED.get(match.group(), match.group()), text)
     text = _without_attributes(_OF_MODE.sub(_in_c, text))
     _refuse_compiler_words(text, file)
     return text
+
+
+def _of_code(source: str, file: str) -> str:
+    """The text of one file with lines joined and without comments (phases 1 to 3)."""
+    _refuse_match(re.search(REMARK, source), source, file, f"the name {REMARK}")
+    return _without_comments(_joined(_unix_lines(source, file), file), file)
 
 
 def _unix_lines(source: str, file: str) -> str:
