@@ -34,7 +34,7 @@ int main(void) {
     int program, count, parameter;
     dup2(1, 2); setvbuf(stdout, 0, _IOLBF, 1 << 16);
     while (scanf("%d %d %d", &program, &parameter, &count) == 3) {
-        for (int i = 0; i < count; i++) if (scanf("%ld", given + i) != 1) return 1;
+        for (int i = 0; i < count; i++) if (scanf("%lu", (unsigned long *)given + i) != 1) return 1;
         if (!fork()) { input = given; left = count; alarm(5); programs[program](parameter); _exit(0); }
         wait(0); puts("---");
     }

@@ -193,6 +193,19 @@ def test_what_esbmc_answers(source, mode, answer):
     assert verdict.answer == answer
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ('int main() { int x = 1; __ESBMC_assert(x == 2, ""); }', "VERIFICATION FAILED"),
+        ("int main() { this is not C }", "ERROR"),
+    ],
+)
+def test_what_esbmc_says_is_told(source, message):
+    """The message is ESBMC's verdict or its error, whatever it writes after that."""
+    verdict = esbmc.ask_esbmc(source, esbmc.Mode.BMC, Semantics.INTEGERS, 3.0)
+    assert message in verdict.message
+
+
 def test_a_kept_answer_counts_the_seconds_that_it_took(monkeypatch):
     """ESBMC is asked once about the same text, and the second time is not the cheaper for it."""
     asked = []

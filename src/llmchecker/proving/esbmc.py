@@ -51,7 +51,7 @@ class EsbmcVerdict:
     Attributes:
         answer: what it said.
         seconds: the time that it took.
-        message: the last line that it wrote, or what it lacked.
+        message: its verdict, the last error that it wrote, or what it lacked.
         limits: what ended it without an answer.
     """
 
@@ -203,18 +203,20 @@ def _verdict(output: str | Limit, seconds: float) -> EsbmcVerdict:
     if isinstance(output, Limit):
         return EsbmcVerdict(EsbmcAnswer.TIMEOUT, seconds, "", (output,))
     said = re.findall(r"^VERIFICATION (\w+)", output, flags=re.MULTILINE)
-    lines = [line for line in output.splitlines() if line.strip()]
-    last = lines[-1] if lines else ""
     known = {
         "SUCCESSFUL": EsbmcAnswer.SUCCESSFUL,
         "FAILED": EsbmcAnswer.FAILED,
         "UNKNOWN": EsbmcAnswer.UNKNOWN,
     }
-    if said and re.search(r"^\*\* .* not checked", output, flags=re.MULTILINE):
-        return EsbmcVerdict(EsbmcAnswer.UNKNOWN, seconds, last)
     if said:
-        return EsbmcVerdict(known.get(said[-1], EsbmcAnswer.ERROR), seconds, last)
+        told = f"VERIFICATION {said[-1]}"
+        if re.search(r"^\*\* .* not checked", output, flags=re.MULTILINE):
+            return EsbmcVerdict(EsbmcAnswer.UNKNOWN, seconds, f"{told}, not all claims checked")
+        return EsbmcVerdict(known.get(said[-1], EsbmcAnswer.ERROR), seconds, told)
     if "Out of memory" in output:
         limits = (Limit.ESBMC_MEMORY,)
         return EsbmcVerdict(EsbmcAnswer.ERROR, seconds, f"out of memory, {MEMORY}", limits)
-    return EsbmcVerdict(EsbmcAnswer.ERROR, seconds, last)
+    # The banner may come last, since it is written to another stream than errors are.
+    lines = [line for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return EsbmcVerdict(EsbmcAnswer.ERROR, seconds, (errors or lines or [""])[-1])
