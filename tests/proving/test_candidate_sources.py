@@ -37,6 +37,11 @@ FOUND = {
         while (x < 100000000) { if (x < 10000000) { x = x + 1; } else { x = x + 2; } }
         __VERIFIER_assert(x == 100000000);
     }""",
+    CandidateSource.TEMPLATES: """int main(void) {
+        int a[100], b[100];
+        for (int i = 0; i < 100; i++) { a[i] = __VERIFIER_nondet_int(); b[i] = a[i] + i; }
+        for (int i = 0; i < 100; i++) __VERIFIER_assert(b[i] - a[i] == i);
+    }""",
     CandidateSource.SPACER: """int main(void) {
         int n = __VERIFIER_nondet_int(), k = __VERIFIER_nondet_int(), j = 0;
         __VERIFIER_assume(n > 0 && k > n);

@@ -34,6 +34,16 @@ class Mode(StrEnum):
     """Check the stated invariants, and replace each loop that has some by them."""
 
 
+class Difficulty(StrEnum):
+    """What makes a program hard, which tells the solver to try first."""
+
+    NONE = "none"
+    PRODUCTS = "products"
+    """Variables are multiplied with each other."""
+    QUANTIFIERS = "quantifiers"
+    """Invariants have quantifiers."""
+
+
 class EsbmcAnswer(StrEnum):
     """What ESBMC said."""
 
@@ -81,12 +91,13 @@ _SEMANTICS = {Semantics.INTEGERS: ("--ir",), Semantics.INT32: ()}
 _SOLVERS = {
     # Over machine integers Bitwuzla decides most programs at once, and each of the others some that
     # nothing else decides: Boolector remainders, Z3 long sums.
-    (Mode.INVARIANTS, Semantics.INT32): {"--bitwuzla": 0.1, "--boolector": 0.4, "--z3": 0.5},
-}
-_PRODUCTS = {
+    Difficulty.NONE: {"--bitwuzla": 0.1, "--boolector": 0.4, "--z3": 0.5},
     # Z3 rewrites products of variables, for which the circuits of the others are large.
-    (Mode.INVARIANTS, Semantics.INT32): {"--z3": 0.4, "--boolector": 0.3, "--bitwuzla": 0.3},
+    Difficulty.PRODUCTS: {"--z3": 0.4, "--boolector": 0.3, "--bitwuzla": 0.3},
+    # Boolector has no quantifiers.
+    Difficulty.QUANTIFIERS: {"--z3": 0.7, "--bitwuzla": 0.3},
 }
+_ONLY_Z3 = {"--default-solver=z3": 1.0}
 
 
 def binary() -> Path:
@@ -117,7 +128,11 @@ def version() -> str:
 
 
 def ask_esbmc(
-    source: str, mode: Mode, semantics: Semantics, seconds: float, products: bool = False
+    source: str,
+    mode: Mode,
+    semantics: Semantics,
+    seconds: float,
+    difficulty: Difficulty = Difficulty.NONE,
 ) -> EsbmcVerdict:
     """Ask ESBMC whether every assertion of a C program holds.
 
@@ -127,16 +142,14 @@ def ask_esbmc(
         semantics: what the integers of the program are.
         seconds: the most processor time that it may take. Where several solvers are tried one after
             the other, they share this time.
-        products: whether variables are multiplied with each other; it tells which solver to try
-            first.
+        difficulty: what makes it hard.
 
     Raises:
         MissingTool: there is no ESBMC.
     """
     options = [*_COMMON, *_MODES[mode], *_SEMANTICS[semantics]]
-    solvers = (_PRODUCTS if products else _SOLVERS).get(
-        (mode, semantics), {"--default-solver=z3": 1.0}
-    )
+    several = mode is Mode.INVARIANTS and semantics is Semantics.INT32
+    solvers = _SOLVERS[difficulty] if several else _ONLY_Z3
     started = time.monotonic()
     limits: dict[Limit, None] = {}
     with tempfile.TemporaryDirectory(prefix="llmchecker-") as folder:

@@ -244,13 +244,25 @@ class Prover:
             further: set[Candidate] = set()
             for place, preservation in enumerate(self._readings[0].preservations):
                 wanted = [c for c in invariants if c in open_ and c.loop == preservation.loop]
-                if wanted:
-                    core = self._core(invariants, partial(_preserved, wanted=wanted, place=place))
-                    if core is None:
-                        return None
-                    further |= core
+                core = self._core_of_case(invariants, wanted, place) if wanted else set()
+                if core is None:
+                    return None
+                further |= core
             open_ = further - used
         return used
+
+    def _core_of_case(
+        self, invariants: Sequence[Candidate], wanted: Sequence[Candidate], place: int
+    ) -> set[Candidate] | None:
+        """Invariants by which a base or step case preserves others; None if that is not found.
+
+        Those that are too many to be decided together are decided one by one.
+        """
+        core = self._core(invariants, partial(_preserved, wanted=wanted, place=place))
+        if core is not None or len(wanted) == 1:
+            return core
+        cores = [self._core_of_case(invariants, [candidate], place) for candidate in wanted]
+        return None if None in cores else set().union(*cores)
 
     def _kept(self, active: list[Candidate], place: int) -> list[Candidate]:
         """The active candidates that a base or step case does not refute.

@@ -31,6 +31,8 @@ class CandidateSource(StrEnum):
     """Equalities of polynomials that concrete runs suggest."""
     CONGRUENCES = "congruences"
     """Remainders by the constants that the loop's variables are moved or divided by."""
+    TEMPLATES = "templates"
+    """Quantified conditions on the elements of arrays that a loop has come by."""
     SPACER = "spacer"
     """What Z3's Spacer finds as a solution of the program's Horn clauses."""
     DISJUNCTIONS = "disjunctions"
@@ -133,6 +135,7 @@ COMPLETION = (
     CandidateSource.RELATIONS,
     CandidateSource.POLYNOMIALS,
     CandidateSource.CONGRUENCES,
+    CandidateSource.TEMPLATES,
     CandidateSource.SPACER,
     CandidateSource.DISJUNCTIONS,
 )

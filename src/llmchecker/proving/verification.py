@@ -7,11 +7,19 @@ annotated program is correct.
 """
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from llmchecker.programs.evaluation import ConcreteState
-from llmchecker.programs.expressions import Binary, Constant, Expression, Semantics, variables
+from llmchecker.programs.expressions import (
+    Binary,
+    Constant,
+    Expression,
+    Quantified,
+    Semantics,
+    variables,
+    walk,
+)
 from llmchecker.programs.runs import Drawn, Failure, Repeated, run_program, unrefuted
 from llmchecker.programs.statements import (
     Loop,
@@ -27,10 +35,10 @@ from llmchecker.proving.outcomes import (
     CandidateSource,
     Limit,
     Outcome,
-    Proven,
     Verification,
     seconds_within_reason,
 )
+from llmchecker.proving.pool import Pool
 from llmchecker.reading.annotation import annotate
 from llmchecker.suggesting.completion import (
     atoms,
@@ -43,6 +51,7 @@ from llmchecker.suggesting.completion import (
 )
 from llmchecker.suggesting.polynomials import polynomials
 from llmchecker.suggesting.relations import phases, relations
+from llmchecker.suggesting.templates import templates
 
 
 @dataclass(frozen=True)
@@ -84,9 +93,13 @@ _AMONG_PRODUCTS = (
     CandidateSource.POLYNOMIALS,
     CandidateSource.RELATIONS,
     CandidateSource.CONGRUENCES,
+    CandidateSource.TEMPLATES,
     CandidateSource.SPACER,
     CandidateSource.DISJUNCTIONS,
 )
+
+_ASKED_ALONE = (CandidateSource.TEMPLATES, CandidateSource.DISJUNCTIONS)
+"""The sources whose candidates are each asked about by itself first."""
 
 _SHARE = 0.4
 """The part of the time that is left which the candidates of one more source may take."""
@@ -102,47 +115,6 @@ _MOST_TOLD = 40
 
 _LEAST_SECONDS = 5.0
 """The time that ESBMC has at least, however long the proof took."""
-
-
-@dataclass
-class Pool:
-    """The candidates of a program.
-
-    Attributes:
-        sources: every candidate once, in the order of their arrival, with the sources that proposed
-            it.
-        tried: the sources whose candidates were asked about.
-        limits: `CANDIDATES` if there were more than may be tried.
-    """
-
-    sources: dict[Candidate, list[CandidateSource]] = field(default_factory=dict)
-    tried: set[CandidateSource] = field(default_factory=set)
-    limits: set[Limit] = field(default_factory=set)
-
-    def add(self, source: CandidateSource, loop: Loop, expressions: Iterable[Expression]) -> None:
-        """Add candidates of a loop, except those that use names out of its scope."""
-        for expression in expressions:
-            if variables(expression) <= set(loop.scope):
-                named = self.sources.setdefault(Candidate(loop.number, expression), [])
-                if source not in named:
-                    named.append(source)
-
-    def of(self, loop: Loop, but: Collection[CandidateSource] = ()) -> tuple[Expression, ...]:
-        """The candidates of a loop, except those that only the sources `but` proposed."""
-        return tuple(
-            candidate.expression
-            for candidate, sources in self.sources.items()
-            if candidate.loop == loop.number and not set(sources) <= set(but)
-        )
-
-    def proven(self, candidate: Candidate) -> Proven:
-        """A candidate as a proven invariant with its sources, and with those of its parts."""
-        sources = list(self.sources[candidate])
-        match candidate.expression:
-            case Binary("||", left, right) if CandidateSource.DISJUNCTIONS in sources:
-                for part in (left, right):
-                    sources += self.sources.get(Candidate(candidate.loop, part), ())
-        return Proven(candidate.loop, candidate.expression, tuple(dict.fromkeys(sources)))
 
 
 class Verifier:
@@ -171,12 +143,13 @@ class Verifier:
         Prover(program, semantics)  # refuses what the semantics do not cover, before any run
         self.runs = run_program(program, semantics, runs=limits.runs)
         self._answers: dict[str, esbmc.EsbmcVerdict] = {}
+        self._holding: dict[Candidate, bool] = {}  # whether no run refutes a candidate
         self._solutions: dict[tuple, Proposals] = {}  # of Spacer, by what was known
         self._products = has_products(program)
+        self._templates = templates(program)
         # Where variables are multiplied, many bounds make every question slow.
-        self._order = (
-            sorted(COMPLETION, key=_AMONG_PRODUCTS.index) if self._products else COMPLETION
-        )
+        order = sorted(COMPLETION, key=_AMONG_PRODUCTS.index) if self._products else COMPLETION
+        self._order = [s for s in order if self._templates or s is not CandidateSource.TEMPLATES]
 
     def verify(
         self,
@@ -230,12 +203,7 @@ class Verifier:
                 self._extend(pool, source, proven, _SHARE / 2 * (deadline - time.process_time()))
             try:
                 with prover.within(_SHARE):
-                    if source is CandidateSource.DISJUNCTIONS:
-                        proven = prover.alone(self._asked_about(pool, proven), proven)
-                        follows = prover.follows(proven)
-                    if not follows:
-                        proven = prover.inductive(self._asked_about(pool, proven))
-                        follows = prover.follows(proven)
+                    proven, follows = self._enlarged(prover, pool, source, proven)
             except ProverTimeout:
                 late = True
                 continue
@@ -253,6 +221,28 @@ class Verifier:
             limits=tuple(limit for limit in Limit if limit in prover.limits | pool.limits),
             known=tuple(map(pool.proven, proven)),
         )
+
+    def _enlarged(
+        self,
+        prover: Prover,
+        pool: Pool,
+        source: CandidateSource | None,
+        proven: tuple[Candidate, ...],
+    ) -> tuple[tuple[Candidate, ...], bool]:
+        """What is proven with the candidates of one more source, and whether this suffices."""
+        if source is CandidateSource.DISJUNCTIONS:
+            proven = prover.alone(self._asked_about(pool, proven), proven)
+        elif source is CandidateSource.TEMPLATES:
+            proven = prover.alone(self._unrefuted(pool, source), proven)
+            pool.tried.add(source)
+        if source in _ASKED_ALONE and prover.follows(proven):
+            return proven, True
+        known = prover.inductive(self._asked_about(pool, proven))
+        follows = prover.follows(known)
+        if follows or source is not CandidateSource.TEMPLATES or len(known) == len(proven):
+            return known, follows
+        # What is true of elements may need what is true of their sum, and the other way round.
+        return self._enlarged(prover, pool, source, known)
 
     def _extend(
         self, pool: Pool, source: CandidateSource, proven: Sequence[Candidate], seconds: float
@@ -284,6 +274,8 @@ class Verifier:
                     pool.add(source, loop, self._related(loop))
                 case CandidateSource.POLYNOMIALS:
                     pool.add(source, loop, polynomials(numbers, states))
+                case CandidateSource.TEMPLATES:
+                    pool.add(source, loop, self._templates.get(loop.number, ()))
                 case CandidateSource.CONGRUENCES:
                     pool.add(source, loop, congruences(self._program, loop))
                 case CandidateSource.DISJUNCTIONS:
@@ -330,20 +322,29 @@ class Verifier:
             proven: what was proven of the pool before. Of disjunctions, and of bounds among
                 products, no others are asked about again, for there are many and that is slow.
         """
-        left = set()
-        slow = {CandidateSource.DISJUNCTIONS}
+        slow = {*_ASKED_ALONE}
         if self._products:
             slow.add(CandidateSource.RELATIONS)
         slow &= pool.tried
         settled = set(proven)
+        return [
+            candidate
+            for candidate in self._unrefuted(pool)
+            if candidate in settled or not set(pool.sources[candidate]) <= slow
+        ]
+
+    def _unrefuted(self, pool: Pool, only: CandidateSource | None = None) -> list[Candidate]:
+        """The candidates that no concrete run refutes, of all sources or of one."""
         for loop in self._program.loops:
-            states = self.runs.heads[loop.number]
-            types = self._program.types
-            for expression in unrefuted(pool.of(loop), states, self._semantics, types):
-                candidate = Candidate(loop.number, expression)
-                if candidate in settled or not set(pool.sources[candidate]) <= slow:
-                    left.add(candidate)
-        return [candidate for candidate in pool.sources if candidate in left]
+            new = [e for e in pool.of(loop) if Candidate(loop.number, e) not in self._holding]
+            states, types = self.runs.heads[loop.number], self._program.types
+            holding = set(unrefuted(new, states, self._semantics, types))
+            self._holding |= {Candidate(loop.number, e): e in holding for e in new}
+        return [
+            candidate
+            for candidate, sources in pool.sources.items()
+            if self._holding[candidate] and (only is None or only in sources)
+        ]
 
     def _confirmed(self, result: Verification, deadline: float) -> Verification:
         """The result after ESBMC's answer to a proven program.
@@ -356,7 +357,13 @@ class Verifier:
         # ESBMC unrolls a loop without invariants, perhaps for ever, so each has at least `1`.
         annotated = annotate(self._program, {n: e or [Constant(1)] for n, e in stated.items()})
         known = annotated in self._answers
-        verdict = self._asked(annotated, max(_LEAST_SECONDS, deadline - time.process_time()))
+        difficulty = esbmc.Difficulty.PRODUCTS if self._products else esbmc.Difficulty.NONE
+        if any(
+            isinstance(part, Quantified) for e in stated.values() for i in e for part in walk(i)
+        ):
+            difficulty = esbmc.Difficulty.QUANTIFIERS
+        left = max(_LEAST_SECONDS, deadline - time.process_time())
+        verdict = self._asked(annotated, left, difficulty)
         result = replace(result, seconds=verdict.seconds if known else 0.0)
         if verdict.answer is esbmc.EsbmcAnswer.SUCCESSFUL:
             return result
@@ -369,11 +376,13 @@ class Verifier:
             outcome = Outcome.ESBMC_ERROR if failed else Outcome.ESBMC_DISAGREES
         return replace(result, outcome=outcome, message=message, limits=verdict.limits)
 
-    def _asked(self, annotated: str, seconds: float) -> esbmc.EsbmcVerdict:
+    def _asked(
+        self, annotated: str, seconds: float, difficulty: esbmc.Difficulty
+    ) -> esbmc.EsbmcVerdict:
         if annotated in self._answers:
             return self._answers[annotated]
         verdict = esbmc.ask_esbmc(
-            annotated, esbmc.Mode.INVARIANTS, self._semantics, seconds, self._products
+            annotated, esbmc.Mode.INVARIANTS, self._semantics, seconds, difficulty
         )
         # A timeout is not kept: another verification may have more time left for ESBMC.
         if verdict.answer is not esbmc.EsbmcAnswer.TIMEOUT:
