@@ -15,8 +15,8 @@ from pycparser import c_ast, c_generator, c_parser
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.expressions import COMPARISONS, Expression
 from llmchecker.programs.statements import Loop, Program
+from llmchecker.proving.annotation import annotate
 from llmchecker.proving.houdini import Candidate
-from llmchecker.reading.annotation import annotate
 from llmchecker.reading.c_expressions import parse_condition
 from llmchecker.reading.known_functions import ASSERTS, ASSUMES
 from llmchecker.reading.parsing import parse_program

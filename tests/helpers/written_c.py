@@ -57,6 +57,12 @@ static int between_S(int *from, const int *to) {
     return t + (to - from);
 }
 static void swap_S(int *x, int *const y) { int t = *x; *x = *y; *y = t; }
+static int *find_S(int *q, int n, int v) {
+    while (n-- > 0) { if (*q == v) return q; q++; }
+    return NULL;
+}
+static int *same_S(int *q) { return q; }
+static int *at_S;
 static void shift_S(struct sS *p, int by) { p->x += by; (*p).y = p->x; }
 """
 
@@ -372,6 +378,16 @@ class WrittenProgram:
             f"k{s} = {w}[({last}) & 1];",
             f"{c_type} {w}[3] = {{1, 2}}; {w}[({one}) & 1] += {other}; k{s} = {w}[1] - {w}[2];",
             f"ADD{s}(k{s}, {self._variable()});",
+            f"int *{w} = find{s}(a{s}, ({one}) & 3, {other}); if ({w}) *{w} -= 3; "
+            f"k{s} += {w} == NULL; if ({w} && {w} > a{s}) k{s} = {w} - a{s};",
+            f"int *{w} = NULL; if ({one}) {w} = a{s} + (({other}) & 1); "
+            f"k{s} = {w} ? {w}[1] : 5; {w} = !{w} ? &a{s}[2] : {w}; *{w} = 4;",
+            f"int *{w}; if ({one}) {w} = a{s}; else {w} = a{s} + 1; k{s} = *{w}++; *{w} = 1;",
+            f"at{s} = ({one}) ? &k{s} : NULL; if (at{s} != NULL && *at{s} > 2) *at{s} = {other}; "
+            f"int *{w} = at{s}; at{s} = 0; if ({w}) (*{w})--;",
+            f"*same{s}(a{s}) += {one}; k{s} = *same{s}(same{s}(a{s} + 1)) + 1;",
+            f"char {w}[2] = {{{one}, 100}}; {w}[1] += 100; "
+            f"k{s} = *(unsigned char *)({w} + 1) + ((unsigned char *){w})[0];",
         ]
         if same:
             forms.append(f"{c_type} *{w} = &{same[0]}; *{w} += {one}; k{s} = (*{w})++ & 15;")

@@ -80,7 +80,8 @@ WRAPPED = {
         "repairing.counterexamples",
     },
     "pycparser": {
-        "reading.annotation",
+        "proving.annotation",
+        "reading.binding",
         "reading.c_expressions",
         "reading.control",
         "reading.declarations",

@@ -5,8 +5,8 @@ import pytest
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.expressions import Constant, Semantics
 from llmchecker.programs.runs import run_program
+from llmchecker.proving.annotation import annotate
 from llmchecker.proving.houdini import Prover
-from llmchecker.reading.annotation import annotate
 from llmchecker.reading.c_expressions import parse_condition
 from llmchecker.reading.parsing import parse_program
 

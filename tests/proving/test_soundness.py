@@ -26,9 +26,9 @@ from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.expressions import Constant, Semantics, c_text
 from llmchecker.programs.runs import Runs, run_program, unrefuted
 from llmchecker.programs.statements import Program
+from llmchecker.proving.annotation import annotate
 from llmchecker.proving.esbmc import EsbmcAnswer, Mode, ask_esbmc
 from llmchecker.proving.houdini import Candidate, Prover
-from llmchecker.reading.annotation import annotate
 
 PROGRAMS = Path(__file__).parents[2] / "resources/programs"
 SHIPPED = tuple(Original(p.stem, p.read_text(), ()) for p in sorted(PROGRAMS.rglob("*.c")))

@@ -15,7 +15,7 @@ from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.expressions import Semantics, Type, wrapped_to
 from llmchecker.programs.machine import Machine
 from llmchecker.programs.statements import Program
-from llmchecker.reading.annotation import written
+from llmchecker.proving.annotation import written
 from llmchecker.reading.parsing import parse_program
 
 RUNS = 6

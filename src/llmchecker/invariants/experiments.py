@@ -22,9 +22,9 @@ from llmchecker.invariants.proposals import ProgramProposals, Proposed
 from llmchecker.programs.expressions import Expression, Semantics, c_text
 from llmchecker.programs.statements import Loop, Program
 from llmchecker.proving import esbmc
+from llmchecker.proving.annotation import annotate
 from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Limit, Outcome, Verification
 from llmchecker.proving.verification import Limits, Verifier
-from llmchecker.reading.annotation import annotate
 from llmchecker.reading.parsing import read_program
 
 _OUTCOMES = {

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from llmchecker.programs.expressions import Identifier
 from llmchecker.programs.statements import Loop, Program
-from llmchecker.reading.annotation import INVARIANT, annotate
+from llmchecker.proving.annotation import INVARIANT, annotate
 from llmchecker.reading.parsing import parse_program
 
 STATEMENT = "invariant"

@@ -28,6 +28,7 @@ from llmchecker.programs.statements import (
     conditions,
 )
 from llmchecker.proving import esbmc
+from llmchecker.proving.annotation import annotate
 from llmchecker.proving.horn import spacer
 from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout, has_products
 from llmchecker.proving.outcomes import (
@@ -39,7 +40,6 @@ from llmchecker.proving.outcomes import (
     seconds_within_reason,
 )
 from llmchecker.proving.pool import Pool
-from llmchecker.reading.annotation import annotate
 from llmchecker.suggesting.completion import (
     atoms,
     congruences,

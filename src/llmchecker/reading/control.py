@@ -9,17 +9,12 @@ from pycparser import c_ast
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.expressions import (
     Binary,
-    Cast,
     Constant,
     Expression,
     Identifier,
-    Quantified,
     is_open,
     promoted,
-    replaced,
     type_of,
-    walk,
-    without_steps,
     wrapped_to,
 )
 from llmchecker.programs.statements import (
@@ -36,8 +31,9 @@ from llmchecker.programs.statements import (
     statements,
 )
 from llmchecker.reading.declarations import DeclarationReader, folded
-from llmchecker.reading.effects import EffectReader, Evaluated
-from llmchecker.reading.scopes import Names
+from llmchecker.reading.pointers import PointerReader
+from llmchecker.reading.scopes import Names, Pointer
+from llmchecker.translating.evaluations import Evaluated, before_effects
 from llmchecker.translating.gotos import JumpRewriter
 from llmchecker.translating.jumps import Interval, Irreducible, decided, labelled, shaped, stamped
 
@@ -61,11 +57,11 @@ class _Return:
     """Where `return` leads.
 
     Attributes:
-        result: the variable that gets the value; None in a function without one.
+        result: the variable or pointer that gets the value; None in a function without one.
         label: the block that is left.
     """
 
-    result: str | None
+    result: str | Pointer | None
     label: str
 
 
@@ -81,7 +77,9 @@ class StatementReader:
         lowered: whether the loops of the program are not those of the text, one by one.
     """
 
-    def __init__(self, names: Names, reader: EffectReader, declarations: DeclarationReader) -> None:
+    def __init__(
+        self, names: Names, reader: PointerReader, declarations: DeclarationReader
+    ) -> None:
         self._names = names
         self._reader = reader
         self._declarations = declarations
@@ -95,7 +93,7 @@ class StatementReader:
         self._rewriter = JumpRewriter(names.fresh)
         self.lowered = False
 
-    def function(self, node: c_ast.Compound, result: str | None) -> Block:
+    def function(self, node: c_ast.Compound, result: str | Pointer | None) -> Block:
         """The body of a function that is called; `return` stores a value and leaves it."""
         outer = self._breaks, self._continues, self._gotos
         self._breaks, self._continues, self._gotos = [], [], {}
@@ -185,7 +183,7 @@ class StatementReader:
             case c_ast.If():
                 return self._branch(node)
             case c_ast.While():
-                done = self._reader.evaluated(node.cond)
+                done = self._reader.condition(node.cond)
                 return self._loop(node, done, None)
             case c_ast.For():
                 return self._for(node)
@@ -217,7 +215,7 @@ class StatementReader:
         return f"{name}_{self._labels}"
 
     def _branch(self, node: c_ast.If) -> Block:
-        done = self._reader.evaluated(node.cond)
+        done = self._reader.condition(node.cond)
         with self._names.perhaps():
             then = self.block(node.iftrue)
         with self._names.perhaps():
@@ -234,6 +232,8 @@ class StatementReader:
             return (*before, Leave(end.label))
         if node.expr is None:
             raise self._unsupported(node, "a return without a value")
+        if isinstance(end.result, Pointer):
+            return (*self._reader.returned(node.expr, end.result), Leave(end.label))
         done = self._reader.evaluated(node.expr)
         return (*done.before, Assign(Identifier(end.result), done.value), Leave(end.label))
 
@@ -263,7 +263,7 @@ class StatementReader:
         before: Block = self._statement(node.init) if node.init is not None else ()
         done = Evaluated((), Constant(1))
         if node.cond is not None:
-            done = self._reader.evaluated(node.cond)
+            done = self._reader.condition(node.cond)
         block = (*before, *self._loop(node, done, node.next))
         self._names.close()
         return block
@@ -276,7 +276,7 @@ class StatementReader:
         """
         number, scope, effects = self._number(), self._names.scope(), done.before
         self.lowered = self.lowered or bool(effects)
-        entered = self._entered(done)
+        entered = before_effects(done, self._names.types)
         lead: Block = ()
         head: Block = ()
         last: Block = ()
@@ -298,24 +298,6 @@ class StatementReader:
         loop = Loop(number, node.coord.line, guard, (*head, *body), (*step, *last), scope)
         return labelled(on_break.label, (*lead, loop, *behind))
 
-    def _entered(self, done: Evaluated) -> Expression | None:
-        """A condition over the state before its side effects; None if no expression says it."""
-        assigned = [s for s in done.before if isinstance(s, Assign)]
-        simple = len(assigned) == len(done.before) and all(
-            isinstance(s.target, Identifier) and not is_open(s.value) for s in assigned
-        )
-        bound = any(isinstance(part, Quantified) for part in walk(done.value))
-        if not simple or bound or is_open(done.value):
-            return None
-        value, types = done.value, self._names.types
-        for statement in reversed(assigned):
-            type_ = types[statement.target.name]
-            new = statement.value
-            if type_of(new, types) != type_:
-                new = Cast(type_, new)
-            value = without_steps(replaced(value, statement.target, new))
-        return value
-
     def _number(self) -> int:
         self._loops += 1
         return self._loops - 1
@@ -330,7 +312,7 @@ class StatementReader:
         with self._inside(number, on_break, on_continue):
             body = self.block(node.stmt)
         with self._names.perhaps():  # a `break` passes over the condition
-            done = self._reader.evaluated(node.cond)
+            done = self._reader.condition(node.cond)
         line = node.coord.line
         round_ = (*body, *done.before)
         if not any(isinstance(s, _JUMPS) for s in statements(round_)):

@@ -23,7 +23,7 @@ from llmchecker.programs.statements import Assert, Assign, Block, Forget, Statem
 from llmchecker.reading.c_expressions import NONDET
 from llmchecker.reading.effects import EffectReader
 from llmchecker.reading.known_functions import KNOWN
-from llmchecker.reading.scopes import Fields, Meaning, Names, Structure, Uncovered
+from llmchecker.reading.scopes import Fields, Meaning, Names, Structure, Uncovered, Variable
 from llmchecker.translating.syntax import integer_type, nodes_in
 
 _LARGEST_LIST = 64
@@ -61,7 +61,7 @@ class DeclarationReader:
     def __init__(self, names: Names) -> None:
         self._names = names
         self.reader: EffectReader
-        self.pointer: Callable[[c_ast.Decl], Block]
+        self.pointer: Callable[[c_ast.Decl, bool], Block]
         self.statics: list[Statement] = []
         self._kept: dict[int, Meaning] = {}  # what `static` names mean, by their declaration
 
@@ -106,11 +106,23 @@ class DeclarationReader:
             self._tagged(node)
             return ()
         self._refuse_storage(node, constants_only)
-        if isinstance(node.type, c_ast.PtrDecl) and not node.storage and not constants_only:
-            return self.pointer(node)
+        if constants_only and self._names.in_innermost_scope(node.name) and node.init is None:
+            return self._again(node)
+        if isinstance(node.type, c_ast.PtrDecl) and (constants_only or not node.storage):
+            return self.pointer(node, constants_only)
         if "static" in node.storage and not constants_only:
             return self._static(node)
         return self._declared(node, zero=constants_only)
+
+    def _again(self, node: c_ast.Decl) -> Block:
+        """A second declaration of a variable outside of functions (C11 6.9.2)."""
+        known = self._names.meaning(node.name)
+        same = isinstance(known, Variable) and self._names.types[known.name] == integer_type(
+            node.type
+        )
+        if not same:
+            raise self._unsupported(node, f"a second {node.name!r} in one scope")
+        return ()
 
     def _tagged(self, node: c_ast.Decl) -> None:
         """Read a structure or an enumeration without a variable."""
@@ -239,12 +251,12 @@ class DeclarationReader:
         if length is None:
             name = self._named(node, element, keeps)
             return (*before, Assign(Identifier(name), Constant(0)) if zero else Forget(name))
-        values = self._array_values(node, length, zero)
+        listed, values = self._array_values(node, length, zero)
         name = self._named(node, Type(element.bits, element.signed, length), keeps)
         if values is None:
             return (*before, Forget(name))
         given = (Assign(Element(name, Constant(i)), value) for i, value in enumerate(values))
-        return (*before, *given)
+        return (*before, *listed, *given)
 
     def _named(self, node: c_ast.Decl, type_: Type, keeps: bool = False) -> str:
         """The program's name of a new variable."""
@@ -262,25 +274,26 @@ class DeclarationReader:
     ) -> Block:
         if length is not None:
             raise self._unsupported(node, "an array of structures")
-        values = self._given_to_fields(node, fields, zero)
+        before, values = self._given_to_fields(node, fields, zero)
         structure = self._names.declare_structure(node.name, fields)
         names = structure.variables.values()
         if values is None:
             return tuple(Forget(name) for name in names)
-        return tuple(Assign(Identifier(n), v) for n, v in zip(names, values, strict=True))
+        given = (Assign(Identifier(n), v) for n, v in zip(names, values, strict=True))
+        return (*before, *given)
 
     def _given_to_fields(
         self, node: c_ast.Decl, fields: Fields, zero: bool
-    ) -> list[Expression] | None:
+    ) -> tuple[Block, list[Expression] | None]:
         """What the fields of a structure get at first; None if their values are open."""
         if isinstance(node.init, c_ast.ID):
             meaning = self._names.meaning(node.init.name)
             if isinstance(meaning, Structure) and list(meaning.variables) == list(fields.types):
-                return [Identifier(name) for name in meaning.variables.values()]
+                return (), [Identifier(name) for name in meaning.variables.values()]
         if node.init is None:
-            return [Constant(0)] * len(fields.types) if zero else None
-        listed = self._listed(node)
-        return [*listed, *[Constant(0)] * (len(fields.types) - len(listed))]
+            return (), [Constant(0)] * len(fields.types) if zero else None
+        before, listed = self._listed(node)
+        return before, [*listed, *[Constant(0)] * (len(fields.types) - len(listed))]
 
     def _length(self, node: c_ast.Decl) -> tuple[Expression, Block]:
         """An array's number of elements, and statements that keep it if only a run can tell it."""
@@ -299,21 +312,22 @@ class DeclarationReader:
 
     def _array_values(
         self, node: c_ast.Decl, length: Expression, zero: bool
-    ) -> Sequence[Expression] | None:
+    ) -> tuple[Block, Sequence[Expression] | None]:
         """What the elements of an array get at first; None if their values are open."""
         if node.init is None and not zero:
-            return None
-        listed = [] if node.init is None else self._listed(node)
+            return (), None
+        before, listed = ((), []) if node.init is None else self._listed(node)
         if not isinstance(length, Constant) or length.value > _LARGEST_LIST:
             raise self._unsupported(node, f"giving values to more than {_LARGEST_LIST} elements")
-        return [*listed, *[Constant(0)] * (length.value - len(listed))]
+        return before, [*listed, *[Constant(0)] * (length.value - len(listed))]
 
-    def _listed(self, node: c_ast.Decl) -> list[Expression]:
+    def _listed(self, node: c_ast.Decl) -> tuple[Block, list[Expression]]:
+        """What a list of values does, and the values."""
         if not isinstance(node.init, c_ast.InitList):
             raise self._unsupported(node, "an array that is not given a list of values")
         if any(isinstance(value, c_ast.NamedInitializer) for value in node.init.exprs):
             raise self._unsupported(node, "an index in a list of values")
-        return self.reader.evaluated_all(node.init.exprs)
+        return self.reader.evaluated_each(node.init.exprs)
 
 
 def folded(expression: Expression, names: Names) -> int | None:

@@ -6,7 +6,6 @@ whose value could depend on that order is refused, so any order is the right one
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from pycparser import c_ast
 
@@ -30,54 +29,22 @@ from llmchecker.programs.expressions import (
     is_truth,
     promoted,
     type_of,
-    variables,
 )
 from llmchecker.programs.statements import (
-    Assert,
     Assign,
-    Assume,
     Block,
     Branch,
-    Loop,
     Statement,
-    Stop,
     changed,
-    expressions_in,
-    statements,
 )
 from llmchecker.reading.c_expressions import ESBMC_QUANTIFIERS, ExpressionReader, called, drawn
 from llmchecker.reading.scopes import Names, Structure, Variable
+from llmchecker.translating.evaluations import Evaluated, conflict
 from llmchecker.translating.syntax import is_void
 
 _UNSIGNED_LONG = Type(64, False)
 
 INCREMENTS = ("p++", "++", "p--", "--")
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """What the evaluation of an expression does, and then its value.
-
-    Attributes:
-        before: the statements that run first.
-        value: the value after them; it has no side effects.
-    """
-
-    before: Block
-    value: Expression
-
-    @property
-    def ends(self) -> bool:
-        """Whether the run may end in the statements, or never leave them."""
-        return any(isinstance(s, Assume | Stop | Loop) for s in statements(self.before))
-
-    @property
-    def fails(self) -> bool:
-        """Whether the run may violate the program in the statements or the value."""
-        asserts = any(isinstance(s, Assert) for s in statements(self.before))
-        return (
-            asserts or is_partial(self.value) or any(map(is_partial, expressions_in(self.before)))
-        )
 
 
 Call = Callable[[c_ast.FuncCall, bool], Expression | None]
@@ -139,6 +106,14 @@ class EffectReader(ExpressionReader):
         kept = (Branch(done.value, (), ()),) if is_partial(done.value) else ()
         return (*done.before, *kept)
 
+    def truth_of(self, node: c_ast.Node) -> c_ast.Node:
+        """The expression that tells whether a condition is true."""
+        return node
+
+    def condition(self, node: c_ast.Node) -> Evaluated:
+        """What the evaluation of a condition does, and a value that is 0 if it is false."""
+        return self.evaluated(self.truth_of(node))
+
     def _perhaps(self, node: c_ast.Node) -> Block:
         with self._names.perhaps():
             return self.performed(node)
@@ -146,6 +121,16 @@ class EffectReader(ExpressionReader):
     def evaluated_all(self, nodes: Sequence[c_ast.Node]) -> list[Expression]:
         """The values of expressions that C evaluates in any order; what they do is added."""
         return self.in_any_order(nodes, [self.evaluated(node) for node in nodes])
+
+    def evaluated_each(self, nodes: Sequence[c_ast.Node]) -> tuple[Block, list[Expression]]:
+        """What expressions do that C evaluates in any order, and their values."""
+        values: list[Expression] = []
+
+        def read() -> Expression:
+            values.extend(self.evaluated_all(nodes))
+            return Constant(0)
+
+        return self._collected(read).before, values
 
     def in_any_order(
         self, nodes: Sequence[c_ast.Node], done: Sequence[Evaluated]
@@ -170,22 +155,14 @@ class EffectReader(ExpressionReader):
             self._before = outer
 
     def _either(self, cond: c_ast.Node, then: Block, otherwise: Block) -> Block:
-        condition = self.evaluated(cond)
+        condition = self.condition(cond)
         return (*condition.before, Branch(condition.value, then, otherwise))
 
     def _refuse_conflict(self, node: c_ast.Node, first: Evaluated, second: Evaluated) -> None:
         """Refuse two evaluations, in an open order, whose order makes a difference."""
-        if not first.before and not second.before:
-            return
-        live = self._names.live()
-        for one, other in ((first, second), (second, first)):
-            seen = _names_in(other) & live
-            if changed(one.before) & seen:
-                what = ", ".join(sorted(changed(one.before) & seen))
-                what = f"an expression that changes {what} beside another use of it"
-                raise self.unsupported(node, what)
-            if one.ends and other.fails:
-                raise self.unsupported(node, "an expression whose operands end and fail")
+        what = conflict(first, second, self._names.live())
+        if what:
+            raise self.unsupported(node, what)
 
     def _readers(self) -> dict[type, Callable[..., Expression]]:
         return super()._readers() | {
@@ -282,11 +259,11 @@ class EffectReader(ExpressionReader):
         return Binary(node.op, *self.evaluated_all((node.left, node.right)))
 
     def _connected(self, node: c_ast.BinaryOp, bound: frozenset[str]) -> Expression:
-        left = self.read(node.left, bound)
+        left = self.read(self.truth_of(node.left), bound)
         if bound:
-            return Binary(node.op, left, self.read(node.right, bound))
+            return Binary(node.op, left, self.read(self.truth_of(node.right), bound))
         with self._names.perhaps():
-            right = self.evaluated(node.right)
+            right = self.condition(node.right)
         if not right.before:
             return Binary(node.op, left, right.value)
         # The right operand is evaluated only where the left one does not decide.
@@ -303,7 +280,7 @@ class EffectReader(ExpressionReader):
     def _conditional(self, node: c_ast.TernaryOp, bound: frozenset[str]) -> Expression:
         if bound:
             return super()._conditional(node, bound)
-        condition = self.read(node.cond)
+        condition = self.read(self.truth_of(node.cond))
         with self._names.perhaps():
             then = self.evaluated(node.iftrue)
         with self._names.perhaps():
@@ -399,12 +376,6 @@ class EffectReader(ExpressionReader):
         """Refuse a target that is read and then written if these could be different elements."""
         if is_open(target):
             raise self.unsupported(node, "changing an element at an open index")
-
-
-def _names_in(done: Evaluated) -> frozenset[str]:
-    """The variables that an evaluation reads or changes."""
-    read = (variables(expression) for expression in expressions_in(done.before))
-    return frozenset().union(variables(done.value), changed(done.before), *read)
 
 
 def _is_expression(node: c_ast.FuncCall) -> bool:

@@ -30,12 +30,13 @@ from llmchecker.programs.statements import (
     Statement,
     Stop,
 )
+from llmchecker.reading.binding import Place
 from llmchecker.reading.c_expressions import called
 from llmchecker.reading.declarations import DeclarationReader
 from llmchecker.reading.known_functions import ASSERTS, ASSUMES, KNOWN, Parameters, parameters_of
-from llmchecker.reading.pointers import Place, PointerReader
+from llmchecker.reading.pointers import PointerReader
 from llmchecker.reading.remarks import mathematical, refuse_remark
-from llmchecker.reading.scopes import Names
+from llmchecker.reading.scopes import Names, Pointer
 from llmchecker.translating.syntax import is_void
 from llmchecker.translating.translation import FAILURES, REMARK, STOPS
 
@@ -90,7 +91,7 @@ class CallReader:
     """
 
     reader: PointerReader
-    body: Callable[[c_ast.Compound, str | None], Block]
+    body: Callable[[c_ast.Compound, str | Pointer | None], Block]
     parameters: Parameters
 
     def __init__(
@@ -124,7 +125,7 @@ class CallReader:
             self.reader.add(self._remarked(name, node, arguments))
             return None
         if name in (ASSERTS | FAILURES) and self._inlines(name):
-            return self._inlined(node, self._defined[name], arguments)
+            return self._value(node, self._inlined(node, self._defined[name], arguments), used)
         if name in KNOWN and not used:
             self.reader.add(self._known(name, node, arguments))
             return None
@@ -134,7 +135,7 @@ class CallReader:
             self.reader.add(tuple(s for v in values for s in _kept(v)))
             return None
         if name in self._defined and name not in KNOWN and name != "main":
-            return self._inlined(node, self._defined[name], arguments)
+            return self._value(node, self._inlined(node, self._defined[name], arguments), used)
         if name == "free" and not used and len(arguments) == 1:
             self.reader.free(arguments[0])
             return None
@@ -147,6 +148,24 @@ class CallReader:
             return Nondet(_ARGUMENTS[name])
         where = " in an expression" if used else ""
         raise self._unsupported(node, f"the call of {name or 'a function'}{where}")
+
+    def pointing(self, node: c_ast.FuncCall) -> Pointer:
+        """The pointer that the call of a function of the file returns; what it does is added."""
+        arguments = node.args.exprs if node.args else []
+        result = self._inlined(node, self._defined[called(node)], arguments)
+        if not isinstance(result, Pointer):
+            raise self._unsupported(node, f"the call of {called(node)}")
+        return result
+
+    def _value(
+        self, node: c_ast.FuncCall, result: str | Pointer | None, used: bool
+    ) -> Expression | None:
+        """What a call returns, as a value."""
+        if isinstance(result, Pointer):
+            if used:
+                raise self._unsupported(node, "a pointer as a value")
+            return None
+        return None if result is None else Identifier(result)
 
     def _unsupported(self, node: c_ast.Node, what: str) -> UnsupportedProgram:
         return self.reader.unsupported(node, what)
@@ -211,7 +230,9 @@ class CallReader:
         message = name == "__ESBMC_assert" and len(arguments) == 2
         if len(arguments) != 1 and not (message and isinstance(arguments[1], c_ast.Constant)):
             raise self._unsupported(node, f"the call of {name} with these arguments")
-        done = self.reader.evaluated(arguments[0])
+        # The macro compares with zero; a function converts to an integer.
+        macro = name == "assert" and name not in self.parameters.types
+        done = (self.reader.condition if macro else self.reader.evaluated)(arguments[0])
         if not self.parameters.keep(name, done.value, self._names.types):
             raise self._unsupported(node, f"the call of {name}, which cuts its argument short,")
         return done.before, done.value
@@ -239,7 +260,8 @@ class CallReader:
 
     def _inlined(
         self, node: c_ast.FuncCall, function: c_ast.FuncDef, arguments: Sequence[c_ast.Node]
-    ) -> Expression | None:
+    ) -> str | Pointer | None:
+        """The variable or pointer that has what a function of the file returns, if anything."""
         name = function.decl.name
         parameters = parameters_of(function.decl)
         self._refuse_shape(node, function, len(arguments), len(parameters))
@@ -256,13 +278,13 @@ class CallReader:
             type_ = self._declarations.type_named(parameter.type)
             own = self._names.declare(parameter.name, type_)
             block.append(Assign(Identifier(own), value))
-        if result is not None:
+        if isinstance(result, str):
             block.append(Forget(result))
         block += self.body(function.body, result)
         self._names.leave()
         self._active.pop()
         self.reader.add(tuple(block))
-        return None if result is None else Identifier(result)
+        return result
 
     def _refuse_shape(
         self, node: c_ast.FuncCall, function: c_ast.FuncDef, given: int, taken: int
@@ -278,9 +300,13 @@ class CallReader:
         if given != taken or function.param_decls or unnamed:
             raise self._unsupported(node, f"the call of {name} with these arguments")
 
-    def _result(self, function: c_ast.FuncDef) -> str | None:
-        """A variable for what the function returns; None if it returns nothing."""
+    def _result(self, function: c_ast.FuncDef) -> str | Pointer | None:
+        """A variable or pointer for what the function returns; None if it returns nothing."""
         returned = function.decl.type.type
+        if isinstance(returned, c_ast.PtrDecl):
+            pointer, begun = self.reader.result(returned, function.decl.name)
+            self.reader.add(begun)
+            return pointer
         if is_void(returned):
             return None
         type_ = self._declarations.type_named(returned)

@@ -21,7 +21,7 @@ from llmchecker.programs.statements import Assign, Forget
 from llmchecker.reading.c_expressions import called
 from llmchecker.reading.declarations import folded
 from llmchecker.reading.effects import EffectReader
-from llmchecker.reading.scopes import Fields, Target, Variable
+from llmchecker.reading.scopes import Fields, Pointer, Target, Variable, root_of
 from llmchecker.translating.syntax import is_void
 
 _ENORMOUS = Constant(1 << 62)
@@ -44,11 +44,11 @@ class AllocationReader(EffectReader):
         """See which functions a file defines."""
         self._defined = {part.decl.name for part in unit.ext if isinstance(part, c_ast.FuncDef)}
 
-    def allocated(self, node: c_ast.Node, kind: Type | Fields, name: str) -> Target | None:
+    def allocated(self, node: c_ast.Node, kind: Type | Fields | None, name: str) -> Target | None:
         """A variable for the memory that an expression allocates; None if it allocates none.
 
         Args:
-            kind: the type of what the pointer that gets it points to.
+            kind: the type of what the pointer that gets it points to; None for `void`.
             name: the pointer's name.
         """
         call = node
@@ -61,7 +61,12 @@ class AllocationReader(EffectReader):
         function = called(call) if isinstance(call, c_ast.FuncCall) else ""
         if function not in _ALLOCATING or function in self._defined:
             return None
-        return self._object(call, kind, name)
+        if kind is None:
+            raise self.unsupported(node, "memory of an open type")
+        target = self._object(call, kind, name)
+        if function != "malloc":
+            self._names.automatic[root_of(target)] = self._names.depth
+        return target
 
     def _object(self, node: c_ast.FuncCall, kind: Type | Fields, name: str) -> Target:
         """A new variable for memory that is allocated; it has any value."""
@@ -107,5 +112,10 @@ class AllocationReader(EffectReader):
         """Whether an expression is `sizeof` of a type."""
         if not (isinstance(node, c_ast.UnaryOp) and node.op == "sizeof"):
             return False
-        named = node.expr.type if isinstance(node.expr, c_ast.Typename) else None
-        return isinstance(named, c_ast.TypeDecl) and self.kind_named(named) == kind
+        match node.expr:
+            case c_ast.Typename(type=c_ast.TypeDecl() as named):
+                return self.kind_named(named) == kind
+            case c_ast.UnaryOp(op="*", expr=c_ast.ID(name=name)):
+                pointer = self._names.meaning(name)
+                return isinstance(pointer, Pointer) and pointer.kind == kind
+        return False

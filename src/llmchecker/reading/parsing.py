@@ -27,6 +27,7 @@ from llmchecker.programs.statements import (
     parts,
     statements,
 )
+from llmchecker.reading.binding import PerhapsNull
 from llmchecker.reading.c_expressions import MOST_NESTED
 from llmchecker.reading.control import StatementReader
 from llmchecker.reading.declarations import DeclarationReader
@@ -81,7 +82,7 @@ def parse_program(
     """
     file = file or f"{name}.c"
     try:
-        program = _FrontEnd(name, source, file, asked, beside).program()
+        program = _read(_FrontEnd(name, source, file, asked, beside))
         _refuse_large(program, file)
         if asked is not Property.NO_OVERFLOW:
             return program
@@ -90,6 +91,16 @@ def parse_program(
         raise UnsupportedProgram(f"{file}: such deep nesting is not supported") from error
     _refuse_large(program, file)
     return program
+
+
+def _read(front_end: "_FrontEnd") -> Program:
+    """Read a program, anew with each pointer that some run may use without a target."""
+    nullable: frozenset[str] = frozenset()
+    while True:
+        try:
+            return front_end.program(nullable)
+        except PerhapsNull as found:
+            nullable |= {found.name}
 
 
 def _refuse_large(program: Program, file: str) -> None:
@@ -131,8 +142,15 @@ class _FrontEnd:
         self._beside = beside
         self._whole = "\n".join((source, *beside.values()))
 
-    def program(self) -> Program:
-        """The program that the file describes."""
+    def program(self, nullable: frozenset[str]) -> Program:
+        """The program that the file describes.
+
+        Args:
+            nullable: the names of the pointers that some run may use without a target.
+
+        Raises:
+            PerhapsNull: there is another such pointer.
+        """
         unit = parse_c(self._source, self._file, self._beside)
         names = Names(re.findall(r"[A-Za-z_]\w*", self._whole))
         declarations = DeclarationReader(names)
@@ -141,6 +159,7 @@ class _FrontEnd:
         control = StatementReader(names, reader, declarations)
         # These read each other's parts: a call holds statements, which hold calls.
         declarations.reader = calls.reader = reader
+        reader.nullable, reader.pointing = nullable, calls.pointing
         declarations.pointer, reader.kind_named = reader.declared_pointer, declarations.kind_named
         calls.body = control.function
         reader.refuse_deep(unit)
@@ -194,7 +213,7 @@ class _FrontEnd:
             given += declarations.declare(parameter)
         contract = self._contract
         # Each clause must have been understood: what one requires, another may rely on.
-        if parameters and len(re.findall(r"\brequires\b", self._whole)) != len(contract):
+        if parameters and len(re.findall(r"\brequires\b", self._source)) != len(contract):
             raise reader.unsupported(main, "this ACSL contract with parameters of main")
         if contract and parameters:
             pointers = [p for p in parameters if is_pointer(p.type)]

@@ -51,23 +51,40 @@ Target = Variable | Structure
 """What a pointer points to."""
 
 
+def root_of(target: Target) -> str:
+    """A variable of the program that belongs to one target alone."""
+    return target.name if isinstance(target, Variable) else next(iter(target.variables.values()))
+
+
 @dataclass
 class Pointer:
     """A pointer, which is bound to one target where the text first gives it one.
 
     Attributes:
-        kind: the type of what it may point to.
+        name: its name in messages.
+        kind: the type of what it may point to; None for `void`.
         around: the program's loops around its declaration, by number.
+        within: the parts of the text, which may be passed over, around its declaration.
+        state: the variable that tells whether it leads to its target, is null or neither; None
+            where every run that uses it has given it its target.
         target: what it is bound to; None before.
         offset: its place in an array: 0, or a variable of the program.
         certain: the parts of the text, which may be passed over, in which it got its target.
     """
 
-    kind: Type | Fields
+    name: str
+    kind: Type | Fields | None
     around: tuple[int, ...]
+    within: tuple[int, ...]
+    state: Identifier | None = None
     target: Target | None = None
     offset: Constant | Identifier = field(default_factory=lambda: Constant(0))
     certain: tuple[int, ...] = ()
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The program's variables that belong to it alone."""
+        return tuple(v.name for v in (self.offset, self.state) if isinstance(v, Identifier))
 
 
 @dataclass(frozen=True)
@@ -94,6 +111,7 @@ class Names:
         around: the program's loops around the place, by number.
         allocated: the loops around the place where memory was allocated, by a variable in it.
         freed: of these variables, those whose memory was freed.
+        automatic: the functions whose end frees memory that they allocated, by a variable in it.
         within: the parts of the text around the place that a run may pass over.
 
     Args:
@@ -106,6 +124,7 @@ class Names:
         self.around: list[int] = []
         self.allocated: dict[str, tuple[int, ...]] = {}
         self.freed: set[str] = set()
+        self.automatic: dict[str, int] = {}
         self.within: tuple[int, ...] = ()
         self._parts = 0
         self._words = frozenset(words)
@@ -154,12 +173,34 @@ class Names:
         """Whether the innermost scope declares the name."""
         return name in self._frames[-1][-1]
 
+    @property
+    def depth(self) -> int:
+        """How many functions are being read, one inside the other."""
+        return len(self._frames) - 1
+
     def outlives(self, pointer: Pointer, target: Target) -> bool:
-        """Whether a pointer of the function that is being read stays when its target is gone."""
-        scopes = [scope.values() for scope in self._frames[-1]]
-        kept = [any(meaning is pointer for meaning in scope) for scope in scopes]
-        ending = [any(meaning == target for meaning in scope) for scope in scopes]
-        return any(kept) and any(ending) and ending.index(True) > kept.index(True)
+        """Whether a pointer stays when its target is gone."""
+        root = root_of(target)
+        if root in self._kept:
+            return False
+        kept = [place for place, meaning in self._places() if meaning is pointer]
+        ending = [place for place, meaning in self._places() if meaning == target]
+        if root in self.automatic:
+            ending.append((self.automatic[root], -1))
+        return bool(kept and ending) and ending[-1] > kept[-1]
+
+    def pointers_to(self, target: Target) -> list[Pointer]:
+        """The pointers that are bound to a target."""
+        meanings = (meaning for _, meaning in self._places())
+        return [m for m in meanings if isinstance(m, Pointer) and m.target == target]
+
+    def _places(self) -> Iterator[tuple[tuple[int, int], Meaning]]:
+        """All that names mean, by the function and the scope in it."""
+        for depth, frame in enumerate(self._frames):
+            for number, scope in enumerate(frame):
+                # What stands in the block of `main` stays as long as what stands outside of it.
+                place = (depth, max(number - 1, 0) if depth == 0 else number)
+                yield from ((place, meaning) for meaning in scope.values())
 
     def live(self) -> frozenset[str]:
         """The program's variables that have a meaning here or in a caller, or keep their values."""
@@ -168,7 +209,7 @@ class Names:
             for scope in frame:
                 for meaning in scope.values():
                     if isinstance(meaning, Pointer):
-                        live.update(v.name for v in (meaning.offset,) if isinstance(v, Identifier))
+                        live.update(meaning.variables)
                         meaning = meaning.target
                     if isinstance(meaning, Variable):
                         live.add(meaning.name)

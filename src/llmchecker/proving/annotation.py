@@ -10,6 +10,7 @@ from pycparser import c_ast, c_generator, c_parser
 
 from llmchecker.programs.expressions import (
     Constant,
+    Element,
     Expression,
     Identifier,
     Nondet,
@@ -112,6 +113,10 @@ def _c_text(expression: Expression) -> str:
     return c_text(expression).replace(".length", "__length")
 
 
+_SHORT = 16
+"""The most elements of an array that are given values one by one."""
+
+
 class _Writer:
     """Writes statements as lines of C."""
 
@@ -128,12 +133,21 @@ class _Writer:
         opened = 0
         for statement in block:
             if isinstance(statement, Forget) and self._types[statement.name].array:
-                # An array has open values where it is declared, and only there.
-                lines += ["{", _declaration(statement.name, self._types[statement.name])]
-                opened += 1
+                each = self._forgotten(statement.name)
+                # A long array has open values where it is declared, and only there.
+                lines += each or ["{", _declaration(statement.name, self._types[statement.name])]
+                opened += not each
             else:
                 lines += self._lines(statement)
         return [*lines, *["}"] * opened]
+
+    def _forgotten(self, name: str) -> list[str]:
+        """Lines that give every element of a short array any value; none for another array."""
+        type_ = self._types[name]
+        if not isinstance(type_.length, Constant) or type_.length.value > _SHORT:
+            return []
+        elements = (Element(name, Constant(index)) for index in range(type_.length.value))
+        return [f"{_c_text(e)} = {_c_text(Nondet(type_.element))};" for e in elements]
 
     def _lines(self, statement: Statement) -> Iterator[str]:
         match statement:
