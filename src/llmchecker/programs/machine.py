@@ -23,6 +23,7 @@ from llmchecker.programs.statements import (
     Program,
     Statement,
     Stop,
+    statements,
 )
 
 _Left = Break | Continue | Leave | None
@@ -32,8 +33,28 @@ _Step = Callable[[ConcreteState], _Left]
 """A statement made ready: it changes a state and tells how it was left."""
 
 
+_MOST_RETRIES = 1000
+"""The most rounds that one run makes anew."""
+
+_TRIES = 100
+"""A round is made anew at most so many times."""
+
+
 class _End(Exception):
-    """A run is over: an assumption fails, the program stops, or it has run long enough."""
+    """A run is over: the program stops, or it has run long enough."""
+
+
+class _Refused(_End):
+    """A run is over, since it does not fulfil an assumption."""
+
+    def __init__(self, condition: Expression, state: ConcreteState) -> None:
+        super().__init__()
+        self.condition = condition
+        self.state = state
+
+
+class _LongEnough(_End):
+    """A run has made as many rounds as it may."""
 
 
 class Machine:
@@ -51,12 +72,20 @@ class Machine:
         leap: is asked at every head whether the run goes on behind some rounds of the loop: it then
             changes the state and tells how many; 0 otherwise.
         refused: is told of an assumption that ends a run, and of the state.
+        drawn: tells how many values the run has drawn.
+        rewind: takes back the values drawn since there were so many, and tells whether there were
+            any. A round of a loop in which an assumption fails or the program stops is then made
+            anew, with other values, as few runs survive many choices otherwise.
+        stays: whether a round that leaves its loop is made anew as well.
     """
 
     value: Callable[[Type, str], int]
     head: Callable[[Loop, int, ConcreteState], None]
     leap: Callable[[Loop, int, ConcreteState], int]
     refused: Callable[[Expression, ConcreteState], None]
+    drawn: Callable[[], int]
+    rewind: Callable[[int], bool]
+    stays: bool
 
     def __init__(self, program: Program, semantics: Semantics, iterations: int) -> None:
         self._types = program.types
@@ -64,7 +93,10 @@ class Machine:
         self._ranges = program.ranges
         self._evaluator = Evaluator(semantics, program.types, lambda type_: self.value(type_, ""))
         self._block = self._compiled(program.body)
-        self._left = 0
+        self._left = self._retries = 0
+        self.drawn = lambda: 0
+        self.rewind = lambda count: False
+        self.stays = False
         self.leap = lambda loop, iteration, state: 0
         self.refused = lambda condition, state: None
 
@@ -75,11 +107,13 @@ class Machine:
             The line of the assertion that the run violates; 0 if an index, a divisor, a shift or an
             array's length is out of range; None without a violation.
         """
-        self._left = self._iterations
+        self._left, self._retries = self._iterations, _MOST_RETRIES
         try:
             self._block(state)
         except Violation as violation:
             return violation.line if violation.line or self._ranges else None
+        except _Refused as refusal:
+            self.refused(refusal.condition, refusal.state)
         except (_End, Undetermined):
             # After a value that is not decided, nothing that the run does is certain.
             pass
@@ -145,8 +179,7 @@ class Machine:
 
         def check(state: ConcreteState) -> None:
             if not test(state):
-                self.refused(condition, state)
-                raise _End
+                raise _Refused(condition, state)
 
         return check
 
@@ -162,6 +195,20 @@ class Machine:
     def _loop(self, loop: Loop) -> _Step:
         test = self._evaluator.value(loop.guard)
         body, step = self._compiled(loop.body), self._compiled(loop.step)
+        ends = any(isinstance(s, Assume | Stop) for s in statements((loop,)))
+
+        def once(state: ConcreteState) -> _Left:
+            """A round; left by a break where the guard is false."""
+            if not test(state):
+                return Break()
+            self._left -= 1
+            if self._left < 0:
+                raise _LongEnough
+            left = body(state)
+            if not isinstance(left, Break | Leave):
+                left = None
+                step(state)
+            return left
 
         def go(state: ConcreteState) -> _Left:
             iteration = 0
@@ -171,18 +218,40 @@ class Machine:
                 if passed:
                     iteration += passed
                     self.head(loop, iteration, state)
-                if not test(state):
-                    return None
-                self._left -= 1
-                if self._left < 0:
-                    raise _End
-                left = body(state)
-                if isinstance(left, Break | Leave):
+                left = self._retried(once, state) if ends or self.stays else once(state)
+                if left is not None:
                     return _unless(left, Break())
-                step(state)
                 iteration += 1
 
         return go
+
+    def _retried(self, once: _Step, state: ConcreteState) -> _Left:
+        """A round, made anew with other values while it ends the run, or the loop."""
+        count, left, least = self.drawn(), self._left, max(0, self._retries - _TRIES)
+        before = _copied(state)
+        while True:
+            try:
+                by = once(state)
+                if by is None or not self.stays or not self._again(count, least):
+                    return by
+            except _LongEnough:
+                raise
+            except _End:
+                if not self._again(count, least):
+                    raise
+            self._left = left
+            state.update(_copied(before))
+
+    def _again(self, count: int, least: int) -> bool:
+        """Whether a round is made once more, without the values that it has drawn."""
+        if self._retries <= least or not self.rewind(count):
+            return False
+        self._retries -= 1
+        return True
+
+
+def _copied(state: ConcreteState) -> ConcreteState:
+    return {name: dict(v) if isinstance(v, dict) else v for name, v in state.items()}
 
 
 def _unless(left: _Left, ended: Break | Leave) -> _Left:

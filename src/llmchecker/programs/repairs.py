@@ -55,6 +55,13 @@ class Draws:
         self.drawn.append((name, value))
         return value
 
+    def rewind(self, count: int) -> bool:
+        """Take back all values but the first; whether there are any to take back."""
+        if len(self.drawn) == count:
+            return False
+        del self.drawn[count:], self.planned[count:]
+        return True
+
     def again(self) -> "Draws":
         """The same values once more."""
         return Draws(self.value, self.semantics, [value for _, value in self.drawn])

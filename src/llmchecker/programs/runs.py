@@ -8,6 +8,7 @@ iterations that are alike. Integers behave as the semantics say, as in `proving.
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from llmchecker.programs.evaluation import (
     ConcreteState,
@@ -53,6 +54,9 @@ _WIDE = 0.4
 
 _AT_BORDERS = 0.3
 """The part of these that are next to a border of their type."""
+
+_DECISIONS = 0.7
+"""The part of what functions return that is 0 or 1 in runs that try many ways."""
 
 _MOST_TRIES = 3_000
 """The most times that all such runs ask whether rounds are alike: about a second."""
@@ -161,7 +165,9 @@ def run_program(
     failure = None
     for number in range(runs):
         source = random.Random(f"{seed} {number}")
-        line, draws = _mended(machine, program, semantics, seen, _values(pool, source, semantics))
+        machine.stays = number % 2 == 1  # such a run looks for long ways through loops
+        values = _values(pool, source, semantics, decisions=machine.stays)
+        line, draws = _mended(machine, program, semantics, seen, values)
         if line is not None and failure is None:
             machine.value = draws.again().draw  # for the same run again, now written down
             failure = Failure(line, _trace(machine, program))
@@ -222,9 +228,11 @@ def _mended(
                 seen.see(loop, iteration, state)
 
         machine.value, machine.head = draws.draw, head
+        machine.drawn, machine.rewind = partial(len, draws.drawn), draws.rewind
         if leaper is not None:
             leaping = leaper(draws.draw)
             machine.value, machine.leap = leaping.value, leaping.leap
+            machine.rewind = _never  # what a leap repeats are the values of rounds that were made
         machine.refused = lambda *refusal: refusals.append(refusal)  # noqa: B023
         line = machine.run({name: machine.arbitrary(name) for name in program.types})
         # A run that came by many heads has shown something already.
@@ -262,12 +270,25 @@ def _not_false(value: Evaluation, state: ConcreteState) -> bool:
 
 
 def _values(
-    pool: Sequence[int], source: random.Random, semantics: Semantics, wide: bool = False
+    pool: Sequence[int],
+    source: random.Random,
+    semantics: Semantics,
+    wide: bool = False,
+    decisions: bool = False,
 ) -> Callable[[Type, str], int]:
-    """A function that draws values of types; if wide, also such as the program does not name."""
+    """A function that draws values of types.
+
+    Args:
+        pool: the values to draw from.
+        source: decides.
+        semantics: what integers are.
+        wide: whether to draw also what the program does not name.
+        decisions: whether most of what functions return is 0 or 1, equally often: of many branches
+            that are decided one after the other, the last ones are seldom reached otherwise.
+    """
 
     def value(type_: Type, name: str) -> int:
-        if type_ == BOOL:
+        if type_ == BOOL or (decisions and not name and source.random() < _DECISIONS):
             return source.getrandbits(1)
         if wide and source.random() < _WIDE:
             if source.random() < _AT_BORDERS:
@@ -288,6 +309,7 @@ def _trace(
 ) -> tuple[Drawn | Head | Repeated, ...]:
     """What a run draws and where it comes by."""
     events: list[Drawn | Head | Repeated] = []
+    machine.rewind = _never
     if leaper is not None:
         machine.value, machine.leap = leaper.value, leaper.leap
     state = {name: machine.arbitrary(name) for name in program.types}
@@ -310,6 +332,11 @@ def _trace(
         leaper.passed = passed
     machine.run(state)
     return tuple(events)
+
+
+def _never(count: int) -> bool:
+    """Takes no drawn values back."""
+    return False
 
 
 class _Seen:
