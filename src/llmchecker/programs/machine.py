@@ -76,7 +76,7 @@ class Machine:
         rewind: takes back the values drawn since there were so many, and tells whether there were
             any. A round of a loop in which an assumption fails or the program stops is then made
             anew, with other values, as few runs survive many choices otherwise.
-        stays: whether a round that leaves its loop is made anew as well.
+        stays: in so many rounds of a loop, one that leaves the loop is made anew as well.
     """
 
     value: Callable[[Type, str], int]
@@ -85,7 +85,7 @@ class Machine:
     refused: Callable[[Expression, ConcreteState], None]
     drawn: Callable[[], int]
     rewind: Callable[[int], bool]
-    stays: bool
+    stays: int
 
     def __init__(self, program: Program, semantics: Semantics, iterations: int) -> None:
         self._types = program.types
@@ -96,7 +96,7 @@ class Machine:
         self._left = self._retries = 0
         self.drawn = lambda: 0
         self.rewind = lambda count: False
-        self.stays = False
+        self.stays = 0
         self.leap = lambda loop, iteration, state: 0
         self.refused = lambda condition, state: None
 
@@ -218,21 +218,22 @@ class Machine:
                 if passed:
                     iteration += passed
                     self.head(loop, iteration, state)
-                left = self._retried(once, state) if ends or self.stays else once(state)
+                stays = iteration < self.stays
+                left = self._retried(once, state, stays) if ends or stays else once(state)
                 if left is not None:
                     return _unless(left, Break())
                 iteration += 1
 
         return go
 
-    def _retried(self, once: _Step, state: ConcreteState) -> _Left:
-        """A round, made anew with other values while it ends the run, or the loop."""
+    def _retried(self, once: _Step, state: ConcreteState, stays: bool) -> _Left:
+        """A round, made anew with other values while it ends the run, or the loop it stays in."""
         count, left, least = self.drawn(), self._left, max(0, self._retries - _TRIES)
         before = _copied(state)
         while True:
             try:
                 by = once(state)
-                if by is None or not self.stays or not self._again(count, least):
+                if by is None or not stays or not self._again(count, least):
                     return by
             except _LongEnough:
                 raise

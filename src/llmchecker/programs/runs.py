@@ -165,8 +165,9 @@ def run_program(
     failure = None
     for number in range(runs):
         source = random.Random(f"{seed} {number}")
-        machine.stays = number % 2 == 1  # such a run looks for long ways through loops
-        values = _values(pool, source, semantics, decisions=machine.stays)
+        # Every other run looks for long ways through loops.
+        machine.stays = source.randint(1, iterations) if number % 2 else 0
+        values = _values(pool, source, semantics, decisions=machine.stays > 0)
         line, draws = _mended(machine, program, semantics, seen, values)
         if line is not None and failure is None:
             machine.value = draws.again().draw  # for the same run again, now written down

@@ -45,12 +45,13 @@ from llmchecker.suggesting.completion import (
     congruences,
     constants,
     disjunctions,
+    drifting,
     never_left,
     steps,
     switches,
 )
 from llmchecker.suggesting.polynomials import polynomials
-from llmchecker.suggesting.relations import phases, relations
+from llmchecker.suggesting.relations import phases, relations, slopes
 from llmchecker.suggesting.templates import templates
 
 
@@ -287,6 +288,8 @@ class Verifier:
         moved = steps(loop)
         found = relations(names, states, moved, self._machine)
         named = constants(self._program)[:_MOST_CONSTANTS]
+        drifted = drifting(loop).intersection(names)
+        found += slopes(sorted(drifted), states, moved, named, self._machine)
         return found + phases(names, states, switches(loop), self._holds, moved, named)
 
     def _holds(self, condition: Expression, state: ConcreteState) -> bool:

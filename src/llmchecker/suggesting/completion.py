@@ -106,6 +106,17 @@ def steps(loop: Loop) -> dict[str, set[int]]:
     return found
 
 
+def drifting(loop: Loop) -> frozenset[str]:
+    """The variables that assignments in a loop move by amounts that are no constants."""
+    found = set()
+    for statement in statements((loop,)):
+        match statement:
+            case Assign(Identifier(name) as target, Binary("+" | "-", moved, by)):
+                if target in (moved, by) and not isinstance(by, Constant):
+                    found.add(name)
+    return frozenset(found)
+
+
 def switches(loop: Loop) -> tuple[Expression, ...]:
     """The conditions on the state by which rounds of a loop differ."""
     found = (c for c in conditions(loop.body) if is_truth(c) and not _is_open(c))

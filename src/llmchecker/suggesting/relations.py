@@ -6,7 +6,7 @@ bounds are octagons (Miné 2006). Both are read off states instead of being comp
 program.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, product
 from math import comb, gcd, lcm
@@ -40,6 +40,9 @@ _LARGEST_COEFFICIENT = 20
 _SAMPLE = 40
 """About how many states equalities are computed from, since exact fractions are slow."""
 
+_FAR = 2**30
+"""A number of 32 bits that is smaller than this is far from wrapping around."""
+
 _WIDE = Type(64)
 
 _Row = list[Fraction]
@@ -70,6 +73,51 @@ def relations(
         return ()
     equalities = _equalities(names, small, _TOGETHER)
     found = dict.fromkeys([*equalities, *_bounds(names, small, steps, wide)])
+    return tuple(found)
+
+
+def slopes(
+    drifting: Collection[str],
+    states: Sequence[ConcreteState],
+    steps: Mapping[str, Iterable[int]],
+    constants: Sequence[int],
+    wide: bool = False,
+) -> tuple[Expression, ...]:
+    """How far a variable may drift with each step of another one, if a constant bounds it.
+
+    Where `x = x + y` is done as often as `i = i + 1`, and `y` is at most 1000, `x - 1000 * i` never
+    grows. What cannot grow is largest where a run begins, so only such bounds are proposed.
+
+    Args:
+        drifting: the variables that move by other amounts than constants.
+        states: from runs at one loop head.
+        steps: the constants by which other variables move.
+        constants: by how much a variable may drift at a step.
+        wide: whether sums are written in 64 bits, where these do not wrap around.
+    """
+    found: dict[Expression, None] = {}
+    for name, other in product(drifting, steps):
+        small = _small((name, other), states)
+        directions = {step > 0 for step in steps[other] if step}
+        if name == other or len(small) < 2 or len(directions) != 1:
+            continue
+        begin = (min if directions == {True} else max)(s[other] for s in small)
+        x, t = (Cast(_WIDE, Identifier(n)) if wide else Identifier(n) for n in (name, other))
+        for factor in sorted({abs(c) for c in constants if c}):
+            for operator, sign in (("-", -1), ("+", 1)):
+                values = [s[name] + sign * factor * s[other] for s in small]
+                at_first = [v for v, s in zip(values, small, strict=True) if s[other] == begin]
+                total = Binary(operator, x, _times(factor, t))
+                if min(values) in at_first:
+                    found[Binary(">=", total, Constant(min(values)))] = None
+                if max(values) in at_first:
+                    found[Binary("<=", total, Constant(max(values)))] = None
+        if wide:
+            # Where neither is largest first, it may still be that nothing comes near a border.
+            for operator in ("-", "+"):
+                total = Binary(operator, x, t)
+                found[Binary(">=", total, Constant(-_FAR))] = None
+                found[Binary("<=", total, Constant(_FAR))] = None
     return tuple(found)
 
 
