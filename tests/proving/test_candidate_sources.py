@@ -15,9 +15,9 @@ from llmchecker.proving.houdini import Candidate, Prover, ProverTimeout
 from llmchecker.proving.outcomes import COMPLETION, CandidateSource, Outcome
 from llmchecker.proving.verification import Limits, Verifier
 from llmchecker.reading.parsing import parse_program, read_program
-from llmchecker.suggesting.completion import congruences, never_left, switches
+from llmchecker.suggesting.completion import congruences, drifting, never_left, switches
 from llmchecker.suggesting.polynomials import polynomials
-from llmchecker.suggesting.relations import phases, relations
+from llmchecker.suggesting.relations import phases, relations, slopes
 
 PROGRAMS = Path(__file__).parents[2] / "resources/programs"
 DECLARED = """int __VERIFIER_nondet_int(void); void __VERIFIER_assume(int);
@@ -123,6 +123,18 @@ WRAPPED = {
         while (__VERIFIER_nondet_int()) { a = a + 7; b = b + 7; }
         if (a == 14) { __VERIFIER_assert(b != 0); }
     }""",
+    "a sum of what is counted": """int main(void) {
+        int i = 0, s = 0, n = __VERIFIER_nondet_int();
+        __VERIFIER_assume(n <= 5000);
+        while (i < n && i < 5000) { s = s + i; i = i + 1; }
+        __VERIFIER_assert(s >= 0);
+    }""",
+    "down first and then up": """int main(void) {
+        int x = -7, y = __VERIFIER_nondet_int();
+        __VERIFIER_assume(y > -300 && y < 300);
+        while (x < 0) { x = x + y; y = y + 1; }
+        __VERIFIER_assert(y > 0);
+    }""",
     "a product that wraps around": """int main(void) {
         int a = __VERIFIER_nondet_int(), b = __VERIFIER_nondet_int(), p = a * b;
         while (__VERIFIER_nondet_int()) { a = a + 3; p = p + 3 * b; }
@@ -172,6 +184,23 @@ def test_slopes_are_those_of_the_steps():
     states = [{"i": 2 * n, "k": 3 * n + 2 * (n // 2)} for n in range(8)]
     found = {c_text(e) for e in relations(["i", "k"], states, {"i": {2}, "k": {3, 5}})}
     assert {"((3 * i) - (2 * k)) <= 0", "((5 * i) - (2 * k)) >= 0"} <= found
+
+
+def test_a_drift_is_bounded_by_constants_of_the_program():
+    """Of a variable that moves by amounts of up to 9, the distance to a counter's line is bounded."""
+    states, s = [], 0
+    for i in range(10):
+        states.append({"i": i, "s": s})
+        s += i
+    found = {c_text(e) for e in slopes(["s"], states, {"i": {1}}, [9, 2])}
+    assert found >= {"(s - (9 * i)) <= 0", "(s + (9 * i)) >= 0", "(s + (2 * i)) >= 0"}
+    # what a run exceeds at first, and what is not extreme at first, is not proposed
+    assert not any("2 * i)) <=" in text and "-" in text for text in found)
+    wide = {c_text(e) for e in slopes(["s"], states, {"i": {1}}, [9], wide=True)}
+    assert "((long)s - (9 * (long)i)) <= 0" in wide
+    assert "((long)s - (long)i) >= (-1073741824)" in wide
+    program = parse_program(DECLARED + WRAPPED["a sum of what is counted"], "drift")
+    assert drifting(program.loops[0]) == {"s"}
 
 
 @each_semantics

@@ -64,6 +64,9 @@ _MOST_TRIES = 3_000
 _WITHOUT_LEAPS = 25
 """After so many runs in which no leap was made, none is expected in others."""
 
+_COMMON = 40
+"""Each extreme is among the values to draw once in so many."""
+
 _KEPT_ITERATIONS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
 """The iterations whose states are kept, equally many of each.
 
@@ -379,4 +382,5 @@ def _pool(program: Program, semantics: Semantics) -> tuple[int, ...]:
     signed = all(t.signed or t.element == BOOL for t in program.types.values())
     wide = semantics is Semantics.INT32 or not signed
     extremes = (INT_MIN, INT_MAX) if wide else (-1000, 1000)
-    return (*_SMALL, *_SMALL, *sorted(near), *extremes)
+    plain = (*_SMALL, *_SMALL, *sorted(near))
+    return plain + extremes * (1 + len(plain) // _COMMON)
