@@ -187,11 +187,8 @@ def test_slopes_are_those_of_the_steps():
 
 
 def test_a_drift_is_bounded_by_constants_of_the_program():
-    """Of a variable that moves by amounts of up to 9, the distance to a counter's line is bounded."""
-    states, s = [], 0
-    for i in range(10):
-        states.append({"i": i, "s": s})
-        s += i
+    """Of a variable that moves by up to 9, the distance to nine times a counter is bounded."""
+    states = [{"i": i, "s": sum(range(i))} for i in range(10)]
     found = {c_text(e) for e in slopes(["s"], states, {"i": {1}}, [9, 2])}
     assert found >= {"(s - (9 * i)) <= 0", "(s + (9 * i)) >= 0", "(s + (2 * i)) >= 0"}
     # what a run exceeds at first, and what is not extreme at first, is not proposed
