@@ -131,9 +131,12 @@ class WrittenProgram:
         s = self._suffix
         parts = [DECLARED, f"enum e{s} {{ RED{s}, GREEN{s} = 5, BLUE{s} }};\n"]
         parts.append(f"struct s{s} {{ int x; unsigned char y; }};\n")
+        parts.append(f"struct t{s} {{ int n; short d[3]; }};\n")
         parts.append(f"typedef unsigned int uint{s};\n")
         parts += [f"{c_type} {name};\n" for name, c_type in self._types.items()]
         parts.append(f"struct s{s} p{s};\nint a{s}[4] = {{1, 2}};\nint k{s};\n")
+        parts.append(f"int m{s}[2][3] = {{{{1}}, {{2, 3}}}};\nstruct s{s} r{s}[3];\n")
+        parts.append(f"struct t{s} t{s};\n")
         parts.append(_GIVEN.replace("_S", s).replace("sS", f"s{s}"))
         for _ in range(self._random.randint(0, 3)):
             parts.append(self._function())
@@ -383,6 +386,19 @@ class WrittenProgram:
             f"int *{w} = NULL; if ({one}) {w} = a{s} + (({other}) & 1); "
             f"k{s} = {w} ? {w}[1] : 5; {w} = !{w} ? &a{s}[2] : {w}; *{w} = 4;",
             f"int *{w}; if ({one}) {w} = a{s}; else {w} = a{s} + 1; k{s} = *{w}++; *{w} = 1;",
+            f"m{s}[({one}) & 1][({other}) & 1] += {last}; k{s} = m{s}[1][2] + m{s}[0][1]++;",
+            f"char {w}[2][2] = {{{{{one}}}, {{{other}, 4}}}}; int i{w} = 0, j{w}; "
+            f"for (; i{w} < 2; i{w}++) for (j{w} = 0; j{w} < 2 && {w}[i{w}][j{w}]; j{w}++) "
+            f"k{s} += {w}[i{w}][j{w}];",
+            f"r{s}[({one}) & 1].x = {other}; r{s}[2].y = {last}; struct s{s} *{w} = &r{s}[1]; "
+            f"{w}->x++; shift{s}({w} + 1, 2); k{s} = r{s}[1].x - {w}[-1].y; {w} = r{s}; "
+            f"(*{w}).y = 1;",
+            f"struct t{s} *{w} = &t{s}; {w}->n = ({one}) & 1; {w}->d[{w}->n] = {other}; "
+            f"k{s} = t{s}.d[1] + t{s}.d[t{s}.n + 1]--;",
+            f"struct t{s} {w}; {w}.d[1] = {one}; {w}.n = {other}; short *q{w} = &{w}.d[1]; "
+            f"k{s} = *q{w} + {w}.n;",
+            f"struct s{s} *{w} = malloc(2 * sizeof(struct s{s})); {w}[1].x = {one}; "
+            f"{w}[0].y = {other}; k{s} = {w}[1].x ^ {w}->y; free({w});",
             f"at{s} = ({one}) ? &k{s} : NULL; if (at{s} != NULL && *at{s} > 2) *at{s} = {other}; "
             f"int *{w} = at{s}; at{s} = 0; if ({w}) (*{w})--;",
             f"*same{s}(a{s}) += {one}; k{s} = *same{s}(same{s}(a{s} + 1)) + 1;",

@@ -275,13 +275,21 @@ class BindingReader(AllocationReader):
             raise self.unsupported(node, f"a second target for the pointer {pointer.name!r}")
         if self._names.outlives(pointer, place.target):
             raise self.unsupported(node, f"the pointer {pointer.name!r} to what ends before it")
-        array = not isinstance(place.target, Structure)
-        array = array and self._names.types[place.target.name].array
-        if pointer.target is None and array and (moves or place.offset != START):
+        if (
+            pointer.target is None
+            and self._in_array(place.target)
+            and (moves or place.offset != START)
+        ):
             pointer.offset = Identifier(self._names.made(LONG, f"{pointer.name}_place"))
         if not self._is_certain(pointer):
             pointer.certain = self._names.within
         pointer.target = place.target
+
+    def _in_array(self, target: Target) -> bool:
+        """Whether a target is an array, in which a place may move."""
+        if isinstance(target, Structure):
+            return target.array
+        return self._names.types[target.name].array
 
     def _pointer(self, node: c_ast.Node) -> Pointer | None:
         meaning = self._names.meaning(node.name) if isinstance(node, c_ast.ID) else None

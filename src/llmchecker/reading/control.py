@@ -30,10 +30,10 @@ from llmchecker.programs.statements import (
     Stop,
     statements,
 )
-from llmchecker.reading.declarations import DeclarationReader, folded
+from llmchecker.reading.declarations import DeclarationReader
 from llmchecker.reading.pointers import PointerReader
 from llmchecker.reading.scopes import Names, Pointer
-from llmchecker.translating.evaluations import Evaluated, before_effects
+from llmchecker.translating.evaluations import Evaluated, before_effects, folded
 from llmchecker.translating.gotos import JumpRewriter
 from llmchecker.translating.jumps import Interval, Irreducible, decided, labelled, shaped, stamped
 
@@ -370,7 +370,7 @@ class StatementReader:
                 continue
             if not isinstance(case, c_ast.Case):
                 raise self._unsupported(case, "a statement before the cases of a switch")
-            number = folded(self._reader.read(case.expr), self._names)
+            number = folded(self._reader.read(case.expr), self._names.types)
             if number is None or wrapped_to(number, type_) in known:
                 raise self._unsupported(case, "this case of a switch")
             known.add(wrapped_to(number, type_))

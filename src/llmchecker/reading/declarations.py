@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Sequence
+from math import prod
 
 from pycparser import c_ast
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.programs.evaluation import Evaluator, Undetermined, Violation
 from llmchecker.programs.expressions import (
     INT,
     Binary,
@@ -14,16 +14,14 @@ from llmchecker.programs.expressions import (
     Element,
     Expression,
     Identifier,
-    Semantics,
     Type,
-    is_open,
-    variables,
 )
 from llmchecker.programs.statements import Assert, Assign, Block, Forget, Statement
 from llmchecker.reading.c_expressions import NONDET
 from llmchecker.reading.effects import EffectReader
 from llmchecker.reading.known_functions import KNOWN
-from llmchecker.reading.scopes import Fields, Meaning, Names, Structure, Uncovered, Variable
+from llmchecker.reading.scopes import Fields, Grid, Meaning, Names, Structure, Uncovered, Variable
+from llmchecker.translating.evaluations import folded
 from llmchecker.translating.syntax import integer_type, nodes_in
 
 _LARGEST_LIST = 64
@@ -73,9 +71,9 @@ class DeclarationReader:
         """
         if isinstance(node, c_ast.ArrayDecl) and node.dim is not None:
             element = self.type_named(node.type)
-            length = self.reader.read(node.dim)
-            if not element.array and isinstance(length, Constant):
-                return Type(element.bits, element.signed, length)
+            length = folded(self.reader.read(node.dim), self._names.types)
+            if not element.array and length is not None and length > 0:
+                return Type(element.bits, element.signed, Constant(length))
         type_ = self.kind_named(node)
         if isinstance(type_, Fields):
             raise self._unsupported(node, "a structure as a type")
@@ -185,7 +183,7 @@ class DeclarationReader:
 
     def _constant(self, node: c_ast.Node) -> int:
         """The value of a constant expression of literals."""
-        value = folded(self.reader.read(node), self._names)
+        value = folded(self.reader.read(node), self._names.types)
         if value is None:
             raise self._unsupported(node, "a constant that is no number")
         return value
@@ -202,7 +200,7 @@ class DeclarationReader:
         types = {}
         for field in node.decls:
             type_ = self.type_named(field.type)
-            if type_.array or field.bitsize is not None or field.quals or field.align:
+            if field.bitsize is not None or field.quals or field.align:
                 raise self._unsupported(
                     node, f"the field {field.name!r}, which is no plain integer,"
                 )
@@ -231,6 +229,8 @@ class DeclarationReader:
     def _declared(self, node: c_ast.Decl, zero: bool, keeps: bool = False) -> Block:
         type_, length = node.type, None
         before: Block = ()
+        if isinstance(type_, c_ast.ArrayDecl) and isinstance(type_.type, c_ast.ArrayDecl):
+            return self._declared_grid(node, zero, keeps)
         if any(use.name == node.name for use in nodes_in(node.type, (c_ast.ID,))) or (
             node.init and any(use.name == node.name for use in nodes_in(node.init, (c_ast.ID,)))
         ):
@@ -244,7 +244,7 @@ class DeclarationReader:
             return self._declared_structure(node, element, length, zero or keeps)
         if length is None and node.init is not None:
             given = self.reader.evaluated(node.init)
-            if zero and folded(given.value, self._names) is None:
+            if zero and folded(given.value, self._names.types) is None:
                 raise self._unsupported(node, "a first value that is no constant")
             name = self._named(node, element, keeps)
             return (*before, *given.before, Assign(Identifier(name), given.value))
@@ -272,15 +272,83 @@ class DeclarationReader:
     def _declared_structure(
         self, node: c_ast.Decl, fields: Fields, length: Expression | None, zero: bool
     ) -> Block:
-        if length is not None:
-            raise self._unsupported(node, "an array of structures")
+        arrays = any(type_.array for type_ in fields.types.values())
+        if length is not None or arrays:
+            return self._declared_arrays(node, fields, length, zero)
         before, values = self._given_to_fields(node, fields, zero)
-        structure = self._names.declare_structure(node.name, fields)
+        structure = self._names.made_structure(node.name, fields)
+        self._names.give(node.name, structure)
         names = structure.variables.values()
         if values is None:
             return tuple(Forget(name) for name in names)
         given = (Assign(Identifier(n), v) for n, v in zip(names, values, strict=True))
         return (*before, *given)
+
+    def _declared_arrays(
+        self, node: c_ast.Decl, fields: Fields, length: Expression | None, zero: bool
+    ) -> Block:
+        """An array of structures, or a structure with arrays; it gets no values but zeros."""
+        arrays = any(type_.array for type_ in fields.types.values())
+        if node.init is not None or (arrays and length is not None):
+            raise self._unsupported(node, "such an array of structures")
+        structure = self._names.made_structure(node.name, fields, length)
+        self._names.give(node.name, structure)
+        names = structure.variables.values()
+        if not zero:
+            return tuple(Forget(name) for name in names)
+        zeros: list[Statement] = []
+        for name in names:
+            type_ = self._names.types[name]
+            if not type_.array:
+                zeros.append(Assign(Identifier(name), Constant(0)))
+                continue
+            count = len(self._array_values(node, type_.length, zero=True)[1])
+            zeros += [Assign(Element(name, Constant(i)), Constant(0)) for i in range(count)]
+        return tuple(zeros)
+
+    def _declared_grid(self, node: c_ast.Decl, zero: bool, keeps: bool) -> Block:
+        """An array of arrays: one array of the program, row after row."""
+        sizes: list[int] = []
+        type_ = node.type
+        while isinstance(type_, c_ast.ArrayDecl):
+            sizes.append(0 if type_.dim is None else self._constant(type_.dim))
+            type_ = type_.type
+        if min(sizes) <= 0:
+            raise self._unsupported(node, "an array of arrays of an open length")
+        element = self._type(type_)
+        if isinstance(element, Fields):
+            raise self._unsupported(node, "an array of arrays of structures")
+        length = Constant(prod(sizes))
+        before: Block = ()
+        values: Sequence[Expression] | None = None
+        if zero or node.init is not None:
+            if length.value > _LARGEST_LIST:
+                what = f"giving values to more than {_LARGEST_LIST} elements"
+                raise self._unsupported(node, what)
+            before, values = self.reader.evaluated_each(self._rows(node, node.init, sizes))
+        name = self._named(node, Type(element.bits, element.signed, length), keeps)
+        self._names.give(node.name, Grid(name, tuple(sizes)))
+        self._names.renamed = True
+        if values is None:
+            return (Forget(name),)
+        given = (Assign(Element(name, Constant(i)), value) for i, value in enumerate(values))
+        return (*before, *given)
+
+    def _rows(
+        self, node: c_ast.Decl, init: c_ast.Node | None, sizes: Sequence[int]
+    ) -> list[c_ast.Node]:
+        """What each element of an array of arrays gets, by its lists of values, row after row."""
+        if not sizes:
+            if isinstance(init, c_ast.InitList | c_ast.NamedInitializer):
+                raise self._unsupported(node, "such a list of values")
+            return [init or c_ast.Constant("int", "0", node.coord)]
+        if init is not None and not isinstance(init, c_ast.InitList):
+            raise self._unsupported(node, "an array that is not given a list of values")
+        given = init.exprs if init is not None else []
+        if len(given) > sizes[0]:
+            raise self._unsupported(node, "more values than elements")
+        rows = [*given, *[None] * (sizes[0] - len(given))]
+        return [value for row in rows for value in self._rows(node, row, sizes[1:])]
 
     def _given_to_fields(
         self, node: c_ast.Decl, fields: Fields, zero: bool
@@ -288,7 +356,7 @@ class DeclarationReader:
         """What the fields of a structure get at first; None if their values are open."""
         if isinstance(node.init, c_ast.ID):
             meaning = self._names.meaning(node.init.name)
-            if isinstance(meaning, Structure) and list(meaning.variables) == list(fields.types):
+            if isinstance(meaning, Structure) and meaning.fields == fields and not meaning.array:
                 return (), [Identifier(name) for name in meaning.variables.values()]
         if node.init is None:
             return (), [Constant(0)] * len(fields.types) if zero else None
@@ -302,7 +370,7 @@ class DeclarationReader:
                 raise self._unsupported(node, "an array without a length")
             return Constant(len(node.init.exprs)), ()
         length = self.reader.evaluated(node.type.dim)
-        known = folded(length.value, self._names)
+        known = folded(length.value, self._names.types)
         if known is not None and known > 0:
             return Constant(known), ()
         kept = self._names.length_of(node.name)
@@ -328,14 +396,3 @@ class DeclarationReader:
         if any(isinstance(value, c_ast.NamedInitializer) for value in node.init.exprs):
             raise self._unsupported(node, "an index in a list of values")
         return self.reader.evaluated_each(node.init.exprs)
-
-
-def folded(expression: Expression, names: Names) -> int | None:
-    """The value of an expression of literals; None where it is none, or C leaves it open."""
-    if variables(expression) or is_open(expression):
-        return None
-    try:
-        evaluate = Evaluator(Semantics.INT32, names.types, lambda type_: 0).value(expression)
-        return evaluate({})
-    except (Undetermined, Violation):
-        return None

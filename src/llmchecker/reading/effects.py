@@ -38,7 +38,7 @@ from llmchecker.programs.statements import (
     changed,
 )
 from llmchecker.reading.c_expressions import ESBMC_QUANTIFIERS, ExpressionReader, called, drawn
-from llmchecker.reading.scopes import Names, Structure, Variable
+from llmchecker.reading.scopes import Grid, Names, Structure, Variable
 from llmchecker.translating.evaluations import Evaluated, conflict
 from llmchecker.translating.syntax import is_void
 
@@ -169,7 +169,6 @@ class EffectReader(ExpressionReader):
             c_ast.Cast: self._cast,
             c_ast.Assignment: lambda node, bound: self._changing(node, bound, self._assigned),
             c_ast.ExprList: self._comma,
-            c_ast.StructRef: self._field,
         }
 
     def _changing(self, node: c_ast.Node, bound: frozenset[str], read: Callable) -> Expression:
@@ -196,24 +195,6 @@ class EffectReader(ExpressionReader):
             return Constant(int(node.name == "true"))
         raise self.unsupported(node, f"{node.name!r}, which is not a variable in scope,")
 
-    def _element(self, node: c_ast.ArrayRef, bound: frozenset[str]) -> Expression:
-        if not isinstance(node.name, c_ast.ID):
-            raise self.unsupported(node, "an array of arrays")
-        meaning = self._names.meaning(node.name.name)
-        array = isinstance(meaning, Variable) and self._names.types[meaning.name].array
-        if not array or node.name.name in bound:
-            what = f"an index of {node.name.name!r}, which is not an array in scope,"
-            raise self.unsupported(node, what)
-        return Element(meaning.name, self.read(node.subscript, bound))
-
-    def _field(self, node: c_ast.StructRef, bound: frozenset[str]) -> Expression:
-        if node.type != "." or not isinstance(node.name, c_ast.ID):
-            raise self.unsupported(node, "a pointer")
-        meaning = self._names.meaning(node.name.name)
-        if not isinstance(meaning, Structure) or node.field.name not in meaning.variables:
-            raise self.unsupported(node, f"the field {node.field.name!r} of what is no structure")
-        return Identifier(meaning.variables[node.field.name])
-
     def _unary(self, node: c_ast.UnaryOp, bound: frozenset[str]) -> Expression:
         if node.op in INCREMENTS:
             return self._changing(node, bound, self._incremented)
@@ -239,7 +220,7 @@ class EffectReader(ExpressionReader):
         """The type of the operand of `sizeof`, which is not evaluated (C11 6.5.3.4)."""
         if isinstance(node.expr, c_ast.ID):
             meaning = self._names.meaning(node.expr.name)
-            if isinstance(meaning, Variable) and self._names.types[meaning.name].array:
+            if isinstance(meaning, Variable | Grid) and self._names.types[meaning.name].array:
                 type_ = self._names.types[meaning.name]
                 if not isinstance(type_.length, Constant):
                     raise self.unsupported(node, "the size of an array of an open length")

@@ -110,7 +110,8 @@ class PointerReader(BindingReader):
         return super()._variable(node, bound)
 
     def _element(self, node: c_ast.ArrayRef, bound: frozenset[str]) -> Expression:
-        if self._is_array(node.name) or not self.points(node.name):
+        meaning = self._names.meaning(node.name.name) if isinstance(node.name, c_ast.ID) else None
+        if isinstance(meaning, Variable) or not self.points(node.name):
             return super()._element(node, bound)
         place, done = self._located(node.name)
         if bound:
@@ -123,16 +124,24 @@ class PointerReader(BindingReader):
         self._led(node, place)
         return self._at(node, replace(place, offset=self._moved(place.offset, index)))
 
-    def _field(self, node: c_ast.StructRef, bound: frozenset[str]) -> Expression:
+    def _member(self, node: c_ast.StructRef, bound: frozenset[str]) -> Identifier | Element:
         pointed = node.name if node.type == "->" else None
         if node.type == "." and isinstance(node.name, c_ast.UnaryOp) and node.name.op == "*":
             pointed = node.name.expr
+        if node.type == "." and isinstance(node.name, c_ast.ArrayRef):
+            # Both `p[i].f` and `s[i].f` are `(*(p + i)).f` (C11 6.5.2.1p2).
+            parts = (node.name.name, node.name.subscript, node.coord)
+            pointed = c_ast.BinaryOp("+", *parts) if self.points(parts[0]) else None
         if pointed is None or not self.points(pointed):
-            return super()._field(node, bound)
-        target = self._led(node, self._place(pointed)).target
-        if not isinstance(target, Structure) or node.field.name not in target.variables:
+            return super()._member(node, bound)
+        if bound:
+            raise self.unsupported(node, "a pointer inside a quantifier")
+        place = self._led(node, self._place(pointed))
+        if not isinstance(place.target, Structure):
             raise self.unsupported(node, f"the field {node.field.name!r} of what is no structure")
-        return Identifier(target.variables[node.field.name])
+        if not place.target.array and place.offset != START:
+            raise self.unsupported(node, "what lies behind a pointer to no array")
+        return self._part(node, place.target, place.offset)
 
     def _unary(self, node: c_ast.UnaryOp, bound: frozenset[str]) -> Expression:
         if node.op == "*" and self.points(node.expr):
@@ -187,8 +196,7 @@ class PointerReader(BindingReader):
                 return together
             null = Binary("==", left.state, NULL)
             return Binary("&&", Binary("==", left.state, right.state), Binary("||", null, together))
-        targets = (left.target, right.target)
-        if any(isinstance(t, Variable) and self._names.types[t.name].array for t in targets):
+        if self._in_array(left.target) or self._in_array(right.target):
             # The end of one may be where the other begins (C11 6.5.9p6).
             raise self.unsupported(node, "an operator on pointers to different targets")
         return Binary("&&", Binary("==", left.state, NULL), Binary("==", right.state, NULL))
@@ -258,12 +266,16 @@ class PointerReader(BindingReader):
             return self._led(node, self._place(inner.expr))
         if isinstance(inner, c_ast.ID):
             meaning = self._names.meaning(inner.name)
-            if isinstance(meaning, Structure):
+            if isinstance(meaning, Structure) and not meaning.array:
                 return Place(meaning, START)
+        if isinstance(inner, c_ast.ArrayRef) and self.points(inner.name):
+            # `&p[i]` is `p + i` (C11 6.5.3.2p3).
+            parts = (inner.name, inner.subscript, node.coord)
+            return self._place(c_ast.BinaryOp("+", *parts))
         match self.read(inner):
             case Identifier(name=name):
                 return Place(Variable(name), START)
-            case Element(array=array, index=index):
+            case Element(array=array, index=index) if self._is_element(inner):
                 return Place(Variable(array), index)
         raise self.unsupported(node, "the address of what is no variable")
 
@@ -318,7 +330,16 @@ class PointerReader(BindingReader):
 
     def _is_array(self, node: c_ast.Node) -> bool:
         meaning = self._names.meaning(node.name) if isinstance(node, c_ast.ID) else None
-        return isinstance(meaning, Variable) and self._names.types[meaning.name].array
+        return isinstance(meaning, Variable | Structure) and self._in_array(meaning)
+
+    def _is_element(self, node: c_ast.Node) -> bool:
+        """Whether what lies beside an element in the program's array does so in C."""
+        match node:
+            case c_ast.ArrayRef(name=c_ast.ID() | c_ast.StructRef()):
+                return True
+            case c_ast.UnaryOp(op="*"):
+                return True
+        return False
 
 
 def is_pointer(node: c_ast.Node) -> bool:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from llmchecker.programs.expressions import Constant, Identifier, Type
+from llmchecker.programs.expressions import Constant, Expression, Identifier, Type
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,24 @@ class Variable:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """An array of arrays: the program has one array for it, row after row.
+
+    Attributes:
+        name: the name that the program has for it.
+        sizes: the number of elements in each direction.
+    """
+
+    name: str
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Fields:
     """The type of a structure.
 
     Attributes:
-        types: the type of every field, by name.
+        types: the type of every field, by name: integers and arrays of them.
     """
 
     types: Mapping[str, Type]
@@ -36,15 +49,18 @@ class Fields:
 
 @dataclass(frozen=True)
 class Structure:
-    """A variable of a structure's type; each field is a variable of the program.
+    """A variable of a structure's type, or an array of them; each field is one of the program.
 
     Attributes:
         fields: its type.
-        variables: the program's variable for every field, by the field's name.
+        variables: the program's variable for every field, by the field's name. In an array, it is
+            the array of this field of all elements.
+        array: whether it is an array of structures.
     """
 
     fields: Fields
     variables: Mapping[str, str]
+    array: bool = False
 
 
 Target = Variable | Structure
@@ -98,7 +114,7 @@ class Uncovered:
     why: Exception
 
 
-Meaning = Variable | Structure | Pointer | Constant | Type | Fields | Uncovered
+Meaning = Variable | Grid | Structure | Pointer | Constant | Type | Fields | Uncovered
 """What a name stands for: a variable, a constant of an enumeration, or a type."""
 
 
@@ -211,7 +227,7 @@ class Names:
                     if isinstance(meaning, Pointer):
                         live.update(meaning.variables)
                         meaning = meaning.target
-                    if isinstance(meaning, Variable):
+                    if isinstance(meaning, Variable | Grid):
                         live.add(meaning.name)
                     elif isinstance(meaning, Structure):
                         live.update(meaning.variables.values())
@@ -242,20 +258,21 @@ class Names:
             self._kept.add(own)
         return own
 
-    def declare_structure(self, name: str, fields: Fields) -> Structure:
-        """Declare a variable of a structure's type: a variable of the program for every field."""
-        structure = self.made_structure(name, fields)
-        self.give(name, structure)
-        return structure
+    def made_structure(
+        self, name: str, fields: Fields, length: Expression | None = None
+    ) -> Structure:
+        """A new structure, or an array of so many: a variable of the program for every field.
 
-    def made_structure(self, name: str, fields: Fields) -> Structure:
-        """A new structure that only pointers lead to."""
+        Args:
+            length: the number of structures; None for one alone.
+        """
         variables = {}
         for part, type_ in fields.types.items():
             variables[part] = self.fresh(f"{name}_{part}")
-            self.types[variables[part]] = type_
+            own = type_ if length is None else Type(type_.bits, type_.signed, length)
+            self.types[variables[part]] = own
         self.renamed = True
-        return Structure(fields, MappingProxyType(variables))
+        return Structure(fields, MappingProxyType(variables), length is not None)
 
     def length_of(self, name: str) -> Identifier:
         """A new variable for an array's length, with a name that C does not allow."""

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
+from llmchecker.programs.evaluation import Evaluator, Undetermined, Violation
 from llmchecker.programs.expressions import (
     Cast,
     Expression,
     Identifier,
     Quantified,
+    Semantics,
     Type,
     is_open,
     is_partial,
@@ -100,3 +102,13 @@ def _names_in(done: Evaluated) -> frozenset[str]:
     """The variables that an evaluation reads or changes."""
     read = (variables(expression) for expression in expressions_in(done.before))
     return frozenset().union(variables(done.value), changed(done.before), *read)
+
+
+def folded(expression: Expression, types: Mapping[str, Type]) -> int | None:
+    """The value of an expression of literals; None where it is none, or C leaves it open."""
+    if variables(expression) or is_open(expression):
+        return None
+    try:
+        return Evaluator(Semantics.INT32, types, lambda type_: 0).value(expression)({})
+    except (Undetermined, Violation):
+        return None
