@@ -215,3 +215,19 @@ def test_pointers_of_functions_that_are_refused(functions: str, reason: str) -> 
     text = main("int *p = g();").replace("int main", f"{functions} int main")
     with pytest.raises(UnsupportedProgram, match=reason):
         parse_program(text, "case")
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        "int *at; void g(int c) { if (c) return; at = &all; }",
+        "int *at = 0; void g(int c) { while (!c) { at = &all; return; } }",
+        "int *at = &all; void g(int c) { if (!c) return; at = 0; }",
+        "int *at; void g(int c) { switch (c) { case 1: return; default: at = &all; } }",
+    ],
+)
+def test_a_pointer_outside_of_functions_may_stay_null(functions: str) -> None:
+    """A function that returns early has not given it its target."""
+    text = main("g(__VERIFIER_nondet_int()); *at = 1;").replace("int main", f"{functions} int main")
+    for semantics in Semantics:
+        assert run_program(parse_program(text, "case"), semantics).failure is not None

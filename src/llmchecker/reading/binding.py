@@ -100,7 +100,9 @@ class BindingReader(AllocationReader):
         """
         if self._names.in_innermost_scope(node.name):
             raise self.unsupported(node, f"a second {node.name!r} in one scope")
-        pointer = self._new_pointer(node.type, node.name)
+        null = outside and (node.init is None or is_null(node.init))
+        # A function may return before it gives such a pointer its target.
+        pointer = self._new_pointer(node.type, node.name, with_state=null)
         self._names.give(node.name, pointer)
         if node.init is None:
             return self._begun(pointer, NULL if outside else NOWHERE)
@@ -206,11 +208,11 @@ class BindingReader(AllocationReader):
 
     # How pointers get their targets.
 
-    def _new_pointer(self, node: c_ast.Node, name: str) -> Pointer:
+    def _new_pointer(self, node: c_ast.Node, name: str, with_state: bool = False) -> Pointer:
         if isinstance(node.type, c_ast.PtrDecl | c_ast.ArrayDecl | c_ast.FuncDecl):
             raise self.unsupported(node, "a pointer to what is no integer or structure")
         state = None
-        if name in self.nullable:
+        if with_state or name in self.nullable:
             state = Identifier(self._names.made(INT, f"{name}_state"))
         around, within = tuple(self._names.around), self._names.within
         return Pointer(name, self._kind(node), around, within, state)
