@@ -45,6 +45,7 @@ def main(body: str) -> str:
         "struct pair s, *p = &s; p[0].y = 2; __VERIFIER_assert(s.y == 2);",
         "struct pair *p = 0; if (!all[0].x) p = &all[1]; p->x = 3;"
         "__VERIFIER_assert(all[1].x == 3);",
+        "int n = 2; struct pair s[n]; s[1].x = 3; __VERIFIER_assert(s[1].x == 3);",
         "int x = 0, a[2] = {x++, 7}; __VERIFIER_assert(x == 1 && a[0] == 0);",
         "int x = 0; struct pair s = {5, ++x}; __VERIFIER_assert(x == 1 && s.y == 1);",
     ],
@@ -71,6 +72,8 @@ def test_each_part_is_a_variable_of_its_own(body: str) -> None:
         "struct list s; s.a[3] = 1;",
         "struct pair s[3], *p = s + 2; p[1].x = 1;",
         "struct pair s[3]; s[3].y = 1;",
+        "int n = 2; struct pair s[n]; s[n].y = 1;",
+        "int n = 0; struct pair s[n];",
         "struct pair *p = malloc(2 * sizeof(struct pair)); p[2].y = 1;",
     ],
 )

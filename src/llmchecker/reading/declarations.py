@@ -241,7 +241,7 @@ class DeclarationReader:
             type_ = type_.type
         element = self._type(type_)
         if isinstance(element, Fields):
-            return self._declared_structure(node, element, length, zero or keeps)
+            return (*before, *self._declared_structure(node, element, length, zero or keeps))
         if length is None and node.init is not None:
             given = self.reader.evaluated(node.init)
             if zero and folded(given.value, self._names.types) is None:

@@ -1,6 +1,6 @@
 """The front end: it reads C and returns a program.
 
-It covers integers of all types, arrays of them with one index, structures of them, pointers whose
+It covers integers of all types, arrays and structures of them, arrays of these, pointers whose
 target is known where the text is read, all statements of C, and functions, whose bodies are taken
 in where they are called. The functions of verification benchmarks (`__VERIFIER_nondet_…`,
 `__VERIFIER_assume`, `__VERIFIER_assert`, `assert`, `abort`, `reach_error` and their like) have
