@@ -4,6 +4,7 @@ import pytest
 
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.expressions import Semantics
+from llmchecker.programs.properties import Property
 from llmchecker.programs.runs import run_program
 from llmchecker.reading.parsing import parse_program
 
@@ -231,3 +232,12 @@ def test_a_pointer_outside_of_functions_may_stay_null(functions: str) -> None:
     text = main("g(__VERIFIER_nondet_int()); *at = 1;").replace("int main", f"{functions} int main")
     for semantics in Semantics:
         assert run_program(parse_program(text, "case"), semantics).failure is not None
+
+
+def test_a_pointer_without_a_target_only_ends_a_run_that_is_asked_for_an_error() -> None:
+    """Under `reach` no run goes on behind such a use, and none is a violation."""
+    body = "int x, *p = 0; if (all) p = &x; *p = 1; if (!all) reach_error();"
+    text = main(body).replace("int main", "void reach_error(void); int main")
+    program = parse_program(text, "case", asked=Property.REACH)
+    assert run_program(program, Semantics.INT32).failure is None
+    assert run_program(parse_program(text, "case"), Semantics.INT32).failure is not None

@@ -200,7 +200,11 @@ def _run(failure: Failure | None) -> list[str]:
     if len(told) > _MOST_EVENTS:
         half = _MOST_EVENTS // 2
         told[half:-half] = [f"… {len(told) - 2 * half} more …"]
-    where = f"line {failure.line}: the assertion fails" if failure.line else "a value out of range"
+    where = (
+        f"line {failure.line}: the assertion fails"
+        if failure.line
+        else "a value or a pointer out of range"
+    )
     return [*told, where]
 
 

@@ -409,7 +409,9 @@ def _watched(program: Program, loop: Loop) -> list[str]:
 
 def _told(program: Program, failure: Failure) -> str:
     what = (
-        f"the assertion in line {failure.line} fails" if failure.line else "a value is out of range"
+        f"the assertion in line {failure.line} fails"
+        if failure.line
+        else "a value or a pointer is out of range"
     )
     drawn = [str(event.value) for event in failure.trace if isinstance(event, Drawn)]
     if len(drawn) > _MOST_TOLD:
