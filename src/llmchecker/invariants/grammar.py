@@ -73,7 +73,8 @@ class Grammar:
     def __init__(self, scope: Sequence[str], types: Mapping[str, Type]) -> None:
         self._arrays = frozenset(name for name in scope if types[name].array)
         self._scalars = frozenset(scope) - self._arrays
-        names = self._arrays | self._scalars
+        # Of an array whose elements are integers of their own, none can be written word by word.
+        names = {name for name in scope if "[" not in name}
         self._beginnings = {name[:end] for name in names for end in range(1, len(name) + 1)}
         self.start = GrammarState((Level(")", "truth", "", "any"),))
 

@@ -20,6 +20,7 @@ from llmchecker.programs.expressions import (
     c_text,
     replaced,
     walk,
+    with_children,
 )
 from llmchecker.programs.statements import (
     Assert,
@@ -110,7 +111,15 @@ def _c_text(expression: Expression) -> str:
     for end, type_ in _DRAWN.items():
         expression = replaced(expression, Nondet(type_), Identifier(f"{NONDET}{end}()"))
     # The length of an array that a run decides has a name that C does not allow.
-    return c_text(expression).replace(".length", "__length")
+    return c_text(_renamed(expression)).replace(".length", "__length")
+
+
+def _renamed(expression: Expression) -> Expression:
+    """The expression with C's names for elements that are integers of their own."""
+    match expression:
+        case Identifier(name=name):
+            return Identifier(name.replace("[", "__").removesuffix("]"))
+    return with_children(expression, _renamed)
 
 
 _SHORT = 16

@@ -234,13 +234,14 @@ class Verifier:
         if source is CandidateSource.DISJUNCTIONS:
             proven = prover.alone(self._asked_about(pool, proven), proven)
         elif source is CandidateSource.TEMPLATES:
-            proven = prover.alone(self._unrefuted(pool, source), proven)
+            open_ = [c for c in self._unrefuted(pool, source) if c not in proven]
+            proven = prover.alone(open_, proven)
             pool.tried.add(source)
         if source in _ASKED_ALONE and prover.follows(proven):
             return proven, True
         known = prover.inductive(self._asked_about(pool, proven))
         follows = prover.follows(known)
-        if follows or source is not CandidateSource.TEMPLATES or len(known) == len(proven):
+        if follows or source is not CandidateSource.TEMPLATES or len(known) <= len(proven):
             return known, follows
         # What is true of elements may need what is true of their sum, and the other way round.
         return self._enlarged(prover, pool, source, known)

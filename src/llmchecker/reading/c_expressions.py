@@ -23,6 +23,7 @@ from llmchecker.programs.expressions import (
     Ternary,
     Type,
     Unary,
+    c_text,
     is_truth,
     literal_type,
     variables,
@@ -242,6 +243,10 @@ class ExpressionReader:
         if not isinstance(node.name, c_ast.ID):
             raise self.unsupported(node, "an array of arrays")
         name = node.name.name
+        if name not in bound and isinstance(node.subscript, c_ast.Constant):
+            own = c_text(Element(name, self._constant(node.subscript, bound)))
+            if own in self._scope:  # the element is an integer of its own
+                return Identifier(own)
         if name in bound or name not in self._scope or not self._types.get(name, INT).array:
             raise self.unsupported(node, f"an index of {name!r}, which is not an array in scope,")
         return Element(name, self.read(node.subscript, bound))

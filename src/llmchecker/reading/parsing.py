@@ -19,6 +19,7 @@ from pycparser import c_ast
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.expressions import Binary, Constant, Identifier, walk
 from llmchecker.programs.properties import Property, overflow_asserted
+from llmchecker.programs.scalars import with_scalars
 from llmchecker.programs.statements import (
     Assume,
     Program,
@@ -82,7 +83,7 @@ def parse_program(
     """
     file = file or f"{name}.c"
     try:
-        program = _read(_FrontEnd(name, source, file, asked, beside))
+        program = with_scalars(_read(_FrontEnd(name, source, file, asked, beside)))
         _refuse_large(program, file)
         if asked is not Property.NO_OVERFLOW:
             return program
