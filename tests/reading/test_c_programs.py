@@ -111,7 +111,7 @@ def _statement(statement) -> str:
          "0: while 1 [1: while 2 [] []] [] 2: while 3 [] []"),
         ("int a[2] = {5};", "a[0] = 5; a[1] = 0;"),
         ("int a[] = {5, 6};", "a[0] = 5; a[1] = 6;"),
-        ("int a[200]; a[1] = a[0]; a[2]++;", "forget a; a[1] = a[0]; a[2] = a[2] + 1;"),
+        ("int a[200]; a[1] = a[0]; a[2]++;", "forget a[0]; forget a[1]; forget a[2]; a[1] = a[0]; a[2] = a[2] + 1;"),
         ("int x = 0; while (x++ < 3) ;", "x = 0; 0: while x < 3 [x = x + 1;] [] x = x + 1;"),
         ("int x = 3; while (--x) ;", "x = 3; 0: while x - 1 [x = x - 1;] [] x = x - 1;"),
         ("int x; while ((x = __VERIFIER_nondet_int())) ;",

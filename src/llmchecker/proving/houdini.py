@@ -13,7 +13,7 @@ from functools import partial
 
 import z3
 
-from llmchecker.programs.expressions import Binary, Expression, Semantics, variables, walk
+from llmchecker.programs.expressions import Binary, Cast, Expression, Semantics, variables, walk
 from llmchecker.programs.statements import Program, expressions_in
 from llmchecker.proving.obligations import obligations
 from llmchecker.proving.outcomes import Limit
@@ -49,6 +49,12 @@ _QUICK = 0.05
 
 _IN_PARTS = 0.2
 """The part of the time for a question that one about a part of the candidates may take."""
+
+_ON_TRIAL = 0.5
+"""The part of the time that is left which leaving out invariants on trial may take."""
+
+_QUICK_TRIAL = 0.2
+"""The part of the time for a question that one on trial may take."""
 
 _OFTEN = 25
 """After so many invariants that were found alone it is asked whether the assertions follow."""
@@ -208,8 +214,9 @@ class Prover:
         """A small set of proven invariants that is inductive by itself and proves the assertions.
 
         Unsatisfiable cores tell which invariants the proofs use. Each of these is then left out on
-        trial, beginning with the last. No proper subset of the result is inductive and proves the
-        assertions, unless a question takes too long or the time runs out.
+        trial, first those in more than 64 bits, which ESBMC finds hard, and then the last. No proper
+        subset of the result is inductive and proves the assertions, unless a question takes too
+        long or the time runs out.
 
         Args:
             invariants: an inductive set from which every assertion follows.
@@ -223,8 +230,11 @@ class Prover:
         if used is None:
             return tuple(invariants)
         kept = tuple(candidate for candidate in invariants if candidate in used)
-        with contextlib.suppress(ProverTimeout):
-            for candidate in reversed(kept):
+        hardest_first = sorted(reversed(kept), key=lambda c: not _is_wide(c.expression))
+        with contextlib.suppress(ProverTimeout), self.within(_ON_TRIAL, question=_QUICK_TRIAL):
+            for candidate in hardest_first:
+                # What is left open without one may be decided with it again.
+                self.undecided = set()
                 fewer = self.inductive(other for other in kept if other != candidate)
                 if len(fewer) < len(kept) and self.follows(fewer):
                     kept = fewer
@@ -379,6 +389,11 @@ def _asked(reading: _Reading, number: int) -> tuple[z3.BoolRef, z3.BoolRef]:
     """That a goal follows, as a question to `Prover._core`."""
     goal = reading.goals[number]
     return goal.path, goal.condition
+
+
+def _is_wide(expression: Expression) -> bool:
+    """Whether an expression computes in more than 64 bits."""
+    return any(isinstance(part, Cast) and part.type.bits > 64 for part in walk(expression))
 
 
 def counted(number: float) -> int:

@@ -96,9 +96,7 @@ def _step(statement: Statement, state: Round) -> None:
         case Forget() | Loop():
             for name in changed((statement,)):
                 state.numbers[name] = OPEN
-                for element in state.elements:
-                    if element.array == name:
-                        state.elements[element] = OPEN
+                state.elements |= {e: OPEN for e in state.elements if e.array == name}
         case Branch(condition=condition, then=then, otherwise=otherwise):
             sides = []
             for block in (then, otherwise):

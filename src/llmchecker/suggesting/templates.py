@@ -55,14 +55,14 @@ _MOST_CONSTANTS = 6
 def templates(program: Program) -> Mapping[int, tuple[Expression, ...]]:
     """Conditions on the elements of arrays, by the number of the loop that they are proposed for.
 
-    The likeliest come first. A loop that changes no array, and nothing that is compared with an
-    element, needs none: what was true of elements before it stays true.
+    The likeliest come first, and no loop has more than `MOST`. A loop that neither changes what a
+    condition speaks of nor asks it has none of it: what was true before such a loop stays true.
     """
     if not any(type_.array for type_ in program.types.values()):
         return {}
-    walk_ = _Walk(program)
-    walk_.block(program.body)
-    return {number: tuple(found)[:MOST] for number, found in walk_.found.items() if found}
+    collector = _Collector(program)
+    collector.block(program.body)
+    return {number: tuple(found)[:MOST] for number, found in collector.found.items() if found}
 
 
 @dataclass(frozen=True)
@@ -75,18 +75,24 @@ class _Content:
 
 
 @dataclass
-class _Walk:
-    """Goes through a program once and collects candidates for its loops."""
+class _Collector:
+    """Goes through a program once and collects candidates for its loops.
+
+    Attributes:
+        found: the candidates of each loop, by its number.
+        numbers: what integers are equal to at the present place.
+        contents: what elements are equal to there.
+        around: the candidates of the loops around it.
+    """
 
     program: Program
     found: dict[int, dict[Expression, None]] = field(default_factory=dict)
-    # What integers are equal to at the present place, and elements.
     numbers: dict[str, Expression] = field(default_factory=dict)
     contents: list[_Content] = field(default_factory=list)
-    # What was proposed for the loops around.
     around: list[list[Expression]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        # Any name of the text would be captured where the bound variable is declared.
         taken = set(re.findall(r"\w+", self.program.source)) | set(self.program.types)
         names = ("k", "j", "p", "q", *(f"k{n}" for n in range(len(taken) + 1)))
         self.bound = Identifier(next(name for name in names if name not in taken))
@@ -95,6 +101,7 @@ class _Walk:
         self.constants = [Constant(number) for number in {0: None, 1: None} | numbers]
 
     def block(self, block: Block) -> None:
+        """Go through a block and collect the candidates of the loops in it."""
         for statement in block:
             match statement:
                 case Loop():
@@ -107,8 +114,8 @@ class _Walk:
                     for part in parts(statement):
                         self.block(part)
                     # An element that is assigned by itself leaves most of its array as it is.
-                    names = changed((statement,))
-                    self._forget(n for n in names if not isinstance(statement, Assign))
+                    if not isinstance(statement, Assign):
+                        self._forget(changed((statement,)))
 
     def _forget(self, names: Iterable[str]) -> None:
         names = set(names)
@@ -267,6 +274,7 @@ class _Walk:
 
 
 def _last(loop: Loop, name: str) -> Binary | None:
+    """How a loop's guard compares a variable with what the loop does not change."""
     moved = changed((loop,))
     for comparison in _comparisons([loop.guard]):
         operator, left, right = comparison.operator, comparison.left, comparison.right
