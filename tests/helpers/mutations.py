@@ -69,7 +69,10 @@ def candidates(program: Program, invariants: tuple[tuple[str, ...], ...]) -> lis
     found = []
     for loop in program.loops:
         stated = invariants[loop.number] if invariants else ()
-        known = [parse_condition(i, loop.scope, program.types) for i in stated]
+        known = []
+        for text in stated:
+            with suppress(UnsupportedProgram):  # of an array with constant indices alone
+                known.append(parse_condition(text, loop.scope, program.types))
         own = atoms(program, loop)
         expressions = [*known, *own, *disjunctions([*known, *own], 4)]
         found += [Candidate(loop.number, expression) for expression in expressions]

@@ -57,6 +57,6 @@ def test_many_lines_and_variables_are_read(size):
 
 def test_many_arrays_are_written_for_esbmc():
     """The C text of a program with 1,000 arrays closes a block for each, however many there are."""
-    program = parse_program(main([f"int a{i}[17]; a{i}[0] = x;" for i in range(1_000)]), "case")
+    program = parse_program(main([f"int a{i}[17]; a{i}[x] = x;" for i in range(1_000)]), "case")
     text = written(program, {})
     assert text.count("{") == text.count("}") == 1_001

@@ -214,7 +214,7 @@ class Prover:
         """A small set of proven invariants that is inductive by itself and proves the assertions.
 
         Unsatisfiable cores tell which invariants the proofs use. Each of these is then left out on
-        trial, first those in more than 64 bits, which ESBMC finds hard, and then the last. No proper
+        trial, first those in more than 64 bits, which ESBMC finds hard, then the last. No proper
         subset of the result is inductive and proves the assertions, unless a question takes too
         long or the time runs out.
 
@@ -230,9 +230,9 @@ class Prover:
         if used is None:
             return tuple(invariants)
         kept = tuple(candidate for candidate in invariants if candidate in used)
-        hardest_first = sorted(reversed(kept), key=lambda c: not _is_wide(c.expression))
+        wide = [c for c in reversed(kept) if _is_wide(c.expression)]
         with contextlib.suppress(ProverTimeout), self.within(_ON_TRIAL, question=_QUICK_TRIAL):
-            for candidate in hardest_first:
+            for candidate in (*wide, *(c for c in reversed(kept) if c not in wide)):
                 # What is left open without one may be decided with it again.
                 self.undecided = set()
                 fewer = self.inductive(other for other in kept if other != candidate)
