@@ -148,6 +148,8 @@ class Machine:
                 return lambda state: state.update({name: self.arbitrary(name)})
             case Assume(condition=condition):
                 return self._assume(condition)
+            case Assert(condition=condition, line=None):
+                return self._guard(condition, Undetermined)
             case Assert(condition=condition, line=line):
                 return self._guard(condition, lambda: Violation(line))
             case Branch(condition=condition, then=then, otherwise=otherwise):

@@ -48,11 +48,13 @@ class Assert:
 
     Attributes:
         condition: what must hold.
-        line: its line in the source; 0 for what C demands without a statement.
+        line: its line in the source; 0 for what C demands without a statement. None where C
+            says nothing of a run that lacks it, but a compiled program goes on: such a run ends
+            without a violation, and a proof must still show that there is none.
     """
 
     condition: Expression
-    line: int
+    line: int | None
 
 
 @dataclass(frozen=True)

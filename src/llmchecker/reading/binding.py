@@ -145,7 +145,7 @@ class BindingReader(AllocationReader):
             raise self.unsupported(node, "freeing what is not the beginning of allocated memory")
         if around != tuple(self._names.around):
             raise self.unsupported(node, "memory that is freed in another loop than allocated")
-        place = self._held(self._place(node))
+        place = self._held(self._place(node), line=0)
         self._names.freed.add(root_of(place.target))
         lost = tuple(
             _where(other.state, (Assign(other.state, NOWHERE),))
@@ -165,10 +165,13 @@ class BindingReader(AllocationReader):
             self.add((Assert(Binary("==", place.state, LEADS), 0),))
         return place
 
-    def _held(self, place: Place) -> Place:
-        """A place whose pointer is looked at or copied: it must have been given a value."""
+    def _held(self, place: Place, line: int | None = None) -> Place:
+        """A place whose pointer is looked at or copied: it must have been given a value.
+
+        gcc's programs compare and copy whatever stands there, so that alone is told of no run.
+        """
         if not isinstance(place.state, Constant):
-            self.add((Assert(Binary("!=", place.state, NOWHERE), 0),))
+            self.add((Assert(Binary("!=", place.state, NOWHERE), line),))
         return place
 
     def _place_of(self, node: c_ast.Node, pointer: Pointer) -> Place:
