@@ -10,22 +10,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from llmchecker.programs.evaluation import ConcreteState
 from llmchecker.programs.expressions import (
     Binary,
     Constant,
     Expression,
     Quantified,
     Semantics,
-    variables,
     walk,
 )
 from llmchecker.programs.runs import Drawn, Failure, Repeated, run_program, unrefuted
 from llmchecker.programs.statements import (
     Loop,
     Program,
-    changed,
-    conditions,
 )
 from llmchecker.proving import esbmc
 from llmchecker.proving.annotation import annotate
@@ -43,15 +39,11 @@ from llmchecker.proving.pool import Pool
 from llmchecker.suggesting.completion import (
     atoms,
     congruences,
-    constants,
     disjunctions,
-    drifting,
     never_left,
-    steps,
-    switches,
 )
+from llmchecker.suggesting.observed import related, watched
 from llmchecker.suggesting.polynomials import polynomials
-from llmchecker.suggesting.relations import phases, relations, slopes
 from llmchecker.suggesting.templates import templates
 
 
@@ -104,12 +96,6 @@ _ASKED_ALONE = (CandidateSource.TEMPLATES, CandidateSource.DISJUNCTIONS)
 
 _SHARE = 0.4
 """The part of the time that is left which the candidates of one more source may take."""
-
-_MOST_WATCHED = 40
-"""The most variables among which relations are looked for; their number grows with its square."""
-
-_MOST_CONSTANTS = 12
-"""The most numbers of a program of which equalities are proposed in phases that no run reaches."""
 
 _MOST_TOLD = 40
 """The most values of a run that a message lists."""
@@ -268,13 +254,14 @@ class Verifier:
             return
         for loop in self._program.loops:
             states = self.runs.heads[loop.number]
-            numbers = _watched(self._program, loop)
             match source:
                 case CandidateSource.ATOMS:
                     pool.add(source, loop, atoms(self._program, loop))
                 case CandidateSource.RELATIONS:
-                    pool.add(source, loop, self._related(loop))
+                    found = related(self._program, loop, states, self._semantics)
+                    pool.add(source, loop, found)
                 case CandidateSource.POLYNOMIALS:
+                    numbers = watched(self._program, loop)
                     pool.add(source, loop, polynomials(numbers, states))
                 case CandidateSource.TEMPLATES:
                     pool.add(source, loop, self._templates.get(loop.number, ()))
@@ -282,20 +269,6 @@ class Verifier:
                     pool.add(source, loop, congruences(self._program, loop))
                 case CandidateSource.DISJUNCTIONS:
                     self._disjoin(pool, loop, proven)
-
-    def _related(self, loop: Loop) -> tuple[Expression, ...]:
-        """The relations that concrete runs suggest of a loop, and of its phases."""
-        names, states = _watched(self._program, loop), self.runs.heads[loop.number]
-        moved = steps(loop)
-        found = relations(names, states, moved, self._machine)
-        named = constants(self._program)[:_MOST_CONSTANTS]
-        drifted = drifting(loop).intersection(names)
-        found += slopes(sorted(drifted), states, moved, named, self._machine)
-        return found + phases(names, states, switches(loop), self._holds, moved, named)
-
-    def _holds(self, condition: Expression, state: ConcreteState) -> bool:
-        """Whether a condition holds in a state, or has no value there."""
-        return bool(unrefuted([condition], [state], self._semantics, self._program.types))
 
     def _disjoin(self, pool: Pool, loop: Loop, proven: Sequence[Candidate]) -> None:
         """Add disjunctions of the candidates that are not proven.
@@ -392,20 +365,6 @@ class Verifier:
         if verdict.answer is not esbmc.EsbmcAnswer.TIMEOUT:
             self._answers[annotated] = verdict
         return verdict
-
-
-def _watched(program: Program, loop: Loop) -> list[str]:
-    """The integers in scope at a loop of which runs may suggest relations.
-
-    Of many, those come first that the program's conditions name, then those that the loop changes.
-    """
-    numbers = [name for name in loop.scope if not program.types[name].array]
-    if len(numbers) <= _MOST_WATCHED:
-        return numbers
-    named = frozenset().union(*map(variables, conditions(program.body)))
-    moved = changed((loop,))
-    numbers.sort(key=lambda name: (name not in named, name not in moved))
-    return numbers[:_MOST_WATCHED]
 
 
 def _told(program: Program, failure: Failure) -> str:
