@@ -289,8 +289,11 @@ class DeclarationReader:
     ) -> Block:
         """An array of structures, or a structure with arrays; it gets no values but zeros."""
         arrays = any(type_.array for type_ in fields.types.values())
-        if node.init is not None or (arrays and length is not None):
-            raise self._unsupported(node, "such an array of structures")
+        if arrays and length is not None:
+            raise self._unsupported(node, "an array of structures with arrays")
+        if node.init is not None:
+            of = "a structure with arrays" if length is None else "an array of structures"
+            raise self._unsupported(node, f"{of} with first values")
         structure = self._names.made_structure(node.name, fields, length)
         self._names.give(node.name, structure)
         names = structure.variables.values()
