@@ -32,6 +32,9 @@ def test_every_architecture_is_right_or_refused(kind, name):
         pytest.skip(f"transformers does not build it so small: {error}")
     try:
         difference = differences(kind, name, network)
+        if difference >= 1e-5:
+            # With 64 bits, rounding errors that some networks enlarge are gone, and faults stay.
+            difference = differences(kind, name, network.double())
     except LLMCheckerError:
         return
     assert difference < 1e-5

@@ -119,7 +119,8 @@ def test_paths_are_merged_with_their_values(semantics):
 @each_semantics
 def test_what_a_loop_changes_is_forgotten(semantics):
     """Behind a loop, only the guard's negation is known of what any statement in it changes."""
-    start = "int x = 0; int y = 0; int z = 0; int a[2]; a[0] = 1; a[1] = 1;"
+    # With an index that is no constant, so that the elements are not integers of their own.
+    start = "int x = 0; int y = 0; int z = 0; int a[2]; a[y] = 1; a[1] = 1;"
     loop = "for (x = 0; x < 5; z = z + 1) { if (x == 3) { a[0] = 2; } x = x + 1; }"
     assert verified(f"{start} {loop} assert(x >= 5 && y == 0);", semantics)
     for condition in ("x == 5", "z == 5", "z >= 0", "a[0] == 1", "a[1] == 1"):
