@@ -154,7 +154,8 @@ def run_program(
     """Run a program a number of times.
 
     Args:
-        runs: the number of runs; fewer are made of a program of many statements.
+        runs: the number of runs, and half as many look for long ways through loops; fewer are made
+            of a program of many statements.
         iterations: a run is stopped after so many iterations of all its loops together.
         kept: the most distinct states that are returned for a loop and one of the iterations
             0, 1, 2, 3, 5, 8, 13, 21, 34 and 55.
@@ -166,10 +167,10 @@ def run_program(
     pool = _pool(program, semantics)
     seen = _Seen(program, kept)
     failure = None
-    for number in range(runs):
+    for number in range(runs + runs // 2):
         source = random.Random(f"{seed} {number}")
-        # Every other run looks for long ways through loops.
-        machine.stays = source.randint(1, iterations) if number % 2 else 0
+        # The last third looks for long ways through loops.
+        machine.stays = source.randint(1, iterations) if number >= runs else 0
         values = _values(pool, source, semantics, decisions=machine.stays > 0)
         line, draws = _mended(machine, program, semantics, seen, values)
         if line is not None and failure is None:
