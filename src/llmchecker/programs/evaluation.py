@@ -28,6 +28,12 @@ from llmchecker.programs.expressions import (
 ConcreteState = dict[str, object]
 """The value of every variable: an int, or a dict from index to int for an array."""
 
+
+def copied(state: ConcreteState) -> ConcreteState:
+    """A state that stays as it is when the other one changes."""
+    return {name: dict(v) if isinstance(v, dict) else v for name, v in state.items()}
+
+
 Evaluation = Callable[[ConcreteState], int]
 """An expression made ready: a function from a state to its value."""
 

@@ -177,6 +177,9 @@ SHIFTS = ("<<", ">>")
 NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 """The comparison that holds where another does not."""
 
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+"""Each comparison, with its sides the other way round."""
+
 
 _WORDS = {8: "char", 16: "short", 32: "int", 64: "long", 128: "__int128"}
 

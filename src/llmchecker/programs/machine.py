@@ -6,7 +6,13 @@ value that the program leaves open.
 
 from collections.abc import Callable
 
-from llmchecker.programs.evaluation import ConcreteState, Evaluator, Undetermined, Violation
+from llmchecker.programs.evaluation import (
+    ConcreteState,
+    Evaluator,
+    Undetermined,
+    Violation,
+    copied,
+)
 from llmchecker.programs.expressions import Constant, Expression, Identifier, Semantics, Type
 from llmchecker.programs.statements import (
     Assert,
@@ -41,7 +47,7 @@ _TRIES = 100
 
 
 class _End(Exception):
-    """A run is over: the program stops, or it has run long enough."""
+    """A run is over: the program stops."""
 
 
 class _Refused(_End):
@@ -53,8 +59,8 @@ class _Refused(_End):
         self.state = state
 
 
-class _LongEnough(_End):
-    """A run has made as many rounds as it may."""
+class _LongEnough(Exception):
+    """A run has made as many rounds as it may, and makes none anew."""
 
 
 class Machine:
@@ -75,7 +81,8 @@ class Machine:
         drawn: tells how many values the run has drawn.
         rewind: takes back the values drawn since there were so many, and tells whether there were
             any. A round of a loop in which an assumption fails or the program stops is then made
-            anew, with other values, as few runs survive many choices otherwise.
+            anew, with other values, as few runs survive many choices otherwise. None where no round
+            is made anew.
         stays: in so many rounds of a loop, one that leaves the loop is made anew as well.
     """
 
@@ -84,7 +91,7 @@ class Machine:
     leap: Callable[[Loop, int, ConcreteState], int]
     refused: Callable[[Expression, ConcreteState], None]
     drawn: Callable[[], int]
-    rewind: Callable[[int], bool]
+    rewind: Callable[[int], bool] | None
     stays: int
 
     def __init__(self, program: Program, semantics: Semantics, iterations: int) -> None:
@@ -95,7 +102,7 @@ class Machine:
         self._block = self._compiled(program.body)
         self._left = self._retries = 0
         self.drawn = lambda: 0
-        self.rewind = lambda count: False
+        self.rewind = None
         self.stays = 0
         self.leap = lambda loop, iteration, state: 0
         self.refused = lambda condition, state: None
@@ -114,7 +121,7 @@ class Machine:
             return violation.line if violation.line or self._ranges else None
         except _Refused as refusal:
             self.refused(refusal.condition, refusal.state)
-        except (_End, Undetermined):
+        except (_End, _LongEnough, Undetermined):
             # After a value that is not decided, nothing that the run does is certain.
             pass
         return None
@@ -221,7 +228,8 @@ class Machine:
                     iteration += passed
                     self.head(loop, iteration, state)
                 stays = iteration < self.stays
-                left = self._retried(once, state, stays) if ends or stays else once(state)
+                again = self.rewind is not None and (ends or stays)
+                left = self._retried(once, state, stays) if again else once(state)
                 if left is not None:
                     return _unless(left, Break())
                 iteration += 1
@@ -231,19 +239,17 @@ class Machine:
     def _retried(self, once: _Step, state: ConcreteState, stays: bool) -> _Left:
         """A round, made anew with other values while it ends the run, or the loop it stays in."""
         count, left, least = self.drawn(), self._left, max(0, self._retries - _TRIES)
-        before = _copied(state)
+        before = copied(state)
         while True:
             try:
                 by = once(state)
                 if by is None or not stays or not self._again(count, least):
                     return by
-            except _LongEnough:
-                raise
             except _End:
                 if not self._again(count, least):
                     raise
             self._left = left
-            state.update(_copied(before))
+            state.update(copied(before))
 
     def _again(self, count: int, least: int) -> bool:
         """Whether a round is made once more, without the values that it has drawn."""
@@ -251,10 +257,6 @@ class Machine:
             return False
         self._retries -= 1
         return True
-
-
-def _copied(state: ConcreteState) -> ConcreteState:
-    return {name: dict(v) if isinstance(v, dict) else v for name, v in state.items()}
 
 
 def _unless(left: _Left, ended: Break | Leave) -> _Left:

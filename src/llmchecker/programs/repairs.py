@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from llmchecker.programs.evaluation import ConcreteState, Evaluator, Undetermined, Violation
 from llmchecker.programs.expressions import (
     COMPARISONS,
+    MIRRORED,
     Binary,
     Expression,
     Identifier,
@@ -25,7 +26,6 @@ from llmchecker.programs.expressions import (
 MOST_REPAIRS = 40
 """The most times that one run is begun again."""
 
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _OFFSETS = (0, 0, 1, 1, 2, 3, 5, 8, 20)
 
 
@@ -91,7 +91,7 @@ class Repairer:
         if comparison is None:
             return None
         op, left, right = comparison.operator, comparison.left, comparison.right
-        sides = [(left, op, right), (right, _MIRRORED[op], left)]
+        sides = [(left, op, right), (right, MIRRORED[op], left)]
         self.source.shuffle(sides)
         for variable, operator, other in sides:
             if isinstance(variable, Identifier):

@@ -16,6 +16,7 @@ from llmchecker.programs.evaluation import (
     Evaluator,
     Undetermined,
     Violation,
+    copied,
 )
 from llmchecker.programs.expressions import (
     BOOL,
@@ -237,7 +238,7 @@ def _mended(
         if leaper is not None:
             leaping = leaper(draws.draw)
             machine.value, machine.leap = leaping.value, leaping.leap
-            machine.rewind = _never  # what a leap repeats are the values of rounds that were made
+            machine.rewind = None  # what a leap repeats are the values of rounds that were made
         machine.refused = lambda *refusal: refusals.append(refusal)  # noqa: B023
         line = machine.run({name: machine.arbitrary(name) for name in program.types})
         # A run that came by many heads has shown something already.
@@ -314,7 +315,7 @@ def _trace(
 ) -> tuple[Drawn | Head | Repeated, ...]:
     """What a run draws and where it comes by."""
     events: list[Drawn | Head | Repeated] = []
-    machine.rewind = _never
+    machine.rewind = None
     if leaper is not None:
         machine.value, machine.leap = leaper.value, leaper.leap
     state = {name: machine.arbitrary(name) for name in program.types}
@@ -339,11 +340,6 @@ def _trace(
     return tuple(events)
 
 
-def _never(count: int) -> bool:
-    """Takes no drawn values back."""
-    return False
-
-
 class _Seen:
     """The states in which runs of a program reached the heads of its loops."""
 
@@ -366,9 +362,9 @@ class _Seen:
         seen = self._seen[loop.number].get(iteration)
         if seen is None or len(seen) == self._kept:
             return
-        copied = {n: dict(v) if isinstance(v, dict) else v for n, v in state.items()}
-        key = tuple(tuple(sorted(v.items())) if isinstance(v, dict) else v for v in copied.values())
-        seen.setdefault(key, copied)
+        key = tuple(tuple(sorted(v.items())) if isinstance(v, dict) else v for v in state.values())
+        if key not in seen:
+            seen[key] = copied(state)
 
 
 def _pool(program: Program, semantics: Semantics) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from math import gcd
 import z3
 
 from llmchecker.programs.expressions import (
+    MIRRORED,
     Binary,
     Cast,
     Constant,
@@ -27,7 +28,6 @@ from llmchecker.proving.obligations import Obligations, obligations
 from llmchecker.proving.terms import Encoder
 
 _WIDE = Type(64)
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _MOST_PARTS = 60
 """The most comparisons in a condition that is read: longer ones are of no use as candidates."""
 
@@ -196,7 +196,7 @@ class _Reader:
         constant = factors.pop(None, 0) // divisor
         scaled = {part: factor // divisor for part, factor in factors.items() if factor}
         if not any(factor > 0 for factor in scaled.values()):
-            constant, operator = -constant, _MIRRORED.get(operator, operator)
+            constant, operator = -constant, MIRRORED[operator]
             scaled = {part: -factor for part, factor in scaled.items()}
         operator, constant = _plainest(operator, constant)
         # Neither one variable nor two that are compared can overflow.

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from llmchecker.programs.expressions import (
     COMPARISONS,
     CONNECTIVES,
+    MIRRORED,
     NEGATED,
     Binary,
     Constant,
@@ -55,9 +56,6 @@ def atoms(program: Program, loop: Loop) -> tuple[Expression, ...]:
     candidates = dict.fromkeys((*variants, *_uncoupled(program, loop)))
     return tuple(c for c in candidates if variables(c) and variables(c) <= set(loop.scope))
 
-
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-"""Each comparison, with its sides the other way round."""
 
 _LARGEST_MODULUS = 10
 
@@ -141,7 +139,7 @@ def never_left(program: Program, loop: Loop) -> tuple[Expression, ...]:
     for guard in _comparisons(loop.guard):
         for operator, border in (
             (guard.operator, guard.right),
-            (_TURNED[guard.operator], guard.left),
+            (MIRRORED[guard.operator], guard.left),
         ):
             if not isinstance(border, Identifier) or border.name in moved:
                 continue

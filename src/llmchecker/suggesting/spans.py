@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from llmchecker.programs.expressions import (
+    MIRRORED,
     Binary,
     Constant,
     Expression,
@@ -12,9 +13,6 @@ from llmchecker.programs.expressions import (
     variables,
 )
 from llmchecker.suggesting.rounds import linear, placed, simplified
-
-TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
-"""Comparisons that leave a counter on one side, with their sides the other way round."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ class Spans:
         return Binary(">=" if self._up else "<=", self._bound, index)
 
     def _before(self, operator: str, index: Expression) -> Binary:
-        return Binary(operator if self._up else TURNED[operator], self._bound, index)
+        return Binary(operator if self._up else MIRRORED[operator], self._bound, index)
 
     def _span(self, begin: Binary, end: Binary) -> Span:
         return Span(begin, end) if self._up else Span(end, begin)

@@ -12,6 +12,7 @@ from itertools import product
 
 from llmchecker.programs.expressions import (
     COMPARISONS,
+    MIRRORED,
     Binary,
     Constant,
     Element,
@@ -37,7 +38,7 @@ from llmchecker.programs.statements import (
     parts,
 )
 from llmchecker.suggesting.rounds import Round, leaves, linear, placed, round_of, simplified
-from llmchecker.suggesting.spans import TURNED, Counter, Span, Spans
+from llmchecker.suggesting.spans import Counter, Span, Spans
 
 MOST = 60
 """The most candidates of a loop."""
@@ -278,8 +279,8 @@ def _last(loop: Loop, name: str) -> Binary | None:
     moved = changed((loop,))
     for comparison in _comparisons([loop.guard]):
         operator, left, right = comparison.operator, comparison.left, comparison.right
-        if right == Identifier(name) and operator in TURNED:
-            operator, left, right = TURNED[operator], right, left
+        if right == Identifier(name):
+            operator, left, right = MIRRORED[operator], right, left
         if left == Identifier(name) and operator != "==" and not variables(right) & moved:
             return Binary(operator, left, right)
     return None
