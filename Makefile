@@ -13,35 +13,35 @@ INSTALLED_SLURM := .venv/installed-slurm
 
 .PHONY: quick results invariants report test test-all test-faults test-slurm test-servers bench bench-servers bundle test-bundle lint
 
-# a run that was killed leaves a lock, which goes unless a process of this machine works there
-UNLOCKED = $(BIN)/python -m llmchecker.config.mending
+# damaged results are renamed and the lock of a killed run goes; a run that works there is an error
+REPAIRED = $(BIN)/llmchecker repair
 
 # in a directory of its own, where results of another configuration are neither used nor replaced;
 # the model is fetched to where every run looks for it
 quick: $(INSTALLED)
 	mkdir -p quick/resources
 	ln -sfn $(addprefix ../../resources/,models prompts) quick/resources
-	$(UNLOCKED)
+	$(REPAIRED)
 	$(BIN)/snakemake --cores all --configfile config/quick.yaml -- resources/models/smollm2-135m
-	$(UNLOCKED) quick
+	$(REPAIRED) quick
 	$(BIN)/snakemake --cores all --configfile config/quick.yaml --directory quick
 
 results: $(INSTALLED)
-	$(UNLOCKED)
+	$(REPAIRED)
 	$(BIN)/snakemake --cores all
 
 invariants: $(INSTALLED)
-	$(UNLOCKED)
+	$(REPAIRED)
 	$(BIN)/snakemake --cores all invariants
 
 report: $(INSTALLED)
-	$(UNLOCKED)
+	$(REPAIRED)
 	$(BIN)/snakemake --cores all results/report.html
 
 # `test` is what a change must pass while one works on it; `test-all` has the thousands of generated
 # cases and all architectures besides
 test test-all: $(INSTALLED)
-	$(UNLOCKED)
+	$(REPAIRED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
 	$(BIN)/pytest $(WORKERS) $(if $(filter test,$@),-m "not long and not faults",-m "not faults")
 
@@ -56,27 +56,27 @@ test-slurm: $(INSTALLED_SLURM)
 
 # vLLM's and llama.cpp's servers on this machine, each in an environment of its own (4 GB)
 test-servers: $(INSTALLED)
-	$(UNLOCKED)
+	$(REPAIRED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
 	PYTHON=$(PYTHON) tests/servers/install.sh
 	$(BIN)/pytest tests/servers
 
 # at most 15 minutes; the models are fetched beforehand, so that no download is measured
 bench: $(INSTALLED)
-	$(UNLOCKED)
+	$(REPAIRED)
 	$(BIN)/snakemake --quiet --cores all $(FETCHED)
 	$(BIN)/python benchmarks/bench.py
 
 # the same trees in process and by both servers
 bench-servers: $(INSTALLED)
-	$(UNLOCKED)
+	$(REPAIRED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
 	PYTHON=$(PYTHON) tests/servers/install.sh compared
 	$(BIN)/python benchmarks/serving.py
 
 # one archive with all that a machine without a network needs
 bundle: $(INSTALLED)
-	$(UNLOCKED)
+	$(REPAIRED)
 	$(BIN)/snakemake --quiet --cores all $(FETCHED)
 	mkdir -p bundle
 	$(BIN)/python release/bundle.py bundle/llmchecker.tar $(FETCHED)

@@ -18,6 +18,12 @@ if not workflow.overwrite_configfiles:
     configfile: "config.yaml"
 
 
+# with defaults, for scripts that look up what must not run them again
+config["expansion"] = dict(vars(CONFIG.expansion))
+if CONFIG.prompts is not None:
+    config["topk"] = {"column": CONFIG.prompts.column, "maximum_k": CONFIG.prompts.maximum_k}
+
+
 include: "workflow/rules/models.smk"
 include: "workflow/rules/topk.smk"
 include: "workflow/rules/trees.smk"
@@ -33,13 +39,12 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/invariants.smk"
 
 
-# before snakemake looks which files are there; jobs, which read this file too, leave that to the run
+# before any job starts; jobs, which read this file too, leave that to the run
 if workflow.is_main_process:
     try:
-        demand_folders(CONFIG.models)
+        check_folders(CONFIG.models)
     except LLMCheckerError as error:
         sys.exit(f"The run cannot begin.\n{error}")
-    mend(get_kept_files(), CONFIG.models)
 
 
 rule all:

@@ -1,4 +1,4 @@
-"""Measure everything side by side, in one run on this machine: `make bench`.
+"""Measure everything in one run on this machine: `make bench`.
 
 Writes benchmarks.json, one flat object of figures; benchmarks.md, the same with what each figure
 is; cost.svg and cost.png, the cost of checking against states for all routes; and width.svg,
@@ -28,12 +28,12 @@ import quantifying
 import width_plot
 
 from llmchecker.config import paths
-from llmchecker.config.checks import TreeSpec
-from llmchecker.config.configuration import Config
-from llmchecker.config.strict_yaml import read_strictly
-from llmchecker.files import read_sealed_json, write_json, written_whole
-from llmchecker.publication import figures
+from llmchecker.config.config import Config
+from llmchecker.config.plan import TreeSpec
+from llmchecker.config.yaml_reader import read_yaml
+from llmchecker.reporting import figures
 from llmchecker.trees.text_tree import Truncation
+from llmchecker.utils.atomic_files import atomic_write, read_json_with_digest, write_json
 
 Figures = dict[str, float]
 T = TypeVar("T")
@@ -106,10 +106,10 @@ def main(arguments: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=options.output) as scratch:
         found, points = measured(options.config.resolve(), sizes, Path(scratch).resolve(), report)
     write_json(found, options.output / "benchmarks.json")
-    with written_whole(options.output / "benchmarks.md") as unfinished:
+    with atomic_write(options.output / "benchmarks.md") as unfinished:
         unfinished.write_text(markdown(found), encoding="utf-8")
     width = pd.DataFrame([point.row() for point in points])
-    with written_whole(options.output / "width.csv") as unfinished:
+    with atomic_write(options.output / "width.csv") as unfinished:
         width.to_csv(unfinished, index=False)
     drawn = {"cost": cost_plot.cost(found), "width": width_plot.width(width)}
     for name, figure in drawn.items():
@@ -201,10 +201,10 @@ def _workflow(project: Path, config: Path, report: Callable[[str], None]) -> Fig
 
 
 def _forward_passes(project: Path, config: Path) -> Figures:
-    """What the records of all trees tell: see `growth.Growth`."""
+    """Compute the shares of forward passes that caches saved, from the records of all trees."""
     nodes, computed = {}, {}
     for model, trees in _trees(config).items():
-        records = [read_sealed_json(project / paths.tree_record(tree)) for tree in trees]
+        records = [read_json_with_digest(project / paths.tree_record(tree)) for tree in trees]
         nodes[model] = sum(record["nodes"] for record in records)
         computed[model] = sum(record["computed"] for record in records)
     saved = {f"cache.{m}.forward_passes_saved_share": 1 - computed[m] / nodes[m] for m in nodes}
@@ -213,7 +213,7 @@ def _forward_passes(project: Path, config: Path) -> Figures:
 
 
 def _quantifiers(project: Path, config: Path, report: Callable[[str], None]) -> Figures:
-    quantifiers = read_strictly(config).content["quantifiers"]
+    quantifiers = read_yaml(config).content["quantifiers"]
     found = {}
     for model, trees in _trees(config).items():
         files = [project / paths.tree_file(tree) for tree in trees]

@@ -1,4 +1,4 @@
-"""What checking costs: time and memory from the parquet file to the verdict, bounds, front ends.
+"""Cost of checking: time and memory from the parquet file to the verdict, bounds, front ends.
 
 Run as a program it measures one check, in a process of its own so that its peak memory is known:
 `python benchmarks/checking.py DIRECTORY QUERY`, with `--bounds` the bounds too.
@@ -18,13 +18,13 @@ import pandas  # noqa: F401 - pyarrow imports it at its first read, which is not
 import stormpy
 from generated_tree import RANGES, generated_scores, generated_tree
 
-from llmchecker.chains import markov_chain
-from llmchecker.chains.jani import write_jani
-from llmchecker.chains.prism import write_prism
-from llmchecker.checking import whole_model
-from llmchecker.checking.bounded_process import check_chain
-from llmchecker.queries.parser import parse
-from llmchecker.scoring.scores import read_all_scores, write_scores
+from llmchecker.checking.bounded_value import check_chain
+from llmchecker.checking.bounds import compute_bounds as whole_model_bounds
+from llmchecker.checking.markov import dtmc
+from llmchecker.checking.markov.jani import write_jani
+from llmchecker.checking.markov.prism import write_prism
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.scores import read_all_scores, write_scores
 from llmchecker.trees.text_tree import TextTree
 
 QUERIES = (
@@ -108,7 +108,7 @@ def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
     tree = TextTree.read(directory / "tree.parquet")
     values = read_all_scores(tree, [directory / f"{name}.parquet" for name in names])
     times.append(time.perf_counter())
-    chain = markov_chain.build(tree, values)
+    chain = dtmc.build_dtmc(tree, values)
     verdict = check_chain(chain, query)
     times.append(time.perf_counter())
     read, plain = np.diff(times).tolist()
@@ -120,7 +120,7 @@ def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
     }
     if bounds:
         began = time.perf_counter()
-        bounded = verdict.bounded(whole_model.bounds(tree, values, query, RANGES))
+        bounded = verdict.with_bounds(whole_model_bounds(tree, values, query, RANGES))
         figures["bounds_seconds"] = time.perf_counter() - began
         figures["bounds_ratio"] = figures["bounds_seconds"] / plain
         if not bounded.lower - 1e-9 <= verdict.value <= bounded.upper + 1e-9:

@@ -1,4 +1,4 @@
-"""What checking costs against the states of the tree, for every route."""
+"""Cost of checking against the states of the tree, for every route."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from llmchecker.publication.figures import COLUMN_WIDTH, STYLE, set_log_scales
+from llmchecker.reporting.figures import COLUMN_WIDTH, STYLE, set_log_scales
 
 ROUTES = {
     "check": ("explicit chain: files to verdict", "o", "-"),

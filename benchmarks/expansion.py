@@ -1,4 +1,4 @@
-"""What growing a tree costs: beside Algorithm 1 written literally, and beside the arithmetic."""
+"""Cost of expanding a tree, compared with a literal Algorithm 1 and with the arithmetic alone."""
 
 import sys
 import time
@@ -12,9 +12,9 @@ from typing import Literal
 
 import torch
 
-from llmchecker.loading.models import load_model
-from llmchecker.models.causal import CausalModel
-from llmchecker.trees.expansion import grow_tree
+from llmchecker.models.transformers.causal import CausalModel
+from llmchecker.models.transformers.load import load_model
+from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import Truncation
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
@@ -108,7 +108,7 @@ class WholeTextModel(CausalModel):
     @classmethod
     def of(cls, model: CausalModel) -> "WholeTextModel":
         """The same model, with the network that it has loaded."""
-        return cls(model.name, model.network, model.tokenizer, model.batches, model.memory_bytes)
+        return cls(model.name, model.network, model.tokenizer, model.executor, model.memory_bytes)
 
 
 def matrix_rates(
@@ -120,7 +120,7 @@ def matrix_rates(
 
     Returns:
         Operations a second on all threads together, by way and rows: `each` thread computes
-        products of its own, as `Batches` does, or torch computes one product on `all` of them.
+        its own products, as `BatchExecutor` does, or torch computes one product on `all` of them.
     """
     layers = [module for module in network.modules() if isinstance(module, torch.nn.Linear)]
     weights = [layer.weight.detach() for layer in layers]
@@ -177,6 +177,6 @@ def _internal(node: Node) -> int:
 def _rate(model: CausalModel, truncation: Truncation) -> tuple[float, int]:
     """Internal nodes a second, and how many there are, of a tree from its start string."""
     began = time.perf_counter()
-    tree = grow_tree(model, START, truncation)
+    tree = build_tree(model, START, truncation)
     nodes = int(tree.internal.sum())
     return nodes / (time.perf_counter() - began), nodes

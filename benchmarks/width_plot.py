@@ -5,7 +5,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from narrowing import ALONE, BOTH, PAPER, QUERIES, REFINEMENT, SAMPLING
 
-from llmchecker.publication.figures import figure_style, set_log_scales
+from llmchecker.reporting.figures import set_log_scales, use_figure_style
 
 LOOKS = {
     PAPER: {"color": "C7", "marker": "s", "linestyle": ":"},
@@ -26,7 +26,7 @@ def width(points: pd.DataFrame) -> Figure:
         points: rows of `narrowing.Point`, with the width.
     """
     models = list(dict.fromkeys(points["model"]))
-    with figure_style():
+    with use_figure_style():
         figure, panels = plt.subplots(
             len(models),
             len(QUERIES),

@@ -1,8 +1,9 @@
 """Write docs/config.md from the schema of a configuration:
 
+    .venv/bin/python -m llmchecker.config.schema
     .venv/bin/python docs/config_reference.py
 
-Everything that the page says of a key stands in the schema.
+The first command writes the schema from the keys in `src/llmchecker/config/keys.py`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,29 +19,29 @@ PAGE = ROOT / "docs/config.md"
 INTRODUCTION = """\
 # Every key of a configuration
 
-*Generated from
-[`src/llmchecker/config/config.schema.yaml`](../src/llmchecker/config/config.schema.yaml) by
-[`docs/config_reference.py`](config_reference.py): change the schema, then run it.*
+*Generated from [`src/llmchecker/config/keys.py`](../src/llmchecker/config/keys.py) by
+[`docs/config_reference.py`](config_reference.py), which names the commands.*
 
 A configuration is a YAML file, [`config.yaml`](../config.yaml) unless `--configfile` names another.
-A `NAME` is chosen by whoever writes the file, `[]` is an entry of a list, and what is required is
-so wherever the key above it is there. A key that is not listed stops a run before any job starts.
-How to add a model, a text, a query or a quantifier is told in
-[artefact.md](artefact.md#how-to-reuse-it), what alpha, k, L and queries mean in
-[method.md](method.md).
+`NAME` is a name of your choice, `[]` an entry of a list. A **required** key is required if the key
+above it is present. An unknown key stops a run before any job starts. [adding.md](adding.md) has
+examples, [method.md](method.md) defines alpha, k, L and queries.
 """
-HEADER = "| key | what it is | type | default |\n| --- | --- | --- | --- |\n"
+HEADER = "| key | meaning | type | default |\n| --- | --- | --- | --- |\n"
 REQUIRED = "**required**"
 
 Schema = Mapping[str, Any]
 
 
 def page(schema: Schema) -> str:
-    """The page: a section for each key of the top level, a row for each key below it."""
+    """Build the page: a section for each top-level key, a row for each key below it.
+
+    The keys of a decoding, a refine or an estimate have rows in their first section only.
+    """
     sections = [INTRODUCTION]
     for key, value in schema["properties"].items():
         entry = resolved(value, schema)
-        need = "Required." if key in schema["required"] else "May be left out."
+        need = "Required." if key in schema["required"] else "Optional."
         rows = "".join(rows_of(key, entry, schema))
         about = f"{sentence(entry['description'])} {need}"
         sections.append(f"## {key}\n\n{about}\n\n{HEADER}{rows}")
@@ -48,7 +49,7 @@ def page(schema: Schema) -> str:
 
 
 def rows_of(key: str, entry: Schema, root: Schema) -> Iterator[str]:
-    """A row for each key below an entry, in the order of the schema."""
+    """Yield a row for each key below an entry, in the order of the schema."""
     others = entry.get("additionalProperties")
     if isinstance(others, Mapping):
         yield from rows_at(f"{key}.NAME", resolved(others, root), root, "")
@@ -60,28 +61,22 @@ def rows_of(key: str, entry: Schema, root: Schema) -> Iterator[str]:
 
 
 def rows_at(key: str, entry: Schema, root: Schema, need: str) -> Iterator[str]:
-    """A row for a key that holds a value, and rows for what is below it."""
+    """Yield the row of a key and the rows of the keys below it."""
     if "description" in entry:
         default = f"`{entry['default']}`" if "default" in entry else need
         about = sentence(entry["description"])
         yield f"| `{key}` | {cell(about)} | {cell(kind(entry))} | {default} |\n"
+        if about.startswith("As "):  # the same keys have rows in an earlier section
+            return
     yield from rows_of(key, entry, root)
 
 
 def kind(entry: Schema) -> str:
-    """Which values an entry allows."""
+    """Format the values that an entry allows."""
     if "enum" in entry:
         return ", ".join(f"`{value}`" for value in entry["enum"])
-    limits = [
-        f"{word} {entry[limit]}"
-        for limit, word in (
-            ("exclusiveMinimum", "above"),
-            ("minimum", "at least"),
-            ("maximum", "at most"),
-            ("exclusiveMaximum", "below"),
-        )
-        if limit in entry
-    ]
+    lowest = f"{entry['minimum']} to" if "minimum" in entry else "above 0, up to"
+    limits = [f"{lowest} {entry['maximum']}"] if "maximum" in entry else []
     types = [entry["type"]] if isinstance(entry["type"], str) else entry["type"]
     words = {"object": "keys", "array": "list", "string": "text"}
     name = " or ".join(words.get(name, name) for name in types)
@@ -89,7 +84,7 @@ def kind(entry: Schema) -> str:
 
 
 def resolved(entry: Schema, root: Schema) -> Schema:
-    """An entry with what its reference stands for."""
+    """Return an entry with its reference resolved."""
     if "$ref" not in entry:
         return entry
     return {**root["$defs"][entry["$ref"].rpartition("/")[2]], **entry}

@@ -18,7 +18,7 @@ import numpy as np
 import transition_systems
 
 from llmchecker.errors import InvalidQuery
-from llmchecker.queries.formulas import (
+from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
     Connective,
@@ -27,9 +27,9 @@ from llmchecker.queries.formulas import (
     Literal,
     PathQuantifier,
     Temporal,
-    in_storm,
+    format_for_storm,
 )
-from llmchecker.queries.parser import parse
+from llmchecker.properties.logic.parser import parse
 
 Network = Mapping[str, Callable[..., np.ndarray]]
 """For each variable the function that updates it, from (n,) bool arrays of all variables."""
@@ -152,13 +152,13 @@ def holds(system: TransitionSystem, formula: Formula, paths: Paths) -> np.ndarra
                 raise InvalidQuery(f"the network has no variable {unknown[0]}; it has {known}")
             # an atom has as many answers as `step` has entries, though no state here has a step
             columns = {name: truth.astype(np.int64) for name, truth in system.variables.items()}
-            return formula.holds(columns | {STEP: np.zeros(len(system), dtype=np.int64)})
+            return formula.evaluate(columns | {STEP: np.zeros(len(system), dtype=np.int64)})
         case Literal(value):
             return np.full(len(system), value)
         case PathQuantifier(quantifier, path):
             labels: dict[str, np.ndarray] = {}
             # all leaves are labels by then: nothing is left to name
-            labelled = in_storm(_labelled(system, path, paths, labels), str)
+            labelled = format_for_storm(_labelled(system, path, paths, labels), str)
             random = paths is not Paths.POSSIBLE
             ask = transition_systems.at_random if random else transition_systems.on_paths
             some, every = ask(system.row_pointers, system.columns, labels, labelled)

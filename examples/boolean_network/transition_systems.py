@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from llmchecker.chains.transitions import Transitions
 from llmchecker.checking import storm
+from llmchecker.checking.markov.sparse_matrix import TransitionMatrix
 from llmchecker.errors import CheckFailed
 
 
@@ -32,8 +32,8 @@ def on_paths(
     """
     row_pointers, columns, labels = _with_sink(row_pointers, columns, labels)
     rows = np.arange(len(columns))
-    choices = Transitions(row_pointers[:-1], rows, columns, np.ones(len(columns)))
-    model = storm.model(choices, labels)
+    choices = TransitionMatrix(row_pointers[:-1], rows, columns, np.ones(len(columns)))
+    model = storm.build_model(choices, labels)
     # of an MDP, P compares under every scheduler: some path satisfies it unless Pmax < 1
     some, every = ~_states(model, f"P<1 [ {path} ]"), _states(model, f"P>=1 [ {path} ]")
     return some[:-1], every[:-1]
@@ -53,8 +53,8 @@ def at_random(
     degrees = np.diff(row_pointers)
     states = np.arange(len(degrees))
     values = np.repeat(1 / degrees, degrees)
-    chain = Transitions(states, np.repeat(states, degrees), columns, values)
-    model = storm.model(chain, labels)
+    chain = TransitionMatrix(states, np.repeat(states, degrees), columns, values)
+    model = storm.build_model(chain, labels)
     some, surely = _states(model, f"P>0 [ {path} ]"), _states(model, f"P>=1 [ {path} ]")
     return some[:-1], surely[:-1]
 
@@ -75,6 +75,6 @@ def _with_sink(
     )
 
 
-def _states(model: storm.Model, formula: str) -> np.ndarray:
-    with storm.reported(CheckFailed, f"gives no answer to {formula}"):
-        return storm.truths(model, formula, np.arange(model.nr_states))
+def _states(model: storm._StormModel, formula: str) -> np.ndarray:
+    with storm.translate_errors(CheckFailed, f"gives no answer to {formula}"):
+        return storm.compute_truth_values(model, formula, np.arange(model.nr_states))

@@ -1,4 +1,4 @@
-"""Proofs about what a language model writes: bounded PCTL model checking of text generation.
+"""Bounded PCTL model checking of the texts that language models generate.
 
     import llmchecker as lc
 
@@ -6,8 +6,8 @@
     tree = lc.grow(model, "The player won because", alpha=0.8, k=4, length=3)
     verdict = lc.check("P=? [ F gender > 0 ]", tree)
 
-Names are imported when they are used, so that importing this package takes no time. Only what is
-listed in `__all__` is public; docs/library.md describes it.
+The package imports a name at its first use, so that importing the package is fast. Only the names
+in `__all__` are public; docs/library.md describes them.
 """
 
 import os
@@ -15,43 +15,44 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "llmchecker.library.loading": "load",
-    "llmchecker.library.trees": "Tree grow",
-    "llmchecker.library.answers": "check score",
-    "llmchecker.library.asking": "Answer ask",
+_EXPORTS = {
+    "llmchecker.interfaces.python.load": "load",
+    "llmchecker.interfaces.python.tree": "Tree grow",
+    "llmchecker.interfaces.python.check": "check score",
+    "llmchecker.interfaces.python.ask": "Answer ask",
     "llmchecker.trees.text_tree": "Truncation",
-    "llmchecker.queries.parser": "parse",
-    "llmchecker.queries.query": "Query",
-    "llmchecker.checking.verdicts": "Verdict",
-    "llmchecker.models.table": "TableModel",
-    "llmchecker.quantifiers.classifier": "Classifier",
-    "llmchecker.quantifiers.gender": "Gender",
-    "llmchecker.quantifiers.json_text": "JsonText",
-    "llmchecker.quantifiers.length": "Length",
-    "llmchecker.quantifiers.pattern": "Pattern",
-    "llmchecker.quantifiers.polarity": "Polarity",
-    "llmchecker.quantifiers.provable": "Provable",
-    "llmchecker.quantifiers.readability": "Readability",
-    "llmchecker.quantifiers.similarity": "Similarity",
-    "llmchecker.quantifiers.words": "Words",
-    "llmchecker.scoring.own_class": "OwnClass",
+    "llmchecker.properties.logic.parser": "parse",
+    "llmchecker.properties.logic.query": "Query",
+    "llmchecker.checking.verdict": "Verdict",
+    "llmchecker.models.table_model": "TableModel",
+    "llmchecker.properties.quantifiers.classifier": "Classifier",
+    "llmchecker.properties.quantifiers.gender": "Gender",
+    "llmchecker.properties.quantifiers.json_validity": "JsonText",
+    "llmchecker.properties.quantifiers.length": "Length",
+    "llmchecker.properties.quantifiers.pattern": "Pattern",
+    "llmchecker.properties.quantifiers.polarity": "Polarity",
+    "llmchecker.programs.experiments.provable_quantifier": "Provable",
+    "llmchecker.properties.quantifiers.readability": "Readability",
+    "llmchecker.properties.quantifiers.similarity": "Similarity",
+    "llmchecker.properties.quantifiers.word_count": "Words",
+    "llmchecker.properties.custom_class": "OwnClass",
 }
-"""The modules that define the public names; `__init__.pyi` says the same to editors."""
+"""Modules of the public names; `__init__.pyi` lists them for editors."""
 
-_PLACES = {name: module for module, names in _HOMES.items() for name in names.split()}
+_MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 
-__all__ = ["__version__", "errors", *sorted(_PLACES)]
+__all__ = ["__version__", "errors", *sorted(_MODULES)]
 
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used (PEP 562)."""
+    # A module, not a name in a module, so that it is not in `_EXPORTS`.
     if name == "errors":
         return import_module("llmchecker.errors")
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_PLACES[name]), name)
-    globals()[name] = value  # the next use does not come here
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value  # later uses find the global
     return value
 
 
@@ -60,5 +61,5 @@ def __dir__() -> list[str]:
 
 
 if "LLMCHECKER_JOB" in os.environ:
-    # a job of a run meets Ctrl-C anywhere, also while it imports what it needs
-    import_module("llmchecker.processes").tell_interrupts()
+    # Ctrl-C can interrupt a job at any time, also during its imports.
+    import_module("llmchecker.utils.processes").install_sigint_handler()

@@ -1,41 +1,45 @@
-"""Every error that the package raises on purpose.
+"""Exceptions that the package raises on purpose.
 
     LLMCheckerError
     ├── ConfigError              a configuration that cannot run
     │   ├── InvalidBound         alpha outside [0, 1], k or L below 1
-    │   ├── UnknownName          a model, start string, quantifier or column that is not defined
+    │   ├── UnknownName          an undefined model, start string, quantifier or column
     │   └── InvalidQuery         a query that does not parse or that Storm cannot check
     ├── SourceError              a model, a data set or programs that cannot be fetched
-    │   ├── ChecksumMismatch     what was fetched is not what the config names
-    │   ├── SourceUnavailable    the network, the hub or the registry did not deliver
-    │   │   ├── CommitMissing    the hub has the repository, but not the commit
-    │   │   └── RequestRefused   a server read a question and will not answer it
+    │   ├── ChecksumMismatch     a fetched file that differs from the configured checksum
+    │   ├── SourceUnavailable    a failure of the network, the hub or the registry
+    │   │   ├── CommitMissing    a commit that the hub's repository lacks
+    │   │   └── RequestRefused   a request that a server read and rejected
     │   ├── UnusableModel        fetched files from which no model can be loaded safely
     │   ├── UnusableDataset      a fetched file that cannot be read as a table
-    │   └── UnusablePrograms     an archive from which no programs can be taken safely
-    ├── InvalidDistribution      a model's answer that is no probability distribution
-    ├── UnusableText             a text that a model cannot read: too long, or not read as text
+    │   └── UnusablePrograms     an archive from which no programs can be extracted safely
+    ├── InvalidDistribution      model output that is not a probability distribution
+    ├── UnusableText             a text that is too long for a model or cannot be encoded
     ├── InvalidTree              columns that do not form a text tree
-    ├── InvalidTable             published figures that contradict what they stand for
-    ├── DamagedFile              a file of this package that has changed since it was written
-    ├── InvalidEstimate          samples or a confidence from which nothing can be estimated
-    ├── CheckFailed              Storm gave no answer, or two routes to the same answer disagree
-    ├── MissingTool              a program that must be installed is not
-    ├── MachineLimit             what the machine has no room, memory, right or device for
-    └── ProgramError             a C program that cannot be treated
+    ├── InvalidTable             inconsistent published figures
+    ├── DamagedFile              a file of this package that changed after it was written
+    ├── InvalidEstimate          samples or a confidence that allow no estimate
+    ├── CheckFailed              Storm failed, or two computations of one answer disagree
+    │   └── ImpossibleCondition  a conditional whose condition no text can satisfy
+    ├── MissingTool              a required program that is not installed
+    ├── MachineLimit             missing disk space, memory, permission or device
+    └── ProgramError             a C program that cannot be processed
         ├── UnreadableProgram    a file that cannot be read or is not C
         └── UnsupportedProgram   C that the front end does not cover
 
-Every message tells the person who reads it which value is wrong, where it came from, and what would
-be right.
+Every message names the wrong value, its place, and the fix.
 """
 
 import difflib
+import os
 from collections.abc import Iterable
 
 
 class LLMCheckerError(Exception):
-    """Base of all errors of this package; the message can be understood without a traceback."""
+    """Base class of all errors of this package.
+
+    The message is complete without a traceback.
+    """
 
 
 class ConfigError(LLMCheckerError):
@@ -47,11 +51,11 @@ class InvalidBound(ConfigError, ValueError):
 
 
 class UnknownName(ConfigError):
-    """A name that refers to nothing: model, start string, quantifier, column."""
+    """An undefined name of a model, start string, quantifier or column."""
 
 
 class InvalidQuery(ConfigError):
-    """A query that does not parse, names no known variable, or that Storm cannot check."""
+    """A query that does not parse, has unknown names, or that Storm cannot check."""
 
 
 class SourceError(LLMCheckerError):
@@ -59,19 +63,19 @@ class SourceError(LLMCheckerError):
 
 
 class ChecksumMismatch(SourceError):
-    """What was fetched is not what the config names."""
+    """A fetched file that differs from the configured checksum."""
 
 
 class SourceUnavailable(SourceError):
-    """The network, the hub or the registry did not deliver."""
+    """A failure of the network, the hub or the registry."""
 
 
 class CommitMissing(SourceUnavailable):
-    """The hub has the repository, but not the commit."""
+    """A commit that the hub's repository lacks."""
 
 
 class RequestRefused(SourceUnavailable):
-    """A server read a question and will not answer it, however often it is asked."""
+    """A request that a server read and rejected; retries do not help."""
 
 
 class UnusableModel(SourceError):
@@ -83,15 +87,15 @@ class UnusableDataset(SourceError):
 
 
 class UnusablePrograms(SourceError):
-    """An archive from which no programs can be taken safely."""
+    """An archive from which no programs can be extracted safely."""
 
 
 class InvalidDistribution(LLMCheckerError, ValueError):
-    """A model's answer that is no probability distribution: not finite, or not adding up to 1."""
+    """Model output that is not a distribution: not finite, or its sum is not 1."""
 
 
 class UnusableText(LLMCheckerError, ValueError):
-    """A text that a model cannot read: it is too long, or a part of it is not read as text."""
+    """A text that is too long for a model or that its tokenizer cannot encode."""
 
 
 class InvalidTree(LLMCheckerError, ValueError):
@@ -99,31 +103,51 @@ class InvalidTree(LLMCheckerError, ValueError):
 
 
 class InvalidTable(LLMCheckerError, ValueError):
-    """Published figures that contradict what they stand for."""
+    """Inconsistent published figures."""
 
 
 class DamagedFile(LLMCheckerError):
-    """A file of this package that has changed since it was written."""
+    """A file of this package that changed after it was written.
+
+    Attributes:
+        problem: str, the path and the damage.
+        path: path of the file; None if unknown.
+        fix: str, the advice that ends the message outside a job.
+    """
+
+    def __init__(
+        self, problem: str, path: str | os.PathLike[str] | None = None, fix: str = ""
+    ) -> None:
+        # an exception is pickled by its `args`, so these must be all arguments
+        super().__init__(problem, path, fix)
+        self.problem, self.path, self.fix = problem, path, fix
+
+    def __str__(self) -> str:
+        return f"{self.problem}{self.fix}"
 
 
 class InvalidEstimate(LLMCheckerError):
-    """Samples or a confidence from which nothing can be estimated."""
+    """Samples or a confidence that allow no estimate."""
 
 
 class CheckFailed(LLMCheckerError):
-    """Storm gave no answer, or two routes to the same answer disagree."""
+    """Storm failed, or two computations of one answer disagree."""
+
+
+class ImpossibleCondition(CheckFailed):
+    """A conditional whose condition has probability 0 for every text of the model."""
 
 
 class MissingTool(LLMCheckerError):
-    """A program that must be installed is not."""
+    """A required program that is not installed."""
 
 
 class MachineLimit(LLMCheckerError):
-    """What the machine has no room, memory, right or device for."""
+    """Missing disk space, memory, permission or device."""
 
 
 class ProgramError(LLMCheckerError):
-    """A C program that cannot be treated."""
+    """A C program that cannot be processed."""
 
 
 class UnreadableProgram(ProgramError):
@@ -135,6 +159,9 @@ class UnsupportedProgram(ProgramError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the closest known name, or nothing if none is."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f", did you mean {close[0]!r}?" if close else ""
+    """Return a hint with the closest known name, or "" without a close match.
+
+    The hint is the end of a message about an unknown name.
+    """
+    matches = difflib.get_close_matches(name, list(known), n=1)
+    return f", did you mean {matches[0]!r}?" if matches else ""

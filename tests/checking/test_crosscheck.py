@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from helpers import trees
 
-from llmchecker.chains import markov_chain
-from llmchecker.chains.jani import write_jani
-from llmchecker.chains.prism import write_prism
-from llmchecker.checking.bounded_process import check_chain
+from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.crosscheck import crosscheck
-from llmchecker.checking.verdicts import Verdict
+from llmchecker.checking.markov import dtmc
+from llmchecker.checking.markov.jani import write_jani
+from llmchecker.checking.markov.prism import write_prism
+from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import CheckFailed, DamagedFile
-from llmchecker.queries.parser import parse
-from llmchecker.trees.text_tree import Kind
+from llmchecker.properties.logic.parser import parse
+from llmchecker.trees.text_tree import StateKind
 
-TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END
+TEXT, REST, END = StateKind.TEXT, StateKind.REST, StateKind.END
 # 0 ─ 1/2 → 1 ─ 3/4 → 4, 1 ─ 1/4 → rest; 0 ─ 1/4 → end 2; 0 ─ 1/4 → rest 3
 TREE = trees.by_hand(
     [(0, 0.5, TEXT), (0, 0.25, END), (0, 0.25, REST), (1, 0.75, TEXT), (1, 0.25, REST)]
@@ -25,7 +25,7 @@ SCORES = {"gender": np.array([0, 1, 2, 99, -1, 99])}
 
 
 def verdict(query: str) -> Verdict:
-    return check_chain(markov_chain.build(TREE, SCORES), parse(query))
+    return check_chain(dtmc.build_dtmc(TREE, SCORES), parse(query))
 
 
 @pytest.fixture(params=["prism", "jani"])
@@ -46,8 +46,8 @@ def compare(language, tmp_path):
             verdict,
             files["prism"],
             files["jani"],
-            maximum_prism=6 if language == "prism" else 5,
-            maximum_jani=6,
+            max_prism_states=6 if language == "prism" else 5,
+            max_jani_states=6,
         )
 
     return compare
@@ -65,6 +65,7 @@ def compare(language, tmp_path):
         ("A [ F gender < 0 ]", False),
         ("gender = 0 & !A [ X gender > 0 ]", True),
         ("P=? [ F gender > 0 || X gender <= 1 ]", 1.0),
+        ("P=? [ F gender > 0 || F gender = 99 ]", None),
         ('R{"gender"}=? [ I=1 ]', 1.0),
         ('R{"gender"}=? [ I=2 ]', 0.125),
     ],
@@ -91,6 +92,7 @@ def test_agreement(query, value, compare, language):
         ("E [ F gender < 0 ]", {"value": False}),
         ("P>=0.5 [ F gender > 0 ] & E [ F gender < 0 ]", {"value": False}),
         ("P=? [ F gender > 0 || F gender < 0 ]", {"value": 0.99}),
+        ("P=? [ F gender > 0 || F gender = 99 ]", {"value": 0.0}),
         ('R{"gender"}=? [ I=1 ]', {"value": 1 + 1e-11}),
         ("P=? [ F gender > 0 ]", {"states_explored": 5}),
         ("P=? [ F gender > 0 ]", {"transitions_explored": 7}),
@@ -145,7 +147,7 @@ def test_a_large_tree_is_not_compared(tmp_path):
     """A tree of more states than both maxima is not compared, and the outcome says so."""
     unread = tmp_path / "not-read"
     asked = verdict("P=? [ F gender > 0 ]")
-    outcome = crosscheck(asked, unread, unread, maximum_prism=4, maximum_jani=5)
+    outcome = crosscheck(asked, unread, unread, max_prism_states=4, max_jani_states=5)
     assert outcome == {
         "query": "P=? [ F gender > 0 ]",
         "value": 0.75,

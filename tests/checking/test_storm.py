@@ -9,19 +9,25 @@ from helpers.damage import flipped
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmchecker.chains import markov_chain
-from llmchecker.chains.jani import write_jani
-from llmchecker.chains.prism import write_prism
-from llmchecker.checking import storm, whole_model
-from llmchecker.checking.bounded_process import check_chain
-from llmchecker.checking.verdicts import Interval, Verdict
-from llmchecker.errors import CheckFailed, DamagedFile, InvalidQuery, UnknownName
-from llmchecker.files import write_sealed_json
-from llmchecker.queries.parser import parse
-from llmchecker.queries.query import Query
-from llmchecker.trees.text_tree import Kind, TextTree
+from llmchecker.checking import bounds, storm
+from llmchecker.checking.bounded_value import NO_CONDITION_NOTE, check_chain
+from llmchecker.checking.markov import dtmc
+from llmchecker.checking.markov.jani import write_jani
+from llmchecker.checking.markov.prism import write_prism
+from llmchecker.checking.verdict import Interval, Verdict
+from llmchecker.errors import (
+    CheckFailed,
+    DamagedFile,
+    ImpossibleCondition,
+    InvalidQuery,
+    UnknownName,
+)
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.logic.query import Query
+from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.utils.atomic_files import write_json_with_digest
 
-TEXT, REST, END = Kind.TEXT, Kind.REST, Kind.END
+TEXT, REST, END = StateKind.TEXT, StateKind.REST, StateKind.END
 # 0 ─ 1/2 → 1 ─ 3/4 → 4, 1 ─ 1/4 → rest; 0 ─ 1/4 → end 2; 0 ─ 1/4 → rest 3
 DRAWN = [
     (0, 0.5, TEXT),
@@ -36,7 +42,7 @@ GENERATED = settings(deadline=None, max_examples=150, suppress_health_check=[Hea
 
 
 def ask(query: str) -> Verdict:
-    chain = markov_chain.build(trees.by_hand(DRAWN), {"gender": GENDER})
+    chain = dtmc.build_dtmc(trees.by_hand(DRAWN), {"gender": GENDER})
     return check_chain(chain, parse(query))
 
 
@@ -136,10 +142,11 @@ def test_conditional_probabilities_and_expected_scores(query, value):
     assert ask(query).value == pytest.approx(float(value), abs=1e-15)
 
 
-def test_a_condition_that_never_holds_has_no_answer():
-    """A probability among no paths at all is refused, and the condition is blamed."""
-    with pytest.raises(CheckFailed, match=r"what stands behind \|\| has probability 0"):
-        ask("P=? [ F gender > 0 || F gender = 99 ]")
+def test_a_condition_without_probability_has_no_value():
+    """A probability among no paths of the bounded process is no value, and a note says so."""
+    found = ask("P=? [ F gender > 0 || F gender = 99 ]")
+    assert found.value is None
+    assert found.notes == (NO_CONDITION_NOTE,)
 
 
 def test_the_size_is_reported_in_full_and_as_explored():
@@ -156,7 +163,7 @@ def test_storm_agrees_with_the_enumeration_of_paths(data):
     tree = data.draw(trees.text_trees())
     scores = data.draw(trees.scores(tree, NAMES))
     formula = data.draw(oracle.formulas(NAMES))
-    chain = markov_chain.build(tree, scores)
+    chain = dtmc.build_dtmc(tree, scores)
     exact = as_oracle(tree, scores).probability_of(formula)
     query = parse(f"P=? [ {oracle.written(formula)} ]")
     assert check_chain(chain, query).value == pytest.approx(float(exact), abs=1e-12)
@@ -172,7 +179,7 @@ def test_path_quantifiers_agree_with_the_enumeration_of_paths(data):
     scores = data.draw(trees.scores(tree, NAMES))
     formula = data.draw(oracle.state_formulas(NAMES))
     path = data.draw(oracle.formulas(NAMES))
-    chain, exact = markov_chain.build(tree, scores), as_oracle(tree, scores)
+    chain, exact = dtmc.build_dtmc(tree, scores), as_oracle(tree, scores)
     for asked in (formula, ("E", path), ("A", path)):
         assert check_chain(chain, parse(oracle.written(asked))).value is exact.holds(asked, (0,))
 
@@ -180,17 +187,16 @@ def test_path_quantifiers_agree_with_the_enumeration_of_paths(data):
 @given(st.data())
 @GENERATED
 def test_conditions_agree_with_the_enumeration_of_paths(data):
-    """A conditional probability is the exact ratio, or refused where the condition never holds."""
+    """A conditional probability is the exact ratio, or none where the condition never holds."""
     tree = data.draw(trees.text_trees())
     scores = data.draw(trees.scores(tree, NAMES))
     path, given_path = (data.draw(oracle.formulas(NAMES, nested=False)) for _ in range(2))
     query = parse(f"P=? [ {oracle.written(path)} || {oracle.written(given_path)} ]")
     exact = as_oracle(tree, scores).conditional(path, given_path)
+    value = check_chain(dtmc.build_dtmc(tree, scores), query).value
     if exact is None:
-        with pytest.raises(CheckFailed, match="has no answer"):
-            check_chain(markov_chain.build(tree, scores), query)
+        assert value is None
     else:
-        value = check_chain(markov_chain.build(tree, scores), query).value
         assert value == pytest.approx(float(exact), abs=1e-9)
 
 
@@ -204,9 +210,9 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
     low, high = data.draw(st.sampled_from([(-2, 2), (-7, 9), (None, 5), (-5, None)]))
     query = parse(f'R{{"gender"}}=? [ I={step} ]')
     exact = as_oracle(tree, scores)
-    value = check_chain(markov_chain.build(tree, scores), query).value
+    value = check_chain(dtmc.build_dtmc(tree, scores), query).value
     assert value == pytest.approx(float(exact.expectation("gender", step)), abs=1e-12)
-    found = whole_model.bounds(tree, scores, query, {"gender": (low, high)})
+    found = bounds.compute_bounds(tree, scores, query, {"gender": (low, high)})
     resting = exact.probability_of(("F", step, ("label", "rest"))) > 0
     for bound, limit in ((found.lower, low), (found.upper, high)):
         if limit is None and resting:
@@ -218,7 +224,7 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
 
 def interval(query: str) -> Interval:
     tree, scores, question = trees.by_hand(DRAWN), {"gender": GENDER}, parse(query)
-    return whole_model.bounds(tree, scores, question, {"gender": (None, None)})
+    return bounds.compute_bounds(tree, scores, question, {"gender": (None, None)})
 
 
 @pytest.mark.parametrize(
@@ -250,20 +256,42 @@ def test_bounds_of_a_condition():
     found = interval("P=? [ X gender = 1 || X gender > 0 ]")
     assert found.lower == pytest.approx(1 / 2)
     assert found.upper == pytest.approx(3 / 4)
-    assert interval("P=? [ X gender = 1 || X step = 2 ]") == Interval(0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("query", "bounds"),
+    [
+        ("P=? [ F gender < 0 || F gender = 99 ]", (0, 1)),
+        ("P=? [ F gender > 0 || F gender = 99 ]", (1, 1)),
+        ("P=? [ G gender < 99 || F gender = 99 ]", (0, 0)),
+    ],
+)
+def test_bounds_of_a_condition_that_only_rest_can_satisfy(query, bounds):
+    """Without probability in the tree a condition leaves the bounds to logic and to rest."""
+    assert interval(query) == Interval(*bounds)
+
+
+@pytest.mark.parametrize("given", ["X step = 2", "F step = 1 & step = 2", "gender = 1"])
+def test_a_condition_that_no_text_satisfies_is_refused(given):
+    """A condition of probability 0 under every model that fits the tree is refused by name."""
+    with pytest.raises(ImpossibleCondition, match=r"condition has probability 0 whatever"):
+        interval(f"P=? [ F gender > 0 || {given} ]")
 
 
 def every_route(tree: TextTree, scores: dict, query: Query, directory) -> None:
     """Assert that the chain, the PRISM program and the JANI model give one answer of one size."""
     write_prism(tree, scores, directory / "w.prism")
     write_jani(tree, scores, directory / "w.jani")
-    verdict = check_chain(markov_chain.build(tree, scores), query)
+    verdict = check_chain(dtmc.build_dtmc(tree, scores), query)
     explored = verdict.states_explored, verdict.transitions_explored
     for answer in (
         storm.check_prism(directory / "w.prism", query),
         storm.check_jani(directory / "w.jani", query),
     ):
-        assert verdict.value == pytest.approx(answer.value, abs=1e-12)
+        if verdict.value is None:
+            assert answer.value is None
+        else:
+            assert verdict.value == pytest.approx(answer.value, abs=1e-12)
         assert explored == (answer.states, answer.transitions)
 
 
@@ -340,6 +368,7 @@ def test_what_storm_explores_for_each_kind_of_query(path, tmp_path):
         '"rest" | E [ F gender > 0 ]',
         "P=? [ F gender > 0 || F gender < 0 ]",
         "P=? [ F gender > 0 || F step = 1 ]",
+        "P=? [ F gender > 0 || F gender = 99 ]",
         'R{"gender"}=? [ I=0 ]',
         'R{"gender"}=? [ I=2 ]',
     ],
@@ -364,7 +393,7 @@ def test_a_deep_sum_is_exact():
         before = 0 if step == 0 else 2 * step - 1
         states += [(before, 63 / 64, TEXT), (before, 1 / 64, REST)]
     tree = trees.by_hand(states)
-    verdict = check_chain(markov_chain.build(tree, {}), parse('P=? [ F "rest" ]'))
+    verdict = check_chain(dtmc.build_dtmc(tree, {}), parse('P=? [ F "rest" ]'))
     assert verdict.value == pytest.approx(float(1 - Fraction(63, 64) ** 200), abs=1e-12)
 
 
@@ -372,7 +401,7 @@ def test_a_row_short_of_one_is_computed_as_it_is():
     """Storm takes a row that sums to 1 - 2^-40 and computes with the tree's own numbers."""
     short = 0.5 - 2**-40
     tree = trees.by_hand([(0, 0.5, TEXT), (0, short, REST)])
-    verdict = check_chain(markov_chain.build(tree, {}), parse('P=? [ F "rest" ]'))
+    verdict = check_chain(dtmc.build_dtmc(tree, {}), parse('P=? [ F "rest" ]'))
     assert verdict.value == short
 
 
@@ -386,14 +415,14 @@ def test_a_verdict_is_read_as_it_was_written(tmp_path):
     """Every field of a verdict survives its JSON file, for values and for yes and no."""
     for query in ("P=? [ F gender > 0 ]", "P>=0.5 [ F gender > 0 ]"):
         verdict = ask(query)
-        verdict = verdict.bounded(Interval(None, 0.5))
+        verdict = verdict.with_bounds(Interval(None, 0.5))
         verdict.write(tmp_path / "verdict.json")
         assert Verdict.read(tmp_path / "verdict.json") == verdict
 
 
 def test_a_verdict_names_its_versions_and_seconds():
     """A verdict says which Storm gave it and how long it took."""
-    chain = markov_chain.build(trees.by_hand(DRAWN), {"gender": GENDER})
+    chain = dtmc.build_dtmc(trees.by_hand(DRAWN), {"gender": GENDER})
     verdict = check_chain(chain, parse("P=? [ F gender > 0 ]"), encode_seconds=2.5)
     assert verdict.encode_seconds == 2.5
     assert verdict.check_seconds > 0
@@ -407,7 +436,7 @@ def test_a_file_that_is_no_verdict_is_refused(content, tmp_path):
     (tmp_path / "v.json").write_text(content)
     with pytest.raises(DamagedFile, match=r"v\.json is not as this program writes files"):
         Verdict.read(tmp_path / "v.json")
-    write_sealed_json({"query": 1}, tmp_path / "v.json")
+    write_json_with_digest({"query": 1}, tmp_path / "v.json")
     with pytest.raises(CheckFailed, match=r"v\.json is not a verdict"):
         Verdict.read(tmp_path / "v.json")
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from llmchecker.config.configuration import Config
-from llmchecker.deployed.chat import Chat
-from llmchecker.deployed.decoding import Decoding
+from llmchecker.config.config import Config
 from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.models.decoding.settings import Decoding
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,6 +60,6 @@ def test_the_configuration_of_chats_asks_a_deployed_model():
     assert model.source == Config.read(ROOT / "config.yaml").models[model.name].source
     assert model.decoding == Decoding(temperature=0.2, top_p=0.9)
     assert all(isinstance(start, Chat) for start in config.start_strings.values())
-    assert {spec.truncation.alpha for spec in config.truncated(model.name)} == {1.0}
-    assert len(config.refined(model.name)) == 3
-    assert [tree.decoding for tree in config.refined(model.name)].count(Decoding()) == 1
+    assert {spec.truncation.alpha for spec in config.truncated_trees(model.name)} == {1.0}
+    assert len(config.refined_trees(model.name)) == 3
+    assert [tree.decoding for tree in config.refined_trees(model.name)].count(Decoding()) == 1

@@ -10,17 +10,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.config.checks import Check, Refinement, TreeSpec, slug
-from llmchecker.config.configuration import Config, ExpansionConfig
-from llmchecker.config.programs import Asking
-from llmchecker.config.strict_yaml import read_strictly
-from llmchecker.deciding.effort import Sampling
+from llmchecker.checking.anytime.budget import SamplingPlan
+from llmchecker.config.config import Config, ExpansionConfig
+from llmchecker.config.plan import Check, Refinement, TreeSpec, _slugify
+from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
-from llmchecker.fetching.models import ModelSource
-from llmchecker.fetching.sources import Source
-from llmchecker.programs.expressions import Semantics
-from llmchecker.quantifiers.similarity import Similarity
-from llmchecker.queries.parser import parse
+from llmchecker.models.sources.fetch import ModelSource
+from llmchecker.models.sources.source_spec import Source
+from llmchecker.programs.ir.expressions import Semantics
+from llmchecker.programs.proposals.settings import ProposalSettings
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.quantifiers.similarity import Similarity
 from llmchecker.trees.text_tree import Truncation
 
 ROOT = Path(__file__).parents[2]
@@ -317,7 +317,15 @@ def test_what_is_given_is_kept():
     assert config.models["one"].name == "one"
     assert config.models["one"].label == "A B"
     assert config.models["one"].source == source
-    assert config.expansion == ExpansionConfig("ordinary", 2**29, 2**28, 3, 99, 0.5)
+    assert config.expansion == ExpansionConfig(
+        end_of_sequence="ordinary",
+        memory_gb=0.5,
+        store_gb=0.25,
+        threads=3,
+        most_states=99,
+        most_hours=0.5,
+    )
+    assert (config.expansion.memory_bytes, config.expansion.max_cache_bytes) == (2**29, 2**28)
     assert config.quantifiers["similarity"] == Similarity(("Lolita",))
     assert config.prompts.dataset.source == Source("path", "prompts.csv")
     assert config.prompts.column == "prompt"
@@ -338,7 +346,18 @@ def test_what_is_absent_has_its_default():
         "cpu",
         4000,
     )
-    assert config.expansion == ExpansionConfig("terminal", 2 * 1024**3, 1024**3, None, 10**7, 8)
+    assert config.expansion == ExpansionConfig(
+        end_of_sequence="terminal",
+        memory_gb=2,
+        store_gb=1,
+        most_states=10**7,
+        most_hours=8,
+    )
+    assert config.expansion.threads is None
+    assert (config.expansion.memory_bytes, config.expansion.max_cache_bytes) == (
+        2 * 1024**3,
+        1024**3,
+    )
     assert config.prompts.maximum_k == 50
     without = read(("topk", ABSENT), ("figure4", ABSENT), ("experiments", []))
     assert (without.prompts, without.figure4, without.table2) == (None, (), ())
@@ -387,10 +406,10 @@ def test_a_refined_tree_is_one_of_its_queries_and_limits():
     config = read(*refined(passes=500), (*FIRST, "queries", both))
     cuts = {row.check.tree.truncation for row in config.table2}
     assert cuts == {Refinement(tuple(map(parse, both)), 5, passes=500)}
-    assert len(config.refined("one")) == len(config.truncated("one")) == 1
+    assert len(config.refined_trees("one")) == len(config.truncated_trees("one")) == 1
     names = {
-        str(config.refined("one")[0]),
-        *(str(read(*refined(**limits)).refined("one")[0]) for limits in LIMITS),
+        str(config.refined_trees("one")[0]),
+        *(str(read(*refined(**limits)).refined_trees("one")[0]) for limits in LIMITS),
     }
     assert len(names) == len(LIMITS) + 1
     for name in names:
@@ -403,13 +422,13 @@ LIMITS = ({"passes": 500}, {"width": 0.5}, {"passes": 500, "width": 0.5})
 def test_refine_at_the_top_is_for_what_has_no_alpha_and_k():
     """An experiment keeps its alpha and k, or its own limits, and else has those of the top."""
     top = ("refine", {"passes": 7})
-    assert read(top).refined("one") == ()
-    (tree,) = read(top, (*FIRST, "alpha", ABSENT), (*FIRST, "k", ABSENT)).refined("one")
+    assert read(top).refined_trees("one") == ()
+    (tree,) = read(top, (*FIRST, "alpha", ABSENT), (*FIRST, "k", ABSENT)).refined_trees("one")
     assert tree.truncation.passes == 7
-    (tree,) = read(top, *refined(width=0.25)).refined("one")
+    (tree,) = read(top, *refined(width=0.25)).refined_trees("one")
     assert (tree.truncation.passes, tree.truncation.width) == (None, 0.25)
     config = read(top, ("figure4", "alpha", ABSENT), ("figure4", "k", ABSENT))
-    assert [tree.truncation.length for tree in config.refined("two")] == [3]
+    assert [tree.truncation.length for tree in config.refined_trees("two")] == [3]
 
 
 @pytest.mark.parametrize(
@@ -444,16 +463,16 @@ def test_what_contradicts_itself_is_refused(changes, message):
 
 def test_estimate_at_the_top_is_for_what_has_none():
     """Every check has the estimate of the top, unless its experiment has one of its own."""
-    assert read().estimated("one") == ()
+    assert read().estimated_checks("one") == ()
     top = ("estimate", {"samples": 9, "seed": 2**64 - 1})
     own = (*FIRST, "estimate", {"width": 0.5, "passes": 70, "confidence": 0.9})
-    of_top = Sampling(samples=9, seed=2**64 - 1)
-    of_own = Sampling(width=0.5, passes=70, confidence=0.9)
+    of_top = SamplingPlan(samples=9, seed=2**64 - 1)
+    of_own = SamplingPlan(width=0.5, passes=70, confidence=0.9)
     config = read(top, own)
-    assert [settings for _, settings in config.estimated("one")] == [of_own, of_top]
-    assert [check for check, _ in config.estimated("two")] == list(config.checks_of("two"))
-    (only,) = read(("figure4", "estimate", {"samples": 9})).estimated("one")
-    assert only == (read().figure4[0], Sampling(samples=9))
+    assert [settings for _, settings in config.estimated_checks("one")] == [of_own, of_top]
+    assert [check for check, _ in config.estimated_checks("two")] == list(config.checks_of("two"))
+    (only,) = read(("figure4", "estimate", {"samples": 9})).estimated_checks("one")
+    assert only == (read().figure4[0], SamplingPlan(samples=9))
 
 
 def test_models_of_an_experiment():
@@ -526,22 +545,22 @@ def test_a_tree_has_one_path(alpha, path):
         (*FIRST, "alpha", alpha), (*FIRST, "k", 9), (*FIRST, "L", 3), (*FIRST, "models", ["one"])
     ).table2
     assert str(row.check.tree) == path
-    assert str(row.check) == f"{path}/{slug(POSITIVE)}"
+    assert str(row.check) == f"{path}/{_slugify(POSITIVE)}"
     assert float(re.search(r"alpha([0-9.e-]+)_", path)[1]) == alpha
 
 
 def test_a_slug_is_readable():
     """The file name of a query shows what is asked."""
-    assert slug("P=? [ F gender > 0 ]").startswith("P-eq-F-gender-gt-0-")
-    assert slug("P=? [ G polarity <= -30 ]").startswith("P-eq-G-polarity-lt-eq-minus-30-")
+    assert _slugify("P=? [ F gender > 0 ]").startswith("P-eq-F-gender-gt-0-")
+    assert _slugify("P=? [ G polarity <= -30 ]").startswith("P-eq-G-polarity-lt-eq-minus-30-")
 
 
 @given(st.text(), st.text())
 def test_slugs_of_distinct_queries_are_distinct(one, other):
     """A slug holds only characters that are safe in a file name, and distinguishes queries."""
     for query in (one, other):
-        assert re.fullmatch(r"[A-Za-z0-9.-]{1,80}", slug(query))
-    assert (slug(one) == slug(other)) == (one == other)
+        assert re.fullmatch(r"[A-Za-z0-9.-]{1,80}", _slugify(query))
+    assert (_slugify(one) == _slugify(other)) == (one == other)
 
 
 SIMILAR = [POSITIVE, "P=? [ F gender < 0 ]", "P=? [ F gender >= 0 ]", "P=? [F gender > 0]"]
@@ -549,7 +568,7 @@ SIMILAR = [POSITIVE, "P=? [ F gender < 0 ]", "P=? [ F gender >= 0 ]", "P=? [F ge
 
 def test_slugs_of_similar_queries_are_distinct():
     """Queries that differ in a comparison or in spaces alone have different slugs."""
-    assert len({slug(query) for query in SIMILAR}) == len(SIMILAR)
+    assert len({_slugify(query) for query in SIMILAR}) == len(SIMILAR)
 
 
 @pytest.mark.parametrize(
@@ -568,7 +587,7 @@ def test_a_file_that_is_no_configuration(content, reason, tmp_path):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"{re.escape(str(path))}{reason}"):
-        read_strictly(path)
+        read_yaml(path)
 
 
 PAPER = [
@@ -607,7 +626,9 @@ def test_the_repository_asks_what_the_paper_asks():
     ]
     assert config.start_strings["jock"] == "The jock won because"
     for model in config.models:  # nothing is answered that is not estimated too
-        assert [check for check, _ in config.estimated(model)] == list(config.checks_of(model))
+        assert [check for check, _ in config.estimated_checks(model)] == list(
+            config.checks_of(model)
+        )
 
 
 PROGRAMS = {"programs": "path:resources/programs"}
@@ -620,15 +641,17 @@ def test_programs_have_defaults():
     assert config.models == ("one",)
     assert config.semantics == (Semantics.INTEGERS, Semantics.INT32)
     assert (config.seconds, config.tool_seconds) == (60, 5)
-    assert config.asking == Asking(iterations=30, nodes=200, candidates=100, seed=0)
-    assert config.provable == Truncation(0.8, 4, 7)
+    assert config.proposal_settings == ProposalSettings(
+        iterations=30, nodes=200, candidates=100, seed=0
+    )
+    assert config.provable_truncation == Truncation(0.8, 4, 7)
     assert read().invariants is None
 
 
 def test_an_archive_of_programs_is_not_looked_at():
     """What is fetched need not be there when a configuration is read."""
     source = read(("invariants", {"programs": ARCHIVE})).invariants.programs
-    assert (source.place, source.folder, source.sha256) == ("https://a.b/c.zip", "d", "0" * 64)
+    assert (source.location, source.folder, source.sha256) == ("https://a.b/c.zip", "d", "0" * 64)
 
 
 BAD_INVARIANTS = [
@@ -684,3 +707,12 @@ def test_programs_need_a_causal_model():
     masked = [("models", name, "kind", "masked") for name in ("one", "two")]
     with pytest.raises(ConfigError, match="there is no causal model to ask"):
         read(*masked, ("invariants", PROGRAMS))
+
+
+def test_a_configuration_for_questions_needs_a_model_alone():
+    """Start strings, quantifiers and experiments may be absent where only the shell asks."""
+    config = Config.parse({"models": SMALL["models"]})
+    assert config.models
+    assert not config.start_strings
+    assert not config.quantifiers
+    assert not config.checks

@@ -2,9 +2,9 @@
 
 import pytest
 
-from llmchecker.config.configuration import Config
-from llmchecker.deployed.decoding import Decoding
+from llmchecker.config.config import Config
 from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.settings import Decoding
 
 MODEL = {"label": "M", "source": "path:model"}
 
@@ -147,4 +147,4 @@ def test_proposals_are_asked_of_models_without_decoding(tmp_path):
 def test_a_model_is_called_by_the_decoding_that_it_is_asked_with(own, asked, called):
     """Tables name the model's decoding or the experiment's, and none where there is none."""
     model = Config.parse(raw() if own is None else raw(decoding=own)).models["m"]
-    assert model.asked(None if asked is None else Decoding.of(asked)) == called
+    assert model.display_name(None if asked is None else Decoding.from_settings(asked)) == called

@@ -1,19 +1,23 @@
 """Whatever stands at a key of a configuration, it is taken, or refused by one message."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
 
-from llmchecker.config.configuration import Config
-from llmchecker.config.strict_yaml import read_strictly
-from llmchecker.config.validation import SCHEMA
-from llmchecker.errors import LLMCheckerError
+from llmchecker.config.config import Config
+from llmchecker.config.schema import SCHEMA_FILE, generate_schema, parse_keys
+from llmchecker.config.yaml_reader import read_yaml
+from llmchecker.errors import ConfigError, LLMCheckerError
 
 ROOT = Path(__file__).parents[2]
 DIGEST = "0" * 64
@@ -23,6 +27,7 @@ SAMPLES = {"samples": 9, "width": 0.5, "passes": 9, "confidence": 0.9, "seed": 1
 DECODING = {
     **{"do_sample": True, "temperature": 0.5, "top_k": 5, "top_p": 0.9, "min_p": 0.1},
     **{"typical_p": 0.9, "repetition_penalty": 1.1, "no_repeat_ngram_size": 2},
+    **{"encoder_repetition_penalty": 1.2, "encoder_no_repeat_ngram_size": 3},
     **{"bad_words_ids": [[1, 2]], "suppress_tokens": [3]},
 }
 ASKED = {"label": "E", "interest": "I", "start": "s", "L": 2, "queries": [QUERY]}
@@ -137,7 +142,7 @@ VALUES = st.recursive(
 )
 
 
-def demand_taken_or_refused(name: str, value: Any) -> None:
+def check_taken_or_refused(name: str, value: Any) -> None:
     """Check that a configuration with a value at a key is taken, or refused by naming the key."""
     raw, place = PLACES[name]
     try:
@@ -150,10 +155,46 @@ def demand_taken_or_refused(name: str, value: Any) -> None:
         assert any(key in told for key in keys), told
 
 
+def is_accepted(raw: Mapping[str, Any]) -> bool:
+    """Whether the keys accept a configuration."""
+    try:
+        parse_keys(raw)
+    except ConfigError:
+        return False
+    return True
+
+
+@cache
+def schema_validator() -> Draft202012Validator:
+    """The JSON schema, for which 3.0 is not the integer 3 and NaN is not a number."""
+    types = Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {
+            "integer": lambda _, value: type(value) is int,
+            "number": lambda _, value: type(value) in (int, float) and math.isfinite(value),
+        }
+    )
+    kind = extend(Draft202012Validator, type_checker=types)
+    return kind(read_yaml(SCHEMA_FILE).content)
+
+
+def keys_below(key: str, entry: dict[str, Any], root: dict[str, Any]) -> Iterator[str]:
+    """Yield every key with a description at or below a key of the schema."""
+    if "$ref" in entry:
+        entry = {**root["$defs"][entry["$ref"].rpartition("/")[2]], **entry}
+    if "description" in entry and re.search(r"[.\]]", key):
+        yield key
+    if isinstance(entry.get("additionalProperties"), dict):
+        yield from keys_below(f"{key}.NAME", entry["additionalProperties"], root)
+    if "items" in entry:
+        yield from keys_below(f"{key}[]", entry["items"], root)
+    for name, below in entry.get("properties", {}).items():
+        yield from keys_below(f"{key}.{name}" if key else name, below, root)
+
+
 def test_the_configurations_have_every_key():
-    """What is tried has every key that docs/config.md lists, and is taken as it stands."""
-    page = (ROOT / "docs/config.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"^\| `([^`]+)`", page, flags=re.M))
+    """The tried configurations have every key of the schema, and are valid."""
+    schema = read_yaml(SCHEMA_FILE).content
+    listed = set(keys_below("", schema, schema))
     chosen = re.compile(r"^(models|start_strings|quantifiers)\.\w+")
     tried = {chosen.sub(r"\1.NAME", re.sub(r"\[\d\]", "[]", name)) for name in PLACES}
     assert len(listed) > 100
@@ -167,8 +208,24 @@ def test_the_configurations_have_every_key():
 def test_whatever_stands_at_a_key_is_taken_or_refused_by_name(name):
     """Values of other types, without end or beyond all bounds are taken or refused, by the key."""
     for value in EXTREME:
-        demand_taken_or_refused(name, value)
-    settings(max_examples=20)(given(VALUES)(lambda value: demand_taken_or_refused(name, value)))()
+        check_taken_or_refused(name, value)
+    settings(max_examples=20)(given(VALUES)(lambda value: check_taken_or_refused(name, value)))()
+
+
+def test_the_schema_is_that_of_the_keys():
+    """The committed JSON schema is the one that the keys generate."""
+    text = SCHEMA_FILE.read_text(encoding="utf-8")
+    assert text == generate_schema(), "run `.venv/bin/python -m llmchecker.config.schema`"
+    Draft202012Validator.check_schema(read_yaml(SCHEMA_FILE).content)
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_the_schema_and_the_keys_agree(name):
+    """At each key, the JSON schema accepts what the keys accept, and rejects what they reject."""
+    raw, place = PLACES[name]
+    for value in EXTREME:
+        tried = changed(raw, place, value)
+        assert is_accepted(tried) == schema_validator().is_valid(tried), value
 
 
 def test_every_number_has_limits():
@@ -188,4 +245,4 @@ def test_every_number_has_limits():
         for name, entry in schema.items():
             yield from unlimited(entry, f"{key}.{name}")
 
-    assert list(unlimited(read_strictly(SCHEMA).content, "")) == []
+    assert list(unlimited(read_yaml(SCHEMA_FILE).content, "")) == []

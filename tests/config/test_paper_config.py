@@ -15,8 +15,8 @@ from helpers.fake_hub import COMMIT, Hub, serving
 from helpers.project import Project
 from helpers.random_models import save_as_published
 
-from llmchecker.config.configuration import Config
-from llmchecker.config.strict_yaml import read_strictly
+from llmchecker.config.config import Config
+from llmchecker.config.yaml_reader import read_yaml
 
 ROOT = Path(__file__).parents[2]
 PAPER = ROOT / "config/paper.yaml"
@@ -92,7 +92,7 @@ def jobs(printed: str) -> dict[str, int]:
 @pytest.fixture
 def paper_project(tmp_path) -> Project:
     """A project with its config.yaml and the paper's configuration beside it."""
-    project = Project(tmp_path, read_strictly(ROOT / "config.yaml").content)
+    project = Project(tmp_path, read_yaml(ROOT / "config.yaml").content)
     (tmp_path / "config").mkdir()
     (tmp_path / "config/paper.yaml").write_bytes(PAPER.read_bytes())
     return project
@@ -141,7 +141,7 @@ def test_jobs_ask_for_the_memory_of_their_model(paper_project):
     )
     assert run.returncode == 0
     asked = json.loads((paper_project.directory / "resources.json").read_text())
-    for name, model in read_strictly(PAPER).content["models"].items():
+    for name, model in read_yaml(PAPER).content["models"].items():
         expected = [model["mem_mb"], 1, model["gpu_mem_mb"]]
         trees = [output for output in asked if output.startswith(f"results/trees/{name}/")]
         assert len(trees) == 1

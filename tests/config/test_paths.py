@@ -3,8 +3,8 @@
 import pytest
 
 from llmchecker.config import paths
-from llmchecker.config.checks import Check, TreeSpec
-from llmchecker.queries.parser import parse
+from llmchecker.config.plan import Check, TreeSpec
+from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.text_tree import Truncation
 
 TREE = TreeSpec("gpt2", "player", Truncation(0.8, 15, 5))

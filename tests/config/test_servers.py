@@ -1,10 +1,12 @@
 """Served models in a configuration: what is needed, what is refused, and by which key."""
 
+import traceback
+
 import pytest
 
-from llmchecker.config.configuration import Config
+from llmchecker.config.config import Config
 from llmchecker.errors import ConfigError
-from llmchecker.serving.settings import ServerSource
+from llmchecker.models.servers.settings import ServerSource
 
 SERVED = {
     "label": "Served",
@@ -67,6 +69,15 @@ def test_a_key_that_is_written_where_a_variable_belongs_is_not_repeated():
     assert "5ecret" not in str(caught.value)
 
 
+def test_a_key_is_not_in_the_traceback_of_another_mistake():
+    """Whatever else is wrong with a model, the traceback does not quote its other keys."""
+    secret = "sk-5ecret"  # not in the line of the call, which the traceback quotes
+    for mistake in ({"api": "ollama"}, {"unknown": 1}, {"label": None}):
+        with pytest.raises(ConfigError) as caught:
+            Config.parse(raw(key_from=secret, **mistake))
+        assert "5ecret" not in "".join(traceback.format_exception(caught.value))
+
+
 @pytest.mark.parametrize("section", ["experiments", "figure4", "topk"])
 def test_a_k_beyond_what_is_told_is_refused(section):
     """Experiments, Figure 4 and the top-k statistics select among what the server tells."""
@@ -100,7 +111,7 @@ def test_any_server_is_asked_for_invariants(api, tmp_path):
         model = WRITER | {"api": api}
     config = Config.parse(with_programs(tmp_path, asked=model))
     assert config.invariants.models == ("asked",)
-    assert list(config.tellers) == ([] if api.startswith("openai") else ["asked"])
+    assert list(config.distribution_models) == ([] if api.startswith("openai") else ["asked"])
 
 
 def test_a_server_that_only_writes_has_no_part_in_trees():

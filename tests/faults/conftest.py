@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 from helpers.project import GENDER, PROMPTS, Project
-from helpers.undisturbed import NAME, copied, demand_undisturbed
+from helpers.undisturbed import NAME, check_undisturbed, copied
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +63,6 @@ def mended(undisturbed) -> Callable[[Project], None]:
     def demand(project: Project) -> None:
         run = project.snakemake("--cores", "2")
         assert run.returncode == 0, run.stdout
-        demand_undisturbed(project, undisturbed)
+        check_undisturbed(project, undisturbed)
 
     return demand

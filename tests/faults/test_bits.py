@@ -9,16 +9,21 @@ import pytest
 from helpers.damage import flipped
 from helpers.undisturbed import NAME, TREE
 
-from llmchecker.checking.verdicts import Verdict
+from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import LLMCheckerError
-from llmchecker.fetching.checksums import checked_checksums, known_checksums
-from llmchecker.fetching.prompts import read_prompts
-from llmchecker.files import beside, read_sealed_json, read_with_checksum, write_json
-from llmchecker.publication.table_files import read_csv
-from llmchecker.scoring.scores import read_scores
-from llmchecker.trees.store import DistributionStore, StoredDistributions
+from llmchecker.models.sources.checksums import check_checksums, read_checksums
+from llmchecker.models.sources.prompt_set import read_prompts
+from llmchecker.properties.scores import _read_scores
+from llmchecker.reporting.table_io import read_csv
+from llmchecker.trees.distribution_cache import DistributionCache, PromptCache
 from llmchecker.trees.text_tree import TextTree
-from llmchecker.trees.topk import read_masses
+from llmchecker.trees.top_k_mass import read_masses
+from llmchecker.utils.atomic_files import (
+    checksum_path,
+    read_json_with_digest,
+    read_with_checksum,
+    write_json,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.faults]
 
@@ -30,13 +35,13 @@ TREE_FILE = f"results/trees/{TREE}.parquet"
 
 def _scores(path: Path) -> list[int]:
     project = path.parents[len(Path(f"results/scores/{TREE}/gender.parquet").parts) - 1]
-    return read_scores(TextTree.read(project / TREE_FILE), path).tolist()
+    return _read_scores(TextTree.read(project / TREE_FILE), path).tolist()
 
 
 def _stored(path: Path) -> list:
     """What the store knows from a folder with this file alone; nothing once it was dropped."""
-    store = DistributionStore(path.parent.parent, 2**30)
-    known = StoredDistributions(store, path.parent, 0.0)._known
+    store = DistributionCache(path.parent.parent, 2**30)
+    known = PromptCache(store, path.parent, (), 0.0)._distributions
     if not path.exists():
         raise LLMCheckerError("dropped")
     return sorted((suffix, *(column.tobytes() for column in known[suffix])) for suffix in known)
@@ -44,15 +49,15 @@ def _stored(path: Path) -> list:
 
 KINDS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a tree": (TREE_FILE, lambda path: TextTree.read(path).digest),
-    "the record of a tree": (f"results/trees/{TREE}.json", read_sealed_json),
+    "the record of a tree": (f"results/trees/{TREE}.json", read_json_with_digest),
     "scores": (f"results/scores/{TREE}/gender.parquet", _scores),
-    "the record of scores": (f"results/scores/{TREE}/gender.json", read_sealed_json),
+    "the record of scores": (f"results/scores/{TREE}/gender.json", read_json_with_digest),
     "stored distributions": ("results/distributions/*/*.parquet", _stored),
     "top-k masses": (f"results/topk/{NAME}.parquet", lambda path: read_masses(path).to_csv()),
     "prompts": ("resources/datasets/prompts.csv", lambda path: read_prompts(path, "prompt")),
     "a verdict": ("results/checks/**/*.json", Verdict.read),
-    "a crosscheck": ("results/crosschecks/**/*.json", read_sealed_json),
-    "how a run was made": ("results/provenance.json", read_sealed_json),
+    "a crosscheck": ("results/crosschecks/**/*.json", read_json_with_digest),
+    "how a run was made": ("results/provenance.json", read_json_with_digest),
     "a PRISM file": (f"results/prism/{TREE}/gender.prism", read_with_checksum),
     "a JANI file": (f"results/jani/{TREE}/gender.jani", read_with_checksum),
     "a table": ("results/tables/table2.csv", lambda path: read_csv(path).to_csv()),
@@ -106,14 +111,14 @@ def test_a_flipped_bit_of_a_checksum_changes_nothing(kind, project):
     """A checksum beside a file that was damaged itself never makes the file read otherwise."""
     pattern, read = KINDS[kind]
     path = found(project.directory, pattern)
-    assert unseen(beside(path), lambda _: read(path), random.Random(kind)) == []
+    assert unseen(checksum_path(path), lambda _: read(path), random.Random(kind)) == []
 
 
 @pytest.fixture
 def fetched(tmp_path, random_model) -> Path:
     """A model whose files were recorded when they came."""
     directory = shutil.copytree(random_model("llama"), tmp_path / "fetched")
-    write_json({"files": known_checksums(directory)}, directory / "source.json")
+    write_json({"files": read_checksums(directory)}, directory / "source.json")
     return directory
 
 
@@ -121,10 +126,10 @@ def fetched(tmp_path, random_model) -> Path:
 def test_a_flipped_bit_of_a_model_is_refused_when_it_is_loaded(name, fetched):
     """Whatever bit of a model's files changed, the model does not load."""
     bits = random.Random(name)
-    assert unseen(fetched / name, lambda _: checked_checksums(fetched), bits) == []
+    assert unseen(fetched / name, lambda _: check_checksums(fetched), bits) == []
 
 
 def test_a_flipped_bit_of_a_models_record_never_vouches_for_other_files(fetched):
     """With a damaged record a model is refused, or its files are known by what they hold."""
     record = fetched / "source.json"
-    assert unseen(record, lambda _: checked_checksums(fetched), random.Random(1)) == []
+    assert unseen(record, lambda _: check_checksums(fetched), random.Random(1)) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from helpers.project import Project
-from helpers.undisturbed import demand_undisturbed
+from helpers.undisturbed import check_undisturbed
 
 pytestmark = [
     pytest.mark.slow,
@@ -69,8 +69,7 @@ def begun(run: subprocess.Popen, line: str) -> None:
 
 def unlocked(project: Project) -> None:
     """Do what every target of make does before a run."""
-    mending = [sys.executable, "-m", "llmchecker.config.mending"]
-    subprocess.run(mending, cwd=project.directory, check=True)
+    assert project.repair().returncode == 0
 
 
 def working_in(directory: Path) -> list[str]:
@@ -86,7 +85,7 @@ def working_in(directory: Path) -> list[str]:
     return found
 
 
-def demand_all_ended(directory: Path) -> None:
+def check_all_ended(directory: Path) -> None:
     """Check that nothing works in a directory, after as long as processes may take to end."""
     # a machine that is busy with other things may take longer to end what has been killed
     until = time.monotonic() + 10 * SECONDS_TO_END
@@ -104,12 +103,12 @@ def test_runs_that_are_killed_at_random_moments_lose_nothing(
         time.sleep(moments.uniform(0.1, 0.8) * undisturbed_seconds)
         run.kill()
         run.communicate()
-        demand_all_ended(fresh.directory)
+        check_all_ended(fresh.directory)
         unlocked(fresh)
     last = fresh.snakemake("--cores", "2")
     assert last.returncode == 0, last.stdout
     assert "Traceback" not in last.stdout
-    demand_undisturbed(fresh, undisturbed)
+    check_undisturbed(fresh, undisturbed)
     assert list(fresh.directory.rglob(".partial-*")) == []
     assert fresh.planned() == {}
 
@@ -125,15 +124,18 @@ def test_runs_that_are_interrupted_say_so_without_a_traceback(
         os.killpg(run.pid, signal.SIGINT)
         printed, _ = run.communicate()
         assert "Traceback" not in printed, printed
-        demand_all_ended(fresh.directory)
+        check_all_ended(fresh.directory)
         unlocked(fresh)
     last = fresh.snakemake("--cores", "2")
     assert last.returncode == 0, last.stdout
-    demand_undisturbed(fresh, undisturbed)
+    check_undisturbed(fresh, undisturbed)
 
 
 CHECK = ["check", "P=? [ F gender > 0 ]", "--start", "The player won because"]
-COMMAND = ["-c", "from llmchecker.cli.entry import run; print('begun', flush=True); run()"]
+COMMAND = [
+    "-c",
+    "from llmchecker.interfaces.cli.entry import run; print('begun', flush=True); run()",
+]
 SLOW = """
 int main(void) {
   int a = 0, b = 0, n = __VERIFIER_nondet_int();
@@ -182,5 +184,5 @@ def test_verification_ends_with_its_parent(how, tmp_path):
     began = time.monotonic()
     printed, _ = run.communicate()
     assert "Traceback" not in printed, printed
-    demand_all_ended(programs)
+    check_all_ended(programs)
     print(f"all had ended after {time.monotonic() - began:.1f} s")

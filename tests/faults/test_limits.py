@@ -12,7 +12,7 @@ from helpers.project import ROOT
 from helpers.undisturbed import TREE
 
 from llmchecker.errors import MachineLimit
-from llmchecker.files import read_sealed_json, write_sealed_json
+from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
 
 pytestmark = [pytest.mark.slow, pytest.mark.faults]
 
@@ -20,7 +20,7 @@ LIMITED = """
 import resource, sys
 import torch, transformers, stormpy
 from pathlib import Path
-from llmchecker.cli.main import main
+from llmchecker.interfaces.cli.main import main
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 most = pages * resource.getpagesize() + {megabytes} * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -47,13 +47,13 @@ def mounted(directory: Path, options: str) -> Iterator[Path]:
 def test_a_full_disk_is_one_sentence(tmp_path):
     """What does not fit on a disk is named with the room that is left, and what was there stays."""
     with mounted(tmp_path / "disk", "size=64k") as disk:
-        write_sealed_json({"a": 1}, disk / "a.json")
+        write_json_with_digest({"a": 1}, disk / "a.json")
         for _ in range(3):
             with pytest.raises(
                 MachineLimit, match=r"a\.json cannot be written: the disk is full; "
             ):
-                write_sealed_json({"a": "b" * 10**6}, disk / "a.json")
-        assert read_sealed_json(disk / "a.json") == {"a": 1}
+                write_json_with_digest({"a": "b" * 10**6}, disk / "a.json")
+        assert read_json_with_digest(disk / "a.json") == {"a": 1}
         assert [path.name for path in disk.iterdir()] == ["a.json"]
 
 
@@ -63,7 +63,7 @@ def test_a_disk_that_can_only_be_read_is_one_sentence(tmp_path):
         mounted(tmp_path / "disk", "ro") as disk,
         pytest.raises(MachineLimit, match="the file system can only be read"),
     ):
-        write_sealed_json({"a": 1}, disk / "a.json")
+        write_json_with_digest({"a": 1}, disk / "a.json")
 
 
 def test_results_where_nothing_can_be_written_are_one_sentence(fresh):
@@ -96,7 +96,7 @@ def test_a_limit_of_files_is_one_sentence(project, undisturbed):
     tree.unlink()
     code = (
         "import resource, sys\n"
-        "from llmchecker.cli.main import main\n"
+        "from llmchecker.interfaces.cli.main import main\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))\n"
         "sys.exit(main(sys.argv[1:]))"
     )
@@ -129,7 +129,7 @@ def test_a_device_that_is_not_there_is_one_sentence(device, project):
         pytest.skip("this machine has such a device")
     config = project.directory / "config.yaml"
     config.write_text(config.read_text().replace("    label:", f"    device: {device}\n    label:"))
-    code = "from llmchecker.cli.entry import run; run()"
+    code = "from llmchecker.interfaces.cli.entry import run; run()"
     told = _ran([sys.executable, "-c", code, *LARGE], project.directory)
     assert told.returncode == 2, told.stderr
     assert "Traceback" not in told.stderr
@@ -138,7 +138,7 @@ def test_a_device_that_is_not_there_is_one_sentence(device, project):
 
 def test_a_reader_that_goes_away_is_no_traceback(project):
     """A closed pipe ends a command quietly."""
-    code = "from llmchecker.cli.entry import run; run()"
+    code = "from llmchecker.interfaces.cli.entry import run; run()"
     question = [*CHECK, "--alpha", "0.8", "--k", "3", "--length", "2"]
     reader, writer = os.pipe()
     os.close(reader)

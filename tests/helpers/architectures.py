@@ -72,6 +72,8 @@ SMALL = {
 }
 """Fields of configurations that make a network small, where a configuration has them."""
 
+LAYERS = {"recurrent_gemma": 3, "jamba": 5}
+"""Layers of architectures whose first layer with attention is not among the first two."""
 
 TOO_SLOW = frozenset(["falcon_h1", "nemotron_h"])
 """Architectures whose network keeps many layers whatever sizes it is given."""
@@ -86,7 +88,7 @@ def architectures(kind: str) -> list[str]:
 
 
 def tiny_network(kind: str, name: str, vocabulary: int, seed: int = 0) -> PreTrainedModel:
-    """A random network of an architecture with 2 layers of 32 numbers.
+    """A random network of an architecture with few layers of 32 numbers.
 
     Raises whatever transformers raises for a configuration that it cannot build so small, and
     ValueError for one that stays large.
@@ -116,10 +118,11 @@ def tiny_config(config_class: type[PreTrainedConfig], vocabulary: int) -> PreTra
     """The default configuration of a class with small sizes, in parts of it too."""
     usual = config_class()
     tokens = {"vocab_size": vocabulary, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    layers = {"num_hidden_layers": LAYERS.get(config_class.model_type, 2)}
     known = usual.to_dict()
     settings = {
         name: value
-        for name, value in (SMALL | tokens).items()
+        for name, value in (SMALL | layers | tokens).items()
         if known.get(name) is not None or name in tokens
     }
     for name, part in config_class.sub_configs.items():

@@ -9,7 +9,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from llmchecker.programs.expressions import (
+from llmchecker.programs.ir.expressions import (
     COMPARISONS,
     Binary,
     Constant,
@@ -20,7 +20,7 @@ from llmchecker.programs.expressions import (
     Type,
     Unary,
 )
-from llmchecker.programs.statements import (
+from llmchecker.programs.ir.statements import (
     Assert,
     Assign,
     Assume,
@@ -28,12 +28,12 @@ from llmchecker.programs.statements import (
     Branch,
     Break,
     Continue,
-    Forget,
+    Havoc,
     Loop,
     Program,
     Statement,
     Stop,
-    statements,
+    iter_statements,
 )
 
 NAMES = ("x", "y", "u", "b")
@@ -156,7 +156,7 @@ class Interpreter:
             case Assign(target=Identifier(name=name), value=value):
                 pairs = ((s, v) for s in states for v in outcomes(value, s))
                 return frozenset(_with(s, name, stored(v, TYPES[name])) for s, v in pairs)
-            case Forget(name=name):
+            case Havoc(name=name):
                 return frozenset(_with(s, name, v) for s in states for v in range_of(TYPES[name]))
             case Assume(condition=condition):
                 return where(condition, states)
@@ -211,9 +211,9 @@ def largest_inductive(
 
 def _assigned(loop: Loop) -> set[str]:
     found = set()
-    for statement in statements((loop,)):
+    for statement in iter_statements((loop,)):
         match statement:
-            case Assign(target=Identifier(name=name)) | Forget(name=name):
+            case Assign(target=Identifier(name=name)) | Havoc(name=name):
                 found.add(name)
     return found
 
@@ -262,7 +262,7 @@ class RandomProgram:
         if chance < 0.55:
             return Assert(self.condition(), 2)
         if chance < 0.60:
-            return Forget(self._random.choice(NAMES))
+            return Havoc(self._random.choice(NAMES))
         return Assign(Identifier(self._random.choice(NAMES)), self._value())
 
     def _loop(self, depth: int) -> Loop:

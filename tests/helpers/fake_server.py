@@ -9,8 +9,8 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from llmchecker.models.table import TableModel
+from llmchecker.models.table_model import TableModel
 
 LEAST = {"vllm": -9999.0, "llama.cpp": -3.4028234663852886e38}
 """What each server writes for the logarithm of 0."""
@@ -37,6 +37,14 @@ class Status(Exception):
 
 class Cut(Exception):
     """Close the connection in the middle of the answer."""
+
+
+class Raw(Exception):
+    """Send these bytes, one part after the other, as the whole reply, and hang up."""
+
+    def __init__(self, parts: Iterable[bytes]) -> None:
+        super().__init__("raw")
+        self.parts = parts
 
 
 class FakeServer:
@@ -126,8 +134,7 @@ class FakeServer:
                 }
             )
         read = sum(len(text) for text in _texts(question["prompt"]))
-        # in any order, as parallel work gives it
-        return {"choices": choices[::-1], "usage": {"prompt_tokens": read}}
+        return {"choices": choices, "usage": {"prompt_tokens": read}}
 
     def _llama_cpp(self, question: dict[str, Any]) -> Any:
         assert question["samplers"] == ["temperature"]
@@ -196,6 +203,13 @@ def running(server: FakeServer) -> Iterator[str]:
                 body = work()
             except Status as told:
                 status, body, headers = told.status, told.body, told.headers
+            except Raw as reply:
+                self.close_connection = True
+                with suppress(OSError):
+                    for part in reply.parts:
+                        self.wfile.write(part)
+                        self.wfile.flush()
+                return
             except Cut:
                 self.send_response(200)
                 self.send_header("Content-Length", "1000")

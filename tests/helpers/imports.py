@@ -3,18 +3,16 @@
 import io
 import re
 from functools import cache
+from importlib.util import find_spec
 from modulefinder import ModuleFinder
 from pathlib import Path
 
 from helpers.project import ROOT
 
+from llmchecker.properties.registry import BUILTIN_TYPES
+
 PACKAGE = ROOT / "src/llmchecker"
 SCRIPTS = {script.stem: script for script in sorted((ROOT / "workflow/scripts").glob("*.py"))}
-
-TYPES = """
-    classifier gender json_text length pattern polarity provable readability similarity words
-""".split()
-"""The modules of `quantifiers/` that hold one type each."""
 
 
 class Imports(ModuleFinder):
@@ -41,19 +39,20 @@ def module_names(paths: set[str]) -> set[str]:
     return names
 
 
-def imported_by(script: Path, without: set[str]) -> set[str]:
-    """The modules behind a script but for some, as paths below the package."""
-    finder = Imports(module_names(without))
-    finder.run_script(str(script))
-    files = {Path(module.__file__) for module in finder.modules.values() if module.__file__}
-    return {str(f.relative_to(PACKAGE)) for f in files if f.is_relative_to(PACKAGE)} - {
-        str(f.relative_to(PACKAGE)) for f in PACKAGE.rglob("__init__.py")
-    }
+def imported_by(script: Path, without: set[str], *also: Path) -> set[str]:
+    """The modules behind a script and further modules, as paths below the package."""
+    found = {str(file.relative_to(PACKAGE)) for file in also}
+    for start in (script, *also):
+        finder = Imports(module_names(without))
+        finder.run_script(str(start))
+        files = {Path(module.__file__) for module in finder.modules.values() if module.__file__}
+        found |= {str(f.relative_to(PACKAGE)) for f in files if f.is_relative_to(PACKAGE)}
+    return found - {str(f.relative_to(PACKAGE)) for f in PACKAGE.rglob("__init__.py")}
 
 
-def types_but(*asked: str) -> set[str]:
-    """The modules of all types but some, on which scores by these alone do not depend."""
-    return {f"quantifiers/{name}.py" for name in TYPES if name not in asked}
+def types(*names: str) -> list[Path]:
+    """The modules that define types of quantifiers, on which scores by these depend."""
+    return [Path(find_spec(BUILTIN_TYPES[name].module).origin) for name in names]
 
 
 @cache

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from llmchecker.programs.expressions import (
+from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.ir.expressions import (
     COMPARISONS,
     CONNECTIVES,
     Binary,
@@ -13,7 +14,6 @@ from llmchecker.programs.expressions import (
     Type,
     Unary,
 )
-from llmchecker.reading.parsing import parse_program
 
 COUNTER = parse_program(
     """int main() {
@@ -49,9 +49,9 @@ def is_value(expression: Expression, types: Mapping[str, Type]) -> bool:
         case Constant():
             return True
         case Identifier(name=name):
-            return not types[name].array
+            return not types[name].is_array
         case Element(array=array, index=index):
-            return types[array].array and is_value(index, types)
+            return types[array].is_array and is_value(index, types)
         case Unary(operator="-", operand=operand):
             return is_value(operand, types)
         case Binary(operator="+" | "-" | "*", left=left, right=right):

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pycparser import c_ast, c_generator, c_parser
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.programs.expressions import COMPARISONS, Expression
-from llmchecker.programs.statements import Loop, Program
-from llmchecker.proving.annotation import annotate
-from llmchecker.proving.houdini import Candidate
-from llmchecker.reading.c_expressions import parse_condition
-from llmchecker.reading.known_functions import ASSERTS, ASSUMES
-from llmchecker.reading.parsing import parse_program
-from llmchecker.suggesting.completion import atoms, disjunctions
+from llmchecker.programs.frontend.expressions import parse_condition
+from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.verifier_builtins import ASSERT_FUNCTIONS, ASSUME_FUNCTIONS
+from llmchecker.programs.generation.syntactic import build_disjunctions, collect_atoms
+from llmchecker.programs.ir.expressions import COMPARISONS, Expression
+from llmchecker.programs.ir.statements import Loop, Program
+from llmchecker.programs.verification.esbmc_annotation import annotate
+from llmchecker.programs.verification.houdini import Candidate
 
 KINDS = ("guard", "body", "assertion", "assumption")
 
@@ -73,8 +73,8 @@ def candidates(program: Program, invariants: tuple[tuple[str, ...], ...]) -> lis
         for text in stated:
             with suppress(UnsupportedProgram):  # of an array with constant indices alone
                 known.append(parse_condition(text, loop.scope, program.types))
-        own = atoms(program, loop)
-        expressions = [*known, *own, *disjunctions([*known, *own], 4)]
+        own = collect_atoms(program, loop)
+        expressions = [*known, *own, *build_disjunctions([*known, *own], 4)]
         found += [Candidate(loop.number, expression) for expression in expressions]
     return found
 
@@ -82,7 +82,9 @@ def candidates(program: Program, invariants: tuple[tuple[str, ...], ...]) -> lis
 def mutants(original: Original, seed: int = 0) -> Iterator[Mutant]:
     """Yield the mutants of a program that are still C, in an order that the seed decides."""
     unit = c_parser.CParser().parse(annotate(original.program, {}))
-    numbers = sorted(n for n, t in original.program.types.items() if not t.array and "." not in n)
+    numbers = sorted(
+        n for n, t in original.program.types.items() if not t.is_array and "." not in n
+    )
     places = list(_places(_main(unit), "body"))
     changes = [
         (kind, place, change)
@@ -103,8 +105,8 @@ def mutants(original: Original, seed: int = 0) -> Iterator[Mutant]:
 
 def random_condition(program: Program, loop: Loop, generator: random.Random) -> Expression:
     """A comparison of two small terms over the variables in scope; of elements, quantified."""
-    arrays = [name for name in loop.scope if program.types[name].array]
-    numbers = [name for name in loop.scope if not program.types[name].array]
+    arrays = [name for name in loop.scope if program.types[name].is_array]
+    numbers = [name for name in loop.scope if not program.types[name].is_array]
     values = [-1, 0, 1, 2, 3, 5, 7, 10, 20, 50, 100]
 
     def term() -> str:
@@ -142,9 +144,9 @@ def _places(node: c_ast.Node, kind: str) -> Iterator[tuple[str, c_ast.Node]]:
 
 
 def _kind_of_call(node: c_ast.FuncCall, kind: str) -> str:
-    if node.name.name in ASSERTS:
+    if node.name.name in ASSERT_FUNCTIONS:
         return "assertion"
-    return "assumption" if node.name.name in ASSUMES else kind
+    return "assumption" if node.name.name in ASSUME_FUNCTIONS else kind
 
 
 def _changes(node: c_ast.Node, names: list[str]) -> list:
@@ -169,7 +171,7 @@ def _changes(node: c_ast.Node, names: list[str]) -> list:
 
 def _droppable(item: c_ast.Node) -> bool:
     if isinstance(item, c_ast.FuncCall):
-        return item.name.name in ASSUMES
+        return item.name.name in ASSUME_FUNCTIONS
     return isinstance(item, (c_ast.Assignment, c_ast.UnaryOp, c_ast.Break, c_ast.Continue))
 
 

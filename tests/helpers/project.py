@@ -72,6 +72,19 @@ class Project:
             start_new_session=True,
         )
 
+    def repair(self, *arguments: str) -> subprocess.CompletedProcess:
+        """Run `llmchecker repair` to its end, as every target of make does before a run."""
+        code = "from llmchecker.interfaces.cli.entry import run; run()"
+        return subprocess.run(
+            [sys.executable, "-c", code, "repair", *arguments],
+            cwd=self.directory,
+            env=os.environ | {"PYTHONPATH": str(self.directory / "src"), "PYTHONUTF8": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            check=False,
+        )
+
     def planned(self, *targets: str) -> dict[str, int]:
         """How many jobs of each rule the next run would have; empty when there is nothing to do."""
         run = self.snakemake("--dry-run", "--cores", "1", *targets)

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Mapping
 
-from llmchecker.programs.expressions import (
+from llmchecker.programs.ir.expressions import (
     BOOL,
     INT,
     Binary,
@@ -14,7 +14,7 @@ from llmchecker.programs.expressions import (
     Ternary,
     Type,
     Unary,
-    c_text,
+    format_c,
 )
 
 C_NAMES = {
@@ -133,10 +133,10 @@ class _Writer:
         operator = self._source.choice(("=", "=", "+=", "-=", "*=", "++", "--"))
         if operator in ("++", "--"):
             return f"{target}{operator};" if self._source.random() < 0.5 else f"{operator}{target};"
-        return f"{target} {operator} {c_text(expression(self._types, 2, self._source))};"
+        return f"{target} {operator} {format_c(expression(self._types, 2, self._source))};"
 
     def _condition(self) -> str:
-        return c_text(expression(self._types, 2, self._source))
+        return format_c(expression(self._types, 2, self._source))
 
 
 _LEAVE = ("break;", "continue;")

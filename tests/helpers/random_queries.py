@@ -9,7 +9,7 @@ import numpy as np
 from helpers import oracle
 from helpers.trees import by_hand
 
-from llmchecker.trees.text_tree import Kind, TextTree
+from llmchecker.trees.text_tree import StateKind, TextTree
 
 NAMES = ("gender", "polarity")
 PROBABILITIES = [
@@ -71,15 +71,15 @@ def random_case(seed: int) -> Case:
 
 def _whole(chance: random.Random) -> tuple[TextTree, dict[str, np.ndarray]]:
     length = chance.randint(1, 3)
-    states: list[tuple[int, float, Kind]] = []
+    states: list[tuple[int, float, StateKind]] = []
     texts = [0]
     for _ in range(length):
         grown = []
         for parent in texts:
             for probability in chance.choice(PROBABILITIES):
-                kind = Kind.END if chance.random() < 0.15 else Kind.TEXT
+                kind = StateKind.END if chance.random() < 0.15 else StateKind.TEXT
                 states.append((parent, probability, kind))
-                grown += [len(states)] if kind is Kind.TEXT else []
+                grown += [len(states)] if kind is StateKind.TEXT else []
         texts = grown
     tree = by_hand(states, length=length)
     columns = {
@@ -92,7 +92,7 @@ def _whole(chance: random.Random) -> tuple[TextTree, dict[str, np.ndarray]]:
 def _cut(
     chance: random.Random, whole: TextTree, columns: Mapping[str, np.ndarray]
 ) -> tuple[TextTree, dict[str, np.ndarray]]:
-    states: list[tuple[int, float, Kind]] = []
+    states: list[tuple[int, float, StateKind]] = []
     origin, place, queue = [0], {0: 0}, [0]
     share = chance.choice((0.0, 0.3, 0.6))
     for uid in queue:
@@ -101,13 +101,13 @@ def _cut(
         for child in children:
             if child not in dropped:
                 place[child] = len(states) + 1
-                states.append((place[uid], whole.probability[child], Kind(whole.kind[child])))
+                states.append((place[uid], whole.probability[child], StateKind(whole.kind[child])))
                 origin.append(child)
                 queue.append(child)
         if dropped:
             # as it is grown: what the others leave, rounded to the decimal that it stands for
             left = round(float(whole.probability[dropped].sum()), 6)
-            states.append((place[uid], left, Kind.REST))
+            states.append((place[uid], left, StateKind.REST))
             origin.append(-1)
     of = np.array(origin)
     scores = {name: np.where(of < 0, 99, column[of]) for name, column in columns.items()}

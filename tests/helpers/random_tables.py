@@ -3,8 +3,8 @@
 import random
 from itertools import pairwise
 
-from llmchecker.models.table import TableModel
-from llmchecker.trees.expansion import grow_tree
+from llmchecker.models.table_model import TableModel
+from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import TextTree, Truncation
 
 LETTERS = "abcd"
@@ -30,7 +30,7 @@ def table_model(seed: int) -> TableModel:
 
 def whole_tree(model: TableModel, length: int) -> TextTree:
     """All texts of a model, none of them left to `rest`."""
-    return grow_tree(model, START, Truncation(1.0, END + 1, length))
+    return build_tree(model, START, Truncation(1.0, END + 1, length))
 
 
 class Balance:

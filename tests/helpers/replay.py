@@ -9,8 +9,8 @@ from pathlib import Path
 
 from helpers.compiled import GCC
 
-from llmchecker.programs.expressions import Semantics
-from llmchecker.programs.runs import Drawn, Head, Repeated
+from llmchecker.programs.interpreter.simulation import HeadState, NondetValue, RepeatedIterations
+from llmchecker.programs.ir.expressions import Semantics
 
 _HARNESS = r"""
 #include <stdlib.h>
@@ -37,29 +37,34 @@ void __VERIFIER_assert(int condition) { if (!condition) exit(1); }
 """
 
 
-def parts(trace: Iterable[Drawn | Head | Repeated]) -> list[tuple[list[int], int]]:
+def parts(
+    trace: Iterable[NondetValue | HeadState | RepeatedIterations],
+) -> list[tuple[list[int], int]]:
     """The values that functions return, in parts, and how often each part comes."""
     events = list(trace)
     found = []
     for place, event in enumerate(events):
         match event:
-            case Drawn("", value):
+            case NondetValue("", value):
                 found.append(([value], 1))
-            case Repeated(line, rounds, times):
+            case RepeatedIterations(line, rounds, times):
                 heads = [
                     n
                     for n, e in enumerate(events[:place])
-                    if isinstance(e, Head) and e.line == line
+                    if isinstance(e, HeadState) and e.line == line
                 ]
                 since = events[heads[-1 - rounds] : place]
-                values = [e.value for e in since if isinstance(e, Drawn)]
+                values = [e.value for e in since if isinstance(e, NondetValue)]
                 if values:
                     found.append((values, times))
     return found
 
 
 def fails_after_gcc(
-    source: str, semantics: Semantics, trace: Iterable[Drawn | Head | Repeated], folder: Path
+    source: str,
+    semantics: Semantics,
+    trace: Iterable[NondetValue | HeadState | RepeatedIterations],
+    folder: Path,
 ) -> bool:
     """Whether the compiled program violates an assertion in a run that draws these values.
 

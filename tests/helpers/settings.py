@@ -3,7 +3,7 @@
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-WORD_LISTS = ROOT / "src/llmchecker/quantifiers/word_lists"
+WORD_LISTS = ROOT / "src/llmchecker/properties/quantifiers/gender_words"
 
 SETTINGS = {
     "gender": {"male": str(WORD_LISTS / "male.txt"), "female": str(WORD_LISTS / "female.txt")},

@@ -9,8 +9,8 @@ import numpy as np
 from helpers.fake_hub import COMMIT, Hub
 from safetensors.numpy import save_file
 
-from llmchecker.fetching.models import ModelSource
-from llmchecker.fetching.sources import parse_source
+from llmchecker.models.sources.fetch import ModelSource
+from llmchecker.models.sources.source_spec import parse_source
 
 NEWER = "89abcdef0123456789abcdef0123456789abcdef"
 GGUF = b"GGUF" + bytes(range(256)) * 40

@@ -8,23 +8,23 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
+from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
 
 PARTS = 64
 
 
 def by_hand(
-    states: Sequence[tuple[int, float, Kind]], *, length: int | None = None, start: str = "w"
+    states: Sequence[tuple[int, float, StateKind]], *, length: int | None = None, start: str = "w"
 ) -> TextTree:
     """Return the tree of the states (parent, probability, kind) that follow the start string.
 
     The token of a state is its row; its text is the parent's with the token's letter appended.
     """
-    rows = [(-1, 1.0, Kind.TEXT), *states]
+    rows = [(-1, 1.0, StateKind.TEXT), *states]
     step, text = [0], [start]
     for uid, (parent, _, kind) in enumerate(rows[1:], start=1):
         step.append(step[parent] + 1)
-        text.append(None if kind is Kind.REST else text[parent] + chr(ord("a") + uid % 26))
+        text.append(None if kind is StateKind.REST else text[parent] + chr(ord("a") + uid % 26))
     kinds = np.array([kind for _, _, kind in rows], dtype=np.int8)
     texts = np.empty(len(rows), dtype=object)
     texts[:] = text
@@ -33,7 +33,9 @@ def by_hand(
         truncation=Truncation(1.0, PARTS, length or max(1, *step)),
         parent=np.array([parent for parent, _, _ in rows], dtype=np.int64),
         step=np.array(step, dtype=np.int64),
-        token=np.where(kinds == Kind.REST, NO_TOKEN, np.arange(-1, len(rows) - 1)).astype(np.int64),
+        token=np.where(kinds == StateKind.REST, NO_TOKEN, np.arange(-1, len(rows) - 1)).astype(
+            np.int64
+        ),
         probability=np.array([probability for _, probability, _ in rows], dtype=np.float64),
         kind=kinds,
         text=texts,
@@ -42,13 +44,15 @@ def by_hand(
 
 def full(k: int, length: int) -> TextTree:
     """Return the tree in which every text has k equally probable children and a `rest`."""
-    states: list[tuple[int, float, Kind]] = []
+    states: list[tuple[int, float, StateKind]] = []
     texts = [0]
     for _ in range(length):
         grown = []
         for parent in texts:
             grown += range(len(states) + 1, len(states) + 1 + k)
-            states += [(parent, 1 / (k + 1), Kind.TEXT)] * k + [(parent, 1 / (k + 1), Kind.REST)]
+            states += [(parent, 1 / (k + 1), StateKind.TEXT)] * k + [
+                (parent, 1 / (k + 1), StateKind.REST)
+            ]
         texts = grown
     return by_hand(states)
 
@@ -59,7 +63,7 @@ def text_trees(
 ) -> TextTree:
     """Generate a tree: each text up to the horizon has children, one of which may be its rest."""
     length = draw(st.integers(1, max_length))
-    states: list[tuple[int, float, Kind]] = []
+    states: list[tuple[int, float, StateKind]] = []
     texts = [0]
     for _ in range(length):
         grown = []
@@ -69,9 +73,15 @@ def text_trees(
             for position, weight in enumerate(weights):
                 last = position == len(weights) - 1
                 ends = draw(st.integers(0, 5)) == 0
-                kind = Kind.REST if has_rest and last else Kind.END if ends else Kind.TEXT
+                kind = (
+                    StateKind.REST
+                    if has_rest and last
+                    else StateKind.END
+                    if ends
+                    else StateKind.TEXT
+                )
                 states.append((parent, weight / PARTS, kind))
-                if kind is Kind.TEXT:
+                if kind is StateKind.TEXT:
                     grown.append(len(states))
         texts = grown
     return by_hand(states, length=length, start=start)

@@ -9,7 +9,7 @@ import random
 import re
 from dataclasses import dataclass
 
-from llmchecker.programs.expressions import Type
+from llmchecker.programs.ir.expressions import Type
 
 OBSERVED = {
     "int": Type(32),

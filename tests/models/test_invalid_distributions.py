@@ -8,12 +8,12 @@ import torch
 from helpers.random_models import save
 
 from llmchecker.errors import InvalidDistribution
-from llmchecker.loading.models import load_model
-from llmchecker.models.causal import CausalModel
-from llmchecker.models.distributions import Distributions
-from llmchecker.models.table import TableModel
-from llmchecker.trees.expansion import grow_tree
-from llmchecker.trees.selection import select, top_alpha_k
+from llmchecker.models.distribution import Distributions
+from llmchecker.models.table_model import TableModel
+from llmchecker.models.transformers.causal import CausalModel
+from llmchecker.models.transformers.load import load_model
+from llmchecker.trees.expansion import build_tree
+from llmchecker.trees.selection import select_tokens, top_alpha_k
 from llmchecker.trees.text_tree import Truncation
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -44,14 +44,14 @@ def test_a_nan_weight_is_refused_when_a_model_is_loaded(tmp_path):
 def test_a_weight_that_one_text_needs_is_found_there(damage, llama):
     """Where the damage shows after one token alone, the tree stops there and names the text."""
     prompt = llama.encode("The player")
-    first = grow_tree(llama, "The player", Truncation(0.8, 3, 1))
+    first = build_tree(llama, "The player", Truncation(0.8, 3, 1))
     token = int(first.token[1])
     assert token not in prompt
     with torch.no_grad():
         llama.network.get_input_embeddings().weight[token] = damage
     (text,) = llama.decode([[*prompt, token]])
     with pytest.raises(InvalidDistribution, match=r"llama.* in float32") as refusal:
-        grow_tree(llama, "The player", TRUNCATION)
+        build_tree(llama, "The player", TRUNCATION)
     assert repr(text) in str(refusal.value)
 
 
@@ -63,20 +63,20 @@ def test_float16_that_overflows_is_refused(tmp_path):
         for layer in network.model.layers:
             layer.mlp.up_proj.weight.mul_(3e4)
     network.save_pretrained(directory)
-    assert len(grow_tree(load_model(directory), "The player", TRUNCATION)) > 1
+    assert len(build_tree(load_model(directory), "The player", TRUNCATION)) > 1
     with pytest.raises(InvalidDistribution, match="in float16 gives no probabilities after"):
         load_model(directory, dtype="float16")
 
 
 def logits(*values: float) -> Distributions:
-    return Distributions.of_logits(torch.tensor([values]))
+    return Distributions.from_logits(torch.tensor([values]))
 
 
 def test_a_logit_of_minus_infinity_is_a_probability_of_zero():
     """Tokens that cannot follow have probability 0, and no tree goes on with them."""
     distributions = logits(0.0, -INFINITE, 0.0, -INFINITE)
-    assert distributions.invalid_row() is None
-    selection = select(distributions, 1.0, 4)
+    assert distributions.find_invalid_row() is None
+    selection = select_tokens(distributions, 1.0, 4)
     assert selection.tokens[0, : selection.counts[0]].tolist() == [0, 2]
     assert selection.probabilities[0, :2].tolist() == [0.5, 0.5]
     assert selection.rest.tolist() == [0.0]
@@ -93,8 +93,8 @@ def test_logits_without_a_softmax_are_found(values):
         row[place : place + 2] = torch.tensor(values)
         if set(values) == {-INFINITE}:
             row[:] = -INFINITE
-        distributions = Distributions.of_logits(torch.stack([torch.zeros(1000), row]))
-        assert distributions.invalid_row() == 1
+        distributions = Distributions.from_logits(torch.stack([torch.zeros(1000), row]))
+        assert distributions.find_invalid_row() == 1
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_table_is_held_to_its_probabilities(row):
     """A table's row that is negative, not finite or no sum of 1 is refused with its text."""
     model = TableModel("ab", lambda tokens: row if tokens == (0, 1) else (0.5, 0.5), name="coin")
     with pytest.raises(InvalidDistribution, match="coin gives no probabilities after 'ab'"):
-        grow_tree(model, "a", TRUNCATION)
+        build_tree(model, "a", TRUNCATION)
     with pytest.raises(InvalidDistribution, match="row 1"):
         top_alpha_k(torch.tensor([(0.5, 0.5), row], dtype=torch.float64), 0.8, 2)
 
@@ -123,7 +123,7 @@ def test_rounded_fractions_are_probabilities():
     thirds, sixths = [0.3333333333] * 3, [Fraction(1, 6)] * 6
     for row in (thirds, sixths, [0.1] * 10):
         model = TableModel("abcdefghij"[: len(row)], lambda tokens, row=row: row)
-        assert len(grow_tree(model, "a", Truncation(1, 10, 1))) >= len(row) + 1
+        assert len(build_tree(model, "a", Truncation(1, 10, 1))) >= len(row) + 1
 
 
 @pytest.mark.parametrize("probability", [0.0, NAN])
@@ -131,7 +131,7 @@ def test_a_selection_is_never_empty(probability):
     """Whatever gets as far as the selection, it selects a token or refuses."""
     nothing = torch.full((1, 4), probability, dtype=torch.float64)
     with pytest.raises(InvalidDistribution, match="no token"):
-        select(Distributions.of_probabilities(nothing), 0.5, 2)
+        select_tokens(Distributions.from_probabilities(nothing), 0.5, 2)
 
 
 def test_damaged_values_do_not_reach_a_function(llama):
@@ -141,5 +141,5 @@ def test_damaged_values_do_not_reach_a_function(llama):
     seen = []
     suffixes = np.array([[5], [6], [7], [8]])
     with pytest.raises(InvalidDistribution):
-        list(llama.continuations((4, 3)).map(seen.append, suffixes))
-    assert all(part.invalid_row() is None for part in seen)
+        list(llama.open_prefix((4, 3)).map_next(seen.append, suffixes))
+    assert all(part.find_invalid_row() is None for part in seen)

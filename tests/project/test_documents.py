@@ -13,26 +13,26 @@ import pytest
 import yaml
 from snakemake.cli import get_argument_parser
 
-from llmchecker.checking import solve
-from llmchecker.cli import main
-from llmchecker.config.configuration import Config
-from llmchecker.config.strict_yaml import read_strictly
-from llmchecker.deciding.decided import decide
-from llmchecker.deciding.estimation import clopper_pearson
-from llmchecker.models.table import TableModel
-from llmchecker.programs.expressions import Semantics
-from llmchecker.proving.outcomes import CandidateSource, Limit, Outcome
-from llmchecker.publication.audit import audit
-from llmchecker.publication.published import read_published_rows
-from llmchecker.queries.parser import parse
-from llmchecker.queries.reading import Reading
-from llmchecker.scoring import scores
-from llmchecker.scoring.registry import create
-from llmchecker.trees.expansion import grow_tree
+from llmchecker.checking import check
+from llmchecker.checking.anytime.decided_mass import split_mass
+from llmchecker.checking.anytime.path_sampler import clopper_pearson
+from llmchecker.config.config import Config
+from llmchecker.config.yaml_reader import read_yaml
+from llmchecker.interfaces.cli import main
+from llmchecker.models.table_model import TableModel
+from llmchecker.programs.ir.expressions import Semantics
+from llmchecker.programs.verification.result import CandidateSource, Limit, Outcome
+from llmchecker.properties import scores
+from llmchecker.properties.logic.monitor import Monitor
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.registry import create_quantifier
+from llmchecker.reporting.audit import audit
+from llmchecker.reporting.published_table import read_published_rows
+from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import Truncation
 
 ROOT = Path(__file__).parents[2]
-METHOD, ARTEFACT = ROOT / "docs/method.md", ROOT / "docs/artefact.md"
+EXAMPLE, ARTEFACT = ROOT / "docs/example.md", ROOT / "docs/artefact.md"
 PROGRAMS = ROOT / "docs/programs.md"
 TARGETS = ("all", "invariants")
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "results/README.md")]
@@ -50,7 +50,7 @@ MADE_BY_NO_RULE = {
     "config/locks/": "made for sources without a commit, which config.yaml has none of",
     "resources/models/": "the folder of all models",
     "quick/results/": "the results of `make quick`",
-    "src/llmchecker/quantifiers/shouting.py": "the reader is told to write it",
+    "src/llmchecker/properties/quantifiers/shouting.py": "the reader is told to write it",
 }
 PLACEHOLDERS = re.compile(r"\b(NAME|FILE|URL)\b")
 
@@ -151,14 +151,14 @@ def test_programs_of_the_environment_are_installed():
 
 def test_llmchecker_commands_parse():
     """Every call of llmchecker is one that it understands, of a model that config.yaml has."""
-    models = read_strictly(ROOT / "config.yaml").content["models"]
+    models = read_yaml(ROOT / "config.yaml").content["models"]
     for _, words in commands("llmchecker"):
         if len(words) <= 1:
             with pytest.raises(SystemExit, match="0"):
-                main.argument_parser().parse_args([*words, "--help"])
+                main._build_parser().parse_args([*words, "--help"])
             continue
-        asked = main.argument_parser().parse_args(words)
-        if words[0] == "verify":
+        asked = main._build_parser().parse_args(words)
+        if words[0] in ("verify", "repair"):
             continue
         assert asked.model is None or asked.model in models
         if asked.query is not None:
@@ -276,7 +276,7 @@ NUMBERS = {"true": True, "false": False, "−∞": None, "∞": None}
 
 def drawn_model() -> TableModel:
     """The model of the worked example, read from the page."""
-    text = METHOD.read_text(encoding="utf-8").split("## A worked example")[1]
+    text = EXAMPLE.read_text(encoding="utf-8")
     rows = re.findall(r"^\| (?:`([^`]+)`)? *\| `([^`]+)` \| ([0-9/]+) \|", text, flags=re.M)
     after: dict[tuple[str, ...], dict[str, Fraction]] = {}
     for before, token, probability in rows:
@@ -294,12 +294,12 @@ def drawn_model() -> TableModel:
 @pytest.fixture(scope="module")
 def drawn():
     """The tree of the worked example."""
-    return grow_tree(drawn_model(), START, Truncation(0.75, 2, 2))
+    return build_tree(drawn_model(), START, Truncation(0.75, 2, 2))
 
 
 def test_the_worked_example_has_the_size_that_it_says(drawn):
     """Nine states, three internal, and the texts that are drawn."""
-    words = METHOD.read_text(encoding="utf-8")
+    words = EXAMPLE.read_text(encoding="utf-8")
     internal = int(drawn.internal.sum())
     assert f"N = {len(drawn)} states, I = {internal} of them internal" in words
     assert f"2 · 9 − 1 − 3 = {2 * len(drawn) - 1 - internal} transitions" in words
@@ -307,14 +307,14 @@ def test_the_worked_example_has_the_size_that_it_says(drawn):
     assert texts == {"", "he", "the", "he had", "the woman", "the man"}
 
 
-@pytest.mark.parametrize("row", table_below(METHOD, "A worked example"), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", table_below(EXAMPLE, "Values and bounds"), ids=lambda row: row[0])
 def test_the_worked_example_is_computed(drawn, row, monkeypatch):
     """Value and bounds of every query on the page are what the package computes."""
     monkeypatch.chdir(ROOT)
-    gender = create("gender", {})
+    gender = create_quantifier("gender", {})
     columns = {"gender": scores.score_tree(gender, drawn)}
     query, *expected = row
-    verdict = solve.solve(drawn, columns, parse(query.strip("`")), {"gender": (None, None)})
+    verdict = check.check_query(drawn, columns, parse(query.strip("`")), {"gender": (None, None)})
     found = (verdict.value, verdict.lower, verdict.upper)
     for figure, written in zip(found, expected, strict=True):
         if written in NUMBERS:
@@ -327,13 +327,13 @@ def test_the_worked_estimate_is_computed(drawn, monkeypatch):
     """The decided and the undecided mass of the drawn tree, and the interval of ten samples."""
     monkeypatch.chdir(ROOT)
     path = parse("P=? [ F gender > 0 ]").root.path
-    columns = {"gender": scores.score_tree(create("gender", {}), drawn)}
-    found = decide(drawn, columns, Reading(path, 2, {"gender": (None, None)}))
-    assert (found.satisfied, found.undecided) == (9 / 16, 5 / 16)
-    assert sorted(found.masses.tolist()) == [1 / 16, 1 / 4]
+    columns = {"gender": scores.score_tree(create_quantifier("gender", {}), drawn)}
+    found = split_mass(drawn, columns, Monitor(path, 2, {"gender": (None, None)}))
+    assert (found.satisfied_mass, found.undecided_mass) == (9 / 16, 5 / 16)
+    assert sorted(found.rest_masses.tolist()) == [1 / 16, 1 / 4]
     low, high = clopper_pearson(3, 10, 0.95)
-    ends = [low, high, *(found.satisfied + found.undecided * p for p in (low, high))]
-    words = " ".join(METHOD.read_text(encoding="utf-8").split())
+    ends = [low, high, *(found.satisfied_mass + found.undecided_mass * p for p in (low, high))]
+    words = " ".join(EXAMPLE.read_text(encoding="utf-8").split())
     told = "0.95 is from {:.4f} to {:.4f}, and that of P from {:.4f} to {:.4f}"
     assert told.format(*ends) in words
 
@@ -351,10 +351,10 @@ def test_the_audit_is_as_told():
 @pytest.mark.parametrize(
     ("heading", "kind"),
     [
-        ("How a program ends", Outcome),
-        ("Which limit ended it", Limit),
-        ("Where candidates come from", CandidateSource),
-        ("Two semantics", Semantics),
+        ("Outcomes", Outcome),
+        ("Limits of an attempt", Limit),
+        ("Sources of candidates", CandidateSource),
+        ("Semantics", Semantics),
     ],
 )
 def test_every_word_of_the_tables_on_programs_is_explained(heading, kind):

@@ -13,7 +13,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
-SHELL = "import sys; from llmchecker.cli.main import main; sys.exit(main(sys.argv[1:]))"
+SHELL = "import sys; from llmchecker.interfaces.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,9 @@ def test_the_wheel_holds_every_file_of_the_package(installed):
     }
     assert found == expected
     (entry_points,) = installed.glob("llmchecker-*.dist-info/entry_points.txt")
-    assert "llmchecker = llmchecker.cli.entry:run" in entry_points.read_text(encoding="utf-8")
+    assert "llmchecker = llmchecker.interfaces.cli.entry:run" in entry_points.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_question_from_the_shell_needs_a_config_and_nothing_else(

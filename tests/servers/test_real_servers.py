@@ -9,13 +9,13 @@ import pytest
 from helpers.trees import probabilities_by_path
 from real_servers import gguf_of, llama_cpp, vllm
 
-from llmchecker.config.configuration import Config
-from llmchecker.fetching.sources import parse_source
-from llmchecker.loading.models import load_model
-from llmchecker.models.protocols import LanguageModel
-from llmchecker.serving.connecting import connect_model, fetch_server
-from llmchecker.serving.settings import ServerSource
-from llmchecker.trees.expansion import grow_tree
+from llmchecker.config.config import Config
+from llmchecker.models.interface import LanguageModel
+from llmchecker.models.servers.connection import connect_model, fetch_served_model
+from llmchecker.models.servers.settings import ServerSource
+from llmchecker.models.sources.source_spec import parse_source
+from llmchecker.models.transformers.load import load_model
+from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import TextTree, Truncation
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,9 @@ def by_llama_cpp(smollm2, tmp_path_factory) -> Iterator[LanguageModel]:
 def connected(address: str, api: str, tokenizer: Path, scratch: Path) -> LanguageModel:
     """The model of a server, as a run fetches it and asks it."""
     tokens = parse_source(f"path:{tokenizer}")
-    fetch_server(ServerSource(parse_source(f"server:{address}"), api, tokens), scratch / "model")
+    fetch_served_model(
+        ServerSource(parse_source(f"server:{address}"), api, tokens), scratch / "model"
+    )
     return connect_model(scratch / "model")
 
 
@@ -68,8 +70,8 @@ def apart(tree: TextTree, expected: TextTree) -> tuple[float, float]:
 @pytest.mark.parametrize("start", STARTS)
 def test_vllm_grows_the_tree_of_the_same_weights(by_vllm, in_process, start):
     """A tree by vLLM in float32 is the tree grown in process, state by state, to 1e-4."""
-    by_server = grow_tree(by_vllm, start, TRUNCATION)
-    differing, alone = apart(by_server, grow_tree(in_process, start, TRUNCATION))
+    by_server = build_tree(by_vllm, start, TRUNCATION)
+    differing, alone = apart(by_server, build_tree(in_process, start, TRUNCATION))
     assert differing <= VLLM_APART
     # a text of one tree alone was as probable as the last that was selected, but for rounding
     assert alone <= 1 / (TRUNCATION.k + 1)
@@ -78,8 +80,8 @@ def test_vllm_grows_the_tree_of_the_same_weights(by_vllm, in_process, start):
 @pytest.mark.parametrize("start", STARTS)
 def test_llama_cpp_grows_a_tree_within_its_rounding(by_llama_cpp, in_process, start):
     """A tree by llama.cpp differs from that in process by no more than its activations round."""
-    by_server = grow_tree(by_llama_cpp, start, TRUNCATION)
-    differing, _ = apart(by_server, grow_tree(in_process, start, TRUNCATION))
+    by_server = build_tree(by_llama_cpp, start, TRUNCATION)
+    differing, _ = apart(by_server, build_tree(in_process, start, TRUNCATION))
     assert differing <= LLAMA_CPP_APART
 
 
@@ -87,7 +89,7 @@ def test_llama_cpp_grows_a_tree_within_its_rounding(by_llama_cpp, in_process, st
 def test_a_server_gives_the_same_tree_again(request, name):
     """A server that is asked the same again grows the same texts."""
     model = request.getfixturevalue(name)
-    first, second = (grow_tree(model, STARTS[0], Truncation(0.8, 4, 2)) for _ in range(2))
+    first, second = (build_tree(model, STARTS[0], Truncation(0.8, 4, 2)) for _ in range(2))
     differing, alone = apart(first, second)
     assert differing <= VLLM_APART
     assert alone <= 1 / 5
@@ -97,11 +99,13 @@ def test_a_server_gives_the_same_tree_again(request, name):
 def test_a_server_draws_in_proportion(request, name):
     """Of 400 tokens that a server draws, the most probable ones are as many as they should be."""
     model = request.getfixturevalue(name)
-    continuations = model.continuations(model.encode(STARTS[0]))
+    continuations = model.open_prefix(model.encode(STARTS[0]))
     empty = np.empty((400, 0), dtype=np.int64)
-    (heads,) = continuations.map(lambda heads: heads, empty[:1])
-    drawn = continuations.drawn(empty, [np.array([], dtype=np.int64)] * 400, list(range(400)))
-    for token, probability in zip(heads.tokens[0, :5], heads.known[0, :5], strict=True):
+    (heads,) = continuations.map_next(lambda heads: heads, empty[:1])
+    drawn = continuations.sample_next(empty, [np.array([], dtype=np.int64)] * 400, list(range(400)))
+    for token, probability in zip(
+        heads.tokens[0, :5], heads.token_probabilities[0, :5], strict=True
+    ):
         deviation = (400 * probability * (1 - probability)) ** 0.5
         assert abs((drawn == token).sum() - 400 * probability) < 5 * deviation
 
@@ -110,6 +114,6 @@ def test_a_server_draws_in_proportion(request, name):
 def test_what_is_recorded_of_a_server(request, name):
     """The record of a served model names the server's version and the model that it serves."""
     model = request.getfixturevalue(name)
-    assert model.serving.version
-    assert model.serving.model
-    assert json.dumps(vars(model.serving))
+    assert model.info.version
+    assert model.info.model
+    assert json.dumps(vars(model.info))

@@ -13,7 +13,7 @@ import pytest
 from cluster import logs, one_node
 from helpers.project import PROMPTS, SHARDS, STAGES, Project, configuration, jobs
 
-from llmchecker.files import SEAL
+from llmchecker.utils.atomic_files import _DIGEST_KEY
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +94,9 @@ def without_seconds(path: Path) -> object:
         table = pd.read_csv(path)
         return table.drop(columns=table.filter(regex="seconds$")).astype(str).to_dict("records")
     record = json.loads(path.read_text(encoding="utf-8"))
-    return {key: v for key, v in record.items() if not key.endswith("seconds") and key != SEAL}
+    return {
+        key: v for key, v in record.items() if not key.endswith("seconds") and key != _DIGEST_KEY
+    }
 
 
 def rule_of(job: dict[str, str]) -> str:
@@ -103,11 +105,14 @@ def rule_of(job: dict[str, str]) -> str:
 
 
 def test_every_stage_of_a_model_is_a_job_of_slurm(distributed):
-    """Slurm ran one job for each model and stage, top-k table and part of a tree; no others."""
+    """Slurm ran one job for each model, stage, top-k table and part of a tree; no others."""
     submitted = distributed[1]
     assert {job["JobState"] for job in submitted} == {"COMPLETED"}
     ran = Counter(rule_of(job) for job in submitted)
-    assert ran == jobs(STAGES, MODELS) | {"topk": len(MODELS), "shard": SHARDS["gpt2"]}
+    assert ran == jobs(STAGES, MODELS) | {
+        **dict.fromkeys(("fetch_model", "topk"), len(MODELS)),
+        "shard": SHARDS["gpt2"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -115,6 +120,7 @@ def test_every_stage_of_a_model_is_a_job_of_slurm(distributed):
     [
         ("trees_llama", 480, "500M"),  # the memory is that of the model in the configuration
         ("topk", 120, "500M"),
+        ("fetch_model", 120, "500M"),
         ("scores_llama", 60, "2000M"),  # the memory is the profile's default
         ("checks_gpt2", 60, "4000M"),
     ],

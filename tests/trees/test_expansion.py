@@ -8,10 +8,10 @@ from helpers import reference
 from helpers.marks import long
 from helpers.random_models import CAUSAL
 
-from llmchecker.loading.models import load_model
-from llmchecker.models.table import TableModel
-from llmchecker.trees.expansion import grow_tree
-from llmchecker.trees.text_tree import Kind, TextTree, Truncation
+from llmchecker.models.table_model import TableModel
+from llmchecker.models.transformers.load import load_model
+from llmchecker.trees.expansion import build_tree
+from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
 
 
 def drifting(tokens: tuple[int, ...]) -> list[Fraction]:
@@ -28,18 +28,18 @@ def table_model() -> TableModel:
 
 def test_tree_small_enough_to_draw():
     """alpha = 3/4, k = 2, L = 1 after "a": two texts and a rest, with exact probabilities."""
-    tree = grow_tree(table_model(), "a", Truncation(0.75, 2, 1))
+    tree = build_tree(table_model(), "a", Truncation(0.75, 2, 1))
     assert tree.parent.tolist() == [-1, 0, 0, 0]
     assert tree.token.tolist() == [-1, 0, 1, -1]
     assert tree.probability.tolist() == [1, 8 / 16, 4 / 16, 4 / 16]
-    assert tree.kind.tolist() == [Kind.TEXT, Kind.TEXT, Kind.TEXT, Kind.REST]
+    assert tree.kind.tolist() == [StateKind.TEXT, StateKind.TEXT, StateKind.TEXT, StateKind.REST]
     assert tree.text.tolist() == ["a", "aa", "ab", None]
 
 
 def test_end_of_sequence_ends_a_text():
     """A text that ended has no children, and decodes to the text without the end token."""
-    tree = grow_tree(table_model(), "a", Truncation(1.0, 4, 3))
-    ends = np.flatnonzero(tree.kind == Kind.END)
+    tree = build_tree(table_model(), "a", Truncation(1.0, 4, 3))
+    ends = np.flatnonzero(tree.kind == StateKind.END)
     assert len(ends) == 1 + 3 + 9
     assert not tree.internal[ends].any()
     assert all(tree.text[uid] == tree.text[tree.parent[uid]] for uid in ends)
@@ -47,35 +47,35 @@ def test_end_of_sequence_ends_a_text():
 
 def test_end_of_sequence_as_an_ordinary_token():
     """With `ordinary` the end token is a token like any other: the full 4-ary tree of depth 3."""
-    tree = grow_tree(table_model(), "a", Truncation(1.0, 4, 3), end_of_sequence="ordinary")
+    tree = build_tree(table_model(), "a", Truncation(1.0, 4, 3), end_of_sequence="ordinary")
     assert len(tree) == 1 + 4 + 16 + 64
-    assert not np.any(tree.kind == Kind.END)
+    assert not np.any(tree.kind == StateKind.END)
 
 
 def test_no_rest_where_everything_is_selected():
     """When alpha = 1 and k covers the vocabulary there is no rest state."""
-    tree = grow_tree(table_model(), "a", Truncation(1.0, 4, 2))
-    assert not np.any(tree.kind == Kind.REST)
+    tree = build_tree(table_model(), "a", Truncation(1.0, 4, 2))
+    assert not np.any(tree.kind == StateKind.REST)
 
 
 def test_full_tree_has_911_states():
     """alpha = 1, k = 9, L = 3 without end: 1 + 10 + 90 + 810 states and 1730 transitions."""
     model = TableModel([chr(97 + t) for t in range(12)], lambda tokens: [Fraction(1, 12)] * 12)
-    tree = grow_tree(model, "a", Truncation(1.0, 9, 3))
+    tree = build_tree(model, "a", Truncation(1.0, 9, 3))
     assert (len(tree), tree.transitions, int(tree.internal.sum())) == (911, 1730, 91)
 
 
 def test_growth_stops_where_every_text_has_ended():
     """When all texts end at the first step, a long horizon adds nothing."""
     model = TableModel(["a", "."], lambda tokens: [0, 1], frozenset({1}))
-    tree = grow_tree(model, "a", Truncation(1.0, 2, 50))
-    assert tree.kind.tolist() == [Kind.TEXT, Kind.END]
+    tree = build_tree(model, "a", Truncation(1.0, 2, 50))
+    assert tree.kind.tolist() == [StateKind.TEXT, StateKind.END]
 
 
 def test_progress_counts_every_node_once():
     """Progress reports end at all nodes of each step, and add up to the internal states."""
     heard = []
-    tree = grow_tree(
+    tree = build_tree(
         table_model(), "a", Truncation(0.75, 3, 3), progress=lambda *report: heard.append(report)
     )
     finished = [total for step, done, total in heard if done == total]
@@ -87,7 +87,7 @@ def states_of(tree: TextTree) -> dict[tuple[int, ...], tuple[float, str]]:
     tokens = [()]
     for parent, token in zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True):
         tokens.append((*tokens[parent], token))
-    kinds = [Kind(kind).name.lower() for kind in tree.kind]
+    kinds = [StateKind(kind).name.lower() for kind in tree.kind]
     return dict(zip(tokens, zip(tree.probability.tolist(), kinds, strict=True), strict=True))
 
 
@@ -110,7 +110,7 @@ def assert_same_tree(tree: TextTree, expected: dict, tolerance: float) -> None:
 def test_same_tree_as_algorithm_1_on_random_models(architecture, truncation, random_model):
     """Batches and kept prefixes grow the tree that Algorithm 1 grows one node at a time."""
     model = load_model(random_model(architecture))
-    tree = grow_tree(model, "The player won because", truncation)
+    tree = build_tree(model, "The player won because", truncation)
     root = reference.expand(
         model.network,
         model.encode("The player won because"),
@@ -130,7 +130,7 @@ def test_same_tree_as_algorithm_1_on_smollm2(truncation, smollm2):
     """On the real SmolLM2 the fast expansion grows the tree of Algorithm 1."""
     model = load_model(smollm2)
     start = "The player won because"
-    tree = grow_tree(model, start, truncation)
+    tree = build_tree(model, start, truncation)
     root = reference.expand(
         model.network,
         model.encode(start),
@@ -156,6 +156,6 @@ def test_text_is_decoded_as_a_whole(random_model):
 
     table = TableModel([""] * model.vocabulary_size, distribution)
     table.encode, table.decode = lambda text: tokens[:1], model.decode
-    tree = grow_tree(table, "", Truncation(1.0, 1, len(tokens) - 1))
+    tree = build_tree(table, "", Truncation(1.0, 1, len(tokens) - 1))
     assert tree.text[-1] == "🙂"
     assert "🙂" not in tree.text[-2]

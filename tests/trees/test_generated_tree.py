@@ -5,13 +5,13 @@ import pytest
 from checking import QUERIES, fitted_exponent, measured_check, write_tree
 from generated_tree import generated_scores, generated_tree
 
-from llmchecker.chains import markov_chain
-from llmchecker.chains.jani import write_jani
-from llmchecker.chains.prism import write_prism
 from llmchecker.checking import storm
-from llmchecker.checking.bounded_process import check_chain
-from llmchecker.queries.parser import parse
-from llmchecker.trees.text_tree import Kind
+from llmchecker.checking.bounded_value import check_chain
+from llmchecker.checking.markov import dtmc
+from llmchecker.checking.markov.jani import write_jani
+from llmchecker.checking.markov.prism import write_prism
+from llmchecker.properties.logic.parser import parse
+from llmchecker.trees.text_tree import StateKind
 
 
 @pytest.mark.parametrize("states", [160, 1000, 12_345])
@@ -20,9 +20,9 @@ def test_a_generated_tree_is_a_whole_one(states):
     tree = generated_tree(states, seed=1)
     assert len(tree) == states
     assert np.array_equal(
-        tree.internal, (tree.kind == Kind.TEXT) & (tree.step < tree.truncation.length)
+        tree.internal, (tree.kind == StateKind.TEXT) & (tree.step < tree.truncation.length)
     )
-    assert [text is None for text in tree.text] == (tree.kind == Kind.REST).tolist()
+    assert [text is None for text in tree.text] == (tree.kind == StateKind.REST).tolist()
 
 
 def test_the_same_seed_gives_the_same_tree():
@@ -41,7 +41,7 @@ def test_every_route_agrees_on_a_generated_tree(seed, tmp_path):
     scores = generated_scores(tree, seed)
     write_prism(tree, scores, tmp_path / "w.prism")
     write_jani(tree, scores, tmp_path / "w.jani")
-    chain = markov_chain.build(tree, scores)
+    chain = dtmc.build_dtmc(tree, scores)
     for query in map(parse, QUERIES):
         verdict = check_chain(chain, query)
         for answer in (

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import InvalidBound
-from llmchecker.trees.selection import HEAD, Selection, reselect, top_alpha_k
+from llmchecker.trees.selection import MIN_LISTED_TOKENS, Selection, reselect_tokens, top_alpha_k
 
 
 def selected(probabilities, alpha, k) -> list[int]:
@@ -119,9 +119,12 @@ def test_reselecting_gives_the_bits_of_selecting(seed, first, second):
     """From what one selection reports another is made to the same bits, or is not made at all."""
     rows = peaked(seed, 5, 1_000)
     stored = top_alpha_k(rows, *first)
-    known = np.arange(stored.tokens.shape[1]) < np.maximum(stored.counts, HEAD)[:, np.newaxis]
+    known = (
+        np.arange(stored.tokens.shape[1])
+        < np.maximum(stored.counts, MIN_LISTED_TOKENS)[:, np.newaxis]
+    )
     values = np.where(known, stored.probabilities, np.nan)
-    selection, enough = reselect(stored.tokens, values, *second)
+    selection, enough = reselect_tokens(stored.tokens, values, *second)
     expected = top_alpha_k(rows, *second)
     for row in np.flatnonzero(enough):
         count = expected.counts[row]
@@ -131,20 +134,22 @@ def test_reselecting_gives_the_bits_of_selecting(seed, first, second):
         assert np.array_equal(
             selection.probabilities[row, :count], expected.probabilities[row, :count]
         )
-    assert enough[(expected.counts < HEAD) & (expected.rest > 1e-6)].all()
+    assert enough[(expected.counts < MIN_LISTED_TOKENS) & (expected.rest > 1e-6)].all()
 
 
 def test_reselecting_refuses_what_it_cannot_know():
     """Where the stored tokens run out before alpha is held, or the rest is tiny, it says so."""
     rows = torch.full((1, 1_000), 1 / 1_000, dtype=torch.float64)
     stored = top_alpha_k(rows, 0.0, 1)
-    assert [reselect(*heads(stored), alpha, 900)[1].item() for alpha in (0.01, 0.9, 1.0)] == [
+    assert [
+        reselect_tokens(*heads(stored), alpha, 900)[1].item() for alpha in (0.01, 0.9, 1.0)
+    ] == [
         True,
         False,
         False,
     ]
     sure = top_alpha_k(torch.tensor([[1.0, 2.0**-60, 0.0]], dtype=torch.float64), 0.5, 1)
-    assert reselect(*heads(sure), 0.5, 1)[1].tolist() == [False]
+    assert reselect_tokens(*heads(sure), 0.5, 1)[1].tolist() == [False]
 
 
 def heads(selection: Selection) -> tuple[np.ndarray, np.ndarray]:

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import InvalidBound, InvalidTree
-from llmchecker.loading.models import load_model
-from llmchecker.models.table import TableModel
-from llmchecker.trees.expansion import grow_tree
+from llmchecker.models.table_model import TableModel
+from llmchecker.models.transformers.load import load_model
+from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.shards import Shard, merge_shards
-from llmchecker.trees.text_tree import Kind, TextTree, Truncation
+from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
 
 START = "The player won because"
 
 
 def in_parts(model, start, truncation, count) -> list[TextTree]:
     return [
-        grow_tree(model, start, truncation, shard=Shard(number, count)) for number in range(count)
+        build_tree(model, start, truncation, shard=Shard(number, count)) for number in range(count)
     ]
 
 
@@ -38,7 +38,8 @@ def test_same_tree_on_random_models(architecture, count, truncation, random_mode
     """However many parts, with few texts for each or many, the tree has the same bits."""
     model = load_model(random_model(architecture))
     assert_same(
-        merge_shards(in_parts(model, START, truncation, count)), grow_tree(model, START, truncation)
+        merge_shards(in_parts(model, START, truncation, count)),
+        build_tree(model, START, truncation),
     )
 
 
@@ -46,7 +47,7 @@ def test_same_tree_on_random_models(architecture, count, truncation, random_mode
 def test_same_tree_on_smollm2(smollm2):
     """On the real SmolLM2 two parts make the tree, and neither computes all of it."""
     model, truncation = load_model(smollm2, threads=2), Truncation(0.8, 5, 4)
-    parts, whole = in_parts(model, START, truncation, 2), grow_tree(model, START, truncation)
+    parts, whole = in_parts(model, START, truncation, 2), build_tree(model, START, truncation)
     assert_same(merge_shards(parts), whole)
     assert all(part.internal.sum() < whole.internal.sum() for part in parts)
 
@@ -70,7 +71,7 @@ def test_same_tree_on_generated_models(weights, alpha, k, length, count):
     """Trees that end early, have one text a level, or fewer texts than parts are the same too."""
     model, truncation = weighted(weights), Truncation(alpha, k, length)
     assert_same(
-        merge_shards(in_parts(model, "a", truncation, count)), grow_tree(model, "a", truncation)
+        merge_shards(in_parts(model, "a", truncation, count)), build_tree(model, "a", truncation)
     )
 
 
@@ -78,7 +79,7 @@ def test_same_tree_on_generated_models(weights, alpha, k, length, count):
 def test_parts_hold_every_text_once(masses, count):
     """The parts follow one another, and none holds more than its share and one text."""
     masses = np.array(masses)
-    parts = [Shard(number, count).part(masses) for number in range(count)]
+    parts = [Shard(number, count).select_texts(masses) for number in range(count)]
     assert [part.start for part in parts] == [0, *(part.stop for part in parts[:-1])]
     assert parts[-1].stop == len(masses)
     for part in parts:
@@ -97,7 +98,7 @@ def test_a_part_is_a_tree():
     """A part has the states of the tree that it does not expand, as texts that go no further."""
     part = in_parts(weighted([5, 3, 1]), "a", Truncation(1.0, 2, 5), 2)[1]
     assert part.parent[0] == -1
-    assert np.any((part.kind == Kind.TEXT) & ~part.internal & (part.step < 5))
+    assert np.any((part.kind == StateKind.TEXT) & ~part.internal & (part.step < 5))
 
 
 @pytest.mark.parametrize(("number", "count"), [(-1, 2), (2, 2), (0, 0)])

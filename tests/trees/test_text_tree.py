@@ -11,8 +11,8 @@ from helpers.marks import long
 from helpers.trees import by_hand
 
 from llmchecker.errors import DamagedFile, InvalidBound, InvalidTree
-from llmchecker.trees.parquet import write_parquet
-from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
+from llmchecker.trees.sealed_parquet import write_parquet
+from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
 
 
 def small_tree() -> TextTree:
@@ -24,7 +24,10 @@ def small_tree() -> TextTree:
         step=np.array([0, 1, 1, 1, 2]),
         token=np.array([NO_TOKEN, 7, 3, NO_TOKEN, 0]),
         probability=np.array([1, 0.5, 0.25, 0.25, 1]),
-        kind=np.array([Kind.TEXT, Kind.TEXT, Kind.END, Kind.REST, Kind.END], dtype=np.int8),
+        kind=np.array(
+            [StateKind.TEXT, StateKind.TEXT, StateKind.END, StateKind.REST, StateKind.END],
+            dtype=np.int8,
+        ),
         text=np.array(["a\n🙂", 'a\n🙂"b', "a\n🙂c", None, 'a\n🙂"b'], dtype=object),
     )
 
@@ -109,7 +112,7 @@ def test_every_flipped_bit_of_a_tree_is_found(apart, tmp_path):
         ("probability", [1, float("nan"), 0.25, 0.25, 1], "not a number from 0 to 1"),
         ("probability", [1, 0.5, 0.25, 0.25, float("nan")], "not a number from 0 to 1"),
         ("probability", [1, float("inf"), 0.25, 0.25, 1], "not a number from 0 to 1"),
-        ("kind", [0, 0, 0, 1, 2], "state 2 is a text of 1 tokens, fewer than L = 2"),
+        ("kind", [0, 0, 0, 1, 2], "state 2 is a text of 1 token, fewer than L = 2"),
     ],
 )
 def test_columns_that_form_no_tree_are_refused(column, value, reason):
@@ -164,5 +167,12 @@ def test_trees_that_differ_have_different_digests(column, value, tmp_path):
 
 def test_path_probabilities_are_products():
     """A state's path has the product of the probabilities on it."""
-    tree = by_hand([(0, 0.5, Kind.TEXT), (0, 0.5, Kind.REST), (1, 0.25, Kind.TEXT), (1, 0.75, 1)])
+    tree = by_hand(
+        [
+            (0, 0.5, StateKind.TEXT),
+            (0, 0.5, StateKind.REST),
+            (1, 0.25, StateKind.TEXT),
+            (1, 0.75, 1),
+        ]
+    )
     assert tree.path_probability.tolist() == [1, 0.5, 0.5, 0.125, 0.375]

@@ -1,102 +1,194 @@
-"""Which code makes which result again: every rule has as input all that its script imports."""
+"""Which code makes which result again: every rule has a digest of all that its script imports."""
 
-import re
+import json
+import shutil
 from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from helpers.imports import SCRIPTS, imported_by, script_of, types_but
+from helpers.imports import SCRIPTS, imported_by, script_of
 from helpers.project import EMPTY, SCORING, Project
 
-from llmchecker.config import dependencies
-from llmchecker.config.dependencies import ALWAYS, EXCEPTIONS, PACKAGE, WITHOUT_CODE, code_behind
-from llmchecker.trees.fingerprints import ASKING_SERVERS, GROWING
+from llmchecker.interfaces.snakemake import code_dependencies
+from llmchecker.interfaces.snakemake.code_dependencies import (
+    _PACKAGE,
+    compute_code_digest,
+    source_files_of,
+)
+from llmchecker.properties.registry import BUILTIN_TYPES
+from llmchecker.trees.fingerprint import _SERVER_MODULES, _TREE_MODULES
 
-KEEPING = {"trees/grower.py", "trees/outlook.py", "trees/store.py"}
-"""What the jobs of trees need beside what determines a tree: it keeps what others computed, and
-refuses what would be too large."""
+KEEPING = {
+    *("trees/builder.py", "trees/stored_model.py"),
+    *("trees/resource_forecast.py", "trees/distribution_cache.py"),
+    *("interfaces/snakemake/model_params.py", "interfaces/snakemake/tree_jobs.py"),
+}
+"""Modules of the jobs of trees that do not determine a tree: they keep what others computed, and
+refuse what would be too large."""
+
+OF_NO_DISTRIBUTION = {
+    "errors.py": "says why there is no result",
+    "utils/": "logs, processes and the writing of files; others decide what is in a tree",
+    "models/sources/": "what was fetched is in a fingerprint by its checksums",
+    "models/transformers/checkpoint_checks.py": "refuses models; computes no distribution",
+    "models/interface.py": "says what a model offers, and computes nothing",
+    "trees/fingerprint.py": "recognises what is kept; it compares what the other modules are",
+    "trees/run_metadata.py": "tells how a tree was made",
+    "trees/sealed_parquet.py": "how tables of numbers are written and read",
+    "trees/text_tree.py": "holds and checks a tree; others decide what is in it",
+}
+"""Modules behind the jobs of trees that no fingerprint of a tree has, each with its reason."""
+
+FETCHED = ("config/", "resources/")
+"""The folders of what is fetched: it is kept until its source changes, whatever code changes."""
 
 
 def python_files(paths) -> set[str]:
     """The modules among files of the package, as paths below it; packages are no modules."""
-    found = {str(path.relative_to(PACKAGE)) for path in map(Path, paths) if path.suffix == ".py"}
+    found = {str(path.relative_to(_PACKAGE)) for path in map(Path, paths) if path.suffix == ".py"}
     return {path for path in found if not path.endswith("__init__.py")}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_code_is_what_the_bytecode_imports(name):
-    """The code behind a script is what another walk of its imports finds, but for exceptions."""
-    exceptions = {*ALWAYS, *EXCEPTIONS.get(name, ())}
-    found = python_files(code_behind(SCRIPTS[name]))
-    assert found == imported_by(SCRIPTS[name], exceptions)
+    """The code behind a script is what another walk of its imports finds."""
+    assert python_files(source_files_of(SCRIPTS[name])) == imported_by(SCRIPTS[name], set())
 
 
-@pytest.mark.parametrize("name", EXCEPTIONS)
-def test_every_exception_is_needed(name):
-    """No exception outlives what it is about: each would be among the code but for it."""
-    needed = imported_by(SCRIPTS[name], set())
-    for path, reason in (ALWAYS | EXCEPTIONS[name]).items():
-        assert any(module.startswith(path) for module in needed), path
-        assert reason
-
-
-def test_what_grows_a_tree_is_in_its_fingerprint():
+@pytest.mark.parametrize("name", ["shard", "trees"])
+def test_what_grows_a_tree_is_in_its_fingerprint(name):
     """The modules behind a part of a tree are those of its fingerprint, and what keeps answers."""
-    expected = {*GROWING, *ASKING_SERVERS, *KEEPING}
-    assert python_files(code_behind(SCRIPTS["shard"])) == expected
-    assert python_files(code_behind(SCRIPTS["trees"])) == expected
+    behind = imported_by(SCRIPTS[name], set(OF_NO_DISTRIBUTION))
+    assert behind - {"trees/top_k_mass.py"} == {*_TREE_MODULES, *_SERVER_MODULES, *KEEPING}
+
+
+@pytest.mark.parametrize("path", OF_NO_DISTRIBUTION)
+def test_every_exception_of_the_fingerprint_is_needed(path):
+    """No exception outlives what it is about: each is behind the jobs of trees."""
+    assert any(module.startswith(path) for module in imported_by(SCRIPTS["shard"], set()))
+
+
+def test_statistics_do_not_depend_on_what_grows_trees():
+    """The top-k statistics ask a model without the code that grows trees."""
+    behind = python_files(source_files_of(SCRIPTS["topk"]))
+    assert not behind & {"trees/expansion.py", "trees/shards.py", "trees/builder.py"}
+
+
+def test_a_digest_is_one_of_names_and_contents(tmp_path, monkeypatch):
+    """Another place and another time of the same files give the same digest, a changed byte not."""
+    script = SCRIPTS["prism"]
+    expected = compute_code_digest(script)
+    copied = shutil.copytree(_PACKAGE, tmp_path / "elsewhere" / _PACKAGE.name)
+    monkeypatch.setattr(code_dependencies, "_PACKAGE", copied)
+    for function in (code_dependencies.find_imported_files, code_dependencies._find_file):
+        function.cache_clear()
+    try:
+        (copied / "trees/text_tree.py").touch()
+        assert compute_code_digest(script) == expected
+        with (copied / "trees/expansion.py").open("a") as file:
+            file.write("# changed")
+        assert compute_code_digest(script) == expected
+        with (copied / "trees/text_tree.py").open("a") as file:
+            file.write("# changed")
+        code_dependencies._compute_sha256.cache_clear()
+        assert compute_code_digest(script) != expected
+    finally:
+        for function in (code_dependencies.find_imported_files, code_dependencies._find_file):
+            function.cache_clear()
 
 
 @pytest.mark.parametrize(
     ("name", "module"),
     [
-        ("invariants_provable", "checking/whole_model.py"),
-        ("invariants_provable", "checking/solve.py"),
-        ("invariants_provable", "chains/markov_chain.py"),
-        ("invariants_provable", "quantifiers/provable.py"),
-        ("report", "publication/tables.py"),
-        ("report", "publication/templates/report.css"),
-        ("scores", "proving/obligations.py"),
-        ("scores", "reading/parsing.py"),
+        ("invariants_provable", "checking/bounds.py"),
+        ("invariants_provable", "checking/check.py"),
+        ("invariants_provable", "checking/markov/dtmc.py"),
+        ("invariants_provable", "programs/experiments/provable_quantifier.py"),
+        ("report", "reporting/tables.py"),
+        ("report", "reporting/templates/report.css"),
     ],
 )
 def test_imports_at_a_distance_count(name, module):
     """What a script needs through others, inside of functions too, is code behind it."""
-    assert PACKAGE / module in code_behind(SCRIPTS[name])
+    assert _PACKAGE / module in source_files_of(SCRIPTS[name])
+
+
+def test_what_a_module_named_in_data_imports_counts():
+    """A type of quantifier that the registry names counts with all that its module imports."""
+    behind = set(source_files_of(SCRIPTS["scores"], [BUILTIN_TYPES["provable"].module]))
+    assert _PACKAGE / "programs/verification/verification_conditions.py" in behind
+    assert _PACKAGE / "programs/frontend/parser.py" in behind
+    assert not behind <= set(source_files_of(SCRIPTS["scores"]))
 
 
 def test_imports_of_every_form_are_found(tmp_path):
     """Imports in functions, branches, handlers and cases count; those for type checkers do not."""
     script = tmp_path / "script.py"
     script.write_text(
-        "import llmchecker.files\n"
+        "import llmchecker.utils.atomic_files\n"
         "from typing import TYPE_CHECKING\n"
-        "if TYPE_CHECKING:\n    from llmchecker.chains import jani\n"
-        "else:\n    from llmchecker.chains import prism\n"
-        "def f():\n    with open('x'):\n        from llmchecker.queries import (\n"
-        "            formulas as other,\n            valuations,\n        )\n"
-        "try:\n    pass\nexcept OSError:\n    from llmchecker.checking.verdicts import Verdict\n"
+        "if TYPE_CHECKING:\n    from llmchecker.checking.markov import jani\n"
+        "else:\n    from llmchecker.checking.markov import prism\n"
+        "def f():\n    with open('x'):\n        from llmchecker.properties.logic import (\n"
+        "            ast as other,\n            valuations,\n        )\n"
+        "try:\n    pass\nexcept OSError:\n    from llmchecker.checking.verdict import Verdict\n"
         "match 1:\n    case 1:\n        import llmchecker.trees.text_tree as text_tree\n",
         encoding="utf-8",
     )
-    found = {str(file.relative_to(PACKAGE)) for file in dependencies.imported_files(script)}
+    found = {
+        str(file.relative_to(_PACKAGE)) for file in code_dependencies.find_imported_files(script)
+    }
     assert found == {
-        *("files.py", "chains/prism.py", "queries/formulas.py", "queries/valuations.py"),
-        *("checking/verdicts.py", "trees/text_tree.py"),
+        *(
+            "utils/atomic_files.py",
+            "checking/markov/prism.py",
+            "properties/logic/ast.py",
+            "properties/logic/valuations.py",
+        ),
+        *("checking/verdict.py", "trees/text_tree.py"),
     }
 
 
 def test_every_data_file_of_the_package_is_known():
-    """A file of the package that is no module is read by code that names it, or is a setting."""
-    known = {file for pattern in dependencies.DATA.values() for file in PACKAGE.glob(pattern)}
-    known |= set(PACKAGE.glob("quantifiers/word_lists/*"))  # an input of their own: `files_of`
+    """A file of the package that is no module is read by code that names it, is a setting, or is
+    generated from code, as the JSON schema is."""
+    known = {
+        file
+        for pattern in code_dependencies._DATA_FILES.values()
+        for file in _PACKAGE.glob(pattern)
+    }
+    known |= set(
+        _PACKAGE.glob("properties/quantifiers/gender_words/*")
+    )  # an input of their own: `find_quantifier_files`
+    known.add(_PACKAGE / "config/config.schema.yaml")
     code = (".py", ".pyc", ".pyi", ".typed")  # the last two are for type checkers
-    assert {f for f in PACKAGE.rglob("*") if f.is_file() and f.suffix not in code} == known
+    assert {f for f in _PACKAGE.rglob("*") if f.is_file() and f.suffix not in code} == known
+
+
+LISTING = """
+import json
+include: "Snakefile"
+def is_plain(value):
+    if isinstance(value, dict):
+        return all(map(is_plain, (*value, *value.values())))
+    if type(value) in (list, tuple):
+        return all(map(is_plain, value))
+    return type(value) in (str, int, float, bool, type(None))
+listed = {
+    each.name: {
+        "outputs": list(each.output),
+        "code": each.params.get("code"),
+        "others": [repr(v) for v in each.params if not is_plain(v) and not callable(v)],
+    }
+    for each in workflow.rules
+}
+print("RULES", json.dumps(listed))
+"""
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory) -> dict[str, set[str]]:
-    """For every rule of the workflow the files of the package that its jobs have as input."""
+def rules(tmp_path_factory) -> dict[str, dict]:
+    """For every rule of the workflow its outputs and the digest of the code behind it."""
     config = deepcopy(EMPTY)
     config["models"]["one"]["source"] = "hf:owner/name"
     config["quantifiers"]["provable"] = {"program": "programs/counts.c"}
@@ -115,30 +207,32 @@ def inputs(tmp_path_factory) -> dict[str, set[str]]:
         "#include <assert.h>\nint main() { int i = 0; while (i < 9) i++; assert(i == 9); }\n"
     )
     project = Project(directory, config)
-    run = project.snakemake("--filegraph", "--cores", "1", "--", "all", "invariants")
+    (directory / "listing.smk").write_text(LISTING, encoding="utf-8")
+    run = project.snakemake("--snakefile", "listing.smk", "--list-rules")
     assert run.returncode == 0, run.stdout
-    found = {}
-    for block in run.stdout.split('<b><font point-size="18">')[1:]:
-        name, _, files = block.partition("<")
-        named = files.partition("output &rarr;")[0]
-        found[name] = set(re.findall(rf">{directory}/src/llmchecker/([^<]+)<", named))
-    return found
+    (line,) = (line for line in run.stdout.splitlines() if line.startswith("RULES "))
+    return json.loads(line.removeprefix("RULES "))
 
 
 @pytest.mark.slow
-def test_every_rule_has_its_code_as_input(inputs):
-    """A job depends on the code behind its script, unless what it made is kept whatever changes."""
-    unasked = types_but("gender", "provable")
+def test_every_rule_has_a_digest_of_its_code(rules):
+    """A job depends on the code behind its script, unless it fetches what is then kept."""
     seen = set()
-    for name, files in inputs.items():
+    for name, rule in rules.items():
         if name in ("all", "invariants"):
             continue
         script = script_of(name)
         seen.add(script)
-        without = {*ALWAYS, *EXCEPTIONS.get(script, ()), *(unasked if script in SCORING else ())}
-        modules = {file for file in files if file.endswith(".py")} - {"__init__.py"}
-        if script in WITHOUT_CODE:
-            assert not files, name
+        if all(output.startswith(FETCHED) for output in rule["outputs"]):
+            assert rule["code"] is None, name
         else:
-            assert modules == imported_by(SCRIPTS[script], without), name
+            types = ("gender", "provable") if script in SCORING else ()
+            also = [BUILTIN_TYPES[type].module for type in types]
+            assert rule["code"] == compute_code_digest(SCRIPTS[script], also), name
     assert seen == set(SCRIPTS)
+
+
+@pytest.mark.slow
+def test_params_are_values_that_snakemake_compares(rules):
+    """No param is an object whose changes Snakemake would not notice."""
+    assert {name: rule["others"] for name, rule in rules.items() if rule["others"]} == {}

@@ -104,7 +104,7 @@ def test_a_changed_estimate_regrows_no_tree(project):
 
 def test_changed_sampling_code_regrows_no_tree(project):
     """A change of how samples are drawn makes the estimates again, and no tree."""
-    with project.appended("src/llmchecker/deciding/estimation.py", "\n# changed\n"):
+    with project.appended("src/llmchecker/checking/anytime/path_sampler.py", "\n# changed\n"):
         assert project.planned() == jobs(["estimates"], ["gpt2"]) | AFTER_ESTIMATES
 
 

@@ -13,13 +13,12 @@ from helpers.imports import SCRIPTS, imported_by, script_of
 from helpers.marks import long
 from helpers.project import EMPTY, ROOT, Project, read_config, stats
 
-from llmchecker.config.dependencies import ALWAYS, WITHOUT_CODE
-
 pytestmark = pytest.mark.slow
 
 MAIN = "#include <assert.h>\nint main(void) {{ {} return 0; }}\n"
 PROGRAMS = {
-    "counts": MAIN.format("int i = 0; while (i < 10) i = i + 1; assert(i == 10);"),
+    "counts": '#include "limit.h"\n'
+    + MAIN.format("int i = 0; while (i < LIMIT) i = i + 1; assert(i == LIMIT);"),
     "overshoots": MAIN.format("int i = 0; while (i < 9) i = i + 2; assert(i == 9);"),
     "percents": MAIN.format("int i = 0; float x; assert(i == 0);"),
     "prose": "This is no program.\n",
@@ -47,6 +46,7 @@ def finished(tmp_path_factory, random_model) -> tuple[Project, str]:
     folder.mkdir()
     for name, text in PROGRAMS.items():
         (folder / f"{name}.c").write_text(text, encoding="utf-8")
+    (folder / "limit.h").write_text("#define LIMIT 10\n", encoding="utf-8")
     config = deepcopy(EMPTY)
     config["models"] = {MODEL: {"label": LABEL, "source": f"path:{random_model(MODEL)}"}}
     config["experiments"] = []
@@ -163,10 +163,10 @@ def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
 @pytest.mark.parametrize(
     "module",
     [
-        *("invariants/sampling.py", "suggesting/relations.py"),
-        *long("chains/markov_chain.py", "checking/whole_model.py", "fetching/programs.py"),
-        *long("models/distributions.py", "reading/parsing.py", "publication/table_files.py"),
-        *long("quantifiers/provable.py"),
+        *("programs/proposals/sampling.py", "programs/generation/linear_relations.py"),
+        *long("checking/markov/dtmc.py", "checking/bounds.py", "programs/sources.py"),
+        *long("models/distribution.py", "programs/frontend/parser.py", "reporting/table_io.py"),
+        *long("programs/experiments/provable_quantifier.py"),
     ],
 )
 def test_a_changed_module_makes_again_what_imports_it(finished, module):
@@ -178,19 +178,20 @@ def test_a_changed_module_makes_again_what_imports_it(finished, module):
     demanded = {
         rule
         for rule, script in scripts.items()
-        if script not in WITHOUT_CODE and module in imported_by(SCRIPTS[script], {*ALWAYS})
+        if not script.startswith("fetch_") and module in imported_by(SCRIPTS[script], set())
     }
     assert demanded
     assert demanded <= planned
     assert "invariants_proposals" not in planned - demanded
 
 
-@pytest.mark.parametrize("name", ["counts", "new"])
+@pytest.mark.parametrize("name", ["counts.c", "new.c", "limit.h"])
 def test_a_changed_or_new_program_is_asked_again(project, name):
-    """What becomes of a program is found again when its file changes, and of a new one too."""
-    path = project.directory / f"{FOLDER}/{name}.c"
+    """What becomes of a program is found again when it, its header or the set of them changes."""
+    path = project.directory / FOLDER / name
     before = path.read_text(encoding="utf-8") if path.exists() else None
-    path.write_text("int main(){return 0;}\n", encoding="utf-8")
+    text = "#define LIMIT 11\n" if path.suffix == ".h" else "int main(){return 0;}\n"
+    path.write_text(text, encoding="utf-8")
     planned = project.planned("invariants")
     if before is None:
         path.unlink()

@@ -1,6 +1,7 @@
 # For each model one job answers all queries on its trees, and a second job compares the answers
 # with those of Storm's own front end. A job for each query would mostly import libraries.
-for model in CONFIG.tellers.values():
+# Rules for each model, since no wildcard gives a rule as many outputs as a model has checks.
+for model in CONFIG.distribution_models.values():
     if not CONFIG.trees(model.name):
         continue
 
@@ -8,12 +9,11 @@ for model in CONFIG.tellers.values():
         name:
             f"checks_{model.name}"
         input:
-            grown=get_mark(model.name),
+            grown=get_trees_mark(model.name),
             trees=[paths.tree_file(tree) for tree in CONFIG.trees(model.name)],
             growths=[paths.tree_record(tree) for tree in CONFIG.trees(model.name)],
             scores=[paths.scores_file(*scored) for scored in get_scores(model.name)],
             seconds=[paths.scores_record(*scored) for scored in get_scores(model.name)],
-            code=get_code("checks"),
         output:
             [f"results/checks/{check}.json" for check in CONFIG.checks_of(model.name)],
         log:
@@ -26,7 +26,8 @@ for model in CONFIG.tellers.values():
             mem_mb=4000,
             runtime=60,
         params:
-            checks=CONFIG.checks_of(model.name),
+            code=get_code("checks"),
+            checks=[describe_check(check) for check in CONFIG.checks_of(model.name)],
             ranges=get_ranges(model.name),
         message:
             f"Answering the queries on {model.name}"
@@ -40,7 +41,6 @@ for model in CONFIG.tellers.values():
             verdicts=[paths.verdict_file(check) for check in CONFIG.checks_of(model.name)],
             prism=[paths.chain_file(check, "prism") for check in CONFIG.checks_of(model.name)],
             jani=[paths.chain_file(check, "jani") for check in CONFIG.checks_of(model.name)],
-            code=get_code("crosschecks"),
         output:
             [f"results/crosschecks/{check}.json" for check in CONFIG.checks_of(model.name)],
         log:
@@ -53,10 +53,11 @@ for model in CONFIG.tellers.values():
             mem_mb=4000,
             runtime=30,
         params:
+            code=get_code("crosschecks"),
             # Storm parses PRISM files in time that grows with the square of the states, JANI files
-            # faster; larger trees are compared with neither
-            maximum_prism=5_000,
-            maximum_jani=50_000,
+            # faster; larger trees are not compared
+            max_prism_states=5_000,
+            max_jani_states=50_000,
         message:
             f"Comparing the answers on {model.name} with Storm's own front end"
         script:

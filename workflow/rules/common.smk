@@ -15,45 +15,54 @@ sys.path.insert(0, str(BASE / "src"))
 inherited = os.environ.get("PYTHONPATH")
 os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
 
-from llmchecker.processes import tell_interrupts
+from llmchecker.utils.processes import install_sigint_handler
 
-tell_interrupts()
+install_sigint_handler()
 # so that jobs do the same before they import anything large
 os.environ.update(LLMCHECKER_JOB="1")
 
 from llmchecker.config import paths
-from llmchecker.config.checks import TableRow
-from llmchecker.config.configuration import Config
-from llmchecker.config.dependencies import code_behind
-from llmchecker.config.inputs import demand_folders, demand_inputs
-from llmchecker.config.mending import mend
-from llmchecker.trees.store import DistributionStore
+from llmchecker.config.plan import TableRow
+from llmchecker.config.config import Config
+from llmchecker.interfaces.snakemake.code_dependencies import compute_code_digest
+from llmchecker.interfaces.snakemake.check_params import (
+    describe_check,
+    describe_row,
+    describe_tree,
+)
+from llmchecker.interfaces.snakemake.model_params import describe_decoding
+from llmchecker.interfaces.snakemake.preflight import check_folders, check_inputs
+from llmchecker.interfaces.snakemake.source_params import describe_dataset
+from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.errors import LLMCheckerError
-from llmchecker.quantifiers.quantifier import ranges_of
-from llmchecker.scoring.registry import files_of, modules_without
+from llmchecker.properties.quantifiers.interface import collect_ranges
+from llmchecker.properties.registry import find_quantifier_files, find_quantifier_modules
 
+# The package checks its schema itself. `snakemake.utils.validate` names no line, and Snakemake's
+# YAML accepts duplicate keys and aliases that grow without bounds. No documented attribute of `workflow`
+# has the files and values of the command line, or whether this process runs a job.
 try:
     CONFIG = Config.read(
         *(workflow.overwrite_configfiles or ["config.yaml"]),
         changes=workflow.config_settings.config,
         # looked at once, and not by every job
-        **({"demand": demand_inputs} if workflow.is_main_process else {}),
+        **({"validate": check_inputs} if workflow.is_main_process else {}),
     )
 # not a WorkflowError, to which snakemake would add a line of this file
 except LLMCheckerError as error:
     sys.exit(f"The configuration cannot run.\n{error}")
 
 
-def one_of(names):
-    """A pattern for any of some names; without names it matches nothing."""
+def build_alternation(names):
+    """Build a pattern that matches any of the names; without names it matches nothing."""
     return "|".join(re.escape(name) for name in names) or "(?!)"
 
 
 # A wildcard matches only what is configured, so that no path matches the outputs of two rules.
 wildcard_constraints:
-    model=one_of(CONFIG.models),
-    semantics=one_of(CONFIG.invariants.semantics if CONFIG.invariants else []),
-    start=one_of(CONFIG.start_strings),
+    model=build_alternation(CONFIG.models),
+    semantics=build_alternation(CONFIG.invariants.semantics if CONFIG.invariants else []),
+    start=build_alternation(CONFIG.start_strings),
     alpha=r"[0-9.e-]+",
     k=r"[0-9]+",
     L=r"[0-9]+",
@@ -65,14 +74,39 @@ wildcard_constraints:
 TREE = "{model}/{start}/alpha{alpha}_k{k}_L{L}{decoding}"
 
 
-def get_code(script, without=()):
-    """The files of the package that, when they change, make the result of a script again.
+def get_code(script, also=()):
+    """A digest of the code that a script imports, as a param: a rule reruns when it changes.
+
+    Rules that fetch have none: what was fetched is kept until its source changes.
 
     Args:
         script: its name in workflow/scripts, without the suffix.
-        without: modules of the package that this rule does not depend on.
+        also: modules of the package that the script finds by a name in its data.
     """
-    return [str(file) for file in code_behind(BASE / f"workflow/scripts/{script}.py", without)]
+    return compute_code_digest(BASE / f"workflow/scripts/{script}.py", also)
+
+
+def flag_for_report(path, title, caption=None):
+    """A table or figure as Snakemake's report shows it.
+
+    Args:
+        path: its file.
+        title: its name in the report.
+        caption: the name of its caption in workflow/report; by default that of the file.
+    """
+    folder, _, file = path.removeprefix("results/").partition("/")
+    name, _, suffix = file.partition(".")
+    return report(
+        path,
+        caption=f"../report/{caption or name}.rst",
+        category="Programs" if name.startswith("invariants") else folder.capitalize(),
+        labels={"table": title, "format": suffix} if folder == "tables" else {"figure": title},
+    )
+
+
+def flag_tables_for_report(name, title):
+    """The files of a table on programs, of which the report shows the first."""
+    return [flag_for_report(f"results/tables/{name}.csv", title), f"results/tables/{name}.md"]
 
 
 def get_model(wildcards):
@@ -94,7 +128,7 @@ def get_mem_mb(wildcards):
     return get_model(wildcards).mem_mb
 
 
-def get_loading(model):
+def get_load_settings(model):
     """The arguments of `load_model` that describe the model, but for its directory."""
     return {"kind": model.kind, "dtype": model.dtype, "device": model.device}
 
@@ -108,12 +142,10 @@ def get_gpu_mem_mb(model):
     return model.gpu_mem_mb if get_gpu(model) else 0
 
 
-def get_threads():
+def get_threads(wildcards):
     """Threads that grow the trees of a model: those configured, or a fair share of all cores."""
     growing = {check.tree.model for check in CONFIG.checks}
-    # snakemake sets no cores with `--report` and `--summary`
-    share = (workflow.resource_settings.cores or 1) // max(1, len(growing))
-    return CONFIG.expansion.threads or max(1, share)
+    return CONFIG.expansion.threads or max(1, workflow.cores // max(1, len(growing)))
 
 
 def get_shards(tree):
@@ -128,56 +160,73 @@ def get_tree(wildcards):
     return next(tree for tree in CONFIG.trees(wildcards.model) if str(tree) == named)
 
 
-def get_growing(model):
-    """The arguments of a `Grower` for a model, but for the directory and the threads."""
+def get_build_settings(model):
+    """The settings by which `parse_model` loads a model and its trees are built."""
     settings = CONFIG.expansion
-    return get_loading(model) | {
-        "decoding": model.decoding,
+    return get_load_settings(model) | {
+        "decoding": describe_decoding(model.decoding),
         "memory_bytes": settings.memory_bytes,
         "end_of_sequence": settings.end_of_sequence,
-        "store": DistributionStore(Path(paths.STORE_DIRECTORY), settings.store_bytes),
+        "cache": {"directory": paths.STORE_DIRECTORY, "bytes": settings.max_cache_bytes},
     }
 
 
-def get_limits(model):
-    """What every tree of a model must keep; of a type that Snakemake does not compare."""
-    return CONFIG.expansion.limits(model.mem_mb)
-
-
-def get_growing_minutes():
-    """How long a cluster lets a job run that grows trees."""
+def get_build_minutes():
+    """The minutes that a cluster grants a job that builds trees."""
     return max(1, round(CONFIG.expansion.most_hours * 60))
 
 
-def get_start_strings(trees):
-    """The start strings of some trees, by name."""
-    return {tree.start: CONFIG.start_strings[tree.start] for tree in trees}
+def get_start_strings():
+    """The start strings by name, as plain values."""
+    return {name: start_as_json(start) for name, start in CONFIG.start_strings.items()}
 
 
-def get_start_texts():
-    """The start strings by name, as tables show them."""
-    return {name: str(start) for name, start in CONFIG.start_strings.items()}
+def get_tree_params(trees):
+    """Trees as plain values, each with its name, its start string and the files of its shards."""
+    starts = get_start_strings()
+    return [
+        describe_tree(tree)
+        | {"name": str(tree), "text": starts[tree.start], "shards": get_shards(tree)}
+        for tree in trees
+    ]
 
 
-def get_models_asked(rows):
-    """What tables call the model of each row: its label, and the decoding that it is asked with."""
-    trees = [row.check.tree for row in rows]
-    return [CONFIG.models[tree.model].asked(tree.decoding) for tree in trees]
+def get_estimate_params(model):
+    """The checks of a model that are estimated, as plain values with their start and samples."""
+    starts = get_start_strings()
+    return [
+        describe_check(check) | {"text": starts[check.tree.start], "sampling": vars(sampling)}
+        for check, sampling in CONFIG.estimated_checks(model)
+    ]
 
 
-def get_rows_of_figure4():
+def get_rows(rows, starts=None):
+    """Rows of a table as plain values, with their start strings and the names of their models."""
+    starts = starts or {name: str(start) for name, start in CONFIG.start_strings.items()}
+    return [
+        describe_row(row)
+        | {
+            "model": CONFIG.models[tree.model].display_name(tree.decoding),
+            "text": starts[tree.start],
+        }
+        for row in rows
+        for tree in [row.check.tree]
+    ]
+
+
+def get_figure4_rows():
     """The checks that Figure 4 shows, as rows of a table."""
     return [TableRow("Figure 4", "", check) for check in CONFIG.figure4]
 
 
-def get_mark(model):
-    """The mark that the trees of a model are those of the last run; none if all are refined."""
-    return paths.trees_mark(model) if CONFIG.truncated(model) else []
+def get_trees_mark(model):
+    """The file that marks the trees of a model as complete; none if all are refined."""
+    return paths.trees_mark(model) if CONFIG.truncated_trees(model) else []
 
 
 def get_scores(model):
     """Pairs of a tree of the model and a quantifier that some query on that tree names."""
-    return [(tree, name) for tree in CONFIG.trees(model) for name in CONFIG.scored(tree)]
+    return [(tree, name) for tree in CONFIG.trees(model) for name in CONFIG.quantifiers_of(tree)]
 
 
 def get_quantifiers(model):
@@ -188,21 +237,23 @@ def get_quantifiers(model):
 def get_quantifier_files(model):
     """The files on which the scores of a model's trees depend."""
     names = get_quantifiers(model)
-    return sorted({file for name in names for file in files_of(CONFIG.quantifiers[name])})
+    return sorted(
+        {file for name in names for file in find_quantifier_files(CONFIG.quantifiers[name])}
+    )
 
 
-def get_unasked_quantifiers(model):
-    """Modules of the other quantifiers; a change of one must not score the model's trees again."""
-    return modules_without(CONFIG.quantifiers[name] for name in get_quantifiers(model))
+def get_quantifier_modules(model):
+    """The modules of the model's quantifiers; a change of another scores nothing again."""
+    return find_quantifier_modules(CONFIG.quantifiers[name] for name in get_quantifiers(model))
 
 
 def get_ranges(model):
     """The declared range of each of the model's quantifiers."""
-    return ranges_of({name: CONFIG.quantifiers[name] for name in get_quantifiers(model)})
+    return collect_ranges({name: CONFIG.quantifiers[name] for name in get_quantifiers(model)})
 
 
-def get_settings(names):
-    """What the configuration says of some quantifiers."""
+def get_quantifier_settings(names):
+    """The configured settings of quantifiers, by name."""
     return {name: config["quantifiers"][name] for name in names}
 
 
@@ -217,17 +268,21 @@ def get_chains(model):
 
 
 def get_used_models():
-    """The models that have a part in any result."""
+    """The models that any result uses."""
     asked = {check.tree.model for check in CONFIG.checks}
     # the top-k statistics are made for every model, whether or not an experiment names it
-    return [m for m in CONFIG.tellers.values() if CONFIG.prompts is not None or m.name in asked]
+    return [
+        m
+        for m in CONFIG.distribution_models.values()
+        if CONFIG.prompts is not None or m.name in asked
+    ]
 
 
-DRAWN = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
+FIGURES = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
 
 
 def get_all_results():
-    """Every result that people read. Each is listed, so that one that was deleted is made again."""
+    """Every result for readers. Each is listed, so that a deleted one is rebuilt."""
     return [
         *expand(
             "results/tables/table{number}.{format}", number=[1, 2], format=["csv", "md", "tex"]
@@ -235,8 +290,8 @@ def get_all_results():
         "results/tables/witnesses.md",
         *expand("results/tables/audit.{format}", format=["csv", "md"]),
         *expand("results/tables/comparison.{format}", format=["csv", "md", "tex"]),
-        *expand("results/tables/{name}.csv", name=DRAWN),
-        *expand("results/figures/{name}.{format}", name=DRAWN, format=["pdf", "svg", "png"]),
+        *expand("results/tables/{name}.csv", name=FIGURES),
+        *expand("results/figures/{name}.{format}", name=FIGURES, format=["pdf", "svg", "png"]),
         *(paths.tree_file(check.tree) for check in CONFIG.checks),
         *get_intermediates(),
         *(
@@ -253,7 +308,7 @@ def get_all_results():
 
 
 def get_intermediates():
-    """What other results are made of, besides trees; made again if it was lost or damaged."""
+    """The inputs of other results, except trees; rebuilt if lost or damaged."""
     models = [model.name for model in get_used_models()]
     scored = [pair for model in models for pair in get_scores(model)]
     return [
@@ -264,49 +319,39 @@ def get_intermediates():
     ]
 
 
-def get_kept_files():
-    """What this run keeps of an earlier one if it is not damaged."""
-    shards = [Path(file) for tree in CONFIG.experiments.shards for file in get_shards(tree)]
-    files = [paths.PROMPTS_FILE, *get_all_results(), *shards]
-    files += [shard.with_suffix(".json") for shard in shards]
-    if CONFIG.invariants is not None:
-        files += get_invariants_results(None) + get_outcomes_on_programs()
-    return dict.fromkeys(map(str, files))
-
-
-def get_proposing_threads():
+def get_proposal_threads(wildcards):
     """Threads that ask a model for invariants: the configured number, or a share of half the cores.
 
     The other half of the cores runs the experiments that need no model.
     """
-    share = (workflow.resource_settings.cores or 1) // (2 * len(CONFIG.invariants.models))
-    return CONFIG.expansion.threads or max(1, share)
+    models = len(CONFIG.invariants.models)
+    return CONFIG.expansion.threads or max(1, workflow.cores // (2 * models))
 
 
-def get_attempting():
-    """The fields of a `Setting` but for the semantics: what an attempt on a program may cost."""
+def get_attempt_settings():
+    """The limits of an attempt on a program: `ExperimentSettings` without the semantics."""
     section = CONFIG.invariants
     return {
         "seconds": section.seconds,
         "tool_seconds": section.tool_seconds,
-        "candidates": section.asking.candidates,
-        "seed": section.asking.seed,
+        "candidates": section.proposal_settings.candidates,
+        "seed": section.proposal_settings.seed,
     }
 
 
 def is_served(wildcards):
-    """Whether a server proposes, which tells no probabilities; not so without a model."""
+    """Whether a server proposes, which returns no probabilities; false without a model."""
     name = getattr(wildcards, "model", None)
     return name is not None and CONFIG.models[name].kind != "causal"
 
 
 def get_repairs(name):
     """The attempts with rounds of repair by a model; none if there are no rounds."""
-    return get_attempts(f"repairs/{name}") if CONFIG.invariants.repairing.rounds else []
+    return get_attempts(f"repairs/{name}") if CONFIG.invariants.repair_settings.rounds else []
 
 
-def get_writing_models():
-    """The models that can write on after a prompt: the causal ones."""
+def get_causal_models():
+    """The names of the causal models, which can continue a prompt."""
     return [model.name for model in CONFIG.models.values() if model.kind == "causal"]
 
 
@@ -319,23 +364,7 @@ def get_attempts(experiment):
     return [paths.attempts_file(experiment, name) for name in CONFIG.invariants.semantics]
 
 
-def get_outcomes_on_programs():
-    """The files from which the tables and figures on programs are made."""
-    models = CONFIG.invariants.models
-    places = [
-        "baselines",
-        "tools",
-        *(f"{kind}/{m}" for kind in ("variants", "sources") for m in models),
-    ]
-    return [
-        *(file for place in places for file in get_attempts(place)),
-        *(file for name in models for file in get_repairs(name)),
-        *map(paths.proposals_file, models),
-        *map(paths.provable_file, [name for name in models if name in get_writing_models()]),
-    ]
-
-
-def get_attempts_of_method():
+def get_method_attempts():
     """The attempts that are compared with tools: those with proposals of the first model."""
     return get_attempts(f"sources/{CONFIG.invariants.models[0]}")
 
@@ -358,8 +387,8 @@ def get_sources_by_label():
     }
 
 
-def get_figures_of_sets():
-    """For each figure of the programs that the same ways verify, the attempts that it draws."""
+def get_set_figures():
+    """For each figure of jointly verified programs, the attempts that it draws."""
     names = CONFIG.invariants.models
     of_models = {f"variants_{name}": get_attempts(f"variants/{name}") for name in names}
     return of_models | {"tools": get_attempts("tools")}
@@ -376,7 +405,7 @@ def get_invariants_results(wildcards):
             "The configuration has no section `invariants`, which names the programs to verify."
         )
     tables = ("variants", "used", "tools", "sources", "provable")
-    figures = [*get_figures_of_sets(), "times"]
+    figures = [*get_set_figures(), "times"]
     return [
         *expand("results/tables/invariants_{name}.{format}", name=tables, format=["csv", "md"]),
         *expand("results/tables/invariants_figure_{name}.csv", name=figures),

@@ -1,6 +1,7 @@
 # For each model one job draws the samples for all its estimates, so that the model is loaded once.
-for model in CONFIG.tellers.values():
-    if not CONFIG.estimated(model.name):
+# A rule for each model, since no wildcard gives a rule as many outputs as a model has estimates.
+for model in CONFIG.distribution_models.values():
+    if not CONFIG.estimated_checks(model.name):
         continue
 
     rule:
@@ -8,34 +9,33 @@ for model in CONFIG.tellers.values():
             f"estimates_{model.name}"
         input:
             model=paths.model_directory(model.name),
-            grown=get_mark(model.name),
-            trees=[paths.tree_file(check.tree) for check, _ in CONFIG.estimated(model.name)],
+            grown=get_trees_mark(model.name),
+            trees=[paths.tree_file(check.tree) for check, _ in CONFIG.estimated_checks(model.name)],
             scores=[
                 file
-                for check, _ in CONFIG.estimated(model.name)
+                for check, _ in CONFIG.estimated_checks(model.name)
                 for file in paths.scores_of_check(check)
             ],
             files=get_quantifier_files(model.name),
-            code=get_code("estimates", without=get_unasked_quantifiers(model.name)),
         output:
-            [f"results/estimates/{check}.json" for check, _ in CONFIG.estimated(model.name)],
+            [f"results/estimates/{check}.json" for check, _ in CONFIG.estimated_checks(model.name)],
         log:
             f"results/logs/estimates/{model.name}.log",
         benchmark:
             f"results/benchmarks/estimates/{model.name}.tsv"
         conda:
             "../../environment.yml"
-        threads: get_threads()
+        threads: get_threads
         resources:
             mem_mb=model.mem_mb,
             gpu=get_gpu(model),
             gpu_mem_mb=get_gpu_mem_mb(model),
             runtime=480,
         params:
-            estimates=CONFIG.estimated(model.name),
-            start_strings=get_start_strings(check.tree for check, _ in CONFIG.estimated(model.name)),
-            settings=get_settings(get_quantifiers(model.name)),
-            growing=get_growing(model),
+            code=get_code("estimates", also=get_quantifier_modules(model.name)),
+            estimates=get_estimate_params(model.name),
+            settings=get_quantifier_settings(get_quantifiers(model.name)),
+            growing=get_build_settings(model),
         message:
             f"Estimating the answers of {model.name}"
         script:

@@ -1,10 +1,9 @@
-# Invariants of programs. Each model is asked for proposals once; the experiments then try to prove
-# programs with the same proposals.
+# Invariants of programs. Each model proposes once; all experiments use the same proposals.
 if CONFIG.invariants is not None:
 
     PROGRAMS = "resources/datasets/programs"
-    # the message of each experiment's jobs, by where its results go; an experiment with {model} in
-    # its path uses what that model proposed
+    # the message of each experiment's jobs, by the path of its results; an experiment with {model}
+    # in its path uses the proposals of that model
     EXPERIMENTS = {
         "variants/{model}": "Verifying with each prompt of {wildcards.model}",
         "sources/{model}": "Verifying with proposals of {wildcards.model}",
@@ -27,13 +26,9 @@ if CONFIG.invariants is not None:
         conda:
             "../../environment.yml"
         params:
-            source=CONFIG.invariants.programs,
-            # Snakemake does not notice changes of values whose types it does not know, so that the
-            # source is repeated as text. The state tells when files of a local directory change.
-            compared=lambda _: [
-                repr(CONFIG.invariants.programs),
-                CONFIG.invariants.programs.state(),
-            ],
+            source=vars(CONFIG.invariants.programs),
+            # changes with the files of a local directory
+            state=CONFIG.invariants.programs.state(),
         message:
             "Fetching the programs"
         script:
@@ -43,7 +38,6 @@ if CONFIG.invariants is not None:
         input:
             model="resources/models/{model}",
             programs=PROGRAMS,
-            code=get_code("invariants_proposals"),
         output:
             "results/invariants/proposals/{model}.json",
         log:
@@ -54,20 +48,19 @@ if CONFIG.invariants is not None:
         priority: 2
         conda:
             "../../environment.yml"
-        threads: get_proposing_threads()
+        threads: get_proposal_threads
         resources:
             mem_mb=get_mem_mb,
             gpu=lambda wildcards: get_gpu(get_model(wildcards)),
             gpu_mem_mb=lambda wildcards: get_gpu_mem_mb(get_model(wildcards)),
             runtime=480,
         params:
-            loading=lambda wildcards: get_loading(get_model(wildcards)),
-            # a mapping of numbers, since snakemake does not notice changes of values whose types it
-            # does not know
-            asking=vars(CONFIG.invariants.asking),
+            code=get_code("invariants_proposals"),
+            loading=lambda wildcards: get_load_settings(get_model(wildcards)),
+            asking=vars(CONFIG.invariants.proposal_settings),
             kept=lambda wildcards: paths.answers_directory(wildcards.model),
         message:
-            "Asking {wildcards.model} for invariants"
+            "Proposing invariants with {wildcards.model}"
         script:
             "../scripts/invariants_proposals.py"
 
@@ -76,7 +69,6 @@ if CONFIG.invariants is not None:
             model="resources/models/{model}",
             proposals="results/invariants/proposals/{model}.json",
             programs=PROGRAMS,
-            code=get_code("invariants_repairs"),
         output:
             attempts="results/invariants/repairs/{model}/{semantics}.json",
             rounds="results/invariants/rounds/{model}/{semantics}.json",
@@ -95,16 +87,18 @@ if CONFIG.invariants is not None:
             gpu_mem_mb=lambda wildcards: get_gpu_mem_mb(get_model(wildcards)),
             runtime=480,
         params:
-            loading=lambda wildcards: get_loading(get_model(wildcards)),
-            asking=vars(CONFIG.invariants.asking),
-            repairing=vars(CONFIG.invariants.repairing),
-            attempting=get_attempting(),
+            code=get_code("invariants_repairs"),
+            loading=lambda wildcards: get_load_settings(get_model(wildcards)),
+            asking=vars(CONFIG.invariants.proposal_settings),
+            repairing=vars(CONFIG.invariants.repair_settings),
+            attempting=get_attempt_settings(),
             kept=lambda wildcards: paths.answers_directory(wildcards.model),
         message:
-            "Telling {wildcards.model} what failed, {wildcards.semantics}"
+            "Repairing proposals of {wildcards.model}, {wildcards.semantics}"
         script:
             "../scripts/invariants_repairs.py"
 
+    # a rule for each, since a wildcard for the model cannot be absent from a path
     for place, doing in EXPERIMENTS.items():
         experiment, _, model = place.partition("/")
 
@@ -114,7 +108,6 @@ if CONFIG.invariants is not None:
             input:
                 proposals="results/invariants/proposals/{model}.json" if model else [],
                 programs=PROGRAMS,
-                code=get_code("invariants_attempts"),
             output:
                 f"results/invariants/{place}/{{semantics}}.json",
             log:
@@ -122,7 +115,7 @@ if CONFIG.invariants is not None:
             benchmark:
                 f"results/benchmarks/invariants/{place}/{{semantics}}.tsv"
             # Experiments with a model go first as soon as they can run. Those without a model fill
-            # the cores while models are asked.
+            # the cores while models propose.
             priority: int(bool(model))
             conda:
                 "../../environment.yml"
@@ -130,8 +123,9 @@ if CONFIG.invariants is not None:
                 mem_mb=4000,
                 runtime=480,
             params:
+                code=get_code("invariants_attempts"),
                 experiment=experiment,
-                attempting=get_attempting(),
+                attempting=get_attempt_settings(),
                 served=is_served,
             message:
                 f"{doing}, {{wildcards.semantics}}"
@@ -143,51 +137,19 @@ if CONFIG.invariants is not None:
             variants=sum(get_variants_by_label().values(), []),
             sources=sum(get_sources_by_label().values(), []),
             tools=get_attempts("tools"),
-            method=get_attempts_of_method(),
+            method=get_method_attempts(),
             published=str(BASE / "resources/published/invariants.csv"),
-            code=get_code("invariants_tables"),
         output:
-            variants=[
-                report(
-                    "results/tables/invariants_variants.csv",
-                    caption="../report/invariants_variants.rst",
-                    category="Programs",
-                    labels={"table": "Variants of the prompt", "format": "csv"},
-                ),
-                "results/tables/invariants_variants.md",
-            ],
-            used=[
-                report(
-                    "results/tables/invariants_used.csv",
-                    caption="../report/invariants_used.rst",
-                    category="Programs",
-                    labels={"table": "Invariants used", "format": "csv"},
-                ),
-                "results/tables/invariants_used.md",
-            ],
-            tools=[
-                report(
-                    "results/tables/invariants_tools.csv",
-                    caption="../report/invariants_tools.rst",
-                    category="Programs",
-                    labels={"table": "Tools", "format": "csv"},
-                ),
-                "results/tables/invariants_tools.md",
-            ],
-            sources=[
-                report(
-                    "results/tables/invariants_sources.csv",
-                    caption="../report/invariants_sources.rst",
-                    category="Programs",
-                    labels={"table": "Sources", "format": "csv"},
-                ),
-                "results/tables/invariants_sources.md",
-            ],
+            variants=flag_tables_for_report("invariants_variants", "Variants of the prompt"),
+            used=flag_tables_for_report("invariants_used", "Invariants used"),
+            tools=flag_tables_for_report("invariants_tools", "Tools"),
+            sources=flag_tables_for_report("invariants_sources", "Sources"),
         log:
             "results/logs/tables/invariants.log",
         conda:
             "../../environment.yml"
         params:
+            code=get_code("invariants_tables"),
             # a label may contain braces, which snakemake would read as wildcards in a plain value
             variants=lambda _: get_variants_by_label(),
             sources=lambda _: get_sources_by_label(),
@@ -202,51 +164,45 @@ if CONFIG.invariants is not None:
 
     rule invariants_sets:
         input:
-            attempts=lambda wildcards: get_figures_of_sets()[wildcards.figure],
-            method=lambda wildcards: (
-                get_attempts_of_method() if wildcards.figure == "tools" else []
-            ),
-            code=get_code("invariants_sets"),
+            attempts=lambda wildcards: get_set_figures()[wildcards.figure],
+            method=lambda wildcards: (get_method_attempts() if wildcards.figure == "tools" else []),
         output:
             csv="results/tables/invariants_figure_{figure}.csv",
             pdf="results/figures/invariants_{figure}.pdf",
             png="results/figures/invariants_{figure}.png",
-            svg=report(
+            svg=flag_for_report(
                 "results/figures/invariants_{figure}.svg",
-                caption="../report/invariants_sets.rst",
-                category="Programs",
-                labels={"figure": "Programs verified by {figure}"},
+                "Programs verified by {figure}",
+                caption="invariants_sets",
             ),
         log:
             "results/logs/figures/invariants_{figure}.log",
         wildcard_constraints:
-            figure=one_of(get_figures_of_sets()),
+            figure=build_alternation(get_set_figures()),
         conda:
             "../../environment.yml"
+        params:
+            code=get_code("invariants_sets"),
         message:
-            "Which programs are verified together, {wildcards.figure}"
+            "Sets of jointly verified programs, {wildcards.figure}"
         script:
             "../scripts/invariants_sets.py"
 
     rule invariants_times:
         input:
             tools=get_attempts("tools"),
-            method=get_attempts_of_method(),
-            code=get_code("invariants_times"),
+            method=get_method_attempts(),
         output:
             csv="results/tables/invariants_figure_times.csv",
             pdf="results/figures/invariants_times.pdf",
             png="results/figures/invariants_times.png",
-            svg=report(
-                "results/figures/invariants_times.svg",
-                caption="../report/invariants_times.rst",
-                category="Programs",
-                labels={"figure": "Seconds of the tools"},
-            ),
+            svg=flag_for_report("results/figures/invariants_times.svg", "Seconds of the tools"),
         log:
             "results/logs/figures/invariants_times.log",
         conda:
             "../../environment.yml"
+        params:
+            code=get_code("invariants_times"),
         message:
             "Seconds of this method against those of the tools"
         script:
@@ -256,7 +212,6 @@ if CONFIG.invariants is not None:
         input:
             model="resources/models/{model}",
             programs=PROGRAMS,
-            code=get_code("invariants_provable"),
         output:
             "results/invariants/provable/{model}.json",
         log:
@@ -273,36 +228,29 @@ if CONFIG.invariants is not None:
             gpu_mem_mb=lambda wildcards: get_gpu_mem_mb(get_model(wildcards)),
             runtime=480,
         params:
-            loading=lambda wildcards: get_loading(get_model(wildcards)),
+            code=get_code("invariants_provable"),
+            loading=lambda wildcards: get_load_settings(get_model(wildcards)),
             semantics=[str(semantics) for semantics in CONFIG.invariants.semantics],
-            truncation=vars(CONFIG.invariants.provable),
+            truncation=vars(CONFIG.invariants.provable_truncation),
         message:
-            "How likely {wildcards.model} writes a provable invariant"
+            "Probability that {wildcards.model} writes a provable invariant"
         script:
             "../scripts/invariants_provable.py"
 
     rule invariants_provable_table:
         input:
-            answers=[paths.provable_file(model) for model in get_writing_models()],
-            code=get_code("invariants_provable_table"),
+            answers=[paths.provable_file(model) for model in get_causal_models()],
         output:
-            [
-                report(
-                    "results/tables/invariants_provable.csv",
-                    caption="../report/invariants_provable.rst",
-                    category="Programs",
-                    labels={"table": "Provable invariants", "format": "csv"},
-                ),
-                "results/tables/invariants_provable.md",
-            ],
+            flag_tables_for_report("invariants_provable", "Provable invariants"),
         log:
             "results/logs/tables/invariants_provable.log",
         conda:
             "../../environment.yml"
         params:
+            code=get_code("invariants_provable_table"),
             # a label may contain braces, which snakemake would read as wildcards in a plain value
-            labels=lambda _: [CONFIG.models[name].label for name in get_writing_models()],
-            truncation=str(CONFIG.invariants.provable),
+            labels=lambda _: [CONFIG.models[name].label for name in get_causal_models()],
+            truncation=str(CONFIG.invariants.provable_truncation),
         message:
             "The table of provable invariants"
         script:

@@ -1,6 +1,5 @@
 localrules:
     lock_model,
-    fetch_model,
 
 
 rule lock_model:
@@ -13,7 +12,7 @@ rule lock_model:
     conda:
         "../../environment.yml"
     params:
-        source=lambda wildcards: get_model(wildcards).source.source,
+        source=lambda wildcards: str(get_model(wildcards).source.source),
         kind="model",
     message:
         "Locking the commit of the model {wildcards.model}"
@@ -21,6 +20,7 @@ rule lock_model:
         "../scripts/lock.py"
 
 
+# A job and no localrule, since it converts and loads the weights, which needs the model's memory.
 rule fetch_model:
     input:
         lock=get_model_lock,
@@ -34,11 +34,9 @@ rule fetch_model:
         "../../environment.yml"
     resources:
         mem_mb=get_mem_mb,
+        runtime=120,
     params:
-        source=lambda wildcards: get_model(wildcards).source,
-        # as text too, since snakemake does not notice changes of values whose types it does not
-        # know
-        compared=lambda wildcards: repr(get_model(wildcards).source.about),
+        source=lambda wildcards: get_model(wildcards).source.record,
     message:
         "Fetching the model {wildcards.model}"
     script:

@@ -1,5 +1,6 @@
 # For each model one job writes all its chains as files, which people and Storm's front end read.
-for model in CONFIG.tellers.values():
+# A rule for each model, since no wildcard gives a rule as many outputs as a model has chains.
+for model in CONFIG.distribution_models.values():
     if not CONFIG.trees(model.name):
         continue
 
@@ -7,10 +8,9 @@ for model in CONFIG.tellers.values():
         name:
             f"prism_{model.name}"
         input:
-            grown=get_mark(model.name),
+            grown=get_trees_mark(model.name),
             trees=[paths.tree_file(check.tree) for check in get_chains(model.name)],
             scores=[paths.scores_file(*scored) for scored in get_scores(model.name)],
-            code=get_code("prism"),
         output:
             prism=[paths.chain_file(check, "prism") for check in get_chains(model.name)],
             jani=[paths.chain_file(check, "jani") for check in get_chains(model.name)],
@@ -23,6 +23,7 @@ for model in CONFIG.tellers.values():
         resources:
             runtime=30,
         params:
+            code=get_code("prism"),
             scores=[paths.scores_of_check(check) for check in get_chains(model.name)],
         message:
             f"Writing the chains of {model.name}"

@@ -2,8 +2,8 @@ localrules:
     provenance,
 
 
-# Tables and figures say what its output says, so they are made again with it, which takes seconds.
-# Were it ancient(...) to them, snakemake would not look at their other inputs in a run that makes it.
+# Tables and figures contain its output, so they are rebuilt with it, which takes seconds. As an
+# ancient(...) input it would keep snakemake from checking their other inputs in the same run.
 rule provenance:
     input:
         models=[paths.model_directory(model.name) for model in get_used_models()],
@@ -20,7 +20,6 @@ rule provenance:
             else []
         ),
         prompts=paths.PROMPTS_FILE if CONFIG.prompts is not None else [],
-        code=get_code("provenance"),
     output:
         "results/provenance.json",
     log:
@@ -28,9 +27,11 @@ rule provenance:
     conda:
         "../../environment.yml"
     params:
+        code=get_code("provenance"),
         config=CONFIG.sha256,
         models={
-            model.name: {"label": model.label, **get_loading(model)} for model in get_used_models()
+            model.name: {"label": model.label, **get_load_settings(model)}
+            for model in get_used_models()
         },
         growths={
             model.name: [paths.tree_record(tree) for tree in CONFIG.trees(model.name)]
@@ -40,6 +41,6 @@ rule provenance:
             model.name: get_estimates(CONFIG.checks_of(model.name)) for model in get_used_models()
         },
     message:
-        "How the results were made"
+        "Recording the provenance of the results"
     script:
         "../scripts/provenance.py"

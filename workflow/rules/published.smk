@@ -9,21 +9,17 @@ PUBLISHED = str(BASE / "resources/published/table2.csv")
 rule audit:
     input:
         published=PUBLISHED,
-        code=get_code("audit"),
     output:
-        csv=report(
-            "results/tables/audit.csv",
-            caption="../report/audit.rst",
-            category="Tables",
-            labels={"table": "Audit of the published table", "format": "csv"},
-        ),
+        csv=flag_for_report("results/tables/audit.csv", "Audit of the published table"),
         md="results/tables/audit.md",
     log:
         "results/logs/tables/audit.log",
     conda:
         "../../environment.yml"
+    params:
+        code=get_code("audit"),
     message:
-        "The published table, held against what its parameters allow"
+        "Auditing the published table against its parameters"
     script:
         "../scripts/audit.py"
 
@@ -33,14 +29,8 @@ rule comparison:
         published=PUBLISHED,
         verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
         provenance="results/provenance.json",
-        code=get_code("comparison"),
     output:
-        csv=report(
-            "results/tables/comparison.csv",
-            caption="../report/comparison.rst",
-            category="Tables",
-            labels={"table": "Published beside reproduced", "format": "csv"},
-        ),
+        csv=flag_for_report("results/tables/comparison.csv", "Published beside reproduced"),
         md="results/tables/comparison.md",
         tex="results/tables/comparison.tex",
     log:
@@ -48,10 +38,9 @@ rule comparison:
     conda:
         "../../environment.yml"
     params:
-        rows=CONFIG.table2,
-        models=lambda wildcards: get_models_asked(CONFIG.table2),
-        start_strings=get_start_texts(),
+        code=get_code("comparison"),
+        rows=get_rows(CONFIG.table2),
     message:
-        "Published beside reproduced"
+        "Comparing the published table with this run"
     script:
         "../scripts/comparison.py"

@@ -1,5 +1,6 @@
 # For each model one job scores all its trees: a job for each tree would mostly import libraries.
-for model in CONFIG.tellers.values():
+# A rule for each model, since no wildcard gives a rule as many outputs as a model has scores.
+for model in CONFIG.distribution_models.values():
     if not get_scores(model.name):
         continue
 
@@ -7,10 +8,9 @@ for model in CONFIG.tellers.values():
         name:
             f"scores_{model.name}"
         input:
-            grown=get_mark(model.name),
+            grown=get_trees_mark(model.name),
             trees=[paths.tree_file(tree) for tree, _ in get_scores(model.name)],
             files=get_quantifier_files(model.name),
-            code=get_code("scores", without=get_unasked_quantifiers(model.name)),
         output:
             scores=[
                 f"results/scores/{tree}/{name}.parquet" for tree, name in get_scores(model.name)
@@ -25,8 +25,9 @@ for model in CONFIG.tellers.values():
         resources:
             runtime=60,
         params:
+            code=get_code("scores", also=get_quantifier_modules(model.name)),
             names=[name for _, name in get_scores(model.name)],
-            settings=get_settings(get_quantifiers(model.name)),
+            settings=get_quantifier_settings(get_quantifiers(model.name)),
         message:
             f"Scoring the texts of {model.name}"
         script:

@@ -7,15 +7,8 @@ localrules:
 
 
 rule table1:
-    input:
-        code=get_code("table1"),
     output:
-        csv=report(
-            "results/tables/table1.csv",
-            caption="../report/table1.rst",
-            category="Tables",
-            labels={"table": "Table I", "format": "csv"},
-        ),
+        csv=flag_for_report("results/tables/table1.csv", "Table I"),
         md="results/tables/table1.md",
         tex="results/tables/table1.tex",
     log:
@@ -23,7 +16,8 @@ rule table1:
     conda:
         "../../environment.yml"
     params:
-        start_strings=get_start_texts(),
+        code=get_code("table1"),
+        start_strings={name: str(start) for name, start in CONFIG.start_strings.items()},
     message:
         "Table I: the start strings"
     script:
@@ -35,14 +29,8 @@ rule table2:
         verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
         estimates=get_estimates(row.check for row in CONFIG.table2),
         provenance="results/provenance.json",
-        code=get_code("table2"),
     output:
-        csv=report(
-            "results/tables/table2.csv",
-            caption="../report/table2.rst",
-            category="Tables",
-            labels={"table": "Table II", "format": "csv"},
-        ),
+        csv=flag_for_report("results/tables/table2.csv", "Table II"),
         md="results/tables/table2.md",
         tex="results/tables/table2.tex",
     log:
@@ -50,9 +38,8 @@ rule table2:
     conda:
         "../../environment.yml"
     params:
-        rows=CONFIG.table2,
-        models=lambda wildcards: get_models_asked(CONFIG.table2),
-        start_strings=get_start_texts(),
+        code=get_code("table2"),
+        rows=get_rows(CONFIG.table2),
     message:
         "Table II: every experiment"
     script:
@@ -64,22 +51,15 @@ rule witnesses:
         verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
         estimates=get_estimates(row.check for row in CONFIG.table2),
         provenance="results/provenance.json",
-        code=get_code("witnesses"),
     output:
-        report(
-            "results/tables/witnesses.md",
-            caption="../report/witnesses.rst",
-            category="Tables",
-            labels={"table": "Witnesses", "format": "md"},
-        ),
+        flag_for_report("results/tables/witnesses.md", "Witnesses"),
     log:
         "results/logs/tables/witnesses.log",
     conda:
         "../../environment.yml"
     params:
-        rows=CONFIG.table2,
-        models=lambda wildcards: get_models_asked(CONFIG.table2),
-        start_strings=get_start_texts(),
+        code=get_code("witnesses"),
+        rows=get_rows(CONFIG.table2),
     message:
         "The texts that decide each query"
     script:
@@ -88,8 +68,7 @@ rule witnesses:
 
 rule table_of_figure3:
     input:
-        masses=[paths.masses_file(model) for model in CONFIG.tellers],
-        code=get_code("table_of_figure3"),
+        masses=[paths.masses_file(model) for model in CONFIG.distribution_models],
     output:
         "results/tables/figure3.csv",
     log:
@@ -97,8 +76,9 @@ rule table_of_figure3:
     conda:
         "../../environment.yml"
     params:
+        code=get_code("table_of_figure3"),
         # a label may contain braces, which snakemake would read as wildcards in a plain value
-        labels=lambda _: [model.asked() for model in CONFIG.tellers.values()],
+        labels=lambda _: [model.display_name() for model in CONFIG.distribution_models.values()],
     message:
         "The numbers of Figure 3"
     script:
@@ -109,7 +89,6 @@ rule table_of_figure4:
     input:
         verdicts=[paths.verdict_file(check) for check in CONFIG.figure4],
         estimates=get_estimates(CONFIG.figure4),
-        code=get_code("table_of_figure4"),
     output:
         "results/tables/figure4.csv",
     log:
@@ -117,9 +96,8 @@ rule table_of_figure4:
     conda:
         "../../environment.yml"
     params:
-        rows=get_rows_of_figure4(),
-        models=lambda wildcards: get_models_asked(get_rows_of_figure4()),
-        start_strings=get_start_texts(),
+        code=get_code("table_of_figure4"),
+        rows=get_rows(get_figure4_rows()),
     message:
         "The numbers of Figure 4"
     script:

@@ -12,7 +12,7 @@ if CONFIG.prompts is not None:
         conda:
             "../../environment.yml"
         params:
-            source=CONFIG.prompts.dataset.source,
+            source=lambda _: str(CONFIG.prompts.dataset.source),
             kind="dataset",
         message:
             "Locking the commit of the prompts of the top-k statistics"
@@ -30,10 +30,7 @@ if CONFIG.prompts is not None:
         conda:
             "../../environment.yml"
         params:
-            dataset=CONFIG.prompts.dataset,
-            # as text too, since snakemake does not notice changes of values whose types it does not
-            # know
-            compared=lambda _: repr(CONFIG.prompts.dataset),
+            dataset=describe_dataset(CONFIG.prompts.dataset),
         message:
             "Fetching the prompts of the top-k statistics"
         script:
@@ -43,7 +40,6 @@ if CONFIG.prompts is not None:
         input:
             model="resources/models/{model}",
             prompts="resources/datasets/prompts.csv",
-            code=get_code("topk"),
         output:
             "results/topk/{model}.parquet",
         log:
@@ -58,9 +54,10 @@ if CONFIG.prompts is not None:
             gpu_mem_mb=lambda wildcards: get_gpu_mem_mb(get_model(wildcards)),
             runtime=120,
         params:
+            code=get_code("topk"),
             column=lambda _: CONFIG.prompts.column,
             maximum_k=CONFIG.prompts.maximum_k,
-            growing=lambda wildcards: get_growing(get_model(wildcards)),
+            growing=lambda wildcards: get_build_settings(get_model(wildcards)),
         message:
             "Top-k statistics of {wildcards.model}"
         script:

@@ -1,16 +1,12 @@
-from llmchecker.files import read_sealed_json
-from llmchecker.logs import job_log
-from llmchecker.publication import audit, comparison, provenance, tables
-from llmchecker.publication.published import read_published_rows
-from llmchecker.publication.table_files import write_table
+from llmchecker.interfaces.snakemake.tables import read_answers
+from llmchecker.reporting import audit, comparison, provenance
+from llmchecker.reporting.published_table import read_published_rows
+from llmchecker.reporting.table_io import write_table
+from llmchecker.utils.atomic_files import read_json_with_digest
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
-    answers = tables.read_answers(
-        snakemake.params.rows,
-        snakemake.input.verdicts,
-        snakemake.params.models,
-        snakemake.params.start_strings,
-    )
+    answers = read_answers(snakemake.params, snakemake.input)
     findings = audit.audit(read_published_rows(snakemake.input.published))
-    footer = provenance.footer(read_sealed_json(snakemake.input.provenance))
-    write_table(comparison.comparison_table(findings, answers), snakemake.output, footer)
+    footer = provenance.format_footer(read_json_with_digest(snakemake.input.provenance))
+    write_table(comparison.build_comparison_table(findings, answers), snakemake.output, footer)

@@ -1,11 +1,12 @@
 from llmchecker.checking.crosscheck import crosscheck
-from llmchecker.checking.verdicts import Verdict
-from llmchecker.files import write_sealed_json
-from llmchecker.logs import job_log
+from llmchecker.checking.verdict import Verdict
+from llmchecker.utils.atomic_files import write_json_with_digest
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
+    largest = {key: snakemake.params[key] for key in ("max_prism_states", "max_jani_states")}
     files = (snakemake.input.verdicts, snakemake.input.prism, snakemake.input.jani)
     for verdict, prism, jani, output in zip(*files, snakemake.output, strict=True):
         with work():
-            outcome = crosscheck(Verdict.read(verdict), prism, jani, **snakemake.params)
-        write_sealed_json(outcome, output)
+            outcome = crosscheck(Verdict.read(verdict), prism, jani, **largest)
+        write_json_with_digest(outcome, output)

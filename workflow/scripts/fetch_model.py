@@ -1,6 +1,7 @@
-from llmchecker.logs import job_log
-from llmchecker.serving.connecting import fetch_source
+from llmchecker.interfaces.snakemake.source_params import parse_model_source
+from llmchecker.models.servers.connection import fetch_model
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
-    lock = snakemake.input.get("lock") or None
-    fetch_source(snakemake.params.source, snakemake.output[0], lock=lock)
+    source, lock = parse_model_source(snakemake.params.source), snakemake.input.get("lock")
+    fetch_model(source, snakemake.output[0], lock=lock or None)

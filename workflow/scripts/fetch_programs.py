@@ -1,5 +1,5 @@
-from llmchecker.fetching.programs import fetch_programs
-from llmchecker.logs import job_log
+from llmchecker.programs.sources import ProgramSource, fetch_programs
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
-    fetch_programs(snakemake.params.source, snakemake.output[0])
+    fetch_programs(ProgramSource(**snakemake.params.source), snakemake.output[0])

@@ -1,12 +1,12 @@
-from llmchecker.invariants.provability_records import read_provabilities
-from llmchecker.logs import job_log
-from llmchecker.publication import program_notes, program_tables, provenance
-from llmchecker.publication.table_files import write_table
+from llmchecker.programs.experiments.provable_records import read_provable_probabilities
+from llmchecker.reporting import invariant_notes, invariant_tables, provenance
+from llmchecker.reporting.table_io import write_table
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
     params = snakemake.params
-    answers = map(read_provabilities, snakemake.input.answers)
+    answers = map(read_provable_probabilities, snakemake.input.answers)
     by_model = dict(zip(params.labels, answers, strict=True))
-    table = program_tables.provable(by_model)
-    footer = f"Trees of {params.truncation}. {provenance.footer_of_now()}"
-    write_table(table, snakemake.output, footer, program_notes.notes_on_provable(by_model))
+    table = invariant_tables.build_provable_table(by_model)
+    footer = f"Trees of {params.truncation}. {provenance.format_current_footer()}"
+    write_table(table, snakemake.output, footer, invariant_notes.build_provable_notes(by_model))

@@ -1,12 +1,14 @@
-from llmchecker.invariants.attempts import beside_tools, read_attempts
-from llmchecker.logs import job_log
-from llmchecker.publication import program_figures, program_tables
-from llmchecker.publication.figures import write_figure
-from llmchecker.publication.table_files import write_csv
+from llmchecker.programs.experiments.attempts import read_attempts, select_method_attempts
+from llmchecker.reporting import invariant_figures, invariant_tables
+from llmchecker.reporting.figures import write_figure
+from llmchecker.reporting.table_io import write_csv
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
     output = snakemake.output
-    ours = beside_tools(read_attempts(*snakemake.input.method))
-    table = program_tables.solved_sets_table(read_attempts(*snakemake.input.attempts) + ours)
+    ours = select_method_attempts(read_attempts(*snakemake.input.method))
+    table = invariant_tables.build_solved_sets_table(
+        read_attempts(*snakemake.input.attempts) + ours
+    )
     write_csv(table, output.csv)
-    write_figure(program_figures.draw_solved_sets(table), [output.pdf, output.svg, output.png])
+    write_figure(invariant_figures.draw_solved_sets(table), [output.pdf, output.svg, output.png])

@@ -1,29 +1,37 @@
-from llmchecker.invariants.attempts import beside_tools, read_attempts
-from llmchecker.logs import job_log
-from llmchecker.proving import esbmc
-from llmchecker.publication import program_notes, program_tables, provenance
-from llmchecker.publication.table_files import write_table
+from llmchecker.programs.experiments.attempts import read_attempts, select_method_attempts
+from llmchecker.programs.verification import esbmc
+from llmchecker.reporting import invariant_notes, invariant_tables, provenance
+from llmchecker.reporting.table_io import write_table
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
     params, output = snakemake.params, snakemake.output
     variants = {label: read_attempts(*paths) for label, paths in params.variants.items()}
     sources = {label: read_attempts(*paths) for label, paths in params.sources.items()}
-    ours = beside_tools(read_attempts(*snakemake.input.method))
+    ours = select_method_attempts(read_attempts(*snakemake.input.method))
     tools = read_attempts(*snakemake.input.tools) + ours
-    published = program_tables.read_published(snakemake.input.published)
-    footer = f"{params.costs} ESBMC {esbmc.version()}. {provenance.footer_of_now()}"
+    published = invariant_tables.read_published(snakemake.input.published)
+    footer = f"{params.costs} ESBMC {esbmc.read_version()}. {provenance.format_current_footer()}"
     for paths, table, notes in (
         (
             output.variants,
-            program_tables.variants(variants),
-            program_notes.notes_on_variants(variants),
+            invariant_tables.build_variants_table(variants),
+            invariant_notes.build_variant_notes(variants),
         ),
-        (output.sources, program_tables.sources(sources), program_notes.notes_on_sources(sources)),
+        (
+            output.sources,
+            invariant_tables.build_sources_table(sources),
+            invariant_notes.build_source_notes(sources),
+        ),
         (
             output.tools,
-            program_tables.tools(tools, published),
-            program_notes.notes_on_tools(tools),
+            invariant_tables.build_tools_table(tools, published),
+            invariant_notes.build_tool_notes(tools),
         ),
-        (output.used, program_tables.used(ours), program_notes.notes_on_used(ours)),
+        (
+            output.used,
+            invariant_tables.build_used_invariants_table(ours),
+            invariant_notes.build_used_invariant_notes(ours),
+        ),
     ):
         write_table(table, paths, footer, notes)

@@ -1,14 +1,20 @@
-from llmchecker.invariants.attempts import THIS_METHOD, beside_tools, read_attempts
-from llmchecker.logs import job_log
-from llmchecker.publication import program_figures, program_tables
-from llmchecker.publication.figures import write_figure
-from llmchecker.publication.table_files import write_csv
+from llmchecker.programs.experiments.attempts import (
+    THIS_METHOD,
+    read_attempts,
+    select_method_attempts,
+)
+from llmchecker.reporting import invariant_figures, invariant_tables
+from llmchecker.reporting.figures import write_figure
+from llmchecker.reporting.table_io import write_csv
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
     output = snakemake.output
-    ours = beside_tools(read_attempts(*snakemake.input.method))
-    table = program_tables.seconds_table(read_attempts(*snakemake.input.tools) + ours, THIS_METHOD)
+    ours = select_method_attempts(read_attempts(*snakemake.input.method))
+    table = invariant_tables.build_seconds_table(
+        read_attempts(*snakemake.input.tools) + ours, THIS_METHOD
+    )
     write_csv(table, output.csv)
     write_figure(
-        program_figures.draw_seconds(table, THIS_METHOD), [output.pdf, output.svg, output.png]
+        invariant_figures.draw_seconds(table, THIS_METHOD), [output.pdf, output.svg, output.png]
     )

@@ -1,8 +1,8 @@
-from llmchecker.chains.jani import write_jani
-from llmchecker.chains.prism import write_prism
-from llmchecker.logs import job_log
-from llmchecker.scoring.scores import read_all_scores
+from llmchecker.checking.markov.jani import write_jani
+from llmchecker.checking.markov.prism import write_prism
+from llmchecker.properties.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
     outputs = (snakemake.output.prism, snakemake.output.jani)

@@ -1,16 +1,16 @@
-from llmchecker.files import write_sealed_json
-from llmchecker.logs import job_log
-from llmchecker.publication import provenance
+from llmchecker.reporting import provenance
+from llmchecker.utils.atomic_files import write_json_with_digest
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
     params = snakemake.params
-    run = provenance.of_run(
+    run = provenance.collect_provenance(
         config=params.config,
         models=params.models,
         directories=dict(zip(params.models, snakemake.input.models, strict=True)),
-        growths=params.growths,
+        tree_records=params.growths,
         estimates=params.estimates,
         verdicts=snakemake.input.verdicts,
         prompts=snakemake.input.get("prompts") or None,
     )
-    write_sealed_json(run, snakemake.output[0])
+    write_json_with_digest(run, snakemake.output[0])

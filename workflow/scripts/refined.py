@@ -1,27 +1,9 @@
-import logging
-from pathlib import Path
-
-from llmchecker.config.checks import quantifiers_in
-from llmchecker.deciding.effort import Budget
-from llmchecker.deciding.refined_trees import grow_refined
-from llmchecker.logs import job_log
-from llmchecker.scoring.registry import create
-from llmchecker.trees.grower import Grower
+from llmchecker.interfaces.snakemake.model_params import parse_model
+from llmchecker.interfaces.snakemake.refine_jobs import refine_trees
+from llmchecker.trees.builder import TreeBuilder
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
-    grower = Grower(Path(snakemake.input.model), threads=snakemake.threads, **params.growing)
-    for tree, path in zip(params.trees, snakemake.output.trees, strict=True):
-        cut = tree.truncation
-        names = {name for query in cut.queries for name in quantifiers_in(query)}
-        _, growth = grow_refined(
-            grower.decoded(tree.decoding),
-            path,
-            params.start_strings[tree.start],
-            cut.queries,
-            cut.length,
-            {name: create(name, params.settings[name]) for name in sorted(names)},
-            Budget(cut.width, cut.passes),
-        )
-        work.seconds += growth.seconds
-        logging.info("%s: %s", tree, growth)
+    grower = TreeBuilder(**parse_model(params.growing, snakemake.input.model, snakemake.threads))
+    refine_trees(grower, params.trees, params.settings, snakemake.output.trees, work)

@@ -1,31 +1,26 @@
-from llmchecker.files import read_sealed_json, written_whole
-from llmchecker.logs import job_log
-from llmchecker.publication import report, tables
-from llmchecker.scoring.scores import read_all_scores
+from llmchecker.interfaces.snakemake.tables import read_answers
+from llmchecker.properties.scores import read_all_scores
+from llmchecker.reporting import html_report
 from llmchecker.trees.text_tree import TextTree
+from llmchecker.utils.atomic_files import atomic_write, read_json_with_digest
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
     inputs = snakemake.input
-    answers = tables.read_answers(
-        snakemake.params.rows,
-        snakemake.input.verdicts,
-        snakemake.params.models,
-        snakemake.params.start_strings,
-        snakemake.input.estimates,
-    )
+    answers = read_answers(snakemake.params, snakemake.input)
     view = None
-    if (answer := report.smallest_with_witness(answers)) is not None:
+    if (answer := html_report.find_smallest_with_witness(answers)) is not None:
         place = answers.index(answer)
         tree = TextTree.read(inputs.trees[place])
         values = read_all_scores(tree, snakemake.params.scores[place])
-        view = report.tree_view(answer, tree, values)
-    text = report.render(
+        view = html_report.build_tree_view(answer, tree, values)
+    text = html_report.render_report(
         answers=answers,
         tables=inputs.tables,
         figures=inputs.figures,
         captions=inputs.captions,
         view=view,
-        provenance=read_sealed_json(inputs.provenance),
+        provenance=read_json_with_digest(inputs.provenance),
     )
-    with written_whole(snakemake.output[0]) as partial:
+    with atomic_write(snakemake.output[0]) as partial:
         partial.write_text(text, encoding="utf-8")

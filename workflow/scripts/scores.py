@@ -1,14 +1,14 @@
 import time
 
-from llmchecker.files import write_sealed_json
-from llmchecker.logs import job_log
-from llmchecker.scoring.registry import create
-from llmchecker.scoring.scores import score_tree, write_scores
+from llmchecker.properties.registry import create_quantifier
+from llmchecker.properties.scores import score_tree, write_scores
 from llmchecker.trees.text_tree import TextTree
+from llmchecker.utils.atomic_files import write_json_with_digest
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
     settings = snakemake.params.settings
-    quantifiers = {name: create(name, settings[name]) for name in settings}
+    quantifiers = {name: create_quantifier(name, settings[name]) for name in settings}
     outputs = zip(snakemake.output.scores, snakemake.output.seconds, strict=True)
     tasks = zip(snakemake.input.trees, snakemake.params.names, outputs, strict=True)
     for tree_path, name, (scores_path, seconds_path) in tasks:
@@ -18,4 +18,4 @@ with job_log(snakemake.log[0]) as work:
         seconds = time.monotonic() - began
         work.seconds += seconds
         write_scores(values, tree, scores_path)
-        write_sealed_json({"texts": len(tree), "seconds": seconds}, seconds_path)
+        write_json_with_digest({"texts": len(tree), "seconds": seconds}, seconds_path)

@@ -1,23 +1,12 @@
-import logging
-from pathlib import Path
-
-from llmchecker.logs import job_log, node_progress
-from llmchecker.trees.grower import Grower
+from llmchecker.interfaces.snakemake.model_params import parse_model
+from llmchecker.interfaces.snakemake.tree_jobs import build_growth_limits, grow_shard
+from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.shards import Shard
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
-    wildcards, params = snakemake.wildcards, snakemake.params
-    (tree,) = params.tree
+    params, wildcards = snakemake.params, snakemake.wildcards
+    model = parse_model(params.growing, snakemake.input.model, snakemake.threads)
+    limits = build_growth_limits(snakemake.config["expansion"], snakemake.resources.mem_mb)
     shard = Shard(int(wildcards.number) - 1, int(wildcards.shards))
-    grower = Grower(
-        Path(snakemake.input.model),
-        threads=snakemake.threads,
-        limits=params.limits,
-        **params.growing,
-    )
-    name = f"{tree}, {shard}"
-    path = snakemake.output.tree
-    asking = grower.decoded(tree.decoding)
-    _, growth = asking.grow(path, *params.start, tree.truncation, node_progress(name), shard)
-    work.seconds += growth.seconds
-    logging.info("%s: %s", name, growth)
+    grow_shard(TreeBuilder(**model, limits=limits), params.tree, shard, snakemake.output.tree, work)

@@ -1,7 +1,7 @@
-from llmchecker.logs import job_log
-from llmchecker.publication import provenance, tables
-from llmchecker.publication.table_files import write_table
+from llmchecker.reporting import provenance, tables
+from llmchecker.reporting.table_io import write_table
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
-    table = tables.table1(snakemake.params.start_strings)
-    write_table(table, snakemake.output, provenance.footer_of_now())
+    table = tables.build_table1(snakemake.params.start_strings)
+    write_table(table, snakemake.output, provenance.format_current_footer())

@@ -1,16 +1,11 @@
-from llmchecker.files import read_sealed_json
-from llmchecker.logs import job_log
-from llmchecker.publication import provenance, tables
-from llmchecker.publication.table_files import write_table
+from llmchecker.interfaces.snakemake.tables import read_answers
+from llmchecker.reporting import provenance, tables
+from llmchecker.reporting.table_io import write_table
+from llmchecker.utils.atomic_files import read_json_with_digest
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
-    answers = tables.read_answers(
-        snakemake.params.rows,
-        snakemake.input.verdicts,
-        snakemake.params.models,
-        snakemake.params.start_strings,
-        snakemake.input.estimates,
-    )
-    footer = provenance.footer(read_sealed_json(snakemake.input.provenance))
-    notes = tables.notes_of_table2(answers)
-    write_table(tables.table2(answers), snakemake.output, footer, notes)
+    answers = read_answers(snakemake.params, snakemake.input)
+    footer = provenance.format_footer(read_json_with_digest(snakemake.input.provenance))
+    notes = tables.format_table2_notes(answers)
+    write_table(tables.build_table2(answers), snakemake.output, footer, notes)

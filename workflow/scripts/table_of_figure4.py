@@ -1,13 +1,8 @@
-from llmchecker.logs import job_log
-from llmchecker.publication import tables
-from llmchecker.publication.table_files import write_csv
+from llmchecker.interfaces.snakemake.tables import read_answers
+from llmchecker.reporting import tables
+from llmchecker.reporting.table_io import write_csv
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
-    answers = tables.read_answers(
-        snakemake.params.rows,
-        snakemake.input.verdicts,
-        snakemake.params.models,
-        snakemake.params.start_strings,
-        snakemake.input.estimates,
-    )
-    write_csv(tables.noun_table(answers), snakemake.output[0])
+    answers = read_answers(snakemake.params, snakemake.input)
+    write_csv(tables.build_noun_table(answers), snakemake.output[0])

@@ -1,14 +1,12 @@
-from pathlib import Path
-
-from llmchecker.fetching.prompts import read_prompts
-from llmchecker.logs import job_log
-from llmchecker.trees.grower import Grower
-from llmchecker.trees.topk import stored_masses, write_masses
+from llmchecker.interfaces.snakemake.model_params import parse_model
+from llmchecker.models.sources.prompt_set import read_prompts
+from llmchecker.trees.stored_model import StoredModel
+from llmchecker.trees.top_k_mass import load_or_compute_masses, write_masses
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
-    grower = Grower(Path(snakemake.input.model), threads=snakemake.threads, **params.growing)
+    model = parse_model(params.growing, snakemake.input.model, snakemake.threads)
     prompts = read_prompts(snakemake.input.prompts, params.column)
-    table, seconds = stored_masses(grower, prompts, params.maximum_k)
-    work.seconds += seconds
+    table, work.seconds = load_or_compute_masses(StoredModel(**model), prompts, params.maximum_k)
     write_masses(table, snakemake.output[0])

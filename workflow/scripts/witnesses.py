@@ -1,16 +1,11 @@
-from llmchecker.files import read_sealed_json, written_whole
-from llmchecker.logs import job_log
-from llmchecker.publication import provenance, tables
+from llmchecker.interfaces.snakemake.tables import read_answers
+from llmchecker.reporting import provenance, tables
+from llmchecker.utils.atomic_files import atomic_write, read_json_with_digest
+from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
-    answers = tables.read_answers(
-        snakemake.params.rows,
-        snakemake.input.verdicts,
-        snakemake.params.models,
-        snakemake.params.start_strings,
-        snakemake.input.estimates,
-    )
-    footer = provenance.footer(read_sealed_json(snakemake.input.provenance))
-    text = tables.witnesses_markdown(answers, footer)
-    with written_whole(snakemake.output[0]) as partial:
+    answers = read_answers(snakemake.params, snakemake.input)
+    footer = provenance.format_footer(read_json_with_digest(snakemake.input.provenance))
+    text = tables.format_witnesses(answers, footer)
+    with atomic_write(snakemake.output[0]) as partial:
         partial.write_text(text, encoding="utf-8")

@@ -1,1 +1,1 @@
-"""What holds: values, bounds for the whole model, verdicts and the texts that decide them."""
+"""Answers to queries: values, certain bounds, verdicts, and witness texts."""

@@ -1,16 +1,17 @@
-"""A second route to each answer: a file of the same chain, which Storm itself reads and builds."""
+"""A second computation of each answer: Storm's front end on a chain's file."""
 
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.storm import check_jani, check_prism
-from llmchecker.checking.verdicts import Verdict
+from llmchecker.checking.bounded_value import NO_CONDITION_NOTE
+from llmchecker.checking.storm import FileAnswer, check_jani, check_prism
+from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import CheckFailed, InvalidQuery
-from llmchecker.files import read_with_checksum
-from llmchecker.queries.parser import parse
+from llmchecker.properties.logic.parser import parse
+from llmchecker.utils.atomic_files import read_with_checksum
 
-RELATIVE_TOLERANCE = 1e-12
-"""How far the two routes may differ: absolutely up to a value of 1, relatively above it."""
+_RELATIVE_TOLERANCE = 1e-12
+"""The largest difference of two values: absolute up to 1, else relative."""
 
 
 def crosscheck(
@@ -18,54 +19,67 @@ def crosscheck(
     prism_file: str | Path,
     jani_file: str | Path,
     *,
-    maximum_prism: int,
-    maximum_jani: int,
+    max_prism_states: int,
+    max_jani_states: int,
 ) -> dict[str, Any]:
-    """Compare a verdict with what Storm's own front end says about a file of the same chain.
+    """Compare a verdict with the answer of Storm's front end on a chain's file.
 
     Args:
-        verdict: what this package found.
+        verdict: the answer of this package.
         prism_file, jani_file: the same chain in two languages.
-        maximum_prism: the PRISM file of a chain with up to this many states is read. The time for
-            it grows with the square of the states.
-        maximum_jani: the JANI file of a larger chain with up to this many states is read.
+        max_prism_states: largest number of states of a chain whose PRISM file is read. The time
+            for it grows with the square of the states.
+        max_jani_states: largest number of states of a larger chain whose JANI file is read.
 
     Returns:
-        The query, both values, and whether they were compared. If so, by which file; if not, why:
-        the tree is too large, the value is unknown, or Storm's front end cannot be asked this
-        query.
+        The query, both values, and whether they were compared. If so, the language of the file; if
+        not, the reason: the tree is too large, the value is unknown, or Storm's front end does not
+        accept this query.
 
     Raises:
-        DamagedFile: the file is not what was written.
+        DamagedFile: the content of the file has changed.
         CheckFailed: the sizes explored differ, or the values do: yes from no, or numbers by more
-            than `RELATIVE_TOLERANCE`.
+            than `_RELATIVE_TOLERANCE`.
     """
     outcome = {"query": verdict.query, "value": verdict.value, "states": verdict.states}
-    if verdict.states <= maximum_prism:
+    if verdict.states <= max_prism_states:
+        # PRISM first: JANI is for the chains that Storm reads too slowly from PRISM
         language, path, check = "prism", prism_file, check_prism
-    elif verdict.states <= maximum_jani:
+    elif verdict.states <= max_jani_states:
         language, path, check = "jani", jani_file, check_jani
     else:
-        most = max(maximum_prism, maximum_jani)
-        return outcome | {"compared": False, "reason": f"more than {most} states"}
-    if verdict.value is None:
+        max_states = max(max_prism_states, max_jani_states)
+        return outcome | {"compared": False, "reason": f"more than {max_states} states"}
+    # a missing value can be compared only if the chain has none, not if rounding hides it
+    if verdict.value is None and NO_CONDITION_NOTE not in verdict.notes:
         return outcome | {"compared": False, "reason": "the value is unknown"}
     # a truncated file may still be a chain, on which the query may even have the same value
     read_with_checksum(path)
     try:
         answer = check(path, parse(verdict.query))
+    # a limit of Storm's front end, and no disagreement
     except InvalidQuery as error:
         return outcome | {"compared": False, "reason": str(error)}
-    numbers = not isinstance(verdict.value, bool) and not isinstance(answer.value, bool)
-    tolerance = RELATIVE_TOLERANCE * max(1.0, abs(verdict.value)) if numbers else 0
-    if abs(answer.value - verdict.value) > tolerance:
+    if not _is_close(verdict, answer):
         raise CheckFailed(
             f"{verdict.query}: the chain gives {verdict.value!r}, {path} {answer.value!r}"
         )
-    explored = (verdict.states_explored, verdict.transitions_explored)
-    if (answer.states, answer.transitions) != explored:
+    sizes = (verdict.states_explored, verdict.transitions_explored)
+    # equal values may be a coincidence, so the sizes are a second check
+    if (answer.states, answer.transitions) != sizes:
         raise CheckFailed(
-            f"{verdict.query}: states and transitions explored are {explored} on the chain, "
+            f"{verdict.query}: states and transitions explored are {sizes} on the chain, "
             f"{(answer.states, answer.transitions)} on {path}"
         )
     return outcome | {"compared": True, "by": language, "value_of_file": answer.value}
+
+
+def _is_close(verdict: Verdict, answer: FileAnswer) -> bool:
+    """Return whether both values agree, or are both missing."""
+    value, file_value = verdict.value, answer.value
+    if value is None or file_value is None:
+        return value is file_value
+    # a bool is also an int, so yes and 1.0 would pass for close
+    if isinstance(value, bool) or isinstance(file_value, bool):
+        return value == file_value
+    return abs(value - file_value) <= _RELATIVE_TOLERANCE * max(1.0, abs(value))

@@ -1,11 +1,11 @@
-"""Probabilities of path formulas, and the truth of state formulas, with what rounding leaves open.
+"""Probabilities of path formulas and truth of state formulas, with margins.
 
 A path formula becomes reachability (see `product`), which Storm solves. A P, E or A inside another
-formula is decided first, for every state, and a label takes its place.
+formula is decided first, for every state, and a label replaces it.
 
-Every answer has two sides: what surely holds and what may hold. On a chain the two differ only
-where a probability lies within rounding of a threshold. On a decision process they also differ
-where choices do. Thresholds 0 and 1 are decided on the graph, so that rounding leaves nothing open.
+Every answer has two sides: it surely holds, or it may hold. On a chain the two differ only where a
+probability is within rounding of a threshold. On a decision process they also differ where choices
+differ. Thresholds 0 and 1 are decided on the graph, so that rounding leaves nothing open.
 """
 
 from dataclasses import dataclass, replace
@@ -13,9 +13,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from llmchecker.chains.product import SATISFIED_STATE, VIOLATED_STATE, Process, product
 from llmchecker.checking import storm
-from llmchecker.queries.formulas import (
+from llmchecker.checking.markov.product import (
+    SATISFIED_STATE,
+    VIOLATED_STATE,
+    MarkovProcess,
+    build_product,
+)
+from llmchecker.properties.logic.ast import (
     Connective,
     Formula,
     Label,
@@ -25,186 +30,229 @@ from llmchecker.queries.formulas import (
     is_proposition,
 )
 
-SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
-"""A product of probabilities below this may have lost digits, or have become 0."""
-ROOT = np.zeros(1, dtype=np.int64)
+MIN_NORMAL = float(np.finfo(np.float64).tiny)
+"""The smallest normal float64; smaller products lose digits or become 0."""
+_ROOT = np.zeros(1, dtype=np.int64)
 """The start state as the only start."""
 
 
 @dataclass(frozen=True)
-class Probabilities:
+class _Probabilities:
     """The least or the greatest probability of a path formula in each of m states.
 
     Attributes:
-        values: (m,) float64, as computed; exactly 0 and 1 where the graph says so.
-        low, high: (m,) float64, from 0 to 1; the true probability lies between them.
-        impossible, certain: (m,) bool, whether the graph shows it to be exactly 0, exactly 1.
+        values: (m,) float64, as computed; exactly 0 and 1 where the graph shows it.
+        low, high: (m,) float64, from 0 to 1; the true probability is between them.
+        is_zero, is_one: (m,) bool, whether the graph shows the probability to be exactly 0 or 1.
     """
 
     values: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    impossible: np.ndarray
-    certain: np.ndarray
+    is_zero: np.ndarray
+    is_one: np.ndarray
 
 
 class Satisfaction:
-    """Answers questions about one process.
+    """Probabilities and truth values of formulas on one process.
 
-    Every method may raise `CheckFailed` if a path formula leaves too many demands, and RuntimeError
-    if Storm gives no answer (see `storm.reported`).
+    Every method may raise `CheckFailed` if a path formula has too many obligations, and
+    RuntimeError if Storm gives no answer (see `storm.translate_errors`).
 
     Args:
         process: a chain or a decision process.
     """
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: MarkovProcess) -> None:
         self._process = process
-        self._random = bool(np.all(process.transitions.choices == 1))
+        self._is_dtmc = bool(np.all(process.transitions.choice_counts == 1))
         self._labels: dict[bytes, Label] = {}
-        self._extra: dict[Label, np.ndarray] = {}
-        self._decisions: dict[tuple[Formula, bool], Label] = {}
+        self._extra_labels: dict[Label, np.ndarray] = {}
+        self._label_of_formula: dict[tuple[Formula, bool], Label] = {}
 
-    def leaves_open(self, path: Formula) -> bool:
-        """Whether some P, E or A in a formula may hold in a state without surely holding there."""
-        return self._decided(path, True) != self._decided(path, False)
+    def is_three_valued(self, path: Formula) -> bool:
+        """Return whether a nested P, E or A may hold without surely holding."""
+        return self._substitute_labels(path, True) != self._substitute_labels(path, False)
 
-    def probabilities(self, path: Formula, least: bool, starts: np.ndarray = ROOT) -> Probabilities:
-        """The least or greatest probability of a path formula over all choices, in each start.
+    def compute_probabilities(
+        self, path: Formula, minimize: bool, starts: np.ndarray = _ROOT
+    ) -> _Probabilities:
+        """Compute the extreme probability of a path formula, in each start.
 
-        What may hold inside the formula counts for the greatest only, what surely holds for both.
+        It is the least or the greatest probability over all choices.
+
+        A nested formula that may hold counts for the greatest probability only. A nested formula
+        that surely holds counts for both.
 
         Args:
+            path: a path formula.
+            minimize: whether to compute the least probability instead of the greatest.
             starts: (m,) int64, states.
         """
-        both = product(self._process, self._decided(path, least), starts, self._extra)
-        if np.all(both.starts <= VIOLATED_STATE):
-            decided = both.starts == SATISFIED_STATE
-            values = decided.astype(np.float64)
-            return Probabilities(values, values, values, ~decided, decided)
-        n = len(both.transitions)
-        model = storm.model(both.transitions, {"satisfied": np.arange(n) == SATISFIED_STATE})
-        reach, at = '[ F "satisfied" ]', both.starts
-        if self._random:
-            values = storm.values(model, f"P=? {reach}")
-            impossible = storm.truths(model, f"P<=0 {reach}", at)
-            certain = storm.truths(model, f"P>=1 {reach}", at)
-        elif least:
-            # on a decision process Storm says that P>0 holds if it does for all choices
-            values = storm.values(model, f"Pmin=? {reach}")
-            impossible = ~storm.truths(model, f"P>0 {reach}", at)
-            certain = storm.truths(model, f"P>=1 {reach}", at)
+        product = build_product(
+            self._process, self._substitute_labels(path, minimize), starts, self._extra_labels
+        )
+        # every start is decided without a step, so Storm has nothing to solve
+        if np.all(product.starts <= VIOLATED_STATE):
+            is_satisfied = product.starts == SATISFIED_STATE
+            values = is_satisfied.astype(np.float64)
+            return _Probabilities(values, values, values, ~is_satisfied, is_satisfied)
+        n = len(product.transitions)
+        model = storm.build_model(
+            product.transitions, {"satisfied": np.arange(n) == SATISFIED_STATE}
+        )
+        target, start_states = '[ F "satisfied" ]', product.starts
+        # without choices there is one probability, for which Storm takes no min or max
+        if self._is_dtmc:
+            values = storm.compute_values(model, f"P=? {target}")
+            is_zero = storm.compute_truth_values(model, f"P<=0 {target}", start_states)
+            is_one = storm.compute_truth_values(model, f"P>=1 {target}", start_states)
+        elif minimize:
+            # on a decision process Storm reports that P>0 holds if it does for all choices
+            values = storm.compute_values(model, f"Pmin=? {target}")
+            is_zero = ~storm.compute_truth_values(model, f"P>0 {target}", start_states)
+            is_one = storm.compute_truth_values(model, f"P>=1 {target}", start_states)
         else:
-            values = storm.values(model, f"Pmax=? {reach}")
-            impossible = storm.truths(model, f"P<=0 {reach}", at)
-            certain = ~storm.truths(model, f"P<1 {reach}", at)
-        return self._rounded(values[at], impossible, certain)
+            values = storm.compute_values(model, f"Pmax=? {target}")
+            is_zero = storm.compute_truth_values(model, f"P<=0 {target}", start_states)
+            is_one = ~storm.compute_truth_values(model, f"P<1 {target}", start_states)
+        return self._round_outwards(values[start_states], is_zero, is_one)
 
-    def satisfying(self, formula: Formula, surely: bool, starts: np.ndarray = ROOT) -> np.ndarray:
-        """(m,) bool: whether a state formula surely holds, or may hold, in each start."""
+    def evaluate(self, formula: Formula, certain: bool, starts: np.ndarray = _ROOT) -> np.ndarray:
+        """Return (m,) bool: whether a state formula holds in each start.
+
+        With `certain` it surely holds, otherwise it may hold.
+        """
         match formula:
             case PathQuantifier():
-                return self.satisfying(formula.probability, surely, starts)
+                return self.evaluate(formula.probability, certain, starts)
             case Probability(comparison, threshold, path):
-                least = surely == (comparison in (">", ">="))
-                found = self.probabilities(path, least, starts)
-                limit = found.low if least else found.high
-                return _meets(found, comparison, Fraction(threshold), limit)
+                # a lower limit surely holds if the least probability meets it, an upper if the
+                # greatest does
+                minimize = certain == (comparison in (">", ">="))
+                probabilities = self.compute_probabilities(path, minimize, starts)
+                limit = probabilities.low if minimize else probabilities.high
+                return _compare(probabilities, comparison, Fraction(threshold), limit)
             case Connective("!", (operand,)):
-                return ~self.satisfying(operand, not surely, starts)
+                # negation exchanges the sides: !f surely holds where f cannot hold
+                return ~self.evaluate(operand, not certain, starts)
             case Connective("=>", (left, right)):
-                return ~self.satisfying(left, not surely, starts) | self.satisfying(
-                    right, surely, starts
+                return ~self.evaluate(left, not certain, starts) | self.evaluate(
+                    right, certain, starts
                 )
             case Connective(operator, operands):
-                left, right = (self.satisfying(operand, surely, starts) for operand in operands)
+                left, right = (self.evaluate(operand, certain, starts) for operand in operands)
                 return left & right if operator == "&" else left | right
-        return self._process.truths[formula][starts]
+        return self._process.labeling[formula][starts]
 
-    def _rounded(
-        self, values: np.ndarray, impossible: np.ndarray, certain: np.ndarray
-    ) -> Probabilities:
+    def _round_outwards(
+        self, values: np.ndarray, is_zero: np.ndarray, is_one: np.ndarray
+    ) -> _Probabilities:
         error = self._process.relative_error
-        low = np.maximum(values * (1 - error) - SMALLEST_NORMAL, 0.0)
-        high = np.minimum(values * (1 + error) + SMALLEST_NORMAL, 1.0)
+        low = np.maximum(values * (1 - error) - MIN_NORMAL, 0.0)
+        high = np.minimum(values * (1 + error) + MIN_NORMAL, 1.0)
 
-        def exactly(column: np.ndarray) -> np.ndarray:
+        # rounding outwards must not change values that the graph shows to be exact
+        def restore_exact(column: np.ndarray) -> np.ndarray:
             rounded = np.clip(column, 0.0, 1.0)
-            return np.where(certain, 1.0, np.where(impossible, 0.0, rounded))
+            return np.where(is_one, 1.0, np.where(is_zero, 0.0, rounded))
 
-        return Probabilities(exactly(values), exactly(low), exactly(high), impossible, certain)
+        return _Probabilities(
+            restore_exact(values), restore_exact(low), restore_exact(high), is_zero, is_one
+        )
 
-    def _decided(self, formula: Formula, surely: bool) -> Formula:
-        """The formula with a label for each P, E and A in it.
+    def _substitute_labels(self, formula: Formula, certain: bool) -> Formula:
+        """Replace each P, E and A in a formula by a label.
 
         The label is on the states where the P, E or A surely holds, or where it may hold if not
-        `surely`. Below an odd number of negations it is the other way around: there, what holds
-        less often makes the whole formula hold more often.
+        `certain`. Below an odd number of negations the sides are exchanged: a subformula that holds
+        less often there makes the whole formula hold more often.
         """
         match formula:
             case Probability() | PathQuantifier():
-                if (formula, surely) not in self._decisions:
-                    everywhere = np.arange(len(self._process))
-                    held = self.satisfying(formula, surely, everywhere)
-                    self._decisions[formula, surely] = self._label(held)
-                return self._decisions[formula, surely]
+                if (formula, certain) not in self._label_of_formula:
+                    all_states = np.arange(len(self._process))
+                    holds = self.evaluate(formula, certain, all_states)
+                    self._label_of_formula[formula, certain] = self._intern_label(holds)
+                return self._label_of_formula[formula, certain]
             case Connective("!", (operand,)):
-                return Connective("!", (self._decided(operand, not surely),))
+                return Connective("!", (self._substitute_labels(operand, not certain),))
             case Connective("=>", (left, right)):
-                operands = self._decided(left, not surely), self._decided(right, surely)
+                operands = (
+                    self._substitute_labels(left, not certain),
+                    self._substitute_labels(right, certain),
+                )
                 return Connective("=>", operands)
             case Connective() | Temporal():
-                operands = tuple(self._decided(operand, surely) for operand in formula.operands)
+                operands = tuple(
+                    self._substitute_labels(operand, certain) for operand in formula.operands
+                )
                 return replace(formula, operands=operands)
         assert is_proposition(formula)
         return formula
 
-    def _label(self, states: np.ndarray) -> Label:
-        """The label of a set of states. Equal sets have the same label."""
+    def _intern_label(self, states: np.ndarray) -> Label:
+        """Return the label of a set of states. Equal sets have the same label."""
+        # `is_three_valued` compares formulas, so equal sets must have equal labels
         key = np.packbits(states).tobytes()
         if key not in self._labels:
             self._labels[key] = Label(f"p{len(self._labels) + 1}")
-            self._extra[self._labels[key]] = states
+            self._extra_labels[self._labels[key]] = states
         return self._labels[key]
 
 
-def _meets(
-    found: Probabilities, comparison: str, threshold: Fraction, limit: np.ndarray
+def _compare(
+    probabilities: _Probabilities, comparison: str, threshold: Fraction, limit: np.ndarray
 ) -> np.ndarray:
-    """(m,) bool: whether probabilities meet a threshold.
+    """Return (m,) bool: whether probabilities meet a threshold.
 
     Args:
-        found: the probabilities.
+        probabilities: the probabilities.
         comparison: one of >=, >, <= and <.
-        threshold: what they are compared with.
+        threshold: the threshold of the comparison.
         limit: (m,) the side of the probabilities to compare, `low` or `high`.
     """
+    # no probability is below 0 and none above 1: thresholds 0 and 1 need the graph only
     if threshold == 0:
-        always = np.ones(len(limit), dtype=bool)
-        by_graph = {">": ~found.impossible, ">=": always, "<=": found.impossible, "<": ~always}
-        return by_graph[comparison]
+        all_true = np.ones(len(limit), dtype=bool)
+        answers = {
+            ">": ~probabilities.is_zero,
+            ">=": all_true,
+            "<=": probabilities.is_zero,
+            "<": ~all_true,
+        }
+        return answers[comparison]
     if threshold == 1:
-        always = np.ones(len(limit), dtype=bool)
-        by_graph = {">=": found.certain, ">": ~always, "<": ~found.certain, "<=": always}
-        return by_graph[comparison]
+        all_true = np.ones(len(limit), dtype=bool)
+        answers = {
+            ">=": probabilities.is_one,
+            ">": ~all_true,
+            "<": ~probabilities.is_one,
+            "<=": all_true,
+        }
+        return answers[comparison]
     # The comparison is exact: a float is at least the threshold if it is at least the smallest
     # float that is.
-    below, above = _neighbours(threshold)
+    float_below, float_above = _float_neighbours(threshold)
     match comparison:
         case ">=":
-            return limit >= above
+            return limit >= float_above
         case ">":
-            return limit > below
+            return limit > float_below
         case "<=":
-            return limit <= below
-    return limit < above
+            return limit <= float_below
+    return limit < float_above
 
 
-def _neighbours(number: Fraction) -> tuple[float, float]:
-    """The greatest float64 up to a number from 0 to 1, and the least float64 from the number on."""
-    near = float(number)
-    if Fraction(near) == number:
-        return near, near
-    if Fraction(near) < number:
-        return near, float(np.nextafter(near, 2.0))
-    return float(np.nextafter(near, -1.0)), near
+def _float_neighbours(number: Fraction) -> tuple[float, float]:
+    """Return the nearest float64 below and above a number from 0 to 1.
+
+    Both are the number itself if it is a float64.
+    """
+    nearest = float(number)
+    if Fraction(nearest) == number:
+        # the number is a float64 itself
+        return nearest, nearest
+    if Fraction(nearest) < number:
+        return nearest, float(np.nextafter(nearest, 2.0))
+    return float(np.nextafter(nearest, -1.0)), nearest

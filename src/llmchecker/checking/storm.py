@@ -1,4 +1,4 @@
-"""Storm, the model checker: the only module that imports stormpy.
+"""The model checker Storm: the only module that imports stormpy.
 
 A process reaches Storm as a matrix, built in linear time. Storm solves reachability in the
 topological order of the states. The only cycles are loops of single states, so every value is one
@@ -16,11 +16,11 @@ import stormpy
 from stormpy.developer.info import StormVersion
 
 import llmchecker
-from llmchecker.chains.jani import in_jani
-from llmchecker.chains.prism import in_prism
-from llmchecker.chains.transitions import Transitions
+from llmchecker.checking.markov.jani import format_jani_atom
+from llmchecker.checking.markov.prism import format_prism_atom
+from llmchecker.checking.markov.sparse_matrix import TransitionMatrix
 from llmchecker.errors import CheckFailed, InvalidQuery
-from llmchecker.queries.formulas import (
+from llmchecker.properties.logic.ast import (
     Atom,
     Conditional,
     Expectation,
@@ -28,19 +28,19 @@ from llmchecker.queries.formulas import (
     Probability,
     subformulas,
 )
-from llmchecker.queries.query import Query
+from llmchecker.properties.logic.query import Query
 
-# Storm also prints the errors that it raises, into the output of whatever program uses it.
+# Storm also prints the errors that it raises, into the output of the program that imports it.
 stormpy.developer.set_log_level(stormpy.developer.LogLevel.OFF)
 
-PART = 1 << 16
-"""The number of matrix entries that are handed to Storm at once."""
-NO_REWARDS: Mapping[str, np.ndarray] = {}
-MOST_EXACT = 2**53
-"""float64 has every whole number up to this one."""
-LARGEST_SCORE = 2**31
-"""No variable of a PRISM program or JANI model is assumed to exceed this in absolute value."""
-Model = Any
+_CHUNK_ENTRIES = 1 << 16
+"""The number of matrix entries in one call of stormpy."""
+_NO_REWARDS: Mapping[str, np.ndarray] = {}
+_MAX_EXACT_INTEGER = 2**53
+"""The largest integer up to which float64 represents every integer."""
+_MAX_SCORE = 2**31
+"""The assumed largest absolute value of a variable in PRISM or JANI."""
+_StormModel = Any
 """A DTMC or an MDP in Storm's memory."""
 
 VERSIONS = {
@@ -56,81 +56,89 @@ class FileAnswer:
     """Storm's answer to a query on a file that its own front end reads.
 
     Attributes:
-        value: a number, or whether the query holds.
-        states, transitions: the size of the model that Storm built.
+        value: a number, or whether the query holds; None of a conditional without a value.
+        states, transitions: the numbers of states and transitions of the model that Storm built.
     """
 
-    value: float | bool
+    value: float | bool | None
     states: int
     transitions: int
 
 
 def check_prism(path: str | Path, query: Query) -> FileAnswer:
-    """Ask Storm a query on a program that `write_prism` wrote, through Storm's own front end.
+    """Check a query on a file of `write_prism`, through Storm's own front end.
 
     The time grows with the square of the states.
 
     Raises:
-        InvalidQuery: Storm does not read the query, would take one of its numbers for another, or
-            fails.
-        CheckFailed: Storm does not read the program, or the query has no answer.
+        InvalidQuery: Storm rejects the query, would round one of its numbers to another, or fails.
+        CheckFailed: Storm rejects the program.
     """
-    with reported(CheckFailed, f"does not read {path} to answer the query {query.text}"):
+    with translate_errors(CheckFailed, f"does not read {path} to answer the query {query.text}"):
         program = stormpy.parse_prism_program(str(path))
-    return _check_program(program, query, in_prism)
+    return _check_program(program, query, format_prism_atom)
 
 
 def check_jani(path: str | Path, query: Query) -> FileAnswer:
-    """Ask Storm a query on a model that `write_jani` wrote, through Storm's own front end.
+    """Check a query on a file of `write_jani`, through Storm's own front end.
 
-    Errors are those of `check_prism`.
+    The function raises the same errors as `check_prism`.
     """
-    with reported(CheckFailed, f"does not read {path} to answer the query {query.text}"):
+    with translate_errors(CheckFailed, f"does not read {path} to answer the query {query.text}"):
         model, _ = stormpy.parse_jani_model(str(path))
-    return _check_program(model, query, in_jani)
+    return _check_program(model, query, format_jani_atom)
 
 
 def _check_program(
     program: stormpy.io.PrismProgram | stormpy.io.JaniModel,
     query: Query,
-    naming: Callable[[Atom | Literal], str],
+    format_atom: Callable[[Atom | Literal], str],
 ) -> FileAnswer:
-    _require_exact(query)
-    with reported(InvalidQuery, f"does not read the query {query.text}"):
-        questions = stormpy.parse_properties(query.formula(naming), program)
-    with reported(CheckFailed, f"does not build a model to answer the query {query.text}"):
-        model = stormpy.build_model(program, questions)
-    # Storm takes as many steps as a bound says, even where nothing happens any more
-    questions = stormpy.parse_properties(query.within(_depth(model)).formula(naming), program)
-    with reported(InvalidQuery, f"does not answer the query {query.text} on a model of its own"):
-        return FileAnswer(_value(model, questions, query), model.nr_states, model.nr_transitions)
+    _check_exact_numbers(query)
+    with translate_errors(InvalidQuery, f"does not read the query {query.text}"):
+        properties = stormpy.parse_properties(query.format_for_storm(format_atom), program)
+    with translate_errors(CheckFailed, f"does not build a model to answer the query {query.text}"):
+        # built before the steps are capped, since the cap is the depth of this model
+        model = stormpy.build_model(program, properties)
+    # Storm computes every step up to a bound, even after all paths have reached their final loop
+    properties = stormpy.parse_properties(
+        query.cap_step_bounds(_compute_depth(model)).format_for_storm(format_atom), program
+    )
+    with translate_errors(
+        InvalidQuery, f"does not answer the query {query.text} on a model of its own"
+    ):
+        return FileAnswer(
+            _read_value(model, properties, query), model.nr_states, model.nr_transitions
+        )
 
 
-def _depth(model: Model) -> int:
-    """The number of steps within which every path of a tree comes to a loop of one state."""
+def _compute_depth(model: _StormModel) -> int:
+    """Return the number of steps after which every path is in its final loop."""
     matrix, (start,) = model.transition_matrix, model.initial_states
-    steps, level, seen = 0, {start}, {start}
-    while level := {e.column for state in level for e in matrix.get_row(state)} - seen:
+    steps, level, visited = 0, {start}, {start}
+    while level := {entry.column for state in level for entry in matrix.get_row(state)} - visited:
         steps += 1
-        seen |= level
+        visited |= level
     return steps
 
 
-def _require_exact(query: Query) -> None:
-    """Check that Storm's front end, which computes in float64, reads every number exactly.
+def _check_exact_numbers(query: Query) -> None:
+    """Check that Storm's front end reads every number exactly, in float64.
 
     Raises:
-        InvalidQuery: it would take some number for another.
+        InvalidQuery: the front end would round a number to another.
     """
     for atom in query.atoms:
-        sizes = {name: np.array([LARGEST_SCORE]) for name in atom.variables}
-        if atom.largest(sizes) > MOST_EXACT:
+        # the range of a variable is not known here, so the largest score is assumed
+        magnitudes = {name: np.array([_MAX_SCORE]) for name in atom.variables}
+        if atom.compute_max_magnitude(magnitudes) > _MAX_EXACT_INTEGER:
             raise InvalidQuery(
                 f"Storm's front end is not asked {query.text}: in {atom} numbers may be larger "
-                f"than {MOST_EXACT}, beyond which float64 lacks some whole numbers"
+                f"than {_MAX_EXACT_INTEGER}, beyond which float64 lacks some whole numbers"
             )
     for formula in subformulas(query.root):
         threshold = formula.threshold if isinstance(formula, Probability) else None
+        # 0 and 1 are decided on the graph, so a threshold rounded to them changes the answer
         if threshold is not None and float(threshold) in (0, 1) and threshold not in (0, 1):
             raise InvalidQuery(
                 f"Storm's front end is not asked {query.text}: it would take the threshold "
@@ -138,17 +146,17 @@ def _require_exact(query: Query) -> None:
             )
 
 
-def values(model: Model, formula: str) -> np.ndarray:
-    """(n,) float64: the answer in each state to a formula that asks for a number.
+def compute_values(model: _StormModel, formula: str) -> np.ndarray:
+    """Compute the number that a formula requests, in each state, as (n,) float64.
 
     Raises:
-        RuntimeError: Storm gave no answer; see `reported`.
+        RuntimeError: Storm gave no answer; see `translate_errors`.
     """
-    return np.array(_answer(model, formula).get_value_vector())
+    return np.array(_run_storm(model, formula).get_value_vector())
 
 
-def truths(model: Model, formula: str, states: np.ndarray) -> np.ndarray:
-    """(m,) bool: whether a formula holds in each of some states.
+def compute_truth_values(model: _StormModel, formula: str, states: np.ndarray) -> np.ndarray:
+    """Return (m,) bool: whether a formula holds in each of the given states.
 
     P>0, P<=0, P<1 and P>=1 of reaching a label are decided on the graph alone.
 
@@ -156,58 +164,66 @@ def truths(model: Model, formula: str, states: np.ndarray) -> np.ndarray:
         states: (m,) int64.
 
     Raises:
-        RuntimeError: Storm gave no answer; see `reported`.
+        RuntimeError: Storm gave no answer; see `translate_errors`.
     """
-    # read state by state: to iterate over all of a result takes time that grows with their square
-    holds = _answer(model, formula).get_truth_values_vector()
-    return np.fromiter(map(holds.get, states.tolist()), bool, len(states))
+    # read state by state: iterating over a whole result takes quadratic time
+    truth_values = _run_storm(model, formula).get_truth_values_vector()
+    return np.fromiter(map(truth_values.get, states.tolist()), bool, len(states))
 
 
-def _answer(model: Model, text: str) -> object:
-    (question,) = stormpy.parse_properties(text)
-    return stormpy.model_checking(model, question, environment=_environment())
+def _run_storm(model: _StormModel, text: str) -> object:
+    (property_,) = stormpy.parse_properties(text)
+    return stormpy.model_checking(model, property_, environment=_build_environment())
 
 
-def model(
-    transitions: Transitions,
+def build_model(
+    transitions: TransitionMatrix,
     labels: Mapping[str, np.ndarray],
-    rewards: Mapping[str, np.ndarray] = NO_REWARDS,
-) -> Model:
-    """Return Storm's model: a DTMC if every state has one choice, and an MDP otherwise.
+    rewards: Mapping[str, np.ndarray] = _NO_REWARDS,
+) -> _StormModel:
+    """Build Storm's model: a DTMC with one choice in each state, else an MDP.
 
     Args:
-        transitions: of n states.
+        transitions: matrix of n states.
         labels: (n,) bool by name.
         rewards: (n,) float by name.
     """
     n = len(transitions)
-    if np.all(transitions.choices == 1):
+    # a choice is a row: with one row for each state, Storm needs no groups of rows
+    if np.all(transitions.choice_counts == 1):
         entries = stormpy.datastructures.SparseMatrixBuilder[float](
             rows=n, columns=n, entries=len(transitions.columns)
         )
-        for part in _parts(len(transitions.columns)):
-            entries.add_next_values(*_lists(transitions, part))
-        return stormpy.models.SparseDtmc[float](_components(entries, n, labels, rewards))
+        for chunk in _iter_chunks(len(transitions.columns)):
+            entries.add_next_values(*_convert_to_lists(transitions, chunk))
+        return stormpy.models.SparseDtmc[float](_build_components(entries, n, labels, rewards))
     entries = stormpy.datastructures.SparseMatrixBuilder[float](
         columns=n, entries=len(transitions.columns), has_custom_row_grouping=True, row_groups=n
     )
-    whole = slice(None)
-    entries.add_next_values(*_lists(transitions, whole), transitions.groups.tolist())
-    return stormpy.models.SparseMdp[float](_components(entries, n, labels, rewards))
+    all_entries = slice(None)
+    entries.add_next_values(
+        *_convert_to_lists(transitions, all_entries), transitions.row_groups.tolist()
+    )
+    return stormpy.models.SparseMdp[float](_build_components(entries, n, labels, rewards))
 
 
-def _lists(transitions: Transitions, part: slice) -> tuple[list[int], list[int], list[float]]:
+def _convert_to_lists(
+    transitions: TransitionMatrix, chunk: slice
+) -> tuple[list[int], list[int], list[float]]:
     columns = transitions.rows, transitions.columns, transitions.values
-    rows, columns, values = (column[part].tolist() for column in columns)
+    rows, columns, values = (column[chunk].tolist() for column in columns)
     return rows, columns, values
 
 
-def _parts(n: int) -> Iterator[slice]:
-    """Slices of n entries. stormpy takes lists, and is twice as fast if they fit into the cache."""
-    return (slice(first, first + PART) for first in range(0, n, PART))
+def _iter_chunks(n: int) -> Iterator[slice]:
+    """Yield slices of n entries, in chunks that fit into the cache.
+
+    stormpy takes lists, and is twice as fast then.
+    """
+    return (slice(first, first + _CHUNK_ENTRIES) for first in range(0, n, _CHUNK_ENTRIES))
 
 
-def _components(
+def _build_components(
     entries: stormpy.datastructures.SparseMatrixBuilder,
     n: int,
     labels: Mapping[str, np.ndarray],
@@ -215,6 +231,7 @@ def _components(
 ) -> stormpy.models.SparseModelComponents:
     labeling = stormpy.models.StateLabeling(n)
     labeling.add_label("init")
+    # state 0 is the start of every process
     labeling.add_label_to_state("init", 0)
     for name, states in labels.items():
         _add_label(labeling, name, states)
@@ -234,43 +251,55 @@ def _add_label(labeling: stormpy.models.StateLabeling, name: str, states: np.nda
     labeling.set_states(name, stormpy.datastructures.BitVector(len(states), members))
 
 
-def _environment() -> stormpy.environments.Environment:
+def _build_environment() -> stormpy.environments.Environment:
     environment = stormpy.environments.sound()
     solver = environment.solver()
+    # the only cycles are loops of single states, so this order solves each state once
     solver.set_linear_equation_solver_type(stormpy.environments.EquationSolverType.TOPOLOGICAL)
     solver.min_max().method = stormpy.environments.MinMaxMethod.TOPOLOGICAL
     return environment
 
 
-def _value(model: Model, questions: Sequence[stormpy.logic.Property], query: Query) -> float | bool:
+def _read_value(
+    model: _StormModel, properties: Sequence[stormpy.logic.Property], query: Query
+) -> float | bool | None:
+    """Return the answer in the start state.
+
+    The answer is None if the condition of a conditional has probability 0.
+    """
     (start,) = model.initial_states
     if isinstance(query.root, Expectation):
         rewards = model.reward_models[query.root.quantifier]
         if not rewards.has_state_rewards:
-            # a JANI model whose scores are all 0 defines no rewards, which Storm refuses to add up
+            # Storm rejects a JANI model without rewards, as when all scores are 0
             return 0.0
     results = [
         stormpy.model_checking(
-            model, question, only_initial_states=True, environment=_environment()
+            model, property_, only_initial_states=True, environment=_build_environment()
         )
-        for question in questions
+        for property_ in properties
     ]
-    if not query.numeric:
+    if not query.is_numeric:
         return bool(results[0][start])
     if not isinstance(query.root, Conditional):
         return results[0].get_value(start)
-    both, given = (result.get_value(start) for result in results)
-    if given == 0:
-        problem = "what stands behind || has probability 0 in the bounded process"
-        raise CheckFailed(f"the query {query.text} has no answer: {problem}")
+    # the front end gets a conditional as two questions, numerator first
+    joint, condition = (result.get_value(start) for result in results)
+    # a condition of probability 0 leaves the conditional undefined
+    if condition == 0:
+        return None
     # Storm subtracts probabilities of G from 1, so that rounding may make the quotient exceed 1
-    return min(both / given, 1.0)
+    return min(joint / condition, 1.0)
 
 
 @contextmanager
-def reported(kind: type[Exception], what: str) -> Iterator[None]:
-    """Turn an exception of Storm into one of the given kind whose message says what failed."""
+def translate_errors(error_type: type[Exception], problem: str) -> Iterator[None]:
+    """Turn an exception of Storm into the given type.
+
+    Its message names the problem.
+    """
     try:
         yield
     except (RuntimeError, stormpy.exceptions.StormError) as error:
-        raise kind(f"Storm {what}: {error}") from error
+        # `problem` names the query or the file
+        raise error_type(f"Storm {problem}: {error}") from error

@@ -1,1 +1,1 @@
-"""The configuration of a run. It is checked as a whole before anything runs."""
+"""The configuration of a run, validated as a whole before the first job."""

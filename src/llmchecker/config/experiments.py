@@ -1,44 +1,44 @@
-"""What the experiments and Figure 4 ask, on which trees, and how the answers are estimated."""
+"""Checks, trees and estimates of a configuration's experiments and Figure 4."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from llmchecker.config.checks import Check, Refinement, TableRow, TreeSpec
+from llmchecker.checking.anytime.budget import SamplingPlan
+from llmchecker.config.keys import ConfigKeys, ExperimentKeys, FigureKeys, build_truncation
 from llmchecker.config.models import (
     ModelConfig,
-    own_decoding_of,
-    require_tells,
-    require_told,
+    check_has_distributions,
+    check_listed_tokens,
+    select_decoding_override,
 )
-from llmchecker.config.validation import at_key
-from llmchecker.deciding.effort import Sampling
+from llmchecker.config.plan import Check, Refinement, TableRow, TreeSpec
+from llmchecker.config.schema import prefix_errors
 from llmchecker.errors import (
     ConfigError,
     InvalidEstimate,
     UnknownName,
     did_you_mean,
 )
-from llmchecker.queries.parser import parse
-from llmchecker.queries.query import Query
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import Truncation
 
 
 @dataclass(frozen=True)
 class Experiments:
-    """What a run asks.
+    """The checks of a run.
 
     Attributes:
         table2: the rows of Table II, in order.
-        figure4: the checks that Figure 4 shows; empty if there is no section `figure4`.
-        shards: the number of shards of each tree that several jobs grow together.
-        estimates: how the answer to each check is estimated that is to be.
+        figure4: the checks of Figure 4; empty without the section `figure4`.
+        shards: number of shards of each tree with more than one.
+        estimates: the sampling plan of each check with an estimate.
     """
 
     table2: tuple[TableRow, ...]
     figure4: tuple[Check, ...]
     shards: Mapping[TreeSpec, int]
-    estimates: Mapping[Check, Sampling]
+    estimates: Mapping[Check, SamplingPlan]
 
 
 @dataclass(frozen=True)
@@ -46,205 +46,215 @@ class _Entry:
     """An experiment or the section `figure4`.
 
     Attributes:
-        key: names it in messages.
-        checks: what it asks, in order.
-        rows: the rows of Table II that it makes; none of Figure 4.
-        shards: the number of jobs that grow each of its trees.
-        sampling: how its answers are estimated; None if they are not.
-        sampling_key: names where `sampling` stands.
+        key: its key in messages.
+        checks: its checks, in order.
+        rows: its rows of Table II; empty for Figure 4.
+        shards: number of jobs that build each of its trees.
+        sampling: the sampling plan of its estimates; None without estimates.
+        sampling_key: the key of `sampling` in messages.
     """
 
     key: str
     checks: tuple[Check, ...]
     rows: tuple[TableRow, ...]
     shards: int
-    sampling: Sampling | None
+    sampling: SamplingPlan | None
     sampling_key: str
 
 
-def read_experiments(
-    filled: Mapping[str, Any], models: Mapping[str, ModelConfig], quantifiers: Collection[str]
+def parse_experiments(
+    keys: ConfigKeys, models: Mapping[str, ModelConfig], quantifiers: Collection[str]
 ) -> Experiments:
-    """Read the experiments and the section `figure4` of a configuration.
+    """Parse the experiments and the section `figure4` of a configuration.
 
     Args:
-        filled: the content of the configuration, valid and with all defaults.
-        models: by name.
-        quantifiers: the names of the quantifiers.
+        keys: the keys of the configuration.
+        models: models by name.
+        quantifiers: names of the quantifiers.
 
     Raises:
-        ConfigError: names the key, its value and what would be right.
+        ConfigError: a key is invalid; the message contains the key, its value and the fix.
     """
-    starts = filled["start_strings"]
     experiments = [
-        _experiment(f"experiments[{number}]", entry, filled, models, starts, quantifiers)
-        for number, entry in enumerate(filled["experiments"])
+        _parse_experiment(f"experiments[{number}]", entry, keys, models, quantifiers)
+        for number, entry in enumerate(keys.experiments)
     ]
     figures = []
-    if (section := filled.get("figure4")) is not None:
-        figures.append(_figure4(section, filled, models, starts, quantifiers))
+    if keys.figure4 is not None:
+        figures.append(_parse_figure4(keys.figure4, keys, models, quantifiers))
     return Experiments(
         table2=tuple(row for entry in experiments for row in entry.rows),
         figure4=tuple(check for entry in figures for check in entry.checks),
-        shards=_shards(experiments),
-        estimates=_estimates([*experiments, *figures]),
+        shards=_collect_shards(experiments),
+        estimates=_collect_estimates([*experiments, *figures]),
     )
 
 
-def _experiment(
+def _parse_experiment(
     key: str,
-    entry: Mapping[str, Any],
-    filled: Mapping[str, Any],
+    entry: ExperimentKeys,
+    keys: ConfigKeys,
     models: Mapping[str, ModelConfig],
-    starts: Collection[str],
     quantifiers: Collection[str],
 ) -> _Entry:
-    start = known_name(f"{key}.start", entry["start"], starts, "start string")
+    start = check_name(f"{key}.start", entry.start, keys.start_strings, "start string")
     queries = tuple(
-        _query(f"{key}.queries[{place}]", text, quantifiers, entry["L"])
-        for place, text in enumerate(entry["queries"])
+        _parse_query(f"{key}.queries[{index}]", text, quantifiers, entry.L)
+        for index, text in enumerate(entry.queries)
     )
-    cut = _cut(key, entry, filled, queries)
-    tellers = [name for name, model in models.items() if model.tells]
-    asked = [
-        known_name(f"{key}.models", model, models, "model")
-        for model in entry.get("models", tellers)
+    truncation = _select_truncation(key, entry, keys, queries)
+    distribution_models = [name for name, model in models.items() if model.has_distributions]
+    # Without a list, an experiment uses all models with distributions.
+    model_names = [
+        check_name(f"{key}.models", model, models, "model")
+        for model in (distribution_models if entry.models is None else entry.models)
     ]
-    for name in asked:
-        require_tells(f"{key}.models", models[name])
-    _require_told(key, cut, [models[name] for name in asked])
+    for name in model_names:
+        check_has_distributions(f"{key}.models", models[name])
+    _check_listed_tokens(key, truncation, [models[name] for name in model_names])
     trees = [
-        TreeSpec(name, start, cut, own_decoding_of(f"{key}.decoding", entry, models[name]))
-        for name in asked
+        TreeSpec(
+            name,
+            start,
+            truncation,
+            select_decoding_override(f"{key}.decoding", entry.explicit_keys, models[name]),
+        )
+        for name in model_names
     ]
     checks = tuple(Check(tree, query) for tree in trees for query in queries)
-    rows = tuple(TableRow(entry["label"], entry["interest"], check) for check in checks)
-    return _Entry(key, checks, rows, entry.get("shards", 1), *_sampling(key, entry, filled))
+    rows = tuple(TableRow(entry.label, entry.interest, check) for check in checks)
+    return _Entry(key, checks, rows, entry.shards, *_parse_sampling(key, entry, keys))
 
 
-def _figure4(
-    entry: Mapping[str, Any],
-    filled: Mapping[str, Any],
+def _parse_figure4(
+    entry: FigureKeys,
+    keys: ConfigKeys,
     models: Mapping[str, ModelConfig],
-    starts: Collection[str],
     quantifiers: Collection[str],
 ) -> _Entry:
     key = "figure4"
-    query = _query(f"{key}.query", entry["query"], quantifiers, entry["L"])
-    cut = _cut(key, entry, filled, (query,))
-    tellers = {name: model for name, model in models.items() if model.tells}
-    _require_told(key, cut, tellers.values())
-    named = [
-        known_name(f"{key}.starts[{number}]", start, starts, "start string")
-        for number, start in enumerate(entry["starts"])
+    query = _parse_query(f"{key}.query", entry.query, quantifiers, entry.L)
+    truncation = _select_truncation(key, entry, keys, (query,))
+    # The figure has no list of models of its own.
+    distribution_models = {name: model for name, model in models.items() if model.has_distributions}
+    _check_listed_tokens(key, truncation, distribution_models.values())
+    starts = [
+        check_name(f"{key}.starts[{index}]", start, keys.start_strings, "start string")
+        for index, start in enumerate(entry.starts)
     ]
     checks = tuple(
-        Check(TreeSpec(model, start, cut), query) for model in tellers for start in named
+        Check(TreeSpec(model, start, truncation), query)
+        for model in distribution_models
+        for start in starts
     )
-    return _Entry(key, checks, (), 1, *_sampling(key, entry, filled))
+    # Figure 4 has no rows in Table II, and its trees have no shards.
+    return _Entry(key, checks, (), 1, *_parse_sampling(key, entry, keys))
 
 
-def _cut(
-    key: str, entry: Mapping[str, Any], filled: Mapping[str, Any], queries: tuple[Query, ...]
+def _select_truncation(
+    key: str, entry: ExperimentKeys | FigureKeys, keys: ConfigKeys, queries: tuple[Query, ...]
 ) -> Truncation | Refinement:
-    """Where the trees of an entry are cut: at its alpha and k, or where `refine` ends.
+    """Return the truncation of an entry by its alpha and k, or its refinement.
 
-    The `refine` of the top level counts for entries that have neither alpha and k nor their own.
+    The `refine` of the top level applies to entries without alpha, k and a `refine` of their own.
     """
-    missing = [name for name in ("alpha", "k") if name not in entry]
-    if "refine" in entry and len(missing) < 2:
+    missing_keys = [name for name in ("alpha", "k") if getattr(entry, name) is None]
+    if entry.refine is not None and len(missing_keys) < 2:
         raise ConfigError(
             f"{key}: refine contradicts alpha and k: a tree is cut at alpha and k, or grown as far "
             "as refine says"
         )
-    if not missing:
-        return truncation_of(entry)
-    named, limits = (f"{key}.", entry) if "refine" in entry else ("", filled)
-    if len(missing) == 1 or "refine" not in limits:
+    if not missing_keys:
+        return build_truncation(entry.alpha, entry.k, entry.L)
+    prefix, refine = ("", keys.refine) if entry.refine is None else (f"{key}.", entry.refine)
+    # One of the two keys alone is a mistake, even with a `refine` at the top level.
+    if len(missing_keys) == 1 or refine is None:
         raise ConfigError(
-            f"{key}: the key {missing[0]!r} is missing; a tree needs alpha and k, or refine"
+            f"{key}: the key {missing_keys[0]!r} is missing; a tree needs alpha and k, or refine"
         )
-    if not limits["refine"]:
-        raise ConfigError(f"{named}refine: passes or width must say how far a tree is grown")
-    if entry.get("shards", 1) > 1:
+    # Only passes and width bound a refinement.
+    if not refine.explicit_keys:
+        raise ConfigError(f"{prefix}refine: passes or width must say how far a tree is grown")
+    if isinstance(entry, ExperimentKeys) and entry.shards > 1:
         raise ConfigError(f"{key}.shards: one job refines a tree; shards need alpha and k")
-    return Refinement(queries, entry["L"], **limits["refine"])
+    return Refinement(queries, entry.L, **refine.explicit_keys)
 
 
-def _require_told(key: str, cut: Truncation | Refinement, models: Collection[ModelConfig]) -> None:
-    """Refuse a k for which a server would have to tell more tokens than it is asked for."""
-    for model in models if isinstance(cut, Truncation) else ():
-        require_told(f"{key}.k", cut.k, model)
+def _check_listed_tokens(
+    key: str, truncation: Truncation | Refinement, models: Collection[ModelConfig]
+) -> None:
+    """Check that k is at most the number of tokens that each server reports."""
+    # A refined tree has no k, so no limit applies to it.
+    for model in models if isinstance(truncation, Truncation) else ():
+        check_listed_tokens(f"{key}.k", truncation.k, model)
 
 
-def _sampling(
-    key: str, entry: Mapping[str, Any], filled: Mapping[str, Any]
-) -> tuple[Sampling | None, str]:
-    """How the answers of an entry are estimated, and the key that says so.
+def _parse_sampling(
+    key: str, entry: ExperimentKeys | FigureKeys, keys: ConfigKeys
+) -> tuple[SamplingPlan | None, str]:
+    """Return the sampling plan of an entry, and its key.
 
-    The `estimate` of the top level counts for entries that have none of their own.
+    The `estimate` of the top level applies to entries without an `estimate` of their own.
     """
-    named, settings = (f"{key}.", entry) if "estimate" in entry else ("", filled)
-    named = f"{named}estimate"
-    if "estimate" not in settings:
-        return None, named
+    estimate_key, estimate = "estimate", keys.estimate
+    if entry.estimate is not None:
+        estimate_key, estimate = f"{key}.estimate", entry.estimate
+    if estimate is None:
+        return None, estimate_key
     try:
-        return Sampling(**settings["estimate"]), named
+        return estimate.sampling, estimate_key
+    # An estimate without a limit of its samples is invalid.
     except InvalidEstimate as error:
-        raise ConfigError(f"{named}: {error}") from error
+        raise ConfigError(f"{estimate_key}: {error}") from error
 
 
-def _shards(entries: Collection[_Entry]) -> dict[TreeSpec, int]:
-    """The number of shards of each tree that has several.
+def _collect_shards(entries: Collection[_Entry]) -> dict[TreeSpec, int]:
+    """Return the number of shards of each tree with more than one.
 
-    Where several experiments share a tree and name different numbers, the largest number counts.
+    If several experiments share a tree, the largest number applies.
     """
     shards: dict[TreeSpec, int] = {}
     for entry in entries:
         for check in entry.checks:
+            # Other experiments may have named a larger number for the same tree.
             shards[check.tree] = max(shards.get(check.tree, 1), entry.shards)
     return {tree: count for tree, count in shards.items() if count > 1}
 
 
-def _estimates(entries: Collection[_Entry]) -> dict[Check, Sampling]:
-    """How each check is estimated that is to be.
+def _collect_estimates(entries: Collection[_Entry]) -> dict[Check, SamplingPlan]:
+    """Return the sampling plan of each check with an estimate.
 
     Raises:
-        ConfigError: two entries ask the same on the same tree, but want it estimated differently.
+        ConfigError: two entries have different plans for the same check.
     """
-    found: dict[Check, Sampling] = {}
-    named: dict[Check, str] = {}
+    plans: dict[Check, SamplingPlan] = {}
+    keys: dict[Check, str] = {}
     for entry in entries:
+        # Entries without an estimate contradict no other entry.
         for check in entry.checks if entry.sampling is not None else ():
-            if found.setdefault(check, entry.sampling) != entry.sampling:
+            if plans.setdefault(check, entry.sampling) != entry.sampling:
                 raise ConfigError(
                     f"{entry.sampling_key}: {check.query.text} on the tree {check.tree} is "
-                    f"estimated otherwise by {named[check]}; the two must agree"
+                    f"estimated otherwise by {keys[check]}; the two must agree"
                 )
-            named.setdefault(check, entry.sampling_key)
-    return found
+            keys.setdefault(check, entry.sampling_key)
+    return plans
 
 
-def _query(key: str, text: str, quantifiers: Collection[str], length: int) -> Query:
-    with at_key(key):
+def _parse_query(key: str, text: str, quantifiers: Collection[str], length: int) -> Query:
+    with prefix_errors(key):
         query = parse(text)
-        query.require(quantifiers, length)
+        query.check_references(quantifiers, length)
         return query
 
 
-def truncation_of(entry: Mapping[str, Any]) -> Truncation:
-    """The truncation that an entry with the keys alpha, k and L names."""
-    # + 0.0 turns -0.0, which would have a path of its own, into 0.0
-    return Truncation(float(entry["alpha"]) + 0.0, entry["k"], entry["L"])
-
-
-def known_name(key: str, name: str, names: Collection[str], what: str) -> str:
-    """Return a name that must be among the names that are known.
+def check_name(key: str, name: str, names: Collection[str], kind: str) -> str:
+    """Check that a name is defined, and return it.
 
     Raises:
-        UnknownName: it is not; the message names the key, and the closest name that is known.
+        UnknownName: the name is not defined; the message contains the key and the closest name.
     """
     if name not in names:
         hint = did_you_mean(name, names)
-        raise UnknownName(f"{key}: no {what} {name!r} is defined{hint}; known: {', '.join(names)}")
+        raise UnknownName(f"{key}: no {kind} {name!r} is defined{hint}; known: {', '.join(names)}")
     return name

@@ -1,4 +1,4 @@
-"""Language models of a configuration: where each comes from and how it runs."""
+"""Language models of a configuration: sources, settings and decodings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,35 +6,36 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.config import paths
-from llmchecker.config.validation import at_key
-from llmchecker.deployed.decoding import (
-    AS_PUBLISHED,
-    Asked,
-    Decoding,
-    decoding_as_json,
-    read_decoding,
-)
+from llmchecker.config.keys import ModelKeys
+from llmchecker.config.schema import prefix_errors
 from llmchecker.errors import ConfigError
-from llmchecker.fetching.models import ModelSource
-from llmchecker.fetching.sources import Source, parse_source
-from llmchecker.serving.settings import SERVER_KEYS, ServerSource, server_source
+from llmchecker.models.decoding.settings import (
+    AS_PUBLISHED,
+    Decoding,
+    DecodingChoice,
+    decoding_as_json,
+    parse_decoding,
+)
+from llmchecker.models.servers.settings import SERVER_KEYS, ServerSource, parse_server_source
+from llmchecker.models.sources.fetch import ModelSource
+from llmchecker.models.sources.source_spec import Source, parse_source
 
-_MARK = Path(paths.trees_mark("model")).suffix
+_TREES_MARK_SUFFIX = Path(paths.trees_mark("model")).suffix
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A language model: where it comes from and how it runs.
+    """A language model of a configuration: its source and settings.
 
     Attributes:
-        name: in the configuration and in paths.
-        label: in tables and figures.
-        source: where the weights come from, or which server answers.
-        kind, dtype, device: as in `load_model`; a server has its own, and is `served` or, if it
-            only writes texts, a `writer`.
+        name: the name in the configuration and in paths.
+        label: the name in tables and figures.
+        source: the source of the weights, or the server.
+        kind, dtype, device: as in `load_model`; for a server, the kind is `served`, or `writer` for
+            a text-only server.
         mem_mb: memory of a job with the model, in MB.
-        gpu_mem_mb: memory of the GPU that such a job needs, in MB.
-        decoding: how next tokens are chosen.
+        gpu_mem_mb: GPU memory of a job with the model, in MB.
+        decoding: the choice of next tokens.
     """
 
     name: str
@@ -45,145 +46,147 @@ class ModelConfig:
     device: str
     mem_mb: int
     gpu_mem_mb: int
-    decoding: Asked = None
+    decoding: DecodingChoice = None
 
     @property
-    def tells(self) -> bool:
-        """Whether it tells distributions of next tokens, so that trees can be grown of it."""
+    def has_distributions(self) -> bool:
+        """Whether the model has next-token distributions, which trees need."""
         return self.kind != "writer"
 
-    def asked(self, decoding: Asked = None) -> str:
-        """What tables and answers call the model: its label, and how its next tokens are chosen.
+    def display_name(self, decoding: DecodingChoice = None) -> str:
+        """Return the name in tables and answers: the label, and the decoding, if any.
 
         Args:
-            decoding: of an experiment; None for that of the model, which is not named where tokens
-                are drawn at temperature 1 from all.
+            decoding: the decoding of an experiment; None for that of the model.
         """
-        chosen = self.decoding if decoding is None else decoding
-        if chosen is None:
+        run_decoding = self.decoding if decoding is None else decoding
+        if run_decoding is None:
             return self.label
-        return f"{self.label}, {'as published' if chosen == AS_PUBLISHED else chosen}"
+        return f"{self.label}, {'as published' if run_decoding == AS_PUBLISHED else run_decoding}"
 
 
-def read_model(name: str, entry: Mapping[str, Any], written: Mapping[str, Any]) -> ModelConfig:
-    """Read a model of the configuration.
-
-    Args:
-        name: of the model.
-        entry: its keys, with their defaults.
-        written: its keys as they are written, without defaults.
+def parse_model(name: str, keys: ModelKeys) -> ModelConfig:
+    """Parse a model of the configuration.
 
     Raises:
-        ConfigError: names the key, its value and what would be right.
+        ConfigError: a key is invalid; the message contains the key, its value and the fix.
     """
-    if name.endswith(_MARK):
+    # The directory of its trees would have the path of another model's mark.
+    if name.endswith(_TREES_MARK_SUFFIX):
         raise ConfigError(
-            f"models.{name}: a name that ends in {_MARK} would be that of a file of another model"
+            f"models.{name}: a name that ends in {_TREES_MARK_SUFFIX} would be that of a file of "
+            "another model"
         )
-    with at_key(f"models.{name}"):
-        place = parse_source(entry["source"])
-        source = (
-            server_source(place, written)
-            if place.scheme == "server"
-            else _model_source(place, written)
-        )
-    settings = {
-        key: entry[key] for key in ("label", "kind", "dtype", "device", "mem_mb", "gpu_mem_mb")
-    }
-    if place.scheme == "server":
-        kind = "writer" if source.writes_only else "served"
-        settings |= {"kind": kind, "dtype": "as served", "device": "server"}
-    model = ModelConfig(name=name, source=source, **settings)
-    return replace(model, decoding=decoding_of(f"models.{name}.decoding", entry, model))
+    with prefix_errors(f"models.{name}"):
+        parsed_source = parse_source(keys.source)
+        if parsed_source.scheme == "server":
+            source = parse_server_source(parsed_source, keys.explicit_keys)
+            # A server has its own number format and device.
+            run_settings = ("writer" if source.is_text_only else "served", "as served", "server")
+        else:
+            source = _parse_model_source(parsed_source, keys)
+            run_settings = (keys.kind, keys.dtype, keys.device)
+    model = ModelConfig(name, keys.label, source, *run_settings, keys.mem_mb, keys.gpu_mem_mb)
+    return replace(
+        model, decoding=select_decoding(f"models.{name}.decoding", keys.explicit_keys, model)
+    )
 
 
-def decoding_of(key: str, entry: Mapping[str, Any], model: ModelConfig) -> Asked:
-    """The decoding that an entry names for a model, or else the model's own.
+def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> DecodingChoice:
+    """Return the decoding of an entry, or else of the model.
 
     Args:
-        key: of the decoding, for messages.
-        entry: which may have the key `decoding`.
+        key: the key of the decoding, for messages.
+        entry: the keys of the entry, with or without `decoding`.
+        model: the model to decode.
 
     Raises:
-        ConfigError: a value that cannot be used, or a model that is not decoded.
+        ConfigError: the value is invalid, or the model does not support a decoding.
     """
     if "decoding" not in entry:
         return model.decoding
+    # Servers and masked models do not support the decodings of `generate`.
     if model.kind != "causal":
         raise ConfigError(
-            f"{key}: {model.name} is a {model.kind} model; only causal models that run here are "
-            "decoded, since a server tells too little of a distribution, and `generate` of "
-            "transformers fills in no mask"
+            f"{key}: {model.name} is a {model.kind} model; only causal models that run here have a "
+            "decoding"
         )
-    with at_key(key):
-        return read_decoding(entry["decoding"])
+    with prefix_errors(key):
+        return parse_decoding(entry["decoding"])
 
 
-def own_decoding_of(key: str, entry: Mapping[str, Any], model: ModelConfig) -> Asked:
-    """The decoding that an entry names, for a model that has another one; else None.
+def select_decoding_override(
+    key: str, entry: Mapping[str, Any], model: ModelConfig
+) -> DecodingChoice:
+    """Return the decoding of an entry if it differs from the model's, else None.
 
-    Temperature 1 and uncut is then a `Decoding` without settings.
+    An override with temperature 1 and all tokens is a `Decoding` without settings.
 
     Raises:
-        ConfigError: as `decoding_of` raises it.
+        ConfigError: as in `select_decoding`.
     """
-    asked = decoding_of(key, entry, model)
-    if decoding_as_json(asked) == decoding_as_json(model.decoding):
+    decoding = select_decoding(key, entry, model)
+    if decoding_as_json(decoding) == decoding_as_json(model.decoding):
         return None
-    return Decoding() if asked is None else asked
+    # None means the decoding of the model, so no decoding needs another value.
+    return Decoding() if decoding is None else decoding
 
 
 def check_labels(models: Mapping[str, ModelConfig]) -> None:
-    """Refuse equal labels: tables and figures tell models apart by them alone."""
-    first: dict[str, str] = {}
+    """Check that labels are unique, because tables contain only labels."""
+    names: dict[str, str] = {}
     for name, model in models.items():
-        if first.setdefault(model.label, name) != name:
+        if names.setdefault(model.label, name) != name:
             raise ConfigError(
                 f"models.{name}.label: {model.label!r} is the label of "
-                f"models.{first[model.label]} too; labels must differ"
+                f"models.{names[model.label]} too; labels must differ"
             )
 
 
-def require_tells(key: str, model: ModelConfig) -> None:
-    """Refuse a server that only writes texts where distributions are needed.
+def check_has_distributions(key: str, model: ModelConfig) -> None:
+    """Check that a model has next-token distributions.
 
     Args:
-        key: the key, or the option of the shell, that names the model.
+        key: the key or the command-line option with the name of the model.
+        model: the model.
 
     Raises:
-        ConfigError: it tells no distributions.
+        ConfigError: the model is a text-only server.
     """
-    if not model.tells:
+    if not model.has_distributions:
         raise ConfigError(
-            f"{key}: {model.name} is asked by an interface that only writes texts; it may propose "
-            "invariants, but a tree needs distributions, as vLLM and llama.cpp tell them"
+            f"{key}: {model.name} is asked by an interface that only writes texts; a tree needs "
+            "the "
+            "distributions of vLLM or llama.cpp"
         )
 
 
-def require_told(key: str, k: int, model: ModelConfig) -> None:
-    """Refuse a k for which a server would have to tell more tokens than it is asked for.
+def check_listed_tokens(key: str, k: int, model: ModelConfig) -> None:
+    """Check that k is at most the number of tokens that a server reports.
 
     Args:
-        key: the key, or the option of the shell, that says k.
+        key: the key or the command-line option with k.
+        k: maximum number of selected tokens.
+        model: the model; a local model reports all tokens.
 
     Raises:
-        ConfigError: there is no such head.
+        ConfigError: k is larger.
     """
     source = model.source
     if isinstance(source, ServerSource) and k > source.tokens:
         raise ConfigError(
-            f"{key}: {k} is more than models.{model.name}.tokens, {source.tokens}, which is how "
-            "many of the most probable tokens the server is asked for; raise that (and vLLM's "
-            "--max-logprobs), or lower this"
+            f"{key}: {k} is more than models.{model.name}.tokens, {source.tokens}, the number of "
+            "requested tokens; raise that (and vLLM's --max-logprobs), or lower this"
         )
 
 
-def _model_source(source: Source, entry: Mapping[str, Any]) -> ModelSource:
-    if unwanted := [key for key in SERVER_KEYS if key in entry]:
-        raise ConfigError(f"{unwanted[0]} is for a server, and the source is {source}")
+def _parse_model_source(source: Source, keys: ModelKeys) -> ModelSource:
+    # A key for servers would be ignored without a word.
+    if server_keys := [key for key in SERVER_KEYS if key in keys.explicit_keys]:
+        raise ConfigError(f"{server_keys[0]} is for a server, and the source is {source}")
     return ModelSource(
         source=source,
-        file=entry.get("file"),
-        parts=tuple((parse_source(p["source"]), p["file"]) for p in entry.get("parts", [])),
-        sha256=entry.get("sha256"),
+        file=keys.file,
+        parts=tuple((parse_source(part.source), part.file) for part in keys.parts or ()),
+        sha256=keys.sha256,
     )

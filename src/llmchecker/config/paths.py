@@ -1,120 +1,122 @@
-"""The paths of everything that a run fetches or makes, relative to the directory of the run.
+"""Paths of all files of a run, relative to the directory of the run.
 
-Each rule of the workflow writes out the paths of its own outputs, so that one can read them there.
-All other code that looks for these files asks this module, the command line too. Paths are text
-because Snakemake compares parameters between runs, and text is among the types that it compares.
+Each rule of the workflow contains the paths of its own outputs, for readers of the rule. All other
+code, including the command line, uses the paths of this module. Paths are texts because Snakemake
+compares parameters between runs, and compares texts.
 """
 
-from llmchecker.config.checks import Check, TreeSpec, quantifiers_in, short_hash
+from llmchecker.config.plan import Check, TreeSpec, compute_short_hash, quantifiers_in
 
 STORE_DIRECTORY = "results/distributions"
-"""The directory of stored next-token distributions."""
+"""The directory of the distribution cache."""
 PROMPTS_FILE = "resources/datasets/prompts.csv"
 """The prompts of the top-k statistics."""
 PROMPTS_LOCK = "config/locks/datasets/prompts.json"
-"""The lock of the prompts. It is made only if their source names no commit."""
+"""The lock of the prompts, which exists only if their source has no commit."""
 PROVENANCE_FILE = "results/provenance.json"
-"""How the results were made."""
-LONGEST_NAME = 100
-"""As many characters of what a file is named after as its name keeps; systems allow 255 in all."""
+"""The provenance of the results."""
+_MAX_NAME_LENGTH = 100
+"""Maximum length of a name within a file name; systems allow 255 in total."""
 
 
 def model_directory(name: str) -> str:
-    """The directory of a model."""
+    """Return the directory of a model."""
     return f"resources/models/{name}"
 
 
 def model_lock(name: str) -> str:
-    """The lock of a model. It is made only if the model's source names no commit."""
+    """Return the lock of a model, which exists only if its source has no commit."""
     return f"config/locks/models/{name}.json"
 
 
 def tree_file(tree: TreeSpec) -> str:
-    """The file of a tree."""
+    """Return the file of a tree."""
     return f"results/trees/{tree}.parquet"
 
 
 def tree_record(tree: TreeSpec) -> str:
-    """The record of how a tree was grown."""
+    """Return the record of a tree's expansion."""
     return f"results/trees/{tree}.json"
 
 
 def trees_mark(model: str) -> str:
-    """The empty file that says that all trees of a model are those of the last run."""
+    """Return the empty file that marks all trees of a model as current."""
     return f"results/trees/{model}.grown"
 
 
 def shard_file(tree: TreeSpec, number: int, count: int) -> str:
-    """The file of a shard of a tree. Shards are numbered from 1."""
+    """Return the file of a shard of a tree; the first shard has the number 1."""
     return f"results/shards/{tree}/{number}-of-{count}.parquet"
 
 
 def scores_file(tree: TreeSpec, quantifier: str) -> str:
-    """The scores of the texts of a tree."""
+    """Return the file of a quantifier's scores on a tree."""
     return f"results/scores/{tree}/{quantifier}.parquet"
 
 
 def scores_record(tree: TreeSpec, quantifier: str) -> str:
-    """The record of how long scoring a tree took."""
+    """Return the record of the duration of scoring a tree."""
     return f"results/scores/{tree}/{quantifier}.json"
 
 
 def scores_of_check(check: Check) -> list[str]:
-    """The scores on which a check depends, in the order of the quantifiers' names."""
+    """Return the score files of a check, in the order of the quantifiers' names."""
     return [scores_file(check.tree, name) for name in quantifiers_in(check.query)]
 
 
 def chain_file(check: Check, language: str) -> str:
-    """The file of a check's chain in a language, `prism` or `jani`.
+    """Return the file of a check's Markov chain in a language, `prism` or `jani`.
 
-    Queries on one tree that name the same quantifiers share the file.
+    Queries on one tree with the same quantifiers share the file.
     """
+    # A query without quantifiers contains at most the variable `step`.
     names = "-".join(quantifiers_in(check.query)) or "step"
-    if len(names) > LONGEST_NAME:
-        names = f"{names[:LONGEST_NAME]}-{short_hash(names)}"
+    # A hash keeps a shortened name distinct.
+    if len(names) > _MAX_NAME_LENGTH:
+        names = f"{names[:_MAX_NAME_LENGTH]}-{compute_short_hash(names)}"
     return f"results/{language}/{check.tree}/{names}.{language}"
 
 
 def verdict_file(check: Check) -> str:
-    """The verdict of a check."""
+    """Return the file of a check's verdict."""
     return f"results/checks/{check}.json"
 
 
 def estimate_file(check: Check) -> str:
-    """The estimate of a check."""
+    """Return the file of a check's estimate."""
     return f"results/estimates/{check}.json"
 
 
 def crosscheck_file(check: Check) -> str:
-    """The result of comparing a verdict with Storm's own front end."""
+    """Return the file of the comparison of a verdict with Storm's own front end."""
     return f"results/crosschecks/{check}.json"
 
 
 def masses_file(model: str) -> str:
-    """The top-k statistics of a model."""
+    """Return the file of a model's top-k statistics."""
     return f"results/topk/{model}.parquet"
 
 
 def attempts_file(experiment: str, semantics: str) -> str:
-    """The attempts of an experiment on programs.
+    """Return the file of the attempts of an experiment on programs.
 
     Args:
-        experiment: its name, followed by a slash and the model if it needs one.
+        experiment: the name of the experiment, followed by a slash and the model, if any.
         semantics: the name of the semantics of integers.
     """
     return f"results/invariants/{experiment}/{semantics}.json"
 
 
 def answers_directory(model: str) -> str:
-    """Where the answers of a served model are kept that proposes invariants."""
+    """Return the directory of a served model's answers with proposed invariants."""
     return f"results/invariants/answers/{model}"
 
 
 def provable_file(model: str) -> str:
-    """How likely a model is to write a provable invariant."""
+    """Return the file of a model's probability of provable invariants."""
     return f"results/invariants/provable/{model}.json"
 
 
 def proposals_file(model: str) -> str:
-    """What a model proposed for the loops of the programs."""
+    """Return the file of a model's proposals for the loops of the programs."""
     return f"results/invariants/proposals/{model}.json"

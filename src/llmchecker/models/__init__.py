@@ -1,1 +1,1 @@
-"""Language models: the distribution of the next token after a text."""
+"""Language models: distributions of the next token after a text."""

@@ -1,1 +1,1 @@
-"""C programs: expressions, statements, and how they run."""
+"""C programs and their loop invariants."""

@@ -1,1 +1,1 @@
-"""The tree of what a model may write: how it is grown, stored and recognised again."""
+"""The bounded text tree: selection, expansion, storage and distribution cache."""

@@ -1,4 +1,4 @@
-"""Growing the tree of an alpha-k-bounded text generation process.
+"""Expansion of the tree of an alpha-k-bounded text generation process.
 
 Gross et al. (2025), Definition III.4 and Algorithm 1, level by level and in batches.
 """
@@ -10,77 +10,91 @@ from typing import Literal
 
 import numpy as np
 
-from llmchecker.deployed.chat import Start
-from llmchecker.models.protocols import Continuations, LanguageModel
-from llmchecker.trees.outlook import Watch
-from llmchecker.trees.selection import Selection, select
+from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.interface import LanguageModel, Prefix
+from llmchecker.models.transformers.batching import join_prompt
+from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.resource_forecast import GrowthMonitor
+from llmchecker.trees.selection import Selection, select_tokens
 from llmchecker.trees.shards import Shard, is_split
-from llmchecker.trees.store import StoredDistributions
-from llmchecker.trees.text_tree import NO_TOKEN, Kind, TextTree, Truncation
+from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
 
 EndOfSequence = Literal["terminal", "ordinary"]
-Progress = Callable[[int, int, int], None]
-"""Called with the step, the nodes of that step already expanded, and all nodes of that step."""
+ProgressCallback = Callable[[int, int, int], None]
+"""Callback of the step, its expanded nodes so far, and all its nodes."""
 
 
-def grow_tree(
+def build_tree(
     model: LanguageModel,
     start: Start,
     truncation: Truncation,
     end_of_sequence: EndOfSequence = "terminal",
-    progress: Progress = lambda step, done, total: None,
-    stored: StoredDistributions | None = None,
+    progress: ProgressCallback = lambda step, done, total: None,
+    prompt_cache: PromptCache | None = None,
     shard: Shard | None = None,
-    watch: Watch | None = None,
+    monitor: GrowthMonitor | None = None,
 ) -> TextTree:
-    """Grow the tree of all texts that the bounded process can write after `start`.
+    """Build the tree of all texts of the bounded process after `start`.
 
     Algorithm 1 of Gross et al. (2025), one level at a time: every text of a level is expanded
-    before the next level begins, in batches, and no beginning of a text is computed twice.
+    before the next level begins. Texts are expanded in batches, and no prefix is computed twice.
 
     Args:
-        end_of_sequence: `terminal` ends a text at an end-of-sequence token, `ordinary` goes on.
-        progress: told after every batch how far the level is.
-        stored: known distributions of this model after this start string, which are not computed
-            again; new ones are added to them. The tree is the same with and without.
-        shard: grow only this part of the tree, which `merge_shards` puts together with the others.
-        watch: told after every batch, so that it ends what becomes too large.
+        model: the language model.
+        start: the start string or chat.
+        truncation: alpha, k and the horizon L.
+        end_of_sequence: `terminal` ends a text at an end-of-sequence token; `ordinary` continues.
+        progress: callback after every batch with the progress of the level.
+        prompt_cache: cache of this model's distributions after this start string. New distributions
+            are added to it. The tree is the same with and without a cache.
+        shard: the part of the tree to build, for `merge_shards`; None for the whole tree.
+        monitor: resource limits, checked after every batch.
 
     Raises:
-        ConfigError: the tree is expected to exceed the limits of `watch`.
+        ConfigError: the forecast of the tree exceeds the limits of `monitor`.
     """
-    prompt = model.encode(start)
-    continuations = cache(lambda: model.continuations(prompt, truncation.length - 1))
-    ends = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
-    levels = [_root()]
-    texts = [_texts(model, np.array([prompt]), np.array([Kind.TEXT]))]
+    prompt = model.encode(start) if prompt_cache is None else prompt_cache.prompt
+    # opened on first use: a fully cached tree needs no pass of the model over the prompt
+    continuations = cache(lambda: model.open_prefix(prompt, truncation.length - 1))
+    end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
+    levels = [_build_root()]
+    texts = [_decode_texts(model, np.array([prompt]), np.array([StateKind.TEXT]))]
     frontier = _Frontier(np.empty((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64), np.ones(1))
     size, is_shard = 1, shard is not None
     for step in range(1, truncation.length + 1):
+        # above the split every shard expands the whole level, so that all shards agree on it
         if shard is not None and is_split(step - 1, len(frontier), shard.count, truncation.length):
-            frontier, shard = frontier.rows(shard.part(frontier.masses)), None
+            frontier, shard = frontier.select(shard.select_texts(frontier.masses)), None
         if len(frontier) == 0:
             break
-        extended = step < truncation.length
-        children, done, born, going_on = [], 0, 0, 0
-        for rows, selection in selections(
-            continuations, stored, frontier.suffixes, truncation.alpha, truncation.k, extended
+        # the last level has no children, so the model need not keep its attention cache
+        will_extend = step < truncation.length
+        children, done, child_count, open_count = [], 0, 0, 0
+        for rows, selection in iter_selections(
+            continuations,
+            prompt_cache,
+            frontier.continuations,
+            truncation.alpha,
+            truncation.k,
+            will_extend,
         ):
-            children.append(_children(selection, rows, step, ends))
+            children.append(_build_children(selection, rows, step, end_tokens))
             done += len(rows)
             progress(step, done, len(frontier))
-            if watch is not None:
-                born += len(children[-1].kind)
-                going_on += int((children[-1].kind == Kind.TEXT).sum())
-                watch.told(step, done, len(frontier), born, going_on)
-        level = _joined(children).by_parent()
-        levels.append(level.below(frontier.uids))
-        frontier = frontier.extended(level, size)
-        before = np.broadcast_to(prompt, (len(frontier), len(prompt)))
-        texts.append(_texts(model, np.column_stack([before, frontier.suffixes]), level.kind))
-        frontier = frontier.rows(level.kind == Kind.TEXT)
+            if monitor is not None:
+                child_count += len(children[-1].kind)
+                open_count += int((children[-1].kind == StateKind.TEXT).sum())
+                monitor.update(step, done, len(frontier), child_count, open_count)
+        # batches arrive in any order, since cached distributions come first
+        level = _concatenate(children).sort_by_parent()
+        levels.append(level.with_parent_uids(frontier.uids))
+        frontier = frontier.extend(level, size)
+        # whole sequences, because a character may consist of several tokens
+        texts.append(_decode_texts(model, join_prompt(prompt, frontier.continuations), level.kind))
+        # REST and END are terminal
+        frontier = frontier.select(level.kind == StateKind.TEXT)
         size += len(level.kind)
-    columns = {name: getattr(_joined(levels), name) for name in _NAMES}
+    columns = {name: getattr(_concatenate(levels), name) for name in _COLUMN_NAMES}
     return TextTree(
         model=model.name,
         truncation=truncation,
@@ -90,48 +104,55 @@ def grow_tree(
     )
 
 
-def selections(
-    continuations: Callable[[], Continuations],
-    stored: StoredDistributions | None,
-    suffixes: np.ndarray,
+def iter_selections(
+    open_prefix: Callable[[], Prefix],
+    prompt_cache: PromptCache | None,
+    continuations: np.ndarray,
     alpha: float,
     k: int,
-    extended: bool,
+    will_extend: bool,
 ) -> Iterator[tuple[np.ndarray, Selection]]:
-    """Yield row numbers of suffixes, and what is selected after them; stored ones come first.
+    """Yield row numbers of continuations and the selections after them.
+
+    Stored selections come first.
 
     Args:
-        continuations: opens the continuations of the prompt; called if a suffix must be computed.
-        stored: known distributions, which are not computed again; new ones are added to them.
-        suffixes: (n, d) int64, the tokens after the prompt.
-        extended: whether longer suffixes that begin with these will be asked for.
+        open_prefix: returns the prompt's prefix; called only if a distribution must be computed.
+        prompt_cache: cached distributions; new distributions are added to it.
+        continuations: (n, d) int64, token ids after the prompt.
+        alpha: probability that the selected tokens hold together, from 0 to 1.
+        k: maximum number of selected tokens.
+        will_extend: whether later calls pass longer continuations that begin with these.
     """
-    missing = np.ones(len(suffixes), dtype=bool)
-    if stored is not None:
-        for rows, selection in stored.select(suffixes, alpha, k):
-            missing[rows] = False
+    is_missing = np.ones(len(continuations), dtype=bool)
+    if prompt_cache is not None:
+        for rows, selection in prompt_cache.select(continuations, alpha, k):
+            is_missing[rows] = False
             yield rows, selection
-    computed = np.flatnonzero(missing)
-    if len(computed) == 0:
+    missing_rows = np.flatnonzero(is_missing)
+    if len(missing_rows) == 0:
         return
-    top = partial(select, alpha=alpha, k=k)
+    # selected inside the model's batches, so that no full distributions are kept
+    select_top = partial(select_tokens, alpha=alpha, k=k)
     done = 0
     try:
-        for selection in continuations().map(top, suffixes[computed], extended):
-            rows = computed[done : done + len(selection.counts)]
+        for selection in open_prefix().map_next(
+            select_top, continuations[missing_rows], will_extend
+        ):
+            rows = missing_rows[done : done + len(selection.counts)]
             done += len(rows)
-            if stored is not None:
-                stored.add(suffixes[rows], selection)
+            if prompt_cache is not None:
+                prompt_cache.add(continuations[rows], selection)
             yield rows, selection
     finally:
-        # what an interrupted growth has computed is not computed again
-        if stored is not None:
-            stored.save()
+        # saved also after an interrupt: the next run reads these distributions from the cache
+        if prompt_cache is not None:
+            prompt_cache.save()
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of a tree, or of some of its rows, but for the text."""
+    """Columns of a tree or of a part of its rows, without the texts."""
 
     parent: np.ndarray
     step: np.ndarray
@@ -139,83 +160,94 @@ class _Columns:
     probability: np.ndarray
     kind: np.ndarray
 
-    def below(self, uids: np.ndarray) -> "_Columns":
-        """The same rows, their parents given by uid instead of by place in the level above."""
+    def with_parent_uids(self, uids: np.ndarray) -> "_Columns":
+        """Return the rows with the parents' uids instead of their positions."""
         return _Columns(uids[self.parent], self.step, self.token, self.probability, self.kind)
 
-    def by_parent(self) -> "_Columns":
-        """The same rows, sorted by parent; siblings keep their order."""
+    def sort_by_parent(self) -> "_Columns":
+        """Return the rows sorted by parent; siblings keep their order."""
         order = np.argsort(self.parent, kind="stable")
-        return _Columns(*(getattr(self, name)[order] for name in _NAMES))
+        return _Columns(*(getattr(self, name)[order] for name in _COLUMN_NAMES))
 
 
 @dataclass(frozen=True)
 class _Frontier:
-    """States of one level: their tokens after the prompt, their uids and their probabilities."""
+    """States of a level: token ids after the prompt, uids, path probabilities."""
 
-    suffixes: np.ndarray
+    continuations: np.ndarray
     uids: np.ndarray
     masses: np.ndarray
 
     def __len__(self) -> int:
         return len(self.uids)
 
-    def rows(self, chosen: slice | np.ndarray) -> "_Frontier":
-        """Some of the states."""
-        return _Frontier(self.suffixes[chosen], self.uids[chosen], self.masses[chosen])
+    def select(self, rows: slice | np.ndarray) -> "_Frontier":
+        """Return a subset of the states."""
+        return _Frontier(self.continuations[rows], self.uids[rows], self.masses[rows])
 
-    def extended(self, level: _Columns, size: int) -> "_Frontier":
-        """The states of the next level, whose first uid is `size`."""
+    def extend(self, level: _Columns, size: int) -> "_Frontier":
+        """Return the states of the next level.
+
+        Args:
+            level: columns of that level.
+            size: first uid of that level.
+        """
         return _Frontier(
-            np.column_stack([self.suffixes[level.parent], level.token]),
+            np.column_stack([self.continuations[level.parent], level.token]),
             size + np.arange(len(level.token)),
             self.masses[level.parent] * level.probability,
         )
 
 
-_NAMES = tuple(field.name for field in fields(_Columns))
+_COLUMN_NAMES = tuple(field.name for field in fields(_Columns))
 
 
-def _root() -> _Columns:
+def _build_root() -> _Columns:
     return _Columns(
         parent=np.array([-1]),
         step=np.array([0]),
         token=np.array([NO_TOKEN]),
         probability=np.array([1.0]),
-        kind=np.array([Kind.TEXT], dtype=np.int8),
+        kind=np.array([StateKind.TEXT], dtype=np.int8),
     )
 
 
-def _children(
-    selection: Selection, parents: np.ndarray, step: int, ends: Sequence[int]
+def _build_children(
+    selection: Selection, parents: np.ndarray, step: int, end_tokens: Sequence[int]
 ) -> _Columns:
-    """The children of some texts: for each its selected tokens, then its rest if there is one."""
+    """Return the children of texts: each text's selected tokens, then its rest.
+
+    A rest of 0 is left out.
+    """
     n, width = len(parents), selection.counts.max()
     tokens = np.column_stack([selection.tokens[:, :width], np.full(n, NO_TOKEN)])
     probabilities = np.column_stack([selection.probabilities[:, :width], selection.rest])
-    present = np.column_stack(
+    is_present = np.column_stack(
         [np.arange(width) < selection.counts[:, np.newaxis], selection.rest > 0]
     )
-    token = tokens[present]
-    kind = np.full(len(token), Kind.TEXT, dtype=np.int8)
-    kind[token == NO_TOKEN] = Kind.REST
-    kind[np.isin(token, ends)] = Kind.END
+    token = tokens[is_present]
+    kind = np.full(len(token), StateKind.TEXT, dtype=np.int8)
+    # the rest has no token of its own
+    kind[token == NO_TOKEN] = StateKind.REST
+    kind[np.isin(token, end_tokens)] = StateKind.END
     return _Columns(
-        parent=np.repeat(parents, present.sum(axis=1)),
+        parent=np.repeat(parents, is_present.sum(axis=1)),
         step=np.full(len(token), step),
         token=token,
-        probability=probabilities[present],
+        probability=probabilities[is_present],
         kind=kind,
     )
 
 
-def _joined(parts: Sequence[_Columns]) -> _Columns:
-    return _Columns(*(np.concatenate([getattr(part, name) for part in parts]) for name in _NAMES))
+def _concatenate(parts: Sequence[_Columns]) -> _Columns:
+    return _Columns(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMN_NAMES)
+    )
 
 
-def _texts(model: LanguageModel, sequences: np.ndarray, kind: np.ndarray) -> np.ndarray:
-    """Decode every text from its whole token sequence; None for `rest`."""
+def _decode_texts(model: LanguageModel, sequences: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """Decode every text from its full token sequence; None for `rest`."""
     texts = np.full(len(sequences), None, dtype=object)
-    written = kind != Kind.REST
-    texts[written] = model.decode(sequences[written].tolist())
+    has_text = kind != StateKind.REST
+    texts[has_text] = model.decode(sequences[has_text].tolist())
     return texts

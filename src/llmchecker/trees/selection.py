@@ -1,4 +1,4 @@
-"""TOP(alpha, k): which tokens of a next-token distribution are kept (Gross et al., Def. III.4)."""
+"""TOP(alpha, k): selection of next tokens (Gross et al., Def. III.4)."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -7,18 +7,18 @@ import numpy as np
 
 from llmchecker.errors import InvalidBound, InvalidDistribution
 
-# torch takes seconds to import; who only reads stored selections need not wait for it
+# torch takes seconds to import, and code that only reads stored selections does not need it
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from llmchecker.models.distributions import Distributions
-    from llmchecker.serving.heads import Heads
+    from llmchecker.models.distribution import Distributions
+    from llmchecker.models.servers.top_logprobs import TopLogprobs
 
-CANCELLATION = 1e-6
-"""A smaller rest is summed from its own tokens, because 1 - sum would lose its digits."""
+CANCELLATION_THRESHOLD = 1e-6
+"""Rest below which unselected tokens are summed, as 1 - sum loses digits."""
 
-HEAD = 32
-"""The smallest number of tokens that a selection reports, selected or not.
+MIN_LISTED_TOKENS = 32
+"""Minimum number of tokens that a selection reports, selected or not.
 
 Other truncations of the same distributions may need them.
 """
@@ -26,14 +26,15 @@ Other truncations of the same distributions may need them.
 
 @dataclass(frozen=True)
 class Selection:
-    """What TOP(alpha, k) selects in each of n distributions.
+    """Tokens that TOP(alpha, k) selects in each of n distributions.
 
     Attributes:
-        tokens: (n, m) int64, by falling probability; row i selects its first `counts[i]`. One
-            more is told if there is one: a probability of 0 behind those says that they are all.
+        tokens: (n, m) int64, by decreasing probability; row i selects its first `counts[i]`. At
+            least one more token is reported if the vocabulary has more. A probability of 0 after
+            the selected tokens means that no other token has a probability above 0.
         probabilities: (n, m) float64, of these tokens.
-        counts: (n,) int64, at least 1.
-        rest: (n,) float64, the probability of all tokens that are not selected.
+        counts: (n,) int64, number of selected tokens, at least 1.
+        rest: (n,) float64, probability of all tokens that are not selected.
     """
 
     tokens: np.ndarray
@@ -43,94 +44,113 @@ class Selection:
 
 
 def top_alpha_k(probabilities: "Tensor", alpha: float, k: int) -> Selection:
-    """Select the most probable tokens of each row until they hold `alpha`, at most `k`.
+    """Select each row's most probable tokens until they hold `alpha`, at most `k`.
 
     Implements TOP(alpha, k), Definition III.4 of Gross et al. (2025). Ties go to the smaller token
-    id. The selection is never empty, and never renormalised: what it leaves out is the row's
-    `rest`. With alpha = 1 no rounding of a sum ends it early. A token of probability 0 is never
-    selected, since no text goes on with it.
+    id. The selection is never empty and never renormalised: the remaining probability is the row's
+    `rest`. With alpha = 1, rounding of a sum never ends the selection early. A token of probability
+    0 is never selected, since no text continues with it.
 
     Args:
-        probabilities: (n, vocabulary) float64, rows summing to 1.
+        probabilities: (n, vocabulary) float64, rows with sum 1.
+        alpha: probability that the selected tokens hold together, from 0 to 1.
+        k: maximum number of selected tokens.
 
     Raises:
         InvalidBound: alpha outside [0, 1] or k < 1.
-        InvalidDistribution: a row is not finite, is negative somewhere or does not add up to 1.
+        InvalidDistribution: a row is not finite, has a negative value or its sum is not 1.
     """
-    from llmchecker.models.distributions import Distributions
+    from llmchecker.models.distribution import Distributions
 
-    distributions = Distributions.of_probabilities(probabilities)
-    if (row := distributions.invalid_row()) is not None:
+    distributions = Distributions.from_probabilities(probabilities)
+    if (row := distributions.find_invalid_row()) is not None:
         raise InvalidDistribution(f"row {row} holds no probabilities that add up to 1")
-    return select(distributions, alpha, k)
+    return select_tokens(distributions, alpha, k)
 
 
-def select(distributions: "Distributions | Heads", alpha: float, k: int) -> Selection:
-    """Select as `top_alpha_k` does, from distributions that need not be divided by their sums.
+def select_tokens(distributions: "Distributions | TopLogprobs", alpha: float, k: int) -> Selection:
+    """Select as `top_alpha_k` does, from distributions that may be unnormalised.
+
+    Args:
+        distributions: full distributions, or the most probable tokens that a server reports.
+        alpha, k: as in `top_alpha_k`.
 
     Raises:
-        InvalidBound: also if the distributions are heads of fewer than k tokens.
+        InvalidBound: as `top_alpha_k`, or a server reports fewer than k tokens.
     """
     if not 0 <= alpha <= 1 or k < 1:
         raise InvalidBound(f"alpha={alpha!r}, k={k!r}: alpha must lie in [0, 1], k be at least 1")
-    needed = min(k, distributions.vocabulary_size)
-    values, tokens = distributions.most_probable(max(needed, min(HEAD, distributions.told)))
+    # a k above the vocabulary selects all tokens
+    token_count = min(k, distributions.vocabulary_size)
+    values, tokens = distributions.top_k(
+        max(token_count, min(MIN_LISTED_TOKENS, distributions.listed_tokens))
+    )
     probabilities = values.cpu().numpy()
-    counts, rest = _counts_and_rest(probabilities, alpha, k)
-    for row in np.flatnonzero(rest < CANCELLATION):
-        rest[row] = distributions.of_others(row, tokens[row, : counts[row]])
-    width = min(max(counts.max() + 1, HEAD), values.shape[1])
+    counts, rest = _compute_counts_and_rest(probabilities, alpha, k)
+    for row in np.flatnonzero(rest < CANCELLATION_THRESHOLD):
+        rest[row] = distributions.mass_excluding(row, tokens[row, : counts[row]])
+    width = min(max(counts.max() + 1, MIN_LISTED_TOKENS), values.shape[1])
     return Selection(tokens[:, :width].cpu().numpy(), probabilities[:, :width], counts, rest)
 
 
-def reselect(
+def reselect_tokens(
     tokens: np.ndarray,
     probabilities: np.ndarray,
     alpha: float,
     k: int,
-    least_rest: float = CANCELLATION,
+    min_rest: float = CANCELLATION_THRESHOLD,
 ) -> tuple[Selection, np.ndarray]:
-    """Select from what another selection reported, with the bits of `top_alpha_k`.
+    """Select from tokens of another selection, with the bits of `top_alpha_k`.
 
     Args:
-        tokens: (n, m) int64, the most probable tokens of each row by falling probability.
-        probabilities: (n, m) float64, of these tokens; NaN after the last one that is known.
-        least_rest: a rest below this is not 1 - sum. It is 0 for heads, of which no more is told.
+        tokens: (n, m) int64, the most probable tokens of each row by decreasing probability.
+        probabilities: (n, m) float64, of these tokens; NaN after the last known token.
+        alpha, k: as in `top_alpha_k`.
+        min_rest: a rest below this is not computed as 1 - sum. It is 0 for the tokens that a server
+            reports, because no other tokens are available.
 
     Returns:
-        A selection, and (n,) bool: the rows for which it is what `top_alpha_k` returns. For the
-        others more of the distribution would have to be known.
+        A selection, and (n,) bool: the rows that equal those of `top_alpha_k`. The other rows need
+        more tokens of the distribution.
     """
-    known = ~np.isnan(probabilities)
-    probabilities = np.where(known, probabilities, 0.0)
-    counts, rest = _counts_and_rest(probabilities, alpha, k)
-    # a selection that takes all that is known might have gone on
-    ends = (counts < known.sum(axis=1)) | (counts == k)
+    is_known = ~np.isnan(probabilities)
+    probabilities = np.where(is_known, probabilities, 0.0)
+    counts, rest = _compute_counts_and_rest(probabilities, alpha, k)
+    # a selection of all known tokens might have continued
+    is_complete = (counts < is_known.sum(axis=1)) | (counts == k)
     if alpha < 1:
-        ends |= probabilities.cumsum(axis=1)[:, -1] >= alpha
-    if least_rest == 0:
-        return Selection(tokens, probabilities, counts, np.maximum(rest, 0.0)), ends
-    # tokens behind one of probability 0 have 0 too, and so have those that are not known
-    zeros = (known & (probabilities == 0)).any(axis=1)
-    nothing = zeros & (counts == (probabilities > 0).sum(axis=1))
-    rest[nothing] = 0.0
-    return Selection(tokens, probabilities, counts, rest), ends & (nothing | (rest >= least_rest))
+        is_complete |= probabilities.cumsum(axis=1)[:, -1] >= alpha
+    if min_rest == 0:
+        return Selection(tokens, probabilities, counts, np.maximum(rest, 0.0)), is_complete
+    # tokens after a token of probability 0 have 0 too, and so have the unknown tokens
+    has_zero = (is_known & (probabilities == 0)).any(axis=1)
+    has_no_rest = has_zero & (counts == (probabilities > 0).sum(axis=1))
+    rest[has_no_rest] = 0.0
+    return Selection(tokens, probabilities, counts, rest), is_complete & (
+        has_no_rest | (rest >= min_rest)
+    )
 
 
-def _counts_and_rest(values: np.ndarray, alpha: float, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """How many of the falling values each row selects, and 1 minus their sum.
+def _compute_counts_and_rest(
+    values: np.ndarray, alpha: float, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of selected values of each row, and 1 minus their sum.
 
-    The values are added one after the other, so that a sum does not depend on later values.
+    The values are added in order, so that a sum does not depend on later values.
+
+    Args:
+        values: (n, m) float64, decreasing in each row.
 
     Raises:
-        InvalidDistribution: nothing can be selected in a row, for example because it is NaN.
+        InvalidDistribution: a row has no value above 0, for example because of NaN.
     """
     sums = values.cumsum(axis=1)
-    needed = values > 0
-    needed[:, k:] = False
+    is_selected = values > 0
+    is_selected[:, k:] = False
+    # with alpha = 1 a rounded sum must not end the selection before k
     if alpha < 1:
-        needed[:, 1:] &= sums[:, :-1] < alpha
-    counts = needed.sum(axis=1)
+        is_selected[:, 1:] &= sums[:, :-1] < alpha
+    counts = is_selected.sum(axis=1)
     if (counts == 0).any():
         raise InvalidDistribution("no token of a distribution has a probability above 0")
     return counts, 1 - sums[np.arange(len(sums)), counts - 1]

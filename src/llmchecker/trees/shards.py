@@ -1,8 +1,8 @@
-"""One tree grown in parts: split at one of its first levels, merged to the tree of one piece.
+"""Shards: parts of a tree, split at a level and merged afterwards.
 
-Down to the level at which the tree is split, every shard is the tree itself. Below that level it
-holds only what grows from a run of neighbouring texts. So a level of the tree is the shards' levels
-one after the other, and the states have the uids of a tree that was never split.
+Down to the split level, every shard equals the whole tree. Below that level, a shard holds the
+descendants of a run of adjacent texts. So a level of the tree is the concatenation of the shards'
+levels. The states have the uids of an unsplit tree.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmchecker.errors import InvalidBound, InvalidTree
-from llmchecker.trees.text_tree import Kind, TextTree
+from llmchecker.trees.text_tree import StateKind, TextTree
 
-TEXTS_A_SHARD = 8
-"""A level is split once it has this many texts for each shard, so that shards weigh alike."""
+_TEXTS_PER_SHARD = 8
+"""Texts per shard at which a level is split, for shards of similar size."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One of the parts of a tree: its number, from 0, and the number of all parts.
+    """One part of a tree.
+
+    Args:
+        number: int, number of the part, from 0.
+        count: int, number of all parts.
 
     Raises:
         InvalidBound: the number is not below the count.
@@ -35,77 +39,91 @@ class Shard:
     def __str__(self) -> str:
         return f"shard {self.number + 1} of {self.count}"
 
-    def part(self, masses: np.ndarray) -> slice:
-        """Which texts of the level at which the tree is split belong to this shard.
+    def select_texts(self, masses: np.ndarray) -> slice:
+        """Return the texts of the split level that belong to this shard.
 
         Args:
-            masses: (n,) the probability of each text of that level.
+            masses: (n,) float64, probability of each text of that level.
 
         Returns:
-            A run of neighbours that holds about 1 / count of the whole mass; it may be empty.
+            A run of adjacent texts with about 1 / count of the total mass; it may be empty.
         """
-        share = (np.cumsum(masses) - masses / 2) / masses.sum()
-        owner = np.minimum((share * self.count).astype(np.int64), self.count - 1)
-        first, behind = np.searchsorted(owner, [self.number, self.number + 1])
-        return slice(int(first), int(behind))
+        # the middle of each text's mass decides, so that a heavy text goes to one shard only
+        shares = (np.cumsum(masses) - masses / 2) / masses.sum()
+        owners = np.minimum((shares * self.count).astype(np.int64), self.count - 1)
+        first, stop = np.searchsorted(owners, [self.number, self.number + 1])
+        return slice(int(first), int(stop))
 
 
 def is_split(step: int, texts: int, count: int, length: int) -> bool:
-    """Whether a tree in `count` shards is split at a level.
+    """Return whether a tree in `count` shards is split at a level.
 
     Args:
-        step: how many tokens the texts of the level have.
-        texts: how many texts go on at this level.
-        length: the horizon L.
+        step: number of generated tokens of the level's texts.
+        texts: number of open texts of the level.
+        count: number of shards.
+        length: horizon L in tokens.
     """
-    return texts >= TEXTS_A_SHARD * count or step == length - 1
+    return texts >= _TEXTS_PER_SHARD * count or step == length - 1
 
 
 def merge_shards(shards: Sequence[TextTree]) -> TextTree:
-    """Put together all shards of a tree, in the order of their numbers.
+    """Merge all shards of a tree, in the order of their numbers.
 
     Raises:
-        InvalidTree: the shards differ above the level at which they were split.
+        InvalidTree: the shards differ above the split level.
     """
-    first = shards[0]
-    top = _top(first, len(shards))
-    for number, shard in enumerate(shards):
+    first_shard = shards[0]
+    shared_count = _count_shared_states(first_shard, len(shards))
+    for index, shard in enumerate(shards):
         if not (
-            np.array_equal(shard.token[:top], first.token[:top])
-            and np.array_equal(shard.kind[:top], first.kind[:top])
+            # probabilities may differ in their last bits between machines, so they are not compared
+            np.array_equal(shard.token[:shared_count], first_shard.token[:shared_count])
+            and np.array_equal(shard.kind[:shared_count], first_shard.kind[:shared_count])
         ):
             raise InvalidTree(
-                f"shard {number + 1} of {len(shards)} is of another tree than shard 1; grow them "
-                "with the same model, start string and truncation, on machines that compute alike"
+                f"shard {index + 1} of {len(shards)} is of another tree than shard 1; expand all "
+                "with one model, start string and truncation, on machines with equal arithmetic"
             )
-    # by step, then by shard; within a shard the order is that of the level already
-    steps = np.concatenate([shard.step[top:] for shard in shards])
+    # by step, then by shard; within a shard the states have the order of the level already
+    steps = np.concatenate([shard.step[shared_count:] for shard in shards])
     order = np.argsort(steps, kind="stable")
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = top + np.arange(len(order))
-    parents, behind = [], 0
+    positions = np.empty(len(order), dtype=np.int64)
+    positions[order] = shared_count + np.arange(len(order))
+    parents, start = [], 0
     for shard in shards:
-        uids = np.concatenate([np.arange(top), place[behind : behind + len(shard) - top]])
-        parents.append(uids[shard.parent[top:]])
-        behind += len(shard) - top
+        # shared states keep their uids; the others get their position in the merged order
+        uids = np.concatenate(
+            [np.arange(shared_count), positions[start : start + len(shard) - shared_count]]
+        )
+        parents.append(uids[shard.parent[shared_count:]])
+        start += len(shard) - shared_count
     columns = {
-        name: np.concatenate([getattr(first, name)[:top], _below(shards, name, top)[order]])
+        name: np.concatenate(
+            [
+                getattr(first_shard, name)[:shared_count],
+                _collect_unshared(shards, name, shared_count)[order],
+            ]
+        )
         for name in ("step", "token", "probability", "kind", "text")
     }
-    parent = np.concatenate([first.parent[:top], np.concatenate(parents)[order]])
-    return TextTree(first.model, first.truncation, parent=parent, **columns)
+    parent = np.concatenate([first_shard.parent[:shared_count], np.concatenate(parents)[order]])
+    return TextTree(first_shard.model, first_shard.truncation, parent=parent, **columns)
 
 
-def _below(shards: Sequence[TextTree], name: str, top: int) -> np.ndarray:
-    return np.concatenate([getattr(shard, name)[top:] for shard in shards])
+def _collect_unshared(shards: Sequence[TextTree], name: str, shared_count: int) -> np.ndarray:
+    return np.concatenate([getattr(shard, name)[shared_count:] for shard in shards])
 
 
-def _top(tree: TextTree, count: int) -> int:
-    """The number of states down to the level at which the tree is split."""
-    texts = np.bincount(tree.step[tree.kind == Kind.TEXT], minlength=tree.truncation.length + 1)
+def _count_shared_states(tree: TextTree, count: int) -> int:
+    """Return the number of states down to the split level."""
+    texts = np.bincount(
+        tree.step[tree.kind == StateKind.TEXT], minlength=tree.truncation.length + 1
+    )
     step = next(
         step
         for step in range(tree.truncation.length)
+        # a level without texts ends the tree before a split
         if texts[step] == 0 or is_split(step, texts[step], count, tree.truncation.length)
     )
     return int(np.searchsorted(tree.step, step, side="right"))

@@ -1,8 +1,8 @@
-"""The tree of texts that a bounded text generation process can write, as columns.
+"""The tree of texts of a bounded text generation process, as columns.
 
 A `TextTree` of n states is a set of arrays of length n; the row number is the state's `uid`.
-States stand in breadth-first order: the root (the start string) is row 0, the children of a state
-are adjacent, ordered by falling probability, with their `rest` last.
+States are in breadth-first order: the root (the start string) is row 0. The children of a state
+are adjacent, ordered by decreasing probability, with their `rest` last.
 """
 
 import hashlib
@@ -17,22 +17,23 @@ import numpy as np
 import pyarrow as pa
 
 from llmchecker.errors import InvalidBound, InvalidTree
-from llmchecker.trees.parquet import read_parquet, write_parquet
+from llmchecker.trees.sealed_parquet import read_parquet, write_parquet
+from llmchecker.utils.number_format import format_count
 
 PROBABILITY_TOLERANCE = 1e-9
-"""How far from 1 the probabilities of siblings may add up: they and their sum are rounded."""
+"""Maximum rounding error of the sum of siblings' probabilities."""
 
 NO_TOKEN = -1
 
-MOST_K = 1_000_000
-"""The largest k, above the tokens of any vocabulary."""
+MAX_K = 1_000_000
+"""Largest k, above the size of any vocabulary."""
 
-MOST_TOKENS = 10_000
-"""The largest L. A tree has at least as many levels."""
+_MAX_TOKENS = 10_000
+"""Largest L. A tree has at most L levels after the root."""
 
 
-class Kind(IntEnum):
-    """What a state is; a `REST` or `END` state is terminal, a `TEXT` state at step L too."""
+class StateKind(IntEnum):
+    """Kind of a state; `REST`, `END` and a `TEXT` at step L are terminal."""
 
     TEXT = 0
     REST = 1
@@ -41,15 +42,15 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Truncation:
-    """Where a text generation process is cut (Definition III.4 of Gross et al., 2025).
+    """Truncation of a text generation process (Def. III.4 of Gross et al., 2025).
 
     Attributes:
-        alpha: the probability that the selected tokens hold together, from 0 to 1.
-        k: the most tokens that are selected after a text.
-        length: the horizon L, in tokens.
+        alpha: float, probability that the selected tokens hold together, from 0 to 1.
+        k: int, maximum number of tokens selected after a text.
+        length: int, the horizon L in tokens.
 
     Raises:
-        InvalidBound: alpha outside [0, 1]; k or length below 1, not whole, or too large.
+        InvalidBound: alpha outside [0, 1]; k or length below 1, not an integer, or too large.
     """
 
     alpha: float
@@ -59,10 +60,10 @@ class Truncation:
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
             raise InvalidBound(f"alpha is {self.alpha!r}; it must be a number from 0 to 1")
-        for name, value, most in (("k", self.k, MOST_K), ("L", self.length, MOST_TOKENS)):
-            if not (1 <= value <= most and value == int(value)):
+        for name, value, max_value in (("k", self.k, MAX_K), ("L", self.length, _MAX_TOKENS)):
+            if not (1 <= value <= max_value and value == int(value)):
                 raise InvalidBound(
-                    f"{name} is {value!r}; it must be a whole number from 1 to {most}"
+                    f"{name} is {value!r}; it must be a whole number from 1 to {max_value}"
                 )
 
     def __str__(self) -> str:
@@ -74,22 +75,22 @@ class TextTree:
     """All states of one bounded text generation process, or of one shard of it.
 
     Attributes:
-        model: the name of the language model.
-        truncation: where the process was cut.
+        model: str, name of the language model.
+        truncation: alpha, k and L of the process.
         parent: (n,) int64, row of the parent; -1 for the root.
-        step: (n,) int64, tokens generated so far.
+        step: (n,) int64, number of generated tokens.
         token: (n,) int64, the last token; `NO_TOKEN` for the root and for `rest`.
         probability: (n,) float64, of this state given its parent; 1 for the root.
-        kind: (n,) int8, a `Kind` each.
-        text: (n,) objects, the start string and what was generated, decoded as a whole; None for
-            `rest`, which stands for many texts.
-        is_shard: whether this is one part of a tree (see `shards`). Only a part may hold texts
-            before the horizon that have no children: another part holds them.
+        kind: (n,) int8, the `StateKind`.
+        text: (n,) objects, the start string with the generated tokens, decoded together; None for
+            `rest`, which represents many texts.
+        is_shard: bool, whether this is a part of a tree (see `shards`). Only a shard may hold texts
+            before the horizon without children: another shard holds their children.
 
     Raises:
-        InvalidTree: columns of unequal length or that break the order described above, a
-            probability that is no number from 0 to 1, children whose probabilities do not add up
-            to 1, a parent that is not a text, a text before the horizon that has no children.
+        InvalidTree: columns of unequal length or in another order than described above; a
+            probability outside 0 to 1; children whose probabilities do not sum to 1; a parent that
+            is not a text; a text before the horizon without children.
     """
 
     model: str
@@ -103,14 +104,14 @@ class TextTree:
     is_shard: bool = False
 
     def __post_init__(self) -> None:
-        _check(self)
+        _check_columns(self)
 
     def __len__(self) -> int:
         return len(self.parent)
 
     @property
     def start(self) -> str:
-        """The start string, as the model's tokenizer reads it back."""
+        """The start string, as decoded by the model's tokenizer."""
         return self.text[0]
 
     @cached_property
@@ -122,31 +123,33 @@ class TextTree:
 
     @cached_property
     def levels(self) -> tuple[slice, ...]:
-        """The rows of each step after the root's: a step's states are adjacent."""
-        first = np.searchsorted(self.step, np.arange(1, self.step[-1] + 2)).tolist()
-        return tuple(slice(begin, end) for begin, end in pairwise(first))
+        """Rows of each step after the root's; the states of a step are adjacent."""
+        row_bounds = np.searchsorted(self.step, np.arange(1, self.step[-1] + 2)).tolist()
+        return tuple(slice(begin, end) for begin, end in pairwise(row_bounds))
 
     @cached_property
     def path_probability(self) -> np.ndarray:
         """(n,) float64: the probability of the path from the root to each state."""
         probability = self.probability.copy()
+        # a parent's product is complete before its children's level
         for level in self.levels:
             probability[level] *= probability[self.parent[level]]
         return probability
 
     @property
     def transitions(self) -> int:
-        """Transitions of the chain: the edges of the tree and a self-loop on each terminal."""
+        """Number of transitions: tree edges, and a self-loop on each terminal state."""
         return 2 * len(self) - 1 - int(self.internal.sum())
 
     @cached_property
     def digest(self) -> str:
-        """A sha256 of the model's name, the truncation and all columns.
+        """Sha256 of the model's name, the truncation and all columns.
 
-        Equal trees have equal digests, whichever version of whatever library wrote their files.
+        Equal trees have equal digests, whichever library versions wrote their files.
         """
-        about = [self.model, *vars(self.truncation).values(), self.is_shard]
-        hasher = hashlib.sha256(json.dumps(about).encode())
+        header = [self.model, *vars(self.truncation).values(), self.is_shard]
+        hasher = hashlib.sha256(json.dumps(header).encode())
+        # fixed byte order and width, so that the digest does not depend on the machine
         for column, dtype in (
             (self.parent, "<i8"),
             (self.step, "<i8"),
@@ -155,7 +158,7 @@ class TextTree:
             (self.kind, "<i1"),
         ):
             hasher.update(np.ascontiguousarray(column, dtype))
-        # with the length of each, texts in a row can be told apart
+        # without their lengths, different lists of texts could have the same concatenation
         texts = self.text.tolist()
         lengths = [-1 if text is None else len(text) for text in texts]
         hasher.update(np.array(lengths, "<i8"))
@@ -163,7 +166,10 @@ class TextTree:
         return hasher.hexdigest()
 
     def write(self, path: str | Path) -> None:
-        """Write a parquet file: uid, parent, step, token, probability, kind and text."""
+        """Write the tree to a parquet file.
+
+        The columns are uid, parent, step, token, probability, kind and text.
+        """
         columns = {
             "uid": pa.array(np.arange(len(self)), pa.int64()),
             "parent": pa.array(self.parent, pa.int64()),
@@ -171,45 +177,46 @@ class TextTree:
             "token": pa.array(self.token, pa.int32()),
             "probability": pa.array(self.probability, pa.float64()),
             "kind": pa.DictionaryArray.from_arrays(
-                pa.array(self.kind, pa.int8()), [kind.name.lower() for kind in Kind]
+                pa.array(self.kind, pa.int8()), [kind.name.lower() for kind in StateKind]
             ),
             "text": pa.array(self.text, pa.large_string()),
         }
-        about = {
+        metadata = {
             "model": self.model,
             "alpha": self.truncation.alpha,
             "k": self.truncation.k,
             "L": self.truncation.length,
         }
+        # only shards have the key, so that the files of whole trees do not depend on it
         if self.is_shard:
-            about["shard"] = True
-        write_parquet(pa.table(columns), path, about)
+            metadata["shard"] = True
+        write_parquet(pa.table(columns), path, metadata)
 
     @classmethod
     def read(cls, path: str | Path, is_shard: bool = False) -> "TextTree":
-        """Read what `write` wrote.
+        """Read a file that `write` wrote.
 
         Args:
-            is_shard: whether a shard of a tree is asked for. What asks for a whole tree must not
-                be given a part of one.
+            path: path of the file.
+            is_shard: whether the file must hold a shard; otherwise it must hold a whole tree.
 
         Raises:
-            DamagedFile: a single bit of the file is not what was written.
-            InvalidTree: the file is not a text tree, or a shard where none is asked for.
+            DamagedFile: the contents of the file differ from those written.
+            InvalidTree: the file is not a text tree, or a shard instead of a tree or the reverse.
         """
-        table, about = read_parquet(path)
-        if about.get("shard", False) != is_shard:
-            found = "a whole tree, not one shard" if is_shard else "one shard of a tree, not all"
-            raise InvalidTree(f"{path} holds {found} of it")
+        table, metadata = read_parquet(path)
+        if metadata.get("shard", False) != is_shard:
+            contents = "a whole tree, not one shard" if is_shard else "one shard of a tree, not all"
+            raise InvalidTree(f"{path} holds {contents} of it")
         try:
             return cls(
-                model=about["model"],
-                truncation=Truncation(about["alpha"], about["k"], about["L"]),
+                model=metadata["model"],
+                truncation=Truncation(metadata["alpha"], metadata["k"], metadata["L"]),
                 parent=table["parent"].to_numpy(),
                 step=table["step"].to_numpy().astype(np.int64),
                 token=table["token"].to_numpy().astype(np.int64),
                 probability=table["probability"].to_numpy(),
-                kind=_kinds(table["kind"].combine_chunks()),
+                kind=_parse_kinds(table["kind"].combine_chunks()),
                 text=table["text"].to_numpy(),
                 is_shard=is_shard,
             )
@@ -217,13 +224,16 @@ class TextTree:
             raise InvalidTree(f"{path} is not a text tree: {error}") from error
 
 
-def _kinds(words: pa.DictionaryArray) -> np.ndarray:
-    """(n,) int8, a `Kind` each; a word is looked up once in the dictionary, not for each row."""
-    values = [Kind[word.upper()].value for word in words.dictionary.to_pylist()]
+def _parse_kinds(words: pa.DictionaryArray) -> np.ndarray:
+    """Return (n,) int8, a `StateKind` for each word.
+
+    A word is looked up once in the dictionary, not once for each row.
+    """
+    values = [StateKind[word.upper()].value for word in words.dictionary.to_pylist()]
     return np.array(values, dtype=np.int8)[words.indices.to_numpy()]
 
 
-def _check(tree: TextTree) -> None:
+def _check_columns(tree: TextTree) -> None:
     n = len(tree.parent)
     columns = (tree.step, tree.token, tree.probability, tree.kind, tree.text)
     if n == 0 or any(len(column) != n for column in columns):
@@ -231,24 +241,28 @@ def _check(tree: TextTree) -> None:
     parent = tree.parent[1:]
     if tree.parent[0] != -1 or np.any(parent < 0) or np.any(parent >= np.arange(1, n)):
         raise InvalidTree("row 0 is the root, and every other state must follow its parent")
+    # breadth-first order means that parents never decrease
     if np.any(np.diff(parent) < 0) or np.any(tree.step[1:] != tree.step[parent] + 1):
         raise InvalidTree("states must stand in breadth-first order, each a step after its parent")
-    if np.any(tree.kind[parent] != Kind.TEXT):
+    if np.any(tree.kind[parent] != StateKind.TEXT):
         raise InvalidTree("only a text can have children; rest and end are terminal")
-    # said so that a probability that is not a number, which compares as false, is refused too
+    # negated, because NaN compares as false and must be rejected too
     if not np.all((tree.probability >= 0) & (tree.probability <= 1)):
         raise InvalidTree("a probability is not a number from 0 to 1")
     sums = np.bincount(parent, weights=tree.probability[1:], minlength=n)
-    wrong = tree.internal & (np.abs(sums - 1) > PROBABILITY_TOLERANCE)
-    if np.any(wrong):
-        uid = int(np.flatnonzero(wrong)[0])
+    is_wrong = tree.internal & (np.abs(sums - 1) > PROBABILITY_TOLERANCE)
+    if np.any(is_wrong):
+        uid = int(np.flatnonzero(is_wrong)[0])
         raise InvalidTree(
             f"the children of state {uid} have probability {float(sums[uid])!r}, not 1"
         )
-    unfinished = (tree.kind == Kind.TEXT) & (tree.step < tree.truncation.length) & ~tree.internal
-    if np.any(unfinished) and not tree.is_shard:
-        uid = int(np.flatnonzero(unfinished)[0])
+    is_unfinished = (
+        (tree.kind == StateKind.TEXT) & (tree.step < tree.truncation.length) & ~tree.internal
+    )
+    # another shard may hold the children
+    if np.any(is_unfinished) and not tree.is_shard:
+        uid = int(np.flatnonzero(is_unfinished)[0])
         raise InvalidTree(
-            f"state {uid} is a text of {tree.step[uid]} tokens, fewer than L = "
+            f"state {uid} is a text of {format_count(tree.step[uid], 'token')}, fewer than L = "
             f"{tree.truncation.length}, that has not ended and has no children"
         )

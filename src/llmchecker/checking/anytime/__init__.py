@@ -1,0 +1,1 @@
+"""Anytime answers: refinement and sampling of a tree within a budget."""

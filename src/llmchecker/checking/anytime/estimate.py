@@ -1,0 +1,166 @@
+"""Estimates from samples, as part of a verdict and in a file.
+
+A file contains the sha256 of its content, which reveals a changed estimate.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
+from llmchecker.checking.verdict import Verdict
+from llmchecker.errors import DamagedFile
+from llmchecker.properties.logic.query import Query
+from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
+from llmchecker.utils.number_format import format_count, format_number
+
+_NEGATIONS = {"<": ">=", "<=": ">"}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The answer to a query for the whole model, with confidence.
+
+    Attributes:
+        estimate: the estimate; of a probability D + U times the share of samples that satisfy the
+            formula. None of a conditional whose condition neither the tree nor a sample satisfies.
+        low, high: the interval, which covers the answer with at least `confidence`.
+        confidence: the probability, before the samples are drawn, that the interval will be right.
+        samples: number of samples.
+        satisfying: number of samples that satisfy the formula; None of an expected score.
+        passes: number of texts that the model evaluated.
+        seed: seed of the samples.
+    """
+
+    estimate: float | None
+    low: float
+    high: float
+    confidence: float
+    samples: int
+    satisfying: int | None
+    passes: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class EstimateRecord:
+    """The estimate of a check's answer, or the reason for its absence.
+
+    Attributes:
+        check: name of model, start string, tree and query, as in the file's path.
+        query: text of the query as the user wrote it.
+        estimate: the estimate; None if samples of texts cannot estimate the answer.
+        note: the reason why there is no estimate, as a sentence; None if there is an estimate.
+        tree: digest of the tree that was sampled.
+        seconds: seconds of the sampling, without loading the model.
+        making: the fields of a `run_metadata.RunMetadata`; None if the model was not used.
+    """
+
+    check: str
+    query: str
+    estimate: Estimate | None
+    note: str | None
+    tree: str
+    seconds: float
+    making: Mapping[str, Any] | None
+
+    def __str__(self) -> str:
+        if self.estimate is None:
+            return f"not estimated: {self.note}"
+        estimate = self.estimate
+        return (
+            f"{format_value(estimate.estimate, FEW_DIGITS)} in "
+            f"{format_interval(estimate.low, estimate.high, FEW_DIGITS)} with confidence "
+            f"{format_number(estimate.confidence)}, {format_count(estimate.samples, 'sample')}, "
+            f"{format_count(estimate.passes, 'pass')}, {self.seconds:.1f} s"
+        )
+
+    def write(self, path: str | Path) -> None:
+        """Write a JSON object with the fields of the estimate among the others."""
+        # a missing estimate has None in all its fields, which `read` relies on
+        empty_fields = dict.fromkeys(field.name for field in fields(Estimate))
+        content = {
+            "check": self.check,
+            "query": self.query,
+            **(empty_fields if self.estimate is None else asdict(self.estimate)),
+            **{name: getattr(self, name) for name in ("note", "tree", "seconds", "making")},
+        }
+        write_json_with_digest(content, path)
+
+    @classmethod
+    def read(cls, path: str | Path) -> "EstimateRecord":
+        """Read a file that `write` wrote.
+
+        Raises:
+            DamagedFile: the content of the file has changed.
+        """
+        content = read_json_with_digest(path)
+        try:
+            values = {field.name: content.pop(field.name) for field in fields(Estimate)}
+            # a missing estimate was written with None in its fields
+            estimate = None if values["samples"] is None else Estimate(**values)
+            return cls(estimate=estimate, **content)
+        except (KeyError, TypeError) as error:
+            raise DamagedFile(
+                f"{path} is not an estimate of this version: {error}", path
+            ) from error
+
+
+def with_estimate(verdict: Verdict, query: Query, estimate: Estimate) -> Verdict:
+    """Return the verdict with an estimate, cut to the certain bounds.
+
+    Estimate and interval are cut to the certain bounds of a number. A certain answer to a threshold
+    query is also its estimate. The estimate is None where the interval contains the threshold.
+    """
+    answer: float | bool | None
+    if query.is_numeric:
+        if estimate.samples == 0 and None not in (verdict.lower, verdict.upper):
+            # without samples everything is decided, so the certain bounds are the answer
+            estimate = replace(estimate, low=verdict.lower, high=verdict.upper)
+        estimate = _clip_to_bounds(estimate, verdict.lower, verdict.upper)
+        answer = estimate.estimate
+    elif verdict.lower is not None and verdict.lower == verdict.upper:
+        # bounds of a threshold query are truth values, so only [0, 1] can cut the interval
+        estimate, answer = _clip_to_bounds(estimate, 0.0, 1.0), verdict.lower
+    else:
+        estimate = _clip_to_bounds(estimate, 0.0, 1.0)
+        answer = _compare_with_threshold(query, estimate)
+    return replace(
+        verdict,
+        estimate=answer,
+        low=estimate.low,
+        high=estimate.high,
+        confidence=estimate.confidence,
+        samples=estimate.samples,
+    )
+
+
+def _clip_to_bounds(
+    original: Estimate, min_value: float | None, max_value: float | None
+) -> Estimate:
+    """Cut the estimate to certain bounds, with low <= estimate <= high."""
+    lower_limit = -math.inf if min_value is None else min_value
+    upper_limit = math.inf if max_value is None else max_value
+    # the ends are sorted first, since low <= high must hold afterwards
+    low = min(max(min(original.low, original.high), lower_limit), upper_limit)
+    high = max(min(max(original.low, original.high), upper_limit), lower_limit)
+    estimate = None if original.estimate is None else min(max(original.estimate, low), high)
+    return replace(original, estimate=estimate, low=low, high=high)
+
+
+def _compare_with_threshold(query: Query, estimate: Estimate) -> bool | None:
+    """Return whether the interval meets a threshold; None if it contains it."""
+    # fractions compare exactly with the decimal threshold
+    low, high = Fraction(estimate.low), Fraction(estimate.high)
+    threshold = Fraction(query.root.threshold)
+    meets = {">=": low >= threshold, ">": low > threshold}
+    fails = {">=": high < threshold, ">": high <= threshold}
+    # P<p is the negation of P>=p, and P<=p of P>p
+    is_lower_bound = query.root.comparison in meets
+    comparison = query.root.comparison if is_lower_bound else _NEGATIONS[query.root.comparison]
+    return (
+        is_lower_bound if meets[comparison] else not is_lower_bound if fails[comparison] else None
+    )

@@ -1,0 +1,109 @@
+"""A query over known quantifiers, with its path formulas and monitors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from llmchecker.properties.logic.ast import (
+    Conditional,
+    Connective,
+    Expectation,
+    Formula,
+    PathQuantifier,
+    Probability,
+)
+from llmchecker.properties.logic.monitor import (
+    MAX_ATOMS,
+    HorizonMonitor,
+    Monitor,
+    is_linear_time,
+)
+from llmchecker.properties.logic.query import Query
+from llmchecker.properties.logic.valuations import ScoreRange
+from llmchecker.properties.quantifiers.interface import Quantifier, collect_ranges
+
+
+@dataclass(frozen=True)
+class CheckedQuery:
+    """A query with known names, and values for refinement and sampling.
+
+    Each derived value is computed at most once. The monitors keep their results, so that a
+    refinement and the samplers after it share them.
+
+    Attributes:
+        query: the parsed query.
+        quantifiers: the quantifiers that the query names, by name.
+        length: the horizon L in tokens.
+    """
+
+    query: Query
+    quantifiers: Mapping[str, Quantifier]
+    length: int
+
+    @cached_property
+    def ranges(self) -> dict[str, ScoreRange]:
+        """The declared range of each quantifier."""
+        return collect_ranges(self.quantifiers)
+
+    @cached_property
+    def paths(self) -> tuple[Formula, ...]:
+        """The path formulas whose probabilities answer the query.
+
+        A conditional of φ given ψ has two: φ & ψ and !φ & ψ. The tuple is empty where single texts
+        do not decide the query: an expected score, a nested P, E or A, a combination of several, or
+        "rest". It is also empty where the query has too many atoms for a monitor.
+        """
+        if len(self.query.atoms) > MAX_ATOMS:
+            return ()
+        match self.query.root:
+            case Probability(_, _, path) | PathQuantifier(_, path):
+                paths = (path,)
+            case Conditional(path, condition):
+                paths = (
+                    Connective("&", (path, condition)),
+                    # P(given) is the sum of both, so a quotient of estimates answers the query
+                    Connective("&", (Connective("!", (path,)), condition)),
+                )
+            case _:
+                return ()
+        # the truth of a nested P depends on all continuations of a text at once
+        return paths if all(map(is_linear_time, paths)) else ()
+
+    @cached_property
+    def monitors(self) -> tuple[Monitor | HorizonMonitor, ...]:
+        """The monitors that guide a refinement: one for each path, at least one.
+
+        If single texts do not decide the query, the monitor counts every text as undecided until it
+        ends. For an expected score a text is undecided until the step of that score.
+        """
+        if isinstance(self.query.root, Expectation):
+            # texts after the step of the score cannot change it
+            return (HorizonMonitor(self.length, self.query.root.step),)
+        monitors = tuple(Monitor(path, self.length, self.ranges) for path in self.paths)
+        return monitors or (HorizonMonitor(self.length),)
+
+    @cached_property
+    def estimation_obstacle(self) -> str | None:
+        """The reason why samples cannot estimate the answer; None if they can.
+
+        They can for P=?, for P compared with a threshold, for conditionals, and for expected scores
+        of a quantifier with a range. E and A are about one path or every path, which a share of
+        samples does not decide.
+        """
+        match self.query.root:
+            case Expectation(quantifier):
+                # later entries of a range are final scores, not limits
+                if None not in self.ranges.get(quantifier, (None, None))[:2]:
+                    return None
+                return (
+                    f"{quantifier} has no least or no greatest score, and without both no number "
+                    "of samples bounds its mean"
+                )
+            case PathQuantifier():
+                return "E and A ask for some path or every path, of which samples say nothing"
+        atoms = len(self.query.atoms)
+        if atoms > MAX_ATOMS:
+            return f"samples are read for at most {MAX_ATOMS} comparisons, not {atoms}"
+        if self.paths:
+            return None
+        return 'single texts do not decide a query with a P, E or A inside another, or with "rest"'

@@ -1,0 +1,131 @@
+"""The value of a query on the bounded process, in which `rest` is terminal."""
+
+import time
+
+import numpy as np
+
+from llmchecker.checking import storm
+from llmchecker.checking.markov.dtmc import MarkovChain
+from llmchecker.checking.satisfaction import MIN_NORMAL, Satisfaction
+from llmchecker.checking.verdict import Verdict
+from llmchecker.errors import CheckFailed
+from llmchecker.properties.logic.ast import (
+    Conditional,
+    Connective,
+    Expectation,
+    Formula,
+    Probability,
+)
+from llmchecker.properties.logic.query import Query
+
+_UNDECIDED_VALUE_NOTE = (
+    "the value is unknown: a probability lies within rounding of the threshold it is held to"
+)
+"""The note of a verdict whose value is unknown because of rounding."""
+NO_CONDITION_NOTE = "the bounded process has no value: the condition has probability 0 there"
+"""The note of a conditional whose condition has probability 0."""
+_SMALL_CONDITION_NOTE = (
+    "the value is unknown: the probability of the condition is too small for float64"
+)
+"""The note of a conditional whose quotient would have no correct digits."""
+
+
+def check_chain(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -> Verdict:
+    """Compute a query's value on a chain, and measure the chain and the time.
+
+    Args:
+        chain: the bounded process.
+        query: the parsed query.
+        encode_seconds: seconds that the construction of the chain took, for the verdict.
+
+    Raises:
+        UnknownName: the query names a variable that the chain does not have.
+        CheckFailed: Storm gave no answer; the message contains the reason.
+    """
+    # with no state to stop at, this is the whole reachable part
+    full_size = chain.compute_explored_size(np.zeros(len(chain), dtype=bool))
+    # Storm's front end stops where the query is decided; `crosscheck` compares these sizes
+    explored_size = chain.compute_explored_size(chain.evaluate(query.stop_formula))
+    start_time = time.perf_counter()
+    with storm.translate_errors(CheckFailed, f"cannot answer the query {query.text}"):
+        value, note = _compute_value(chain, query)
+    return Verdict(
+        query=query.text,
+        value=value,
+        states=full_size.states,
+        transitions=full_size.transitions,
+        states_explored=explored_size.states,
+        transitions_explored=explored_size.transitions,
+        encode_seconds=encode_seconds,
+        check_seconds=time.perf_counter() - start_time,
+        versions=storm.VERSIONS,
+        notes=() if note is None else (note,),
+    )
+
+
+def _compute_value(chain: MarkovChain, query: Query) -> tuple[float | bool | None, str | None]:
+    """Return the value without a note, or None and a note that gives the reason."""
+    if isinstance(query.root, Expectation):
+        return compute_expected_score(
+            chain, query.root, chain.find_scores(query.root.quantifier)
+        ), None
+    satisfaction = Satisfaction(chain.build_process(query))
+    match query.root:
+        case Conditional(path, condition):
+            return _compute_conditional(satisfaction, path, condition)
+        case Probability(_, None, path):
+            minimum = satisfaction.compute_probabilities(path, minimize=True).values[0].item()
+            if not satisfaction.is_three_valued(path):
+                return minimum, None
+            # a nested P within rounding of its threshold is open, so both values must agree
+            maximum = satisfaction.compute_probabilities(path, minimize=False).values[0].item()
+            return (minimum, None) if minimum == maximum else (None, _UNDECIDED_VALUE_NOTE)
+    # rounding leaves the answer open if the query may hold without surely holding
+    holds_surely, holds_possibly = (
+        satisfaction.evaluate(query.root, is_certain)[0] for is_certain in (True, False)
+    )
+    return (
+        (bool(holds_surely), None)
+        if holds_surely == holds_possibly
+        else (None, _UNDECIDED_VALUE_NOTE)
+    )
+
+
+def compute_expected_score(
+    chain: MarkovChain, expectation: Expectation, scores: np.ndarray
+) -> float:
+    """Compute the expected score after the number of steps that the query names.
+
+    Args:
+        chain: the bounded process.
+        expectation: the expected score, with its number of steps.
+        scores: (n,) float64 or int64, the score of each state.
+    """
+    name = expectation.quantifier
+    # Storm takes rewards as floats only
+    model = storm.build_model(chain.transitions, {}, {name: scores.astype(np.float64)})
+    return storm.compute_values(model, f'R{{"{name}"}}=? [ I={expectation.step} ]')[0].item()
+
+
+def _compute_conditional(
+    satisfaction: Satisfaction, path: Formula, condition: Formula
+) -> tuple[float | None, str | None]:
+    if satisfaction.is_three_valued(path) or satisfaction.is_three_valued(condition):
+        return None, _UNDECIDED_VALUE_NOTE
+    condition_probability, satisfying, violating = (
+        satisfaction.compute_probabilities(formula, True)
+        for formula in (
+            condition,
+            Connective("&", (path, condition)),
+            Connective("&", (Connective("!", (path,)), condition)),
+        )
+    )
+    if condition_probability.is_zero[0]:
+        return None, NO_CONDITION_NOTE
+    # the graph shows these zeros, so the quotient is exactly 0 or 1
+    if satisfying.is_zero[0] or violating.is_zero[0]:
+        return float(violating.is_zero[0]), None
+    if condition_probability.values[0] < MIN_NORMAL:
+        return None, _SMALL_CONDITION_NOTE
+    # the quotient of two nearly equal probabilities may be rounded to more than 1
+    return min((satisfying.values[0] / condition_probability.values[0]).item(), 1.0), None

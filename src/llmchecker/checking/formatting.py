@@ -1,0 +1,270 @@
+"""Readable answers: the parts of an answer and the format of each number.
+
+The shell and notebooks print complete answers, as text and HTML. The report lays out the same
+`Figures` itself.
+"""
+
+import html
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.witnesses import (
+    COUNTEREXAMPLE,
+    WITNESS,
+    compute_decisive_mass,
+    has_witnesses,
+)
+from llmchecker.properties.logic.query import Query
+from llmchecker.utils.number_format import (
+    _DIGITS,
+    format_count,
+    format_lower,
+    format_number,
+    format_upper,
+)
+
+FEW_DIGITS = 4
+"""The significant digits of a number in a table, in the report and in a log."""
+UNKNOWN = "unknown"
+"""The text of an unknown value or truth."""
+NOT_NEEDED = "not needed: every text is decided"
+"""The text of an estimate without samples.
+
+Its interval would look like a statistical interval.
+"""
+
+_VERBS = {WITNESS: "satisfy", COUNTEREXAMPLE: "violate"}
+
+
+def format_value(value: float | bool | None, digits: int = _DIGITS) -> str:
+    """Format a value or an estimate: a number, `true`, `false` or `unknown`."""
+    if value is None:
+        return UNKNOWN
+    # bool first: it is also an int, and would be formatted as a number
+    return str(value).lower() if isinstance(value, bool) else format_number(value, digits)
+
+
+def format_interval(low: float, high: float, digits: int = _DIGITS) -> str:
+    """Format an interval, whose ends are rounded outwards."""
+    return f"[{format_lower(low, digits)}, {format_upper(high, digits)}]"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The formatted figures of an answer.
+
+    Attributes:
+        value: the value of the bounded process.
+        lower, upper: the ends of the bounds for the whole model.
+        bounds: both ends; for a query without =?, the certain answer or `unknown`.
+        estimate, low, high: the estimate and the ends of its interval, or None for each.
+        interval: both ends of that interval, or None.
+        confidence: the confidence of the interval, or None.
+        samples: the number of samples with its noun, or None.
+    """
+
+    value: str
+    lower: str
+    upper: str
+    bounds: str
+    estimate: str | None = None
+    low: str | None = None
+    high: str | None = None
+    interval: str | None = None
+    confidence: str | None = None
+    samples: str | None = None
+
+
+def format_figures(
+    verdict: Verdict,
+    digits: int = _DIGITS,
+    unlimited: tuple[str, str] = ("-infinity", "infinity"),
+) -> Figures:
+    """Format the figures of a verdict.
+
+    Args:
+        verdict: the answer.
+        digits: number of significant digits.
+        unlimited: the lower and the upper end of bounds without a limit.
+    """
+    lower, upper = verdict.lower, verdict.upper
+    if isinstance(lower, bool):
+        # a query without =? has truth values as ends
+        ends = format_value(lower), format_value(upper)
+        bounds = ends[0] if lower == upper else UNKNOWN
+    else:
+        # None is an expected score without a limit on that side
+        is_unbounded_below = lower is None or lower == -math.inf
+        is_unbounded_above = upper is None or upper == math.inf
+        ends = (
+            unlimited[0] if is_unbounded_below else format_lower(lower, digits),
+            unlimited[1] if is_unbounded_above else format_upper(upper, digits),
+        )
+        bounds = f"[{', '.join(ends)}]"
+    figures = (format_value(verdict.value, digits), *ends, bounds)
+    # only an estimate has a confidence
+    if verdict.confidence is None:
+        return Figures(*figures)
+    return Figures(
+        *figures,
+        estimate=format_value(verdict.estimate, digits),
+        low=format_lower(verdict.low, digits),
+        high=format_upper(verdict.high, digits),
+        interval=format_interval(verdict.low, verdict.high, digits),
+        confidence=format_number(verdict.confidence),
+        samples=format_count(verdict.samples, "sample"),
+    )
+
+
+def align_rows(rows: Mapping[str, str]) -> list[str]:
+    """Return a line for each row: its name, then its value in one column."""
+    return [f"{name:<13}{value}" for name, value in rows.items()]
+
+
+def build_verdict_rows(verdict: Verdict) -> dict[str, str]:
+    """Build the figures of a verdict, each by its name."""
+    figures = format_figures(verdict)
+    return {
+        "query": _join_lines(verdict.query),
+        "value": figures.value,
+        "whole model": figures.bounds,
+        **_other_rows(verdict, figures),
+    }
+
+
+def anytime_rows(verdict: Verdict, passes: int) -> dict[str, str]:
+    """Build the figures of an answer without a truncation, each by its name.
+
+    The value is left out: the value of a tree that was built for its bounds belongs to no alpha and
+    k.
+    """
+    figures = format_figures(verdict)
+    return {
+        "query": _join_lines(verdict.query),
+        "certain": figures.bounds,
+        **_other_rows(verdict, figures),
+        "passes": f"{passes:,}",
+    }
+
+
+def _other_rows(verdict: Verdict, shown: Figures) -> dict[str, str]:
+    """Build the rows of any estimate and of the size of the chain."""
+    rows = {}
+    # an interval without samples would look like a statistical one
+    if verdict.samples == 0:
+        rows = {"estimate": NOT_NEEDED}
+    elif shown.estimate is not None:
+        interval = f"{shown.interval} with confidence {shown.confidence}, from {shown.samples}"
+        rows = {"estimate": shown.estimate, "interval": interval}
+    return rows | {
+        "states": f"{verdict.states:,}",
+        "transitions": f"{verdict.transitions:,}",
+    }
+
+
+def build_start_rows(witnesses: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Build the row of the witnesses' start string; empty without witnesses."""
+    return {"start": _quote(find_start_text(witnesses))} if witnesses else {}
+
+
+def find_start_text(witnesses: Sequence[Mapping[str, Any]]) -> str:
+    """Return the start string of all witnesses; empty without witnesses."""
+    # a tokenizer may rewrite its last characters, so only the longest one is complete
+    return max((witness["text"][: witness["kept"]] for witness in witnesses), key=len, default="")
+
+
+def continuation_text(witness: Mapping[str, Any]) -> str:
+    """Return the part of a witness's text after the start string."""
+    return witness["text"][witness["kept"] :]
+
+
+def summarize_witnesses(query: Query, verdict: Verdict) -> str:
+    """Summarize the kind of a verdict's witnesses and their share of the mass."""
+    if not has_witnesses(query):
+        return "No single text decides a query of this form."
+    if not verdict.witnesses:
+        return "No text decides it."
+    # all witnesses of a verdict are of one kind
+    kind = verdict.witnesses[0]["kind"]
+    mass = math.fsum(witness["probability"] for witness in verdict.witnesses)
+    summary = f"Texts that {_VERBS[kind]} it, together {format_number(mass, FEW_DIGITS)}"
+    # without a value the share cannot be computed
+    if query.is_numeric and verdict.value is None:
+        return f"{summary}:"
+    decisive_mass = format_number(compute_decisive_mass(query, kind, verdict.value), FEW_DIGITS)
+    # for P=? the decisive mass is a total, for a threshold it is a limit
+    share = f"of {decisive_mass}" if query.is_numeric else f"against a bound of {decisive_mass}"
+    return f"{summary} {share}:"
+
+
+def format_details(verdict: Verdict) -> list[str]:
+    """Format the notes of a verdict and its witnesses, as lines."""
+    lines = [f"note         {note}" for note in verdict.notes]
+    if verdict.witnesses:
+        lines += ["", _select_heading(verdict.witnesses)]
+    for witness in verdict.witnesses:
+        lines.append(f"  {format_number(witness['probability']):<12}{_quote_continuation(witness)}")
+    return lines
+
+
+def format_verdict_as_text(verdict: Verdict) -> str:
+    """Format a verdict as text: its figures, notes and witnesses."""
+    return format_rows_as_text(
+        build_verdict_rows(verdict) | build_start_rows(verdict.witnesses), verdict
+    )
+
+
+def format_rows_as_text(rows: Mapping[str, str], verdict: Verdict) -> str:
+    """Format named figures of a verdict as lines, then its notes and witnesses."""
+    return "\n".join([*align_rows(rows), *format_details(verdict)])
+
+
+def format_verdict_as_html(verdict: Verdict) -> str:
+    """Format a verdict as part of a page, with escaped queries and texts."""
+    return format_rows_as_html(
+        build_verdict_rows(verdict) | build_start_rows(verdict.witnesses), verdict
+    )
+
+
+def format_rows_as_html(rows: Mapping[str, str], verdict: Verdict) -> str:
+    """Format named figures, notes and texts of a verdict as HTML; escape all."""
+    cells = "".join(
+        f'<tr><th style="text-align: left">{html.escape(name)}</th>'
+        f'<td style="text-align: left">{html.escape(value)}</td></tr>'
+        for name, value in rows.items()
+    )
+    parts = [f"<table>{cells}</table>", *(f"<p>{html.escape(note)}</p>" for note in verdict.notes)]
+    if verdict.witnesses:
+        witness_rows = "".join(
+            f"<tr><td>{format_number(witness['probability'], FEW_DIGITS)}</td>"
+            f'<td style="text-align: left">{html.escape(_quote_continuation(witness))}</td></tr>'
+            for witness in verdict.witnesses
+        )
+        parts.append(f"<p>{_select_heading(verdict.witnesses)}</p><table>{witness_rows}</table>")
+    return "".join(parts)
+
+
+def _select_heading(witnesses: Sequence[Mapping[str, Any]]) -> str:
+    """Return the heading above the witnesses, all of which are of one kind."""
+    return f"Continuations that {_VERBS[witnesses[0]['kind']]} it, most probable first:"
+
+
+def _quote_continuation(witness: Mapping[str, Any]) -> str:
+    """Return the quoted continuation, marked if it continues in `rest`."""
+    suffix = " and a token that was not selected" if witness["rest"] else ""
+    # a `rest` has no text of its own, so its parent's text is shown
+    return _quote(continuation_text(witness)) + suffix
+
+
+def _quote(text: str) -> str:
+    """Return a text on one line in quotation marks."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _join_lines(query: str) -> str:
+    """Return a query with single spaces for its white space."""
+    return " ".join(query.split())

@@ -1,0 +1,1 @@
+"""The Markov chain of a scored tree, as sparse arrays, in PRISM and in JANI."""

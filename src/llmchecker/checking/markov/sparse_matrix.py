@@ -1,0 +1,94 @@
+"""The transition matrix of a Markov chain or of a decision process."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Rows, columns and values of entries of a transition matrix."""
+
+_UNIT_ROUNDOFF = 2.0**-53
+"""The largest relative error of one rounded float64 operation."""
+
+
+@dataclass(frozen=True)
+class TransitionMatrix:
+    """A sparse matrix of n states with a row for each choice.
+
+    A state of a Markov chain has one choice.
+
+    Attributes:
+        row_groups: (n,) int64, the first row of each state.
+        rows, columns, values: the entries of the matrix, by row and column; no row is empty.
+    """
+
+    row_groups: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.row_groups)
+
+    @cached_property
+    def entry_offsets(self) -> np.ndarray:
+        """(n + 1,) int64: the first entry of each state, and the entry count."""
+        return np.append(np.searchsorted(self.rows, self.row_groups), len(self.rows))
+
+    @cached_property
+    def choice_counts(self) -> np.ndarray:
+        """(n,) int64: the number of choices in each state."""
+        return np.diff(np.append(self.row_groups, self.rows[-1] + 1))
+
+    @cached_property
+    def absorbing(self) -> np.ndarray:
+        """(n,) bool: the states that only lead to themselves."""
+        has_one_entry = np.diff(self.entry_offsets) == 1
+        return has_one_entry & (self.columns[self.entry_offsets[:-1]] == np.arange(len(self)))
+
+
+def merge_entries(parts: Sequence[Entries]) -> Entries:
+    """Sort all entries by row and column, and add up equal positions."""
+    rows, columns, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((columns, rows))
+    rows, columns = rows[order], columns[order]
+    # an entry begins a sum if its row or column differs from the entry before
+    starts = np.flatnonzero(np.append(True, (np.diff(rows) != 0) | (np.diff(columns) != 0)))
+    return rows[starts], columns[starts], np.add.reduceat(values[order], starts)
+
+
+def concatenate_ranges(first: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return the concatenated ranges first[i] to first[i] + count[i] - 1."""
+    stops = np.cumsum(count)
+    return np.repeat(first - (stops - count), count) + np.arange(count.sum())
+
+
+def compute_relative_error(parent: np.ndarray, probability: np.ndarray, depth: int) -> float:
+    """Compute the largest relative error of a float64 probability on a tree.
+
+    The probability of a path formula is a sum of products of transitions. No term is negative, and
+    no operation subtracts. Each step down the tree multiplies, and adds at most as many terms as a
+    state has children, in any order. So a step errs by at most that many unit roundoffs of its
+    result (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1). The errors
+    of the steps add up.
+
+    The children of a state may also fail to add up to 1. Equivalent ways to write a sum then differ
+    by that defect, so it is added to the error of a step. Finally the error is doubled: a bound
+    that is moved outwards by it is beyond every value that is computed from the same tree.
+
+    Args:
+        parent: (n - 1,) the parent of each state but the root.
+        probability: (n - 1,) the probability of each of these states, given its parent.
+        depth: number of steps.
+    """
+    if not len(parent):
+        # a root alone has probability 1, without an operation
+        return 0.0
+    children = np.bincount(parent)
+    defect = np.abs(np.bincount(parent, weights=probability) - 1)[children > 0].max()
+    max_children = int(children.max())
+    # a few operations more than terms, since Storm divides by 1 minus the loop, here by 1
+    step_error = (2 * max_children + 4) * _UNIT_ROUNDOFF + float(defect)
+    return 2 * (depth + 1) * step_error

@@ -1,1 +1,0 @@
-"""The command line: `llmchecker check`, `tree` and `verify`."""

@@ -1,0 +1,252 @@
+"""The configuration of a run: parsing, validation as a whole, derived plans.
+
+`Config.read` reads YAML files, and `Config.parse` their content. Both return a frozen configuration
+in which every name is defined and every query parses. Otherwise they raise an error with the key at
+fault.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from llmchecker.checking.anytime.budget import SamplingPlan
+from llmchecker.config.experiments import (
+    Experiments,
+    check_name,
+    parse_experiments,
+)
+from llmchecker.config.keys import (
+    ExpansionConfig,
+    InvariantsConfig,
+    MessageKeys,
+    PromptsConfig,
+    build_start,
+)
+from llmchecker.config.models import ModelConfig, check_labels, check_listed_tokens, parse_model
+from llmchecker.config.plan import Check, Refinement, TableRow, TreeSpec, quantifiers_in
+from llmchecker.config.schema import compute_config_sha256, parse_keys, prefix_errors
+from llmchecker.config.yaml_reader import YamlFile, read_yaml
+from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.sources.source_spec import parse_source
+from llmchecker.properties import registry
+from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.trees.text_tree import Truncation
+
+
+@dataclass(frozen=True)
+class Config:
+    """The validated configuration of a run.
+
+    Attributes:
+        models: models by name.
+        start_strings: start strings by name; texts to continue, or messages to answer.
+        quantifiers: quantifiers by name.
+        expansion: the settings of the expansion of trees.
+        prompts: the prompts of the top-k statistics; None without the section `topk`.
+        experiments: the checks of Table II and Figure 4, and the plans of their estimates.
+        invariants: the programs to verify; None without the section `invariants`.
+        sha256: checksum of the content; see `compute_config_sha256`.
+    """
+
+    models: Mapping[str, ModelConfig]
+    start_strings: Mapping[str, Start]
+    quantifiers: Mapping[str, Quantifier]
+    expansion: ExpansionConfig
+    prompts: PromptsConfig | None
+    experiments: Experiments
+    invariants: InvariantsConfig | None
+    sha256: str
+
+    @classmethod
+    def read(
+        cls,
+        *files: str | Path,
+        changes: Mapping[str, Any] = MappingProxyType({}),
+        validate: Callable[["Config"], None] = lambda config: None,
+    ) -> "Config":
+        """Read a configuration from YAML files.
+
+        Args:
+            files: paths of YAML files; a later file overrides the keys of the earlier ones.
+            changes: keys and values that override those of the files.
+            validate: an additional check of the configuration, which raises an error that begins
+                with the key.
+
+        Raises:
+            ConfigError: as in `read_yaml` and `parse`, with the file and the line.
+        """
+        yaml_files = [read_yaml(file) for file in files]
+        data: dict[str, Any] = {}
+        for content in (*(file.content for file in yaml_files), changes):
+            data = _merge(data, content)
+        try:
+            config = cls.parse(data)
+            validate(config)
+            return config
+        # Any error of the package that names a key can be traced to a file.
+        except LLMCheckerError as error:
+            raise type(error)(_add_location(yaml_files, str(error))) from error
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> "Config":
+        """Validate the content of YAML files and build the configuration.
+
+        Raises:
+            ConfigError: a key is invalid; the message contains the key, its value and the fix.
+        """
+        keys = parse_keys(raw)
+        models = {name: parse_model(name, entry) for name, entry in keys.models.items()}
+        check_labels(models)
+        quantifiers = {
+            name: _create_quantifier(name, entry) for name, entry in keys.quantifiers.items()
+        }
+        return cls(
+            models=models,
+            start_strings={
+                name: _parse_start(name, text) for name, text in keys.start_strings.items()
+            },
+            quantifiers=quantifiers,
+            expansion=keys.expansion,
+            prompts=_parse_prompts(keys.topk, _select_distribution_models(models)),
+            experiments=parse_experiments(keys, models, quantifiers),
+            invariants=_parse_invariants(keys.invariants, models),
+            sha256=compute_config_sha256(keys),
+        )
+
+    @cached_property
+    def distribution_models(self) -> Mapping[str, ModelConfig]:
+        """The models with next-token distributions: all but text-only servers."""
+        return _select_distribution_models(self.models)
+
+    @property
+    def table2(self) -> tuple[TableRow, ...]:
+        """The rows of Table II, in order."""
+        return self.experiments.table2
+
+    @property
+    def figure4(self) -> tuple[Check, ...]:
+        """The checks of Figure 4; empty without the section `figure4`."""
+        return self.experiments.figure4
+
+    @cached_property
+    def checks(self) -> tuple[Check, ...]:
+        """All checks of the run, without duplicates."""
+        return tuple(dict.fromkeys([*(row.check for row in self.table2), *self.figure4]))
+
+    def trees(self, model: str) -> tuple[TreeSpec, ...]:
+        """Return all trees of a model without duplicates, the longest texts first.
+
+        The shorter trees then find most of their distributions in the cache.
+        """
+        trees = dict.fromkeys(check.tree for check in self.checks if check.tree.model == model)
+        # A stable sort keeps the order of the file among trees of one length.
+        return tuple(sorted(trees, key=lambda tree: -tree.truncation.length))
+
+    def truncated_trees(self, model: str) -> tuple[TreeSpec, ...]:
+        """Return the trees of a model with a truncation by alpha and k."""
+        return tuple(t for t in self.trees(model) if isinstance(t.truncation, Truncation))
+
+    def refined_trees(self, model: str) -> tuple[TreeSpec, ...]:
+        """Return the trees of a model that are refined for their queries."""
+        return tuple(t for t in self.trees(model) if isinstance(t.truncation, Refinement))
+
+    def estimated_checks(self, model: str) -> tuple[tuple[Check, SamplingPlan], ...]:
+        """Return the estimated checks of a model with their plans, grouped by tree."""
+        estimates = self.experiments.estimates
+        return tuple((c, estimates[c]) for c in self.checks_of(model) if c in estimates)
+
+    def checks_of(self, model: str) -> tuple[Check, ...]:
+        """Return all checks of a model without duplicates, grouped by tree."""
+        trees = self.trees(model)
+        checks = [check for check in self.checks if check.tree.model == model]
+        # Checks are grouped by tree so that a job reads each tree only once.
+        return tuple(sorted(checks, key=lambda check: trees.index(check.tree)))
+
+    def quantifiers_of(self, tree: TreeSpec) -> tuple[str, ...]:
+        """Return the names of the quantifiers in the queries on a tree, sorted."""
+        names = {name for c in self.checks if c.tree == tree for name in quantifiers_in(c.query)}
+        return tuple(sorted(names))
+
+
+def _select_distribution_models(models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
+    return {name: model for name, model in models.items() if model.has_distributions}
+
+
+def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two mappings at every depth; values of `new` override old values."""
+    # Lists and single values are replaced as a whole.
+    merged_values = {
+        key: _merge(old[key], value)
+        for key, value in new.items()
+        if isinstance(value, Mapping) and isinstance(old.get(key), Mapping)
+    }
+    return {**old, **new, **merged_values}
+
+
+def _add_location(files: Sequence[YamlFile], message: str) -> str:
+    """Prefix a message about a key with its last file, and the line there."""
+    messages = [file.add_location(message) for file in reversed(files)]
+    # A file without the key has no line; the last file is the fallback.
+    return next(
+        (candidate for candidate in messages if ", line " in candidate[: -len(message)]),
+        messages[0],
+    )
+
+
+def _parse_start(name: str, entry: str | tuple[MessageKeys, ...]) -> Start:
+    try:
+        return build_start(entry)
+    except ConfigError as error:
+        # The message may begin with the index of a chat message, which extends the key.
+        separator = "" if str(error).startswith("[") else ": "
+        raise ConfigError(f"start_strings.{name}{separator}{error}") from error
+
+
+def _create_quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:
+    with prefix_errors(f"quantifiers.{name}"):
+        return registry.create_quantifier(name, settings)
+
+
+def _parse_prompts(
+    prompts: PromptsConfig | None, models: Mapping[str, ModelConfig]
+) -> PromptsConfig | None:
+    if prompts is None:
+        return None
+    for model in models.values():
+        check_listed_tokens("topk.maximum_k", prompts.maximum_k, model)
+    with prefix_errors("topk.source"):
+        parse_source(prompts.source)
+    with prefix_errors("topk"):
+        _ = prompts.dataset  # raises if the keys contradict each other
+    return prompts
+
+
+def _parse_invariants(
+    section: InvariantsConfig | None, models: Mapping[str, ModelConfig]
+) -> InvariantsConfig | None:
+    if section is None:
+        return None
+    with prefix_errors("invariants.programs"):
+        # Raises for an absent local directory now, and not in a job hours later.
+        section.programs.state()
+    # The default skips models that cannot propose; a list with such a model is an error.
+    causal_names = [name for name, m in models.items() if m.kind == "causal" and m.decoding is None]
+    names = tuple(causal_names) if section.models is None else section.models
+    for number, name in enumerate(names):
+        key = f"invariants.models[{number}]"
+        # A masked model predicts a token at a mask and does not continue a text.
+        if models[check_name(key, name, models, "model")].kind == "masked":
+            raise ConfigError(f"{key}: {name!r} is a masked model; only causal ones write on")
+        # Proposals are always drawn at temperature 1.
+        if models[name].decoding is not None:
+            raise ConfigError(
+                f"{key}: {name!r} has a decoding, and proposals are drawn at temperature 1"
+            )
+    if not names:
+        raise ConfigError("invariants.models: there is no causal model to ask")
+    # The section is frozen; the copy contains the default names of models.
+    return section.model_copy(update={"models": names})

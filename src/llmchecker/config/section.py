@@ -1,0 +1,161 @@
+"""The base class of a configuration's sections, and common types of keys."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from llmchecker.errors import did_you_mean
+
+
+class Section(BaseModel):
+    """A section of a configuration: keys with limits, defaults and descriptions.
+
+    The descriptions are the docstrings of the fields. A value keeps the number type of its file:
+    `60` is not converted to `60.0`.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, value: Any) -> Any:
+        known_keys = [field.alias or name for name, field in cls.model_fields.items()]
+        # pydantic's own error has no suggestion for a misspelt key.
+        for key in value if isinstance(value, dict) else ():
+            if key not in known_keys:
+                hint = did_you_mean(str(key), known_keys) or ";"
+                raise build_error(
+                    f"unknown key {key!r}{hint} known keys are {', '.join(known_keys)}"
+                )
+        return value
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _keep_integer(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        number = handler(value)
+        # Validation of a float would turn 60 into 60.0.
+        return value if type(value) is int else number
+
+    @property
+    def explicit_keys(self) -> dict[str, Any]:
+        """The keys of the configuration file, without defaults."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
+
+def build_error(text: str) -> PydanticCustomError:
+    """Build the error of a validator with a complete message."""
+    return PydanticCustomError("problem", "{text}", {"text": text})
+
+
+def format_value(value: object) -> str:
+    """Return the repr of a value, limited to the length of a line."""
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:99]}…"
+
+
+class _NotNull:
+    """An annotation that rejects null for an optional key."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        schema = handler(source)
+        # The type is nullable only because the key may be absent.
+        return schema["schema"] if schema["type"] == "nullable" else schema
+
+
+@dataclass(frozen=True)
+class OrText:
+    """An annotation that accepts a text or a section, for the type `str | other`.
+
+    Attributes:
+        name: the JSON name of the other type, "object" or "array".
+    """
+
+    name: str
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        inner_schema = handler.generate_schema(source.__args__[1])
+        return core_schema.no_info_wrap_validator_function(
+            self._validate,
+            inner_schema,
+            serialization=core_schema.wrap_serializer_function_ser_schema(
+                lambda value, dump: value if isinstance(value, str) else dump(value),
+                schema=inner_schema,
+            ),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        entry = handler(schema)
+        handler.resolve_ref_schema(entry)["type"] = ["string", self.name]
+        return entry
+
+    def _validate(self, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        # The other type validates any value that is not a text.
+        if isinstance(value, str):
+            return value
+        if not isinstance(value, list if self.name == "array" else dict):
+            raise build_error(f"{format_value(value)} is not of type string or {self.name}")
+        return handler(value)
+
+
+_Value = TypeVar("_Value")
+
+
+def _check_not_empty(values: tuple[_Value, ...]) -> tuple[_Value, ...]:
+    # `min_length` would also report a list whose entries are invalid themselves.
+    if not values:
+        raise build_error("[] is too short; it must have at least 1")
+    return values
+
+
+def _check_unique(values: tuple[_Value, ...]) -> tuple[_Value, ...]:
+    for position, value in enumerate(values):
+        if value in values[:position]:
+            raise build_error(f"{format_value(str(value))} stands twice; each may stand once")
+    return values
+
+
+OptionalKey = Annotated[_Value | None, _NotNull()]
+"""An optional key, which rejects null."""
+
+# Only the list is converted; its entries remain strict.
+Items = Annotated[tuple[_Value, ...], Field(strict=False)]
+"""A list."""
+
+NonEmpty = Annotated[
+    Items[_Value], Field(json_schema_extra={"minItems": 1}), AfterValidator(_check_not_empty)
+]
+"""A non-empty list."""
+
+Distinct = Annotated[
+    NonEmpty[_Value], Field(json_schema_extra={"uniqueItems": True}), AfterValidator(_check_unique)
+]
+"""A non-empty list of unique entries."""
+
+Name = Annotated[str, Field(max_length=100, pattern="^[a-z0-9][a-z0-9.-]*$")]
+"""A name that becomes part of file names."""
+
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]

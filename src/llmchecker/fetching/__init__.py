@@ -1,1 +1,0 @@
-"""Fetching models, data sets and programs into local files: checksummed, whole or absent."""

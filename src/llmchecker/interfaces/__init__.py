@@ -1,0 +1,1 @@
+"""Interfaces: command line, Python library, Snakemake workflow."""

@@ -1,0 +1,174 @@
+"""The command line: one query on one model, without a run of the workflow.
+
+    llmchecker check "P=? [ F gender > 0 ]" --start "The player won because"
+    llmchecker check "P=? [ F gender > 0 ]" --model smollm2-135m --start "The player won because" \\
+        --alpha 0.8 --k 15 --length 3
+    llmchecker tree --query "P=? [ F gender > 0 ]" --model smollm2-135m \\
+        --start "The player won because" --alpha 0.8 --k 5 --length 2 --output tree.svg
+    llmchecker verify program.c --semantics int32
+    llmchecker repair --dry-run
+
+Standard output contains the answer only; progress, logs and errors go to standard error. The exit
+status is 0 with an answer, 2 if the request cannot be answered, and 130 after an interrupt.
+`verify` exits with 0 if all programs are verified and 1 if a program is false. Otherwise it exits
+with 2, for example for a program without an assertion. `repair --dry-run` exits with 1 if repairs
+are necessary.
+
+A config defines models, quantifiers and the settings of trees. Its paths, and the paths of models
+and trees, are relative to the project. The project is the checkout that contains the config, or
+else the config's folder.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from llmchecker.errors import ConfigError, MachineLimit
+from llmchecker.interfaces.cli.arguments import (
+    add_budget_arguments,
+    add_request_arguments,
+    parse_request,
+)
+from llmchecker.interfaces.cli.ask_command import format_ask_json, format_ask_text, run_ask
+from llmchecker.interfaces.cli.check_command import (
+    draw_tree,
+    format_check_json,
+    format_check_text,
+    run_check,
+)
+from llmchecker.interfaces.cli.repair_command import add_repair_command
+from llmchecker.interfaces.cli.verify_command import add_verify_command
+from llmchecker.reporting import tree_drawing
+from llmchecker.utils import job_logging
+from llmchecker.utils.atomic_files import atomic_write
+from llmchecker.utils.processes import is_interrupt
+
+_EXIT_ERROR = 2
+_EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    Raises:
+        SystemExit: from argparse, with 0 for --help and 2 for arguments that do not parse.
+    """
+    arguments = _build_parser().parse_args(argv)
+    with job_logging.shell_log():
+        try:
+            status = arguments.run(arguments)
+            sys.stdout.flush()  # raises for a closed pipe here, not when Python ends
+            return status
+        except (KeyboardInterrupt, Exception) as error:
+            # A subcommand may raise the interrupt as the cause of another error.
+            if is_interrupt(error):
+                print("interrupted", file=sys.stderr)
+                return _EXIT_INTERRUPTED
+            # An error without a message for users is unexpected and keeps its traceback.
+            if (message := job_logging.user_message(error)) is None:
+                raise
+            print(f"error: {message}", file=sys.stderr)
+            if isinstance(error, BrokenPipeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python flushes to it at exit
+            return _EXIT_ERROR
+
+
+def _build_parser() -> argparse.ArgumentParser:
+    """Build the parser of all commands and their arguments."""
+    parser = argparse.ArgumentParser(
+        prog="llmchecker", description="Proofs about what a language model writes."
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+    check = commands.add_parser(
+        "check",
+        help="answer one query on what a model writes after a text",
+        description="Answer one query on what a model writes after a text: bounds for the whole "
+        "model, which are certain, and an estimate with a confidence interval. With --alpha and "
+        "--k: the value on the tree of the paper, and bounds.",
+    )
+    check.set_defaults(run=_run_check)
+    check.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
+    add_request_arguments(check, requires_truncation=False)
+    add_budget_arguments(check)
+    check.add_argument(
+        "--json", action="store_true", help="print one JSON object, and nothing else"
+    )
+    tree = commands.add_parser(
+        "tree",
+        help="draw what a model writes after a text",
+        description="Draw the tree of what a model writes after a text, as SVG or DOT. With a "
+        "query, also show the scores of the texts and the states that decide the query.",
+    )
+    tree.set_defaults(run=_run_tree)
+    tree.add_argument(
+        "--query", help='mark the states that decide it, as in "P=? [ F gender > 0 ]"'
+    )
+    add_request_arguments(tree, requires_truncation=True)
+    tree.add_argument(
+        "--format", choices=tree_drawing.FORMATTERS, help="default: that of --output, or svg"
+    )
+    tree.add_argument("--output", type=Path, help="a file (default: standard output)")
+    add_verify_command(commands)
+    add_repair_command(commands)
+    return parser
+
+
+def _run_check(arguments: argparse.Namespace) -> int:
+    with _redirect_stdout(), parse_request(arguments) as request:
+        if request.budget is None:
+            answer = run_check(request)
+            output = format_check_json(answer) if arguments.json else format_check_text(answer)
+        else:
+            anytime_answer = run_ask(request)
+            output = (
+                format_ask_json(anytime_answer)
+                if arguments.json
+                else format_ask_text(anytime_answer)
+            )
+    if hasattr(sys.stdout, "reconfigure"):
+        # A model may generate characters that the terminal's encoding lacks.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    print(output if isinstance(output, str) else json.dumps(output, allow_nan=False))
+    return 0
+
+
+def _run_tree(arguments: argparse.Namespace) -> int:
+    output = arguments.output
+    default_format = "dot" if output and output.suffix in (".dot", ".gv") else "svg"
+    with _redirect_stdout(), parse_request(arguments) as request:
+        drawing = draw_tree(request)
+    text = tree_drawing.FORMATTERS[arguments.format or default_format](drawing)
+    if output is None:
+        # Binary, so that the encoding of the terminal does not change the file.
+        sys.stdout.buffer.write(text.encode())
+        return 0
+    try:
+        with atomic_write(output) as partial:
+            partial.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--output: {output} cannot be written: {error}") from error
+    except MachineLimit as error:
+        raise ConfigError(f"--output: {error}") from error
+    return 0
+
+
+@contextlib.contextmanager
+def _redirect_stdout() -> Iterator[None]:
+    """Redirect the output of libraries in Python and C++ to standard error."""
+    sys.stdout.flush()
+    # C++ writes to the descriptor itself, which Python's redirection does not reach.
+    stdout_copy = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        # C buffers its output to a pipe, and would later write it to the answer's output.
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(stdout_copy, 1)
+        os.close(stdout_copy)

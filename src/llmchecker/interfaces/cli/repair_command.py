@@ -1,0 +1,60 @@
+"""The command `repair`: clear damaged results and stale locks."""
+
+import argparse
+from pathlib import Path
+
+from llmchecker.interfaces.snakemake.recovery import Repair, RepairAction, find_repairs
+
+_EXIT_REPAIR_NEEDED = 1
+
+
+def add_repair_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `repair` to a command line."""
+    parser = commands.add_parser(
+        "repair",
+        help="clear away what killed runs and failing disks left in a project",
+        description="Rename damaged results and models to NAME.damaged, so that the next run makes "
+        "them again; remove unfinished files and the lock of a killed run. The exit status is 0 "
+        "if the project is whole now, 1 if --dry-run found something to repair, and 2 if a run "
+        "works in the directory.",
+    )
+    parser.add_argument(
+        "directory",
+        type=Path,
+        nargs="?",
+        default=Path(),
+        help="the directory of the project (default: this one)",
+    )
+    parser.add_argument(
+        "--dry-run", "-n", action="store_true", help="list the repairs, and change nothing"
+    )
+    parser.set_defaults(run=_run_repair)
+
+
+def _run_repair(arguments: argparse.Namespace) -> int:
+    repairs = find_repairs(arguments.directory)
+    for repair in repairs:
+        print(_format_repair(repair) if arguments.dry_run else _apply_repair(repair))
+    if not repairs:
+        print(f"{arguments.directory}: nothing to repair")
+        return 0
+    count = f"{len(repairs)} {'repair' if len(repairs) == 1 else 'repairs'}"
+    if arguments.dry_run:
+        print(f"{arguments.directory}: {count} to make; nothing was changed")
+        return _EXIT_REPAIR_NEEDED
+    print(f"{arguments.directory}: {count} made; the next run makes renamed files again")
+    return 0
+
+
+def _format_repair(repair: Repair) -> str:
+    return f"would {repair.action} {repair.path}: {repair.reason}"
+
+
+def _apply_repair(repair: Repair) -> str:
+    new_path = repair.apply()
+    messages = {
+        RepairAction.RENAME: f"renamed to {new_path}",
+        RepairAction.REMOVE: "removed",
+        RepairAction.UNLOCK: "unlocked",
+    }
+    return f"{messages[repair.action]}: {repair.reason}"

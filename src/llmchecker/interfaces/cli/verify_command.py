@@ -1,0 +1,363 @@
+"""The command `verify`: verify C programs without a model and a workflow.
+
+    llmchecker verify program.c --semantics int32
+    llmchecker verify directory/of/programs --jobs 2 --without relations --witness witnesses
+
+Standard output contains one line for each program: its name, the outcome, the seconds, and the
+invariants of its proof or the problem. The violating run follows the line of a false program. The
+exit status is 0 if every program is verified, 1 if a program is false, and 2 otherwise. A program
+without an assertion is not verified.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from llmchecker.errors import ConfigError, UnreadableProgram, UnsupportedProgram
+from llmchecker.programs.interpreter.simulation import (
+    Failure,
+    HeadState,
+    NondetValue,
+    RepeatedIterations,
+)
+from llmchecker.programs.ir.expressions import Semantics, format_c
+from llmchecker.programs.ir.instrumentation import Property
+from llmchecker.programs.sources import find_program_files
+from llmchecker.programs.verification.result import (
+    BUILTIN_SOURCES,
+    CandidateSource,
+    Limit,
+    Outcome,
+    VerificationResult,
+    check_seconds,
+)
+from llmchecker.reporting.tree_drawing import escape_unprintable
+from llmchecker.utils.atomic_files import atomic_write
+from llmchecker.utils.number_format import format_count
+from llmchecker.utils.processes import WorkerInitializer, kill_children_on_error
+
+_EXIT_FALSE = 1
+_EXIT_UNKNOWN = 2
+
+_MAX_EVENTS = 24
+"""Maximum number of lines of a run; a longer run is cut in its middle."""
+
+
+@dataclass(frozen=True)
+class _VerifyReport:
+    """The result of one program, with the data of its output.
+
+    Attributes:
+        result: the result of the verification.
+        lines: the line of each loop, by number.
+        witness: the entries of a witness for the verdict; None without a witness.
+    """
+
+    result: VerificationResult
+    lines: Mapping[int, int] = field(default_factory=dict)
+    witness: Sequence[Mapping[str, Any]] | None = None
+
+
+def add_verify_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `verify` to a command line."""
+    parser = commands.add_parser(
+        "verify",
+        help="verify C programs with invariants that the programs themselves suggest",
+        description="Verify C programs without a model. The programs and their runs suggest loop "
+        "invariants, Z3 proves them, and ESBMC confirms the result.",
+    )
+    parser.add_argument("path", type=Path, help="a C file, or a directory of them")
+    parser.add_argument(
+        "--semantics",
+        type=Semantics,
+        choices=list(Semantics),
+        default=Semantics.INTEGERS,
+        help="mathematical integers, or 32-bit ones that wrap around (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_parse_seconds,
+        default=60.0,
+        help="the most time for one program (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="programs at a time (default: the machine's cores, here %(default)s)",
+    )
+    parser.add_argument(
+        "--without",
+        action="append",
+        choices=[str(source) for source in BUILTIN_SOURCES],
+        default=[],
+        help="a source of candidates to switch off; may be given several times",
+    )
+    parser.add_argument(
+        "--property",
+        type=Property,
+        choices=list(Property),
+        default=Property.ASSERT,
+        help="what must hold: every assertion, no call of reach_error, or no signed overflow and "
+        "division by zero (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--witness",
+        type=Path,
+        metavar="PATH",
+        help="where to write a witness in SV-COMP's format 2.0: a file for a C file, a directory "
+        "for a directory",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object, and nothing else"
+    )
+    parser.set_defaults(run=_run_verify)
+
+
+def _parse_seconds(text: str) -> float:
+    """Parse the argument of `--seconds`."""
+    try:
+        return check_seconds(float(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
+
+
+def _run_verify(arguments: argparse.Namespace) -> int:
+    """Verify the programs and return the exit status.
+
+    Raises:
+        ConfigError: the directory contains no C file, no-overflow is combined with mathematical
+            integers, or a witness cannot be written.
+        MissingTool: ESBMC is not installed.
+    """
+    path: Path = arguments.path
+    files = find_program_files(path) if path.is_dir() else (path,)
+    if arguments.property is Property.NO_OVERFLOW and arguments.semantics is Semantics.INTEGERS:
+        raise ConfigError(
+            "--property no-overflow: mathematical integers do not overflow; add --semantics int32"
+        )
+    verify = partial(
+        _verify_file,
+        semantics=arguments.semantics,
+        seconds=arguments.seconds,
+        sources=[source for source in BUILTIN_SOURCES if source not in arguments.without],
+        required_property=arguments.property,
+    )
+    outcomes: Counter[Outcome] = Counter()
+    records = []
+    for number, (file, report) in enumerate(_iter_reports(verify, files, arguments.jobs), start=1):
+        outcomes[report.result.outcome] += 1
+        if arguments.witness is not None and report.witness is not None:
+            # A single file is written to the path of --witness itself.
+            witness_path = (
+                arguments.witness / f"{file.stem}.yml" if path.is_dir() else arguments.witness
+            )
+            _write_witness(report.witness, witness_path)
+        if arguments.json:
+            # One JSON object holds all programs, so that it is printed at the end.
+            records.append(_build_record(file, report))
+        else:
+            print(_format_line(file, report.result), flush=True)
+        # Only a person at a terminal sees the counter; a log would collect its lines.
+        if len(files) > 1 and sys.stderr.isatty():
+            print(
+                f"{number} of {format_count(len(files), 'program')}",
+                file=sys.stderr,
+                end="\r",
+                flush=True,
+            )
+    if arguments.json:
+        settings = {"semantics": arguments.semantics, "property": arguments.property}
+        print(json.dumps({**settings, "programs": records}, allow_nan=False))
+    elif len(files) > 1:
+        counts = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.most_common())
+        print(f"{format_count(len(files), 'program')} over {arguments.semantics}: {counts}")
+    if set(outcomes) == {Outcome.VERIFIED}:
+        return 0
+    # A false program outweighs unknown ones.
+    return _EXIT_FALSE if outcomes[Outcome.FALSE] else _EXIT_UNKNOWN
+
+
+def _format_line(file: Path, result: VerificationResult) -> str:
+    """Format the line of a program, and the lines of its run if it is false."""
+    # A name may contain control characters, or a line that looks like another program's.
+    limits = f"ended by the limit of: {', '.join(result.limits)}" if result.limits else ""
+    parts = (result.message or _format_invariants(result), limits)
+    name, details = (
+        escape_unprintable(file.stem),
+        escape_unprintable("; ".join(filter(None, parts))),
+    )
+    line = f"{name}\t{result.outcome}\t{result.seconds:.1f} s\t{details}"
+    return "\n".join(
+        [line, *(f"    {escape_unprintable(event)}" for event in _format_run(result.failure))]
+    )
+
+
+def _format_run(failure: Failure | None) -> list[str]:
+    """Format the run that violates a program, one line for each event."""
+    # A false program without a trace has no run to print.
+    if failure is None:
+        return []
+    lines = []
+    for event in failure.trace:
+        match event:
+            case NondetValue(name=name, value=value):
+                lines.append(f"{name or 'a call'} draws {value}")
+            case HeadState(line=line, values=values):
+                state = ", ".join(f"{name} = {value}" for name, value in values.items())
+                lines.append(f"line {line}, loop: {state}")
+            case RepeatedIterations(line=line, period=period, times=times):
+                iterations = "the last round" if period == 1 else f"the last {period} rounds"
+                lines.append(f"line {line}, loop: {iterations} {times:,} times more")
+    # The beginning shows the inputs, and the end shows the violation.
+    if len(lines) > _MAX_EVENTS:
+        half = _MAX_EVENTS // 2
+        lines[half:-half] = [f"… {len(lines) - 2 * half} more …"]
+    location = (
+        f"line {failure.line}: the assertion fails"
+        # Line 0 marks a failure outside of the assertions.
+        if failure.line
+        else "a value or a pointer out of range"
+    )
+    return [*lines, location]
+
+
+def _format_invariants(result: VerificationResult) -> str:
+    """Format the proven invariants with their sources."""
+    texts = (f"{format_c(i.expression)} [{', '.join(i.sources)}]" for i in result.invariants)
+    return "; ".join(texts)
+
+
+_VERDICTS = {Outcome.VERIFIED: "true", Outcome.FALSE: "false"}
+
+
+def _build_record(file: Path, report: _VerifyReport) -> dict[str, Any]:
+    """Build the JSON record of a program."""
+    result = report.result
+    run = []
+    for event in result.failure.trace if result.failure else ():
+        match event:
+            case NondetValue(name=name, value=value):
+                run.append({"name": name, "draws": value})
+            case HeadState(line=line, values=values):
+                run.append({"line": line, "values": dict(values)})
+            case RepeatedIterations(line=line, period=period, times=times):
+                run.append({"line": line, "rounds": period, "repeated": times})
+    return {
+        "program": file.stem,
+        "file": str(file),
+        "verdict": _VERDICTS.get(result.outcome, "unknown"),
+        "outcome": result.outcome,
+        "seconds": result.seconds,
+        "message": result.message,
+        "limits": list(result.limits),
+        "invariants": [
+            {
+                "line": report.lines.get(i.loop),
+                "text": format_c(i.expression),
+                "sources": list(i.sources),
+            }
+            for i in result.invariants
+        ],
+        "violated": result.failure.line if result.failure else None,
+        "run": run,
+    }
+
+
+def _write_witness(entries: Sequence[Mapping[str, Any]], path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as partial_file:
+            text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
+            partial_file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--witness: {path} cannot be written: {error}") from error
+
+
+def _iter_reports(
+    verify: Callable[[Path], _VerifyReport], files: Sequence[Path], jobs: int
+) -> Iterator[tuple[Path, _VerifyReport]]:
+    """Yield the results in the order of the files, each as soon as possible.
+
+    When a worker dies, all files of its pool lose their results, and the file at fault is unknown.
+    Each of these files is then verified in a worker of its own.
+    """
+    workers = max(1, min(jobs, len(files)))
+    with (
+        ProcessPoolExecutor(workers, initializer=WorkerInitializer()) as pool,
+        kill_children_on_error(),
+    ):
+        results = [_submit(pool, verify, file) for file in files]
+        for file, result in zip(files, results, strict=True):
+            try:
+                yield file, result.result()
+            except BrokenProcessPool:
+                yield file, _verify_in_own_process(verify, file)
+
+
+def _submit(
+    pool: ProcessPoolExecutor, verify: Callable[[Path], _VerifyReport], file: Path
+) -> Future[_VerifyReport]:
+    try:
+        return pool.submit(verify, file)
+    # The pool is broken, so that it accepts no further file.
+    except BrokenProcessPool as error:  # a worker died during the submission of files
+        future: Future[_VerifyReport] = Future()
+        future.set_exception(error)
+        return future
+
+
+def _verify_in_own_process(verify: Callable[[Path], _VerifyReport], file: Path) -> _VerifyReport:
+    start_time = time.monotonic()
+    with ProcessPoolExecutor(1, initializer=WorkerInitializer()) as pool, kill_children_on_error():
+        try:
+            return pool.submit(verify, file).result()
+        except BrokenProcessPool:
+            message = "the process that verified it was ended, as happens where memory runs out"
+            seconds = time.monotonic() - start_time
+            return _VerifyReport(
+                VerificationResult(Outcome.KILLED, seconds=seconds, message=message)
+            )
+
+
+def _verify_file(
+    file: Path,
+    semantics: Semantics,
+    seconds: float,
+    sources: Sequence[CandidateSource],
+    required_property: Property,
+) -> _VerifyReport:
+    # Imported here, because the prover takes half a second, which would delay other commands.
+    from llmchecker.programs.frontend.parser import read_program
+    from llmchecker.programs.verification.svcomp_witness import build_witness
+    from llmchecker.programs.verification.verifier import VerificationLimits, Verifier
+
+    try:
+        program = read_program(file, required_property)
+        verifier = Verifier(program, semantics, VerificationLimits(seconds=seconds))
+        result = verifier.verify({}, builtin_sources=sources)
+    except UnsupportedProgram as error:
+        return _VerifyReport(VerificationResult(Outcome.UNSUPPORTED, message=str(error)))
+    except UnreadableProgram as error:
+        return _VerifyReport(VerificationResult(Outcome.UNREADABLE, message=str(error)))
+    except MemoryError:
+        message = "verifying it takes more memory than there is"
+        return _VerifyReport(
+            VerificationResult(Outcome.KILLED, message=message, limits=(Limit.MEMORY,))
+        )
+    lines = {loop.number: loop.line for loop in program.loops}
+    return _VerifyReport(
+        result, lines, build_witness(program, result, required_property, semantics, file)
+    )

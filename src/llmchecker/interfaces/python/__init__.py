@@ -1,0 +1,1 @@
+"""The Python library: the names of `import llmchecker`."""

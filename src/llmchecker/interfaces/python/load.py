@@ -1,0 +1,156 @@
+"""Loading of language models, from a directory or a transformers network."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from llmchecker.errors import ConfigError, UnusableModel
+from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.interface import LanguageModel
+from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
+from llmchecker.utils.atomic_files import describe_kind
+
+_ModelKind = Literal["causal", "masked"]
+
+_CAUSAL_SUFFIXES = ("ForCausalLM", "LMHeadModel")
+_MASKED_SUFFIXES = ("ForMaskedLM",)
+"""Suffixes of the names of transformers classes that predict a masked token."""
+
+
+def load(
+    source: str | Path | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    *,
+    kind: _ModelKind | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    memory_gb: float = 2.0,
+    decoding: str | Mapping[str, Any] | Decoding | None = None,
+) -> LanguageModel:
+    """Load a model from a directory, or wrap a loaded transformers network.
+
+    A loaded network and its tokenizer are not changed: the network keeps its device, dtype and
+    mode.
+
+    Args:
+        source: a directory with config, safetensors weights and tokenizer, or a network of
+            transformers with a head that predicts tokens.
+        tokenizer: the tokenizer of the network; None for a directory.
+        kind: `causal` if the next token follows the text, `masked` if the model predicts it at an
+            appended mask; by default it follows from the network's class.
+        dtype: the dtype of the weights, by default `float32`; only for a directory.
+        device: the device of torch, by default `cpu`; only for a directory.
+        threads: number of CPU threads; by default all cores that this process may use.
+        memory_gb: memory in GB for the expansion of a tree, in addition to the model. No answer
+            depends on it.
+        decoding: the choice of next tokens: settings as in `generate` of transformers, `greedy`, or
+            `as_published` for the settings of the model's generation_config.json. By default,
+            tokens are drawn at temperature 1 from all tokens.
+
+    Raises:
+        UnusableModel: the directory contains no usable model, or the network does not predict next
+            tokens.
+        ConfigError: the arguments contradict each other.
+    """
+    threads = _count_cores() if threads is None else threads
+    # `not >` also rejects NaN.
+    if threads < 1 or not memory_gb > 0:
+        raise ConfigError(f"threads={threads!r}, memory_gb={memory_gb!r}: both must be above 0")
+    memory_bytes = int(memory_gb * 1024**3)
+    decoding_choice = None if decoding is None else parse_decoding(decoding)
+    if isinstance(source, str | Path):
+        # The directory contains its own tokenizer.
+        if tokenizer is not None:
+            raise ConfigError(f"the tokenizer is read from {source}; leave it out")
+        directory = _check_directory(source)
+        kind = kind or _read_kind(directory)
+        settings = dtype or "float32", device or "cpu", threads, memory_bytes
+        return apply_decoding(load_model(directory, kind, *settings), decoding_choice)
+    _check_network(source, tokenizer)
+    # The caller's network is not converted or moved, so these arguments would have no effect.
+    if dtype is not None or device is not None:
+        raise ConfigError(
+            "a network that is loaded keeps its own dtype and device: convert or move it with "
+            "network.to(…) and leave dtype and device out"
+        )
+    kind = kind or _infer_kind(source)
+    model = wrap_model(source, tokenizer, kind, threads=threads, memory_bytes=memory_bytes)
+    return apply_decoding(model, decoding_choice)
+
+
+def _count_cores() -> int:
+    """Return the number of cores that this process may use, or of all cores."""
+    # `sched_getaffinity` does not exist on every system.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _check_directory(source: str | Path) -> Path:
+    directory = Path(source)
+    if not directory.is_dir():
+        raise UnusableModel(
+            f"{str(source)!r} is {describe_kind(directory)}, not a directory; load a model "
+            "of the hub by transformers, and give it with its tokenizer: load(network, tokenizer)"
+        )
+    return directory
+
+
+def _read_kind(directory: Path) -> _ModelKind:
+    """Return the kind of the model class in config.json; causal if absent."""
+    try:
+        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        classes = [str(name) for name in config["architectures"]]
+    except (OSError, ValueError, LookupError, TypeError):
+        return "causal"  # `load_model` reads the file too and has a better error message
+    return "masked" if any(name.endswith(_MASKED_SUFFIXES) for name in classes) else "causal"
+
+
+def _infer_kind(network: PreTrainedModel) -> _ModelKind:
+    name = type(network).__name__
+    if name.endswith(_MASKED_SUFFIXES):
+        return "masked"
+    if name.endswith(_CAUSAL_SUFFIXES):
+        return "causal"
+    raise UnusableModel(
+        f"{name} has no known head for next or masked tokens; load the network by "
+        "AutoModelForCausalLM or AutoModelForMaskedLM, or give kind="
+    )
+
+
+def _check_network(network: object, tokenizer: object) -> None:
+    """Check the types of the objects, and that the network is deterministic."""
+    if not isinstance(network, PreTrainedModel):
+        raise UnusableModel(
+            f"a model is a directory or a network of transformers, not a {type(network).__name__}"
+        )
+    name = type(network).__name__
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        tokenizer_type = "none" if tokenizer is None else f"a {type(tokenizer).__name__}"
+        raise UnusableModel(
+            f"a {name} needs its tokenizer, as in load(network, tokenizer); given is "
+            f"{tokenizer_type}"
+        )
+    # An encoder-decoder does not continue its input.
+    if network.config.is_encoder_decoder:
+        raise UnusableModel(
+            f"{name} reads one text and writes another; only models that continue a text can be "
+            "asked for its next token"
+        )
+    # Dropout makes repeated answers differ.
+    if network.training:
+        raise UnusableModel(
+            f"the {name} is in training mode, in which its answers are random; call network.eval()"
+        )
+    devices = {str(parameter.device) for parameter in network.parameters()}
+    # "meta" is the device of weights that were never loaded.
+    if len(devices) != 1 or devices == {"meta"}:
+        raise UnusableModel(
+            f"the weights of the {name} lie on {', '.join(sorted(devices))}; "
+            "they must all lie on one device"
+        )

@@ -1,0 +1,236 @@
+"""Trees of the Python library: building, pandas frames, notebook views."""
+
+import base64
+import html
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llmchecker.errors import ConfigError
+from llmchecker.interfaces.python.check import score
+from llmchecker.models.decoding.chat_template import Chat, Start
+from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.reporting import tree_drawing
+from llmchecker.trees.resource_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
+from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
+from llmchecker.utils.number_format import format_count, format_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from llmchecker.models.interface import LanguageModel
+
+_MAX_SUMMARY_ROWS = 10
+"""Maximum number of texts in the summary of a large tree."""
+
+
+class Tree(TextTree):
+    """A `TextTree` with a notebook view and a conversion to a pandas frame."""
+
+    @classmethod
+    def from_text_tree(cls, tree: TextTree) -> "Tree":
+        """Return the same tree as this class; both share their columns."""
+        return cls(**{field.name: getattr(tree, field.name) for field in fields(TextTree)})
+
+    def __repr__(self) -> str:
+        return (
+            f"Tree(model={self.model!r}, start={self.start!r}, {self.truncation}, "
+            f"states={len(self):,})"
+        )
+
+    def frame(self, **quantifiers: object) -> "pd.DataFrame":
+        """Return a frame of all states, indexed by `uid` in breadth-first order.
+
+        The columns of a state are:
+
+        - `parent`: the uid of its parent, missing for the root;
+        - `step`: number of generated tokens;
+        - `token`: the id of the last token, missing for the root and for `rest`;
+        - `probability`: given the parent;
+        - `path_probability`: from the root;
+        - `kind`: `text`, `rest` or `end`;
+        - `text`: the whole text, missing for `rest`;
+        - the scores of each quantifier by its name, missing for `rest`.
+
+        Args:
+            quantifiers: quantifiers as in `score`, each under the name of its column.
+
+        Raises:
+            ConfigError: a quantifier has the name of another column, or `score` raises it.
+        """
+        import pandas as pd
+
+        reserved_names = {
+            "parent",
+            "step",
+            "token",
+            "probability",
+            "path_probability",
+            "kind",
+            "text",
+        }
+        for name in quantifiers:
+            if name in reserved_names:
+                raise ConfigError(
+                    f"{name} is a column of every tree; give the quantifier another name"
+                )
+        # pandas has no missing value in a plain integer column.
+        integer_columns = {
+            name: pd.array(getattr(self, name), "Int64") for name in ("parent", "token")
+        }
+        columns = {
+            "parent": integer_columns["parent"],
+            "step": self.step,
+            "token": integer_columns["token"],
+            "probability": self.probability,
+            "path_probability": self.path_probability,
+            "kind": pd.Categorical.from_codes(self.kind, [kind.name.lower() for kind in StateKind]),
+            "text": pd.array(self.text, "string"),
+        }
+        frame = pd.DataFrame(columns, index=pd.RangeIndex(len(self), name="uid"))
+        # A negative number marks a missing parent or token in the tree.
+        frame.loc[frame["parent"] < 0, "parent"] = pd.NA
+        frame.loc[frame["token"] < 0, "token"] = pd.NA
+        return frame.assign(
+            **{name: score(self, quantifier) for name, quantifier in quantifiers.items()}
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the tree as an HTML image, or a summary of a large tree."""
+        # Larger drawings are not readable.
+        if len(self) > tree_drawing.MAX_DRAWN_STATES:
+            return self._format_summary()
+        # As an image, because the styles of an inline SVG would apply to the whole page.
+        image = base64.b64encode(
+            tree_drawing.format_svg(tree_drawing.Drawing(self, {}, {})).encode()
+        ).decode("ascii")
+        description = html.escape(f"What {self.model} writes after {self.start!r}")
+        return (
+            '<div style="overflow: auto; max-height: 40em">'
+            f'<img style="max-width: none" alt="{description}" '
+            f'src="data:image/svg+xml;base64,{image}" /></div>'
+        )
+
+    def _format_summary(self) -> str:
+        """Return an HTML table of the most probable final texts and of all `rest`."""
+        probabilities = self.path_probability
+        final_states = np.flatnonzero(~self.internal & (self.kind != StateKind.REST))
+        top_states = final_states[np.argsort(-probabilities[final_states], kind="stable")][
+            :_MAX_SUMMARY_ROWS
+        ]
+        rest = probabilities[self.kind == StateKind.REST].sum()
+        rows = [
+            (format_number(probabilities[uid], 4), tree_drawing.escape_unprintable(self.text[uid]))
+            for uid in top_states
+        ]
+        rows += [(format_number(rest, 4), f"everything else ({self.truncation})")]
+        cells = "".join(
+            f'<tr><td>{probability}</td><td style="text-align: left">{html.escape(text)}</td></tr>'
+            for probability, text in rows
+        )
+        caption = (
+            f"the {len(top_states)} most probable of {format_count(len(final_states), 'text')}"
+        )
+        return (
+            f"<p>{html.escape(self.model)}: {format_count(len(self), 'state')}; {caption}</p>"
+            '<table><tr><th>probability</th><th style="text-align: left">text</th></tr>'
+            f"{cells}</table>"
+        )
+
+
+def grow(
+    model: "LanguageModel",
+    start: str | Sequence[Mapping[str, str]],
+    truncation: Truncation | None = None,
+    *,
+    alpha: float | None = None,
+    k: int | None = None,
+    length: int | None = None,
+    end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
+    decoding: str | Mapping[str, Any] | Decoding | None = None,
+    progress: Callable[[int, int, int], None] | None = None,
+    most_states: int = MAX_STATES,
+) -> Tree:
+    """Build the tree of a bounded text generation process.
+
+    Args:
+        model: a model that `load` returned.
+        start: the start string, which the model continues; or messages to answer in its chat
+            template, `{"role": "user", "content": "Is it so?"}` or `{"user": "Is it so?"}` each.
+        truncation: alpha, k and length together; None if these three are arguments.
+        alpha: each step selects the most probable tokens until their probability reaches alpha.
+        k: maximum number of selected tokens in a step.
+        length: number of steps.
+        end_of_sequence: `terminal` if an end-of-sequence token ends a text, `ordinary` if not.
+        decoding: as in `load`, for this tree only; by default the decoding of the model.
+        progress: a function that receives the progress after every batch: the step, and its numbers
+            of expanded nodes and of all nodes.
+        most_states: maximum number of states; a tree with a larger forecast is rejected.
+
+    Raises:
+        ConfigError: the arguments contradict each other or have a wrong type, or the tree would be
+            too large.
+        InvalidBound: alpha is outside [0, 1]; k or length is below 1, not whole, or too large.
+    """
+    truncation = _select_truncation(truncation, {"alpha": alpha, "k": k, "length": length})
+    # `load` accepts a path; `grow` needs the model that `load` returns.
+    if isinstance(model, str | Path) or not hasattr(model, "open_prefix"):
+        raise ConfigError(f"{model!r} is not a language model; load(…) returns one")
+    start = parse_start(start)
+    if end_of_sequence not in ("terminal", "ordinary"):
+        raise ConfigError(f"end_of_sequence is {end_of_sequence!r}, not 'terminal' or 'ordinary'")
+    # Imported here, because torch takes seconds to load, which reading a tree need not wait for.
+    from llmchecker.trees import expansion
+
+    if decoding is not None:
+        from llmchecker.models.transformers.load import apply_decoding
+
+        model = apply_decoding(model, parse_decoding(decoding))
+    options = {} if progress is None else {"progress": progress}
+    limits = GrowthLimits(max_states=most_states, max_seconds=math.inf)
+    options["monitor"] = GrowthMonitor(model.name, truncation, limits, len(str(start)))
+    return Tree.from_text_tree(
+        expansion.build_tree(model, start, truncation, end_of_sequence, **options)
+    )
+
+
+def parse_start(start: object) -> Start:
+    """Parse a start string, which is a text or messages.
+
+    Raises:
+        ConfigError: the start string is neither, or its messages are invalid.
+    """
+    if isinstance(start, str | Chat):
+        return start
+    if not isinstance(start, list | tuple):
+        raise ConfigError(f"the start string is {start!r}, which is not a text and no messages")
+    try:
+        return Chat.from_messages(start)
+    except ConfigError as error:
+        # A message of an error about one message begins with its index.
+        raise ConfigError(f"the messages{': ' * (str(error)[0] != '[')}{error}") from error
+
+
+def _select_truncation(
+    truncation: Truncation | None, parameters: dict[str, float | None]
+) -> Truncation:
+    missing_names = [name for name, value in parameters.items() if value is None]
+    if truncation is None:
+        if missing_names:
+            raise ConfigError(
+                f"grow needs {' and '.join(missing_names)} too, as in "
+                "grow(model, start, alpha=0.8, k=4, length=3)"
+            )
+        return Truncation(**parameters)
+    # A second truncation by name would contradict the first.
+    if len(missing_names) < len(parameters):
+        raise ConfigError(f"grow takes a truncation or alpha, k and length, not both: {truncation}")
+    if not isinstance(truncation, Truncation):
+        raise ConfigError(
+            f"the truncation is {truncation!r}; Truncation(alpha=…, k=…, length=…) is one"
+        )
+    return truncation

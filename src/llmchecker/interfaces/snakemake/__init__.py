@@ -1,0 +1,1 @@
+"""The workflow's interface: jobs, code digests, input checks, repair."""

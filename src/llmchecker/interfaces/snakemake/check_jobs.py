@@ -1,0 +1,52 @@
+"""The job of checking the queries on the trees of a model."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from llmchecker.checking.check import check_query
+from llmchecker.config import paths
+from llmchecker.config.plan import quantifiers_in
+from llmchecker.interfaces.snakemake.check_params import parse_check
+from llmchecker.properties.logic.valuations import ScoreRange
+from llmchecker.properties.scores import read_all_scores
+from llmchecker.trees.text_tree import TextTree
+from llmchecker.utils.atomic_files import read_json_with_digest
+from llmchecker.utils.job_logging import _Stopwatch
+
+_log = logging.getLogger(__name__)
+
+
+def answer_checks(
+    checks: Iterable[Mapping[str, Any]],
+    ranges: Mapping[str, ScoreRange],
+    outputs: Sequence[str],
+    work: _Stopwatch,
+) -> None:
+    """Answer queries on trees and write their verdicts.
+
+    Args:
+        checks: the checks, in the form of `describe_check`; checks on one tree are adjacent.
+        ranges: the declared range of each quantifier, by name.
+        outputs: the file of each verdict.
+        work: the stopwatch of the job.
+    """
+    trees: dict[object, TextTree] = {}
+    for params, output in zip(checks, outputs, strict=True):
+        check = parse_check(params)
+        names = quantifiers_in(check.query)
+        records = [
+            paths.tree_record(check.tree),
+            *(paths.scores_record(check.tree, name) for name in names),
+        ]
+        # Only the last tree is kept, because checks on one tree are adjacent.
+        if check.tree not in trees:
+            trees = {check.tree: TextTree.read(paths.tree_file(check.tree))}
+        tree = trees[check.tree]
+        values = read_all_scores(tree, paths.scores_of_check(check))
+        seconds = sum(read_json_with_digest(record)["seconds"] for record in records)
+        # The time to read files is not part of the work.
+        with work():
+            verdict = check_query(tree, values, check.query, ranges, seconds)
+        verdict.write(output)
+        _log.info("%s: %s", check, verdict.value)

@@ -1,0 +1,58 @@
+"""Params of rules for queries: trees, checks and table rows as plain values.
+
+Snakemake detects changes of plain values between runs, but not of other objects.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from llmchecker.config.plan import Check, Refinement, TableRow, TreeSpec
+from llmchecker.interfaces.snakemake.model_params import describe_decoding, parse_decoding
+from llmchecker.properties.logic.parser import parse
+from llmchecker.trees.text_tree import Truncation
+
+
+def describe_tree(tree: TreeSpec) -> dict[str, Any]:
+    """Describe a tree as plain values; its queries, if it is refined, as texts."""
+    settings = dict(vars(tree.truncation))
+    # Queries are objects, which Snakemake does not compare.
+    if isinstance(tree.truncation, Refinement):
+        settings["queries"] = [query.text for query in tree.truncation.queries]
+    return {
+        "model": tree.model,
+        "start": tree.start,
+        "cut": settings,
+        "decoding": describe_decoding(tree.decoding),
+    }
+
+
+def parse_tree(described: Mapping[str, Any]) -> TreeSpec:
+    """Return the tree that `describe_tree` described."""
+    settings = described["cut"]
+    # Only the description of a refined tree has queries.
+    if "queries" in settings:
+        truncation = Refinement(**{**settings, "queries": tuple(map(parse, settings["queries"]))})
+    else:
+        truncation = Truncation(**settings)
+    decoding = parse_decoding(described["decoding"])
+    return TreeSpec(described["model"], described["start"], truncation, decoding)
+
+
+def describe_check(check: Check) -> dict[str, Any]:
+    """Describe a check by its tree and the text of its query."""
+    return {"tree": describe_tree(check.tree), "query": check.query.text}
+
+
+def parse_check(described: Mapping[str, Any]) -> Check:
+    """Return the check that `describe_check` described."""
+    return Check(parse_tree(described["tree"]), parse(described["query"]))
+
+
+def describe_row(row: TableRow) -> dict[str, Any]:
+    """Describe a row of a table by its texts and its check."""
+    return {"label": row.label, "interest": row.interest, "check": describe_check(row.check)}
+
+
+def parse_row(described: Mapping[str, Any]) -> TableRow:
+    """Return the row that `describe_row` described."""
+    return TableRow(described["label"], described["interest"], parse_check(described["check"]))

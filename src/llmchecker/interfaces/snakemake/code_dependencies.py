@@ -1,0 +1,111 @@
+"""Code dependencies of a script: all modules of the package that it imports.
+
+Snakemake runs a rule again after a change of its script, but not of the package that the script
+imports. Therefore every rule has a digest of that code as a param. This module finds the files and
+computes the digest. It parses import statements instead of executing them, so that it also finds
+imports in functions. Imports for type checkers only do not count.
+"""
+
+import ast
+import hashlib
+from collections.abc import Collection, Iterator
+from functools import cache
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parents[2]
+
+_DATA_FILES = {
+    "reporting/html_report.py": "reporting/templates/*",
+}
+"""Patterns of the data files of a module, which count as its code."""
+
+
+def compute_code_digest(script: Path, also: Collection[str] = ()) -> str:
+    """Compute the sha256 of the files that a script depends on, with their names.
+
+    The location of the package and the times of its files do not change the digest.
+    """
+    digests = {
+        file.relative_to(_PACKAGE).as_posix(): _compute_sha256(file)
+        for file in source_files_of(script, also)
+    }
+    return hashlib.sha256(repr(digests).encode()).hexdigest()
+
+
+def source_files_of(script: Path, extra_modules: Collection[str] = ()) -> list[Path]:
+    """List the files of the package that a script depends on, sorted.
+
+    Args:
+        script: a Python file.
+        extra_modules: dotted names of modules that the script loads by a name in its data.
+    """
+    files, queue = (
+        set(),
+        [*find_imported_files(script), *filter(None, map(_find_file, extra_modules))],
+    )
+    while queue:
+        file = queue.pop()
+        # Import cycles would repeat files without end.
+        if file not in files:
+            files.add(file)
+            queue += find_imported_files(file)
+    return sorted(files | {data for file in files for data in _find_data_files(file)})
+
+
+@cache
+def _compute_sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+@cache
+def find_imported_files(file: Path) -> frozenset[Path]:
+    """Return the files of the package that a file imports at run time."""
+    tree = ast.parse(file.read_bytes())
+    return frozenset(path for name in _find_imported_names(tree.body) if (path := _find_file(name)))
+
+
+def _find_imported_names(statements: list[ast.stmt]) -> Iterator[str]:
+    """Yield the dotted names that statements import.
+
+    `from a import b` yields a.b, which is a module, or a name that the module a defines.
+    """
+    for statement in statements:
+        match statement:
+            case ast.Import(names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module, names):
+                yield from (f"{module}.{alias.name}" for alias in names)
+            # Blocks for type checkers do not run; their `else` does.
+            case ast.If(ast.Name("TYPE_CHECKING"), _, else_body):
+                yield from _find_imported_names(else_body)
+            case ast.Match(_, cases):
+                for case in cases:
+                    yield from _find_imported_names(case.body)
+            case ast.Try(body, handlers, else_body, finalbody):
+                handler_bodies = (handler.body for handler in handlers)
+                for block in (body, *handler_bodies, else_body, finalbody):
+                    yield from _find_imported_names(block)
+            # Any other statement may contain blocks with imports, such as a function.
+            case _:
+                for block in ("body", "orelse"):
+                    yield from _find_imported_names(getattr(statement, block, []))
+
+
+@cache
+def _find_file(name: str) -> Path | None:
+    """Return the file of a module or of a name; None outside of the package."""
+    package, *steps = name.split(".")
+    if package != _PACKAGE.name:
+        return None
+    # Last, a name without a module of its own is defined in its parent module.
+    for module in (_PACKAGE.joinpath(*steps), _PACKAGE.joinpath(*steps[:-1])):
+        for file in (module.with_suffix(".py"), module / "__init__.py"):
+            if file.is_file():
+                return file
+    return None
+
+
+def _find_data_files(file: Path) -> Iterator[Path]:
+    pattern = _DATA_FILES.get(file.relative_to(_PACKAGE).as_posix())
+    if pattern is not None:
+        yield from _PACKAGE.glob(pattern)

@@ -1,0 +1,152 @@
+"""Checks of local sources and folders before the first job of a run."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from llmchecker.config import paths
+from llmchecker.config.config import Config, PromptsConfig
+from llmchecker.config.models import ModelConfig
+from llmchecker.config.plan import TreeSpec
+from llmchecker.config.schema import prefix_errors
+from llmchecker.errors import ConfigError, LLMCheckerError, UnusableModel
+from llmchecker.models.decoding.chat_template import encode_chat
+from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding
+from llmchecker.models.sources.datasets import read_local_columns
+from llmchecker.models.sources.model_directory import MODEL_CONFIG
+from llmchecker.models.sources.prompt_set import check_column
+from llmchecker.models.transformers.tokenizer import load_tokenizer
+from llmchecker.utils.atomic_files import check_writable, describe_kind, read_json
+
+
+def check_inputs(config: Config) -> None:
+    """Check that the local sources of models and prompts exist and are usable.
+
+    A fetched model or prompt set does not need its source. The files of a model, if present, must
+    support its decoding. For messages in its experiments, they must contain a chat template.
+
+    Raises:
+        ConfigError: a model or the prompts are absent, or a model lacks a chat template or does not
+            support its decoding; or the prompts lack the configured column or rows.
+        UnusableText: a chat template rejects the messages.
+    """
+    for model in config.models.values():
+        source = model.source.source
+        is_fetched = Path(paths.model_directory(model.name)).exists()
+        if source.scheme != "path" or is_fetched or source.path.is_dir() or source.path.is_file():
+            continue
+        kind = describe_kind(source.path)
+        raise ConfigError(
+            f"models.{model.name}.source: {source.path} is {kind}; name a model's directory"
+        )
+    _check_templates(config)
+    _check_decodings(config)
+    if config.prompts is not None and config.prompts.dataset.source.scheme == "path":
+        _check_prompts(config.prompts)
+
+
+def check_folders(models: Iterable[str]) -> None:
+    """Check that a run can write to its folders.
+
+    Args:
+        models: names of the models of the run. If all of them were fetched, their folder may be
+            read-only.
+
+    Raises:
+        MachineLimit: a folder is not writable.
+    """
+    check_writable("results")
+    check_writable(".snakemake")
+    for directory in map(Path, map(paths.model_directory, models)):
+        if not directory.exists():
+            check_writable(directory.parent)
+
+
+def _check_templates(config: Config) -> None:
+    """Check that models with messages to answer have a usable chat template."""
+    trees_by_directory: dict[Path, list[TreeSpec]] = {}
+    for check in config.checks:
+        tree = check.tree
+        # A plain text needs no chat template.
+        if isinstance(config.start_strings[tree.start], str):
+            continue
+        model = config.models[tree.model]
+        directory = _find_model_directory(model)
+        if model.kind == "masked":
+            reason = "is a masked model, which answers no messages"
+        elif directory is not None and not _has_template(directory):
+            reason = f"has no chat template: there is none in {directory}"
+        else:
+            if directory is not None:
+                trees_by_directory.setdefault(directory, []).append(tree)
+            continue
+        raise ConfigError(
+            f"start_strings.{tree.start}: these are messages, and models.{model.name} {reason}; "
+            "an experiment may name the models that it asks"
+        )
+    # Each tokenizer is loaded once for all trees of its model.
+    for directory, trees in trees_by_directory.items():
+        try:
+            tokenizer = load_tokenizer(directory)
+        except UnusableModel:
+            continue  # the job that loads the model reports the error
+        for start, model in dict.fromkeys((tree.start, tree.model) for tree in trees):
+            with prefix_errors(f"start_strings.{start}"):
+                encode_chat(tokenizer, config.start_strings[start], f"models.{model}")
+
+
+def _check_decodings(config: Config) -> None:
+    """Check that the decodings apply to their models, if the models are present."""
+    for tree in dict.fromkeys(check.tree for check in config.checks):
+        model = config.models[tree.model]
+        key, decoding = f"models.{model.name}.decoding", model.decoding
+        if tree.decoding is not None:
+            key, decoding = f"experiments: the decoding after {tree.start!r}", tree.decoding
+        directory = _find_model_directory(model)
+        # A model that is not fetched yet is checked by its job.
+        if directory is None or not decoding:
+            continue
+        with prefix_errors(key):
+            if isinstance(decoding, Decoding):
+                if (directory / MODEL_CONFIG).is_file():
+                    model_config = read_json(directory / MODEL_CONFIG)
+                    # Some models describe their text part in a section of its own.
+                    tokens = model_config.get("text_config", model_config).get("vocab_size")
+                    if tokens is not None:
+                        decoding.check_tokens(tokens, frozenset())
+            else:
+                # Imported here, because it loads torch, which only these runs need.
+                from llmchecker.models.decoding.logits_processor import check_published_decoding
+
+                with prefix_errors(AS_PUBLISHED):
+                    check_published_decoding(directory)
+
+
+def _find_model_directory(model: ModelConfig) -> Path | None:
+    """Return the directory with the files of a model; None if they are absent."""
+    directory = Path(paths.model_directory(model.name))
+    if not directory.exists() and model.source.source.scheme == "path":
+        directory = model.source.source.path
+    return directory if directory.is_dir() else None  # a path may lead to a GGUF file
+
+
+def _has_template(directory: Path) -> bool:
+    """Return whether the directory of a model contains a chat template."""
+    settings_file = directory / "tokenizer_config.json"
+    tokenizer_config = read_json(settings_file) if settings_file.is_file() else {}
+    return (directory / "chat_template.jinja").is_file() or bool(
+        tokenizer_config.get("chat_template")
+    )
+
+
+def _check_prompts(prompts: PromptsConfig) -> None:
+    source = prompts.dataset.source
+    if not source.path.exists():
+        # Fetched prompts do not need their source.
+        if not Path(paths.PROMPTS_FILE).exists():
+            raise ConfigError(f"topk.source: {source.path} is {describe_kind(source.path)}")
+        return
+    try:
+        columns = read_local_columns(prompts.dataset)
+    except LLMCheckerError as error:
+        raise type(error)(f"topk: {error}") from error
+    check_column(prompts.column, columns, f"topk.column: {source}")

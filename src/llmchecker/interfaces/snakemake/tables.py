@@ -1,0 +1,22 @@
+"""Answers for tables, figures and the report, from params and inputs of a job."""
+
+from typing import Any
+
+from llmchecker.interfaces.snakemake.check_params import parse_row
+from llmchecker.interfaces.snakemake.model_params import parse_start
+from llmchecker.reporting import tables
+
+
+def read_answers(params: Any, inputs: Any) -> tuple[tables.AnsweredQuery, ...]:
+    """Read the answers of a table.
+
+    Args:
+        params: `rows` in the form of `describe_row`, each with the label of its `model` and the
+            `text` of its start string.
+        inputs: the files `verdicts`, one for each row, and `estimates`, which may be absent.
+    """
+    rows = [parse_row(row) for row in params.rows]
+    models = [row["model"] for row in params.rows]
+    starts = {row["check"]["tree"]["start"]: parse_start(row["text"]) for row in params.rows}
+    estimates = inputs.get("estimates", ())
+    return tables.read_answers(rows, inputs.verdicts, models, starts, estimates)

@@ -1,1 +1,0 @@
-"""The names that `import llmchecker` offers: a thin layer over a caller's own Python objects."""

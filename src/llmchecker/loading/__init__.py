@@ -1,1 +1,0 @@
-"""How a directory becomes a model that can be asked: loaded, checked and measured."""

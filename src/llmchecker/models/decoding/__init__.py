@@ -1,0 +1,1 @@
+"""Chat templates, and the decoding of logits into sampling probabilities."""

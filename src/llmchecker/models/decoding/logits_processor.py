@@ -1,0 +1,243 @@
+"""Decoding of logits with the logits processors of transformers.
+
+The processors are in the order of `generate` and receive the same input: the tokens of the whole
+text, prompt included, and its logits in float32.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import (
+    EncoderNoRepeatNGramLogitsProcessor,
+    EncoderRepetitionPenaltyLogitsProcessor,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    NoBadWordsLogitsProcessor,
+    NoRepeatNGramLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+    SuppressTokensLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+    TypicalLogitsWarper,
+)
+
+from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.settings import SAMPLING_SETTINGS, Decoding
+
+_DEFAULT_TOP_K = 50
+"""Value of `top_k` in `generate` if it samples and the model's file has no value."""
+
+_IGNORED_FIELDS = frozenset(
+    """
+    _from_model_config bos_token_id cache_config compile_config continuous_batching_config
+    decoder_start_token_id disable_compile early_stopping eos_token_id length_penalty low_memory
+    max_cache_len max_length max_new_tokens num_return_sequences output_attentions
+    output_hidden_states output_logits output_scores pad_token_id prefill_chunk_size
+    return_dict_in_generate transformers_version use_cache
+    """.split()
+)
+"""Generation fields without effect on the next token's distribution.
+
+The end tokens are read elsewhere, and the horizon limits the length of a text.
+"""
+
+_UNSUPPORTED_FIELDS = {
+    "assistant_confidence_threshold": (),
+    "assistant_early_exit": (),
+    "assistant_ensemble_weight": (),
+    "assistant_lookbehind": (),
+    "begin_suppress_tokens": ([],),
+    # a quantized cache changes logits, these values do not
+    "cache_implementation": ("dynamic", "hybrid", "static"),
+    "constraints": (),
+    "diversity_penalty": (0,),
+    "dola_layers": (),
+    "epsilon_cutoff": (0,),
+    "eta_cutoff": (0,),
+    "exponential_decay_length_penalty": (),
+    "force_words_ids": (),
+    "forced_bos_token_id": (),
+    "forced_eos_token_id": (),
+    "guidance_scale": (1,),
+    # the assistant's own confidence would end texts
+    "is_assistant": (False,),
+    "max_matching_ngram_size": (),
+    # the clock would end texts
+    "max_time": (),
+    "min_length": (0,),
+    "min_new_tokens": (0,),
+    "num_assistant_tokens": (),
+    "num_assistant_tokens_schedule": (),
+    "num_beam_groups": (1,),
+    "num_beams": (1,),
+    "penalty_alpha": (0,),
+    "prompt_lookup_num_tokens": (),
+    # it gives forbidden tokens a probability if temperature or a lack of others leaves any
+    "remove_invalid_values": (False,),
+    # it may make the two largest logits equal, and greedy decoding takes the first
+    "renormalize_logits": (False,),
+    "sequence_bias": (),
+    "speculation_type": (),
+    # strings would end texts
+    "stop_strings": (),
+    "target_lookbehind": (),
+    "token_healing": (False,),
+    "top_h": (),
+    "use_mtp": (False,),
+    "watermarking_config": (),
+}
+"""Fields that may change a distribution or end a text, with their harmless values.
+
+None is harmless for every field.
+"""
+
+
+class LogitsDecoder:
+    """Decoding of logits: the softmax of the result is the distribution of `generate`.
+
+    Truncated tokens have the logit -inf and so probability 0. Several threads may call it at once.
+
+    Args:
+        decoding: the settings.
+        vocabulary_size: number of tokens of the model.
+        end_tokens: ids of the model's end tokens.
+
+    Raises:
+        ConfigError: the settings name tokens that the model does not have.
+    """
+
+    def __init__(
+        self, decoding: Decoding, vocabulary_size: int, end_tokens: frozenset[int]
+    ) -> None:
+        decoding.check_tokens(vocabulary_size, end_tokens)
+        self.decoding = decoding
+        self._processors = _build_processors(decoding, sorted(end_tokens))
+        # a processor initialises itself at its first call, which must not happen in two threads
+        self(torch.zeros((1, 1), dtype=torch.int64), torch.zeros((1, vocabulary_size)), 1)
+
+    def __call__(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
+        """Return the logits after decoding, (n, vocabulary) float32.
+
+        Args:
+            tokens: (n, length) int64, token ids of the whole texts.
+            logits: (n, vocabulary), the network's logits after the texts, all finite or -inf.
+            prompt_length: number of tokens of the common prompt at the beginning of the texts.
+        """
+        # a copy, because processors may change their input
+        logits_copy = logits.to(torch.float32, copy=True)
+        scores = self._processors(tokens, logits_copy, prompt_length=prompt_length)
+        if self.decoding.do_sample:
+            return scores
+        maxima = scores.amax(dim=1, keepdim=True)
+        # the first of equal logits; -inf if all tokens are truncated
+        indices = (scores == maxima).int().argmax(dim=1, keepdim=True)
+        return torch.full_like(scores, -torch.inf).scatter(1, indices, maxima)
+
+
+class _PromptLogitsProcessor(LogitsProcessor):
+    """A transformers logits processor that compares each text with the common prompt.
+
+    Args:
+        build: creates the processor from its setting and the prompt, (1, length) int64.
+        setting: setting of the processor.
+    """
+
+    def __init__(self, build: Callable[[Any, Tensor], LogitsProcessor], setting: Any) -> None:
+        self._build = build
+        self._setting = setting
+
+    def __call__(self, input_ids: Tensor, scores: Tensor, prompt_length: int) -> Tensor:
+        prompt = input_ids[:1, :prompt_length]
+        return self._build(self._setting, prompt)(input_ids, scores)
+
+
+def _build_processors(decoding: Decoding, end_tokens: list[int]) -> LogitsProcessorList:
+    """Build the processors that have an effect, in the order of `generate`."""
+    bad_words = [list(word) for word in decoding.bad_words_ids]
+    builders = {
+        # the two encoder processors get the prompt from transformers if a model has no encoder
+        "encoder_repetition_penalty": partial(
+            _PromptLogitsProcessor, EncoderRepetitionPenaltyLogitsProcessor
+        ),
+        "repetition_penalty": RepetitionPenaltyLogitsProcessor,
+        "no_repeat_ngram_size": NoRepeatNGramLogitsProcessor,
+        "encoder_no_repeat_ngram_size": partial(
+            _PromptLogitsProcessor, EncoderNoRepeatNGramLogitsProcessor
+        ),
+        "bad_words_ids": lambda _: NoBadWordsLogitsProcessor(bad_words, end_tokens),
+        "suppress_tokens": SuppressTokensLogitsProcessor,
+        "temperature": TemperatureLogitsWarper,
+        "top_k": TopKLogitsWarper,
+        "top_p": TopPLogitsWarper,
+        "min_p": MinPLogitsWarper,
+        "typical_p": TypicalLogitsWarper,
+    }
+    settings = decoding.settings
+    return LogitsProcessorList(
+        [builder(settings[name]) for name, builder in builders.items() if name in settings]
+    )
+
+
+def check_published_decoding(directory: Path) -> None:
+    """Check that a model's generation_config.json, if present, defines its decoding.
+
+    Raises:
+        ConfigError: as in `parse_generation_config`.
+    """
+    try:
+        config = GenerationConfig.from_pretrained(directory, local_files_only=True)
+    except (OSError, ValueError):
+        return  # loading the model reports the problem
+    parse_generation_config(config)
+
+
+def parse_generation_config(generation_config: GenerationConfig) -> Decoding:
+    """Return the default decoding of `generate` with this generation configuration.
+
+    Raises:
+        ConfigError: it has no decoding settings, contradicts itself, or sets an unsupported field
+            that may change a distribution.
+    """
+    supported_names = {field.name for field in fields(Decoding)}
+    # `generate` ignores fields that transformers does not define
+    known_names = vars(GenerationConfig()).keys() - _IGNORED_FIELDS
+    values = {
+        name: value
+        for name, value in generation_config.to_dict().items()
+        if value is not None and name in known_names
+    }
+    for name in sorted(values.keys() - supported_names):
+        if values[name] not in _UNSUPPORTED_FIELDS.get(name, ()):
+            raise ConfigError(
+                f"generation_config.json sets {name} to {values[name]!r}, which is not known here; "
+                "write out the settings that count"
+            )
+    settings = {name: values[name] for name in supported_names & values.keys()}
+    if not settings:
+        raise ConfigError(
+            "generation_config.json says nothing of decoding; write out the settings, or greedy"
+        )
+    if not settings.setdefault("do_sample", False):
+        sampling = Decoding.from_settings(
+            {name: settings[name] for name in SAMPLING_SETTINGS if name in settings}
+        )
+        # without do_sample, transformers ignores these settings and other programs use them
+        if sampling:
+            raise ConfigError(
+                f"generation_config.json sets {sampling} and not do_sample, so that some programs "
+                "sample and transformers does not; write out the settings, or greedy"
+            )
+        settings = {
+            name: value for name, value in settings.items() if name not in SAMPLING_SETTINGS
+        }
+    elif "top_k" not in settings:
+        settings["top_k"] = _DEFAULT_TOP_K
+    return Decoding.from_settings(settings)

@@ -1,0 +1,209 @@
+"""Decoding settings: the parameters of transformers' `generate`."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from llmchecker.errors import ConfigError, did_you_mean
+
+AS_PUBLISHED = "as_published"
+"""Name for the settings in the model's own generation_config.json."""
+
+GREEDY = "greedy"
+"""Name for greedy decoding, which always selects the most probable token."""
+
+SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "typical_p")
+"""Settings that `generate` only applies when it samples."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Decoding settings, with the names and meanings of transformers' `generate`.
+
+    The default of each setting has no effect. So an absent `top_k` truncates nothing, while
+    `generate` uses 50 if neither its caller nor the model's file has a value.
+
+    Attributes:
+        do_sample: whether a token is sampled; if not, the most probable token follows.
+        temperature: divisor of the logits.
+        top_k: number of most probable tokens that remain, with ties of the last; 0 for all.
+        top_p: cumulative probability of the most probable tokens that remain.
+        min_p: smallest probability of the remaining tokens, relative to the most probable token.
+        typical_p: cumulative probability of the tokens with the most typical information that
+            remain.
+        repetition_penalty: factor by which logits of tokens in the text, start string included,
+            shrink.
+        encoder_repetition_penalty: factor by which logits of tokens in the start string grow.
+        no_repeat_ngram_size: length of token sequences that never repeat within a text; 0 for no
+            limit.
+        encoder_no_repeat_ngram_size: length of token sequences of the start string that never
+            follow; 0 for no limit.
+        bad_words_ids: token sequences that are never completed.
+        suppress_tokens: ids of tokens that never follow.
+
+    Raises:
+        ConfigError: a value is out of range, or another setting makes it meaningless.
+    """
+
+    do_sample: bool = True
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    typical_p: float = 1.0
+    repetition_penalty: float = 1.0
+    encoder_repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+    encoder_no_repeat_ngram_size: int = 0
+    bad_words_ids: tuple[tuple[int, ...], ...] = ()
+    suppress_tokens: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.do_sample, bool):
+            raise ConfigError(f"do_sample is {self.do_sample!r}; it must be true or false")
+        hint = "; the most probable token alone is what `greedy` stands for"
+        _check_number(self, "temperature", lambda x: x > 0, "above 0", hint)
+        for name in ("repetition_penalty", "encoder_repetition_penalty"):
+            _check_number(self, name, lambda x: x > 0, "above 0")
+        for name in ("top_p", "typical_p"):
+            _check_number(self, name, lambda x: 0 < x <= 1, "above 0 and at most 1")
+        _check_number(self, "min_p", lambda x: 0 <= x <= 1, "from 0 to 1")
+        for name in ("top_k", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"):
+            if not _is_natural_number(value := getattr(self, name)):
+                raise ConfigError(f"{name} is {value!r}; it must be a whole number, or 0 for none")
+        for name, value in (("bad_words_ids", self.bad_words_ids), ("", (self.suppress_tokens,))):
+            _check_tokens(name or "suppress_tokens", value)
+        # greedy decoding with a sampling setting would have no effect: report the contradiction
+        if not self.do_sample:
+            for name in SAMPLING_SETTINGS:
+                if name in self.settings:
+                    raise ConfigError(
+                        f"{name} contradicts {GREEDY}, which is do_sample: false; "
+                        "where nothing is drawn it changes nothing"
+                    )
+
+    @classmethod
+    def from_settings(cls, settings: "str | Mapping[str, Any] | Decoding") -> "Decoding":
+        """Parse settings from a configuration: `greedy`, or values by name.
+
+        Raises:
+            ConfigError: a name is unknown or a value is invalid.
+        """
+        if isinstance(settings, Decoding):
+            return settings
+        if settings == GREEDY:
+            return cls(do_sample=False)
+        if not isinstance(settings, Mapping):
+            raise ConfigError(
+                f"decoding is {settings!r}; it must be {GREEDY}, {AS_PUBLISHED} or settings by name"
+            )
+        known_names = [field.name for field in fields(cls)]
+        for name in settings:
+            if name not in known_names:
+                hint = did_you_mean(str(name), known_names) or ";"
+                raise ConfigError(
+                    f"unknown key {name!r}{hint} known keys are {', '.join(known_names)}"
+                )
+        return cls(**{name: _freeze(value) for name, value in settings.items()})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings with an effect, as JSON; equal settings give equal decoding."""
+        return {
+            field.name: _as_json(getattr(self, field.name))
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        }
+
+    @property
+    def is_truncating(self) -> bool:
+        """Whether few tokens keep a probability above 0 after most texts."""
+        # temperature keeps every probability above 0
+        return bool(self.settings.keys() & {"do_sample", *SAMPLING_SETTINGS} - {"temperature"})
+
+    def __bool__(self) -> bool:
+        """Return whether any setting has an effect."""
+        return bool(self.settings)
+
+    def __str__(self) -> str:
+        if self.settings == {"do_sample": False}:
+            return GREEDY
+        items = (f"{name} {value}" for name, value in self.settings.items())
+        return ", ".join(items) or "temperature 1, uncut"
+
+    def check_tokens(self, vocabulary_size: int, end_tokens: frozenset[int]) -> None:
+        """Check that a model has the tokens in the settings.
+
+        Raises:
+            ConfigError: a token is out of range, or a bad word is an end token, which `generate`
+                ignores.
+        """
+        entries = [("suppress_tokens", token) for token in self.suppress_tokens]
+        entries += [("bad_words_ids", token) for word in self.bad_words_ids for token in word]
+        for name, token in entries:
+            if token >= vocabulary_size:
+                raise ConfigError(
+                    f"{name}: the model has no token {token}; it has {vocabulary_size}, from 0 on"
+                )
+        for word in self.bad_words_ids:
+            if len(word) == 1 and word[0] in end_tokens:
+                raise ConfigError(
+                    f"bad_words_ids: {word[0]} ends texts, and transformers ignores such a word; "
+                    "suppress_tokens keeps it from being written"
+                )
+
+
+DecodingChoice = Decoding | Literal["as_published"] | None
+"""Decoding of a model; None for temperature 1 without truncation."""
+
+
+def parse_decoding(entry: str | Mapping[str, Any] | Decoding) -> DecodingChoice:
+    """Parse a decoding from a configuration; return None if it has no effect.
+
+    Raises:
+        ConfigError: a name is unknown or a value is invalid.
+    """
+    return AS_PUBLISHED if entry == AS_PUBLISHED else Decoding.from_settings(entry) or None
+
+
+def decoding_as_json(decoding: DecodingChoice) -> Any:
+    """Return the settings with an effect as JSON; None without any."""
+    return decoding.settings or None if isinstance(decoding, Decoding) else decoding
+
+
+def _check_number(
+    decoding: Decoding, name: str, is_valid: Any, requirement: str, hint: str = ""
+) -> None:
+    value = getattr(decoding, name)
+    # `bool` is a subclass of int
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not is_valid(value):
+        raise ConfigError(
+            f"{name} is {value!r}; it must be {requirement}{hint if value == 0 else ''}"
+        )
+    object.__setattr__(decoding, name, float(value))  # 1 and 1.0 are one setting
+
+
+def _check_tokens(name: str, value: object) -> None:
+    """Check sequences of tokens; only `suppress_tokens` may be empty."""
+    if not isinstance(value, tuple) or not all(isinstance(word, tuple) for word in value):
+        raise ConfigError(f"{name} is {_as_json(value)!r}; it must be a list of lists of tokens")
+    for word in value:
+        if name == "bad_words_ids" and not word:
+            raise ConfigError("bad_words_ids: a word has no token")
+        for token in word:
+            if not _is_natural_number(token):
+                raise ConfigError(f"{name}: {token!r} is not the number of a token")
+
+
+def _is_natural_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _freeze(value: object) -> object:
+    return tuple(map(_freeze, value)) if isinstance(value, list | tuple) else value
+
+
+def _as_json(value: object) -> object:
+    return list(map(_as_json, value)) if isinstance(value, tuple) else value

@@ -1,0 +1,241 @@
+"""Next-token distributions and their most probable tokens."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from llmchecker.errors import InvalidDistribution
+
+_BLOCK_SIZE = 128
+"""Number of neighbouring tokens in a block; each block's maximum is computed first."""
+
+SUM_TOLERANCE = 1e-9
+"""Largest deviation of a sum of probabilities from 1; they may be rounded decimals."""
+
+_CHUNK_SIZE = 2**13
+"""Number of neighbouring tokens that are summed at once: they fit the processor's cache."""
+
+NO_TOKENS = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Distributions:
+    """n distributions over a vocabulary, stored as values that give probabilities.
+
+    Only a few dozen of 262,144 tokens matter. Computing the probabilities of all others would cost
+    more than finding these few.
+
+    Attributes:
+        values: (n, vocabulary) logits, or probabilities in float64.
+        block_maxima: (n, blocks), the largest value of each whole block of `_BLOCK_SIZE` tokens.
+        row_maxima: (n, 1) float64, the largest logit of each row; None if values are probabilities.
+        chunk_sums: (n, chunks) float64, the sum of the weights in each chunk of `_CHUNK_SIZE`
+            neighbouring tokens.
+        totals: (n, 1) float64; a weight divided by its total is a probability.
+    """
+
+    values: Tensor
+    block_maxima: Tensor
+    row_maxima: Tensor | None
+    chunk_sums: Tensor
+    totals: Tensor
+
+    @classmethod
+    def from_logits(cls, logits: Tensor) -> "Distributions":
+        """Return the softmax of logits (n, vocabulary), computed in float64."""
+        maxima = _compute_block_maxima(logits)
+        # the last tokens fill no whole block
+        block_end = maxima.shape[1] * _BLOCK_SIZE
+        row_maxima = (
+            torch.cat([maxima, logits[:, block_end:]], dim=1).amax(dim=1, keepdim=True).double()
+        )
+        sums = _compute_chunk_sums(logits, row_maxima)
+        totals = sum(sums.split(1, dim=1))
+        return cls(logits, maxima, row_maxima, sums, totals)
+
+    @classmethod
+    def from_probabilities(cls, probabilities: Tensor) -> "Distributions":
+        """Wrap given probabilities: (n, vocabulary) float64, rows summing to 1."""
+        # the values are probabilities already, so nothing is left to normalise
+        totals = torch.ones_like(probabilities[:, :1])
+        sums = _compute_chunk_sums(probabilities, None)
+        return cls(probabilities, _compute_block_maxima(probabilities), None, sums, totals)
+
+    def find_invalid_row(self) -> int | None:
+        """Return the first row that is not a distribution, or None if all are.
+
+        Logits give a distribution unless one is NaN or +inf, or all are -inf. A single -inf is a
+        probability of 0. Given probabilities must not be negative, and must add up to 1 within
+        `SUM_TOLERANCE`.
+        """
+        if self.row_maxima is not None:
+            # valid weights are in [0, 1] and the largest is 1; otherwise their sum is NaN
+            is_valid = self.totals.isfinite().squeeze(1)
+        else:
+            sums = self.values.sum(dim=1)
+            is_valid = (self.values >= 0).all(dim=1) & ((sums - 1).abs() <= SUM_TOLERANCE)
+        invalid_rows = (~is_valid).nonzero()
+        return int(invalid_rows[0]) if len(invalid_rows) else None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: slice) -> "Distributions":
+        """Return the distributions of a slice of the rows."""
+        row_maxima = None if self.row_maxima is None else self.row_maxima[rows]
+        values, maxima, sums = self.values[rows], self.block_maxima[rows], self.chunk_sums[rows]
+        return Distributions(values, maxima, row_maxima, sums, self.totals[rows])
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.values.shape[1]
+
+    @property
+    def listed_tokens(self) -> int:
+        """Number of tokens that each distribution lists: the whole vocabulary."""
+        return self.vocabulary_size
+
+    def probabilities(self) -> Tensor:
+        """Return the probabilities: (n, vocabulary) float64, rows summing to 1."""
+        return _compute_weights(self.values, self.row_maxima) / self.totals
+
+    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        """Return the k largest probabilities of each row and their tokens.
+
+        Ties are ordered by rising token id.
+
+        Args:
+            k: number of tokens, at most the vocabulary size.
+
+        Returns:
+            (n, k) float64 and (n, k) int64.
+        """
+        # one more than k, so that a tie between ranks k and k + 1 is visible
+        count = min(k + 1, self.vocabulary_size)
+        # rising ids first: the stable sort below then orders ties by id
+        tokens = self._select_top_tokens(count).sort(dim=1).values
+        weights = _compute_weights(self.values.gather(1, tokens), self.row_maxima)
+        weights, order = weights.sort(dim=1, descending=True, stable=True)
+        tokens = tokens.gather(1, order)
+        if count > k:
+            # `topk` may have selected any of the equal weights at rank k: sort the row instead
+            tied_rows = (weights[:, k - 1] == weights[:, k]).nonzero().squeeze(1)
+            for row in tied_rows.tolist():
+                sorted_weights = self._row_weights(row).sort(descending=True, stable=True)
+                weights[row], tokens[row] = (
+                    sorted_weights.values[:count],
+                    sorted_weights.indices[:count],
+                )
+        return weights[:, :k] / self.totals, tokens[:, :k]
+
+    def mass_excluding(self, row: int, tokens: Tensor) -> float:
+        """Return the total probability of a row without the given tokens.
+
+        It is a sum over the other tokens, because 1 - sum would lose digits.
+        """
+        # the weights may be `values` itself, which must stay as it is
+        weights = self._row_weights(row).clone()
+        weights[tokens] = 0
+        return (weights.sum() / self.totals[row]).item()
+
+    def sample_by_inversion(
+        self, row: int, numbers: np.ndarray, excluded: np.ndarray = NO_TOKENS
+    ) -> np.ndarray:
+        """Sample tokens of a row by inversion, in proportion to their weights.
+
+        A random number u selects the first token whose cumulative weight exceeds u times the total
+        weight. Only the chunk that contains this token is read.
+
+        Args:
+            row: index of the row.
+            numbers: (n,) float64 from [0, 1).
+            excluded: (m,) int64, token ids that are never selected.
+
+        Returns:
+            (n,) int64, token ids.
+
+        Raises:
+            InvalidDistribution: all tokens that are not excluded have probability 0.
+        """
+
+        def compute_chunk_weights(part: int) -> np.ndarray:
+            first = part * _CHUNK_SIZE
+            row_maximum = None if self.row_maxima is None else self.row_maxima[row]
+            weights = (
+                _compute_weights(self.values[row, first : first + _CHUNK_SIZE], row_maximum)
+                .cpu()
+                .numpy()
+                .copy()
+            )
+            weights[excluded[excluded // _CHUNK_SIZE == part] - first] = 0
+            return weights
+
+        sums = self.chunk_sums[row].cpu().numpy().copy()
+        # sum again the chunks that contain an excluded token
+        for chunk in np.unique(excluded // _CHUNK_SIZE):
+            sums[chunk] = compute_chunk_weights(chunk).sum()
+        boundaries = np.concatenate([[0.0], sums.cumsum()])
+        if not boundaries[-1] > 0:
+            raise InvalidDistribution("all tokens that are not excluded have probability 0")
+        targets = numbers * boundaries[-1]
+        # a product rounded up to the total would select an index after the last possible token
+        chunks = np.searchsorted(boundaries[1:], targets, side="right").clip(
+            max=np.flatnonzero(sums)[-1]
+        )
+        tokens = np.empty(len(numbers), dtype=np.int64)
+        for chunk in np.unique(chunks):
+            is_selected, weights = chunks == chunk, compute_chunk_weights(chunk)
+            indices = np.searchsorted(
+                weights.cumsum(), targets[is_selected] - boundaries[chunk], side="right"
+            )
+            tokens[is_selected] = chunk * _CHUNK_SIZE + indices.clip(
+                max=np.flatnonzero(weights)[-1]
+            )
+        return tokens
+
+    def _row_weights(self, row: int) -> Tensor:
+        """Return the weights of one row, (vocabulary,)."""
+        return _compute_weights(
+            self.values[row], None if self.row_maxima is None else self.row_maxima[row]
+        )
+
+    def _select_top_tokens(self, k: int) -> Tensor:
+        """Return the k tokens of each row with the largest values, in any order.
+
+        They are in the k blocks with the largest maxima. Reading each row once for its maxima is
+        much faster than keeping the best k while reading.
+        """
+        rows, blocks = self.block_maxima.shape
+        if k * 4 > blocks:
+            return self.values.topk(k, dim=1, sorted=False).indices
+        block_values, tail = (
+            self.values[:, : blocks * _BLOCK_SIZE],
+            self.values[:, blocks * _BLOCK_SIZE :],
+        )
+        best_blocks = self.block_maxima.topk(k, dim=1, sorted=False).indices
+        block_index = best_blocks[:, :, None].expand(-1, -1, _BLOCK_SIZE)
+        candidates = block_values.view(rows, blocks, _BLOCK_SIZE).gather(1, block_index).flatten(1)
+        candidates = torch.cat([candidates, tail], dim=1)
+        positions = candidates.topk(k, dim=1, sorted=False).indices
+        block, offset = positions // _BLOCK_SIZE, positions % _BLOCK_SIZE
+        # an index of k blocks or more is in the tail, whose tokens follow all whole blocks
+        tokens = best_blocks.gather(1, block.clamp(max=k - 1)) * _BLOCK_SIZE + offset
+        return tokens.where(block < k, positions - k * _BLOCK_SIZE + blocks * _BLOCK_SIZE)
+
+
+def _compute_block_maxima(rows: Tensor) -> Tensor:
+    blocks = rows.shape[1] // _BLOCK_SIZE
+    return rows[:, : blocks * _BLOCK_SIZE].view(len(rows), blocks, _BLOCK_SIZE).amax(dim=2)
+
+
+def _compute_chunk_sums(values: Tensor, row_maxima: Tensor | None) -> Tensor:
+    """Return the sums of the weights in each chunk, (n, chunks) float64."""
+    chunks = (_compute_weights(chunk, row_maxima) for chunk in values.split(_CHUNK_SIZE, dim=1))
+    return torch.cat([chunk.sum(dim=1, keepdim=True) for chunk in chunks], dim=1)
+
+
+def _compute_weights(values: Tensor, row_maxima: Tensor | None) -> Tensor:
+    """Return float64 weights that are proportional to the probabilities within a row."""
+    return values if row_maxima is None else (values - row_maxima).exp_()

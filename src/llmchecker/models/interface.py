@@ -1,0 +1,99 @@
+"""The interface of a language model: a tokenizer and next-token distributions."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.distribution import Distributions
+
+_T = TypeVar("_T")
+
+
+class Prefix(Protocol):
+    """Next-token distributions after texts that share a prompt."""
+
+    def map_next(
+        self,
+        function: Callable[[Distributions], _T],
+        continuations: np.ndarray,
+        will_extend: bool = False,
+    ) -> Iterator[_T]:
+        """Apply a function to the next-token distributions after each continuation.
+
+        Args:
+            function: maps the distributions of a few rows to a result; called in any thread.
+            continuations: (n, d) int64, the token ids after the prompt, d >= 0.
+            will_extend: whether later calls will pass longer continuations that begin with these.
+
+        Yields:
+            The function's results for a few rows at a time, n rows in all, in the given order.
+
+        Raises:
+            InvalidDistribution: an answer is not a distribution; the message names its text and
+                model.
+        """
+        ...
+
+
+class TopLogprobsPrefix(Prefix, Protocol):
+    """Next-token distributions that list only the most probable tokens."""
+
+    def sample_next(
+        self, continuations: np.ndarray, excluded: Sequence[np.ndarray], seeds: Sequence[int]
+    ) -> np.ndarray:
+        """Sample next tokens in proportion to their probabilities.
+
+        Args:
+            continuations: (n, d) int64, the token ids after the prompt.
+            excluded: the excluded token ids of each continuation.
+            seeds: the seed of each continuation, below 2^32 - 1; a seed determines the token.
+
+        Returns:
+            (n,) int64, token ids.
+        """
+        ...
+
+
+class LanguageModel(Protocol):
+    """A tokenizer and a next-token distribution.
+
+    Attributes:
+        name: name of the model in trees and messages.
+        vocabulary_size: number of tokens.
+        listed_tokens: number of most probable next tokens that each distribution lists. If it is
+            less than `vocabulary_size`, `open_prefix` returns a `TopLogprobsPrefix`.
+        is_truncated: whether decoding leaves few tokens with a probability above 0.
+        end_tokens: ids of the tokens that end a text.
+    """
+
+    name: str
+    vocabulary_size: int
+    listed_tokens: int
+    is_truncated: bool
+    end_tokens: frozenset[int]
+
+    def encode(self, start: Start) -> tuple[int, ...]:
+        """Return the tokens of a prompt, including the special tokens that precede it.
+
+        Raises:
+            UnusableText: the model does not accept messages, or cannot encode the text.
+        """
+        ...
+
+    def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of whole token sequences, without special tokens."""
+        ...
+
+    def open_prefix(self, prompt: Sequence[int], max_length: int = 0) -> Prefix:
+        """Open the continuations of a prompt.
+
+        Args:
+            max_length: number of tokens of the longest continuation, as far as known. Texts that
+                are too long are rejected before any computation.
+
+        Raises:
+            UnusableText: the model cannot read the texts; raised at once or by a later call.
+        """
+        ...

@@ -1,0 +1,348 @@
+"""APIs of servers: requests for next tokens, and the parsing of the responses.
+
+Requests are for the probabilities of the model itself: at temperature 1, before any penalty or
+truncation. They override the defaults of a server.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from llmchecker.errors import ConfigError, InvalidDistribution, RequestRefused, SourceUnavailable
+from llmchecker.models.servers.http_client import ServerClient
+from llmchecker.models.servers.schema import (
+    LlamaCppSample,
+    LlamaCppTopLogprobs,
+    ModelEntry,
+    ModelList,
+    PropsResponse,
+    TokenizeResponse,
+    VersionResponse,
+    VllmLogprobs,
+    VllmSample,
+    VllmTopLogprobs,
+    quote,
+)
+from llmchecker.utils.number_format import format_count
+
+IsCancelled = Callable[[], bool]
+_TokenLogprobs = tuple[list[int], list[float]]
+"""Token ids and log probabilities after one text, as the server returns them."""
+
+# Explicit values of all settings, since a server's defaults may truncate or add penalties.
+_VLLM_SETTINGS = {
+    "max_tokens": 1,
+    "n": 1,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": -1,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "return_tokens_as_token_ids": True,
+}
+_LLAMA_CPP_SETTINGS = {
+    "n_predict": 1,
+    "temperature": 1.0,
+    "samplers": ["temperature"],
+    "stream": False,
+}
+
+_EXCLUSION_BIAS = -100.0
+"""Logit bias of an excluded token for vLLM, which scales its probability by e^-100."""
+
+
+@dataclass(frozen=True)
+class ServedModelInfo:
+    """A server's description of itself and of one model.
+
+    Attributes:
+        model: the server's name for the model.
+        version: version of the server's program.
+        longest: number of tokens of the longest text that the server accepts; None if unknown.
+        vocabulary_size: number of tokens of the model; None if unknown.
+    """
+
+    model: str
+    version: str
+    longest: int | None
+    vocabulary_size: int | None
+
+
+class ServerApi(Protocol):
+    """The requests of one kind of server."""
+
+    def read_model_info(self, client: ServerClient, served_as: str | None) -> ServedModelInfo:
+        """Return the description of the server and of a model, by default its only one."""
+        ...
+
+    def tokenize(self, client: ServerClient, model: str, text: str) -> list[int]:
+        """Return the server's tokens of a text, without special tokens around it."""
+        ...
+
+    def top_logprobs(
+        self,
+        client: ServerClient,
+        model: str,
+        texts: list[list[int]],
+        n: int,
+        is_cancelled: IsCancelled,
+    ) -> list[_TokenLogprobs]:
+        """Return the n most probable next tokens after each text."""
+        ...
+
+    def sample_token(
+        self,
+        client: ServerClient,
+        model: str,
+        text: list[int],
+        excluded: Sequence[int],
+        seed: int,
+        is_cancelled: IsCancelled,
+    ) -> int:
+        """Sample a next token with a seed, without the excluded tokens."""
+        ...
+
+
+class Vllm:
+    """The API of vLLM: its own and its OpenAI-compatible routes."""
+
+    def read_model_info(self, client: ServerClient, served_as: str | None) -> ServedModelInfo:
+        """Return the description of the server and of a model, by default its only one."""
+        entry = _find_model_entry(client, served_as)
+        version = client.request(VersionResponse, "/version").version
+        return ServedModelInfo(entry.id, version, entry.max_model_len, None)
+
+    def tokenize(self, client: ServerClient, model: str, text: str) -> list[int]:
+        """Return the server's tokens of a text, without special tokens around it."""
+        payload = {"model": model, "prompt": text, "add_special_tokens": False}
+        return client.request(TokenizeResponse, "/tokenize", payload).tokens
+
+    def top_logprobs(
+        self,
+        client: ServerClient,
+        model: str,
+        texts: list[list[int]],
+        n: int,
+        is_cancelled: IsCancelled,
+    ) -> list[_TokenLogprobs]:
+        """Return the n most probable next tokens after each text."""
+        payload = {"model": model, "prompt": texts, "logprobs": n, **_VLLM_SETTINGS}
+        try:
+            answer = client.request(VllmTopLogprobs, "/v1/completions", payload, is_cancelled)
+        except RequestRefused as error:
+            # the server limits the number of log probabilities when it starts
+            if "logprobs" not in str(error):
+                raise
+            raise ConfigError(
+                f"{error}: start it with --max-logprobs {n}, or lower `tokens` of the model"
+            ) from error
+
+        _check_order([choice.index for choice in answer.choices], len(texts))
+        _check_prompt_tokens(answer.usage.prompt_tokens, sum(map(len, texts)))
+        return [_drop_sampled_token(choice.logprobs, n) for choice in answer.choices]
+
+    def sample_token(
+        self,
+        client: ServerClient,
+        model: str,
+        text: list[int],
+        excluded: Sequence[int],
+        seed: int,
+        is_cancelled: IsCancelled,
+    ) -> int:
+        """Sample a next token with a seed, without the excluded tokens."""
+        # JSON keys are strings
+        logit_bias = {str(token): _EXCLUSION_BIAS for token in excluded}
+        payload = {
+            "model": model,
+            "prompt": [text],
+            "logprobs": 1,
+            "seed": seed,
+            "logit_bias": logit_bias,
+        }
+        answer = client.request(
+            VllmSample, "/v1/completions", payload | _VLLM_SETTINGS, is_cancelled
+        )
+        _check_order([choice.index for choice in answer.choices], 1)
+        return _parse_token_id(answer.choices[0].logprobs.tokens[0])
+
+
+class LlamaCpp:
+    """The API of llama.cpp's server, by its own routes.
+
+    Args:
+        plain_token: id of a token that is a whole character. Requests for probabilities force the
+            server to draw it. The server returns no probabilities with a token that ends in part of
+            a character.
+    """
+
+    def __init__(self, plain_token: int) -> None:
+        self._plain_token = plain_token
+
+    def read_model_info(self, client: ServerClient, served_as: str | None) -> ServedModelInfo:
+        """Return the description of the server and of a model, by default its only one."""
+        entry = _find_model_entry(client, served_as)
+        settings = client.request(PropsResponse, "/props")
+        max_length = settings.default_generation_settings.n_ctx
+        size = None if entry.meta is None else entry.meta.n_vocab
+        return ServedModelInfo(entry.id, settings.build_info, max_length, size)
+
+    def tokenize(self, client: ServerClient, model: str, text: str) -> list[int]:
+        """Return the server's tokens of a text, without special tokens around it."""
+        payload = {"model": model, "content": text, "add_special": False, "parse_special": False}
+        return client.request(TokenizeResponse, "/tokenize", payload).tokens
+
+    def top_logprobs(
+        self,
+        client: ServerClient,
+        model: str,
+        texts: list[list[int]],
+        n: int,
+        is_cancelled: IsCancelled,
+    ) -> list[_TokenLogprobs]:
+        """Return the n most probable next tokens after each text."""
+        payload = _LLAMA_CPP_SETTINGS | {
+            "model": model,
+            "prompt": texts,
+            "n_probs": n,
+            "post_sampling_probs": False,
+            "logit_bias": [[self._plain_token, 1e6]],
+        }
+        # the response to a single text is an object instead of a list
+        schema = LlamaCppTopLogprobs if len(texts) == 1 else list[LlamaCppTopLogprobs]
+        answer = client.request(schema, "/completion", payload, is_cancelled)
+        results = [answer] if isinstance(answer, LlamaCppTopLogprobs) else answer
+        _check_order([result.index for result in results], len(texts))
+        for result, text in zip(results, texts, strict=True):
+            # a truncated prompt counts as another text
+            _check_prompt_tokens(-1 if result.truncated else result.tokens_evaluated, len(text))
+        heads = [result.completion_probabilities[0].top_logprobs for result in results]
+        return [([t.id for t in head], [t.logprob for t in head]) for head in heads]
+
+    def sample_token(
+        self,
+        client: ServerClient,
+        model: str,
+        text: list[int],
+        excluded: Sequence[int],
+        seed: int,
+        is_cancelled: IsCancelled,
+    ) -> int:
+        """Sample a next token with a seed, without the excluded tokens."""
+        payload = {
+            "model": model,
+            "prompt": text,
+            "seed": seed,
+            "return_tokens": True,
+            "logit_bias": [[token, False] for token in excluded],
+        }
+        answer = client.request(
+            LlamaCppSample, "/completion", payload | _LLAMA_CPP_SETTINGS, is_cancelled
+        )
+        _check_order([answer.index], 1)
+        return answer.tokens[0]
+
+
+def read_text_model_info(client: ServerClient, served_as: str | None) -> ServedModelInfo:
+    """Return the description of a model by a text-only server: its name alone.
+
+    The name is the only field that these servers have in common.
+
+    Raises:
+        ConfigError: `served_as` is None and the server has several models, or the server lacks the
+            named model.
+    """
+    return ServedModelInfo(_find_model_entry(client, served_as).id, "", None, None)
+
+
+def _find_model_entry(client: ServerClient, served_as: str | None) -> ModelEntry:
+    """Return the server's entry of a model, by name or its only one.
+
+    Raises:
+        ConfigError: `served_as` is None and the server has several models, or the server lacks the
+            named model.
+    """
+    entries = {entry.id: entry for entry in client.request(ModelList, "/v1/models").data}
+    if served_as is None and len(entries) == 1:
+        return next(iter(entries.values()))
+    if served_as not in entries:
+        problem = "no model is named" if served_as is None else f"none of them is {served_as!r}"
+        names = quote(", ".join(map(repr, entries))) or "no model"
+        raise ConfigError(
+            f"{client.address}: it serves {names}, and {problem} by `served_as` of the model"
+        )
+    return entries[served_as]
+
+
+def _check_order(indices: list[int], texts: int) -> None:
+    """Check that every text has one answer, in the order of the texts."""
+    if indices != list(range(texts)):
+        raise InvalidDistribution(
+            f"index: {quote(str(indices), 100)} are the answers to {format_count(texts, 'text')}; "
+            f"the server must number them 0 to {texts - 1}"
+        )
+
+
+def _check_prompt_tokens(actual: int, expected: int) -> None:
+    """Check that the server read all tokens, without truncation or an added token."""
+    if actual != expected:
+        raise InvalidDistribution(
+            f"prompt tokens: {expected} were sent, and the server read {actual}"
+        )
+
+
+def _drop_sampled_token(logprobs: VllmLogprobs, n: int) -> _TokenLogprobs:
+    """Return the n most probable tokens, without a sampled token outside them."""
+    (head,), sampled_token = logprobs.top_logprobs, logprobs.tokens[0]
+    # vLLM adds the sampled token if it is not among the n most probable
+    if len(head) == n + 1 and sampled_token in head and head[sampled_token] <= min(head.values()):
+        head = {token: logprob for token, logprob in head.items() if token != sampled_token}
+    return [_parse_token_id(token) for token in head], list(head.values())
+
+
+def _parse_token_id(token: str) -> int:
+    match = re.fullmatch(r"token_id:([0-9]{1,10})", token)
+    if match is None:
+        raise InvalidDistribution(
+            f"token: {quote(token)!r} is no token id; start the server without changes"
+        )
+    return int(match[1])
+
+
+def check_sampled_token(token: Any, excluded: Sequence[int], vocabulary_size: int) -> int:
+    """Check that a sampled token is valid and not excluded, and return it.
+
+    Raises:
+        InvalidDistribution: the token is excluded, or is not a token id.
+    """
+    # `bool` is a subclass of int, so isinstance would accept true
+    if type(token) is not int or not 0 <= token < vocabulary_size:
+        raise InvalidDistribution(
+            f"token: {quote(repr(token))} is none from 0 to {vocabulary_size - 1}"
+        )
+    if token in excluded:
+        raise InvalidDistribution(f"token: {token} was drawn, though the request excludes it")
+    return token
+
+
+def check_unchanged(
+    recorded_info: ServedModelInfo, current_info: ServedModelInfo, address: str
+) -> None:
+    """Check that a server has the model, version and limits of its fetched record.
+
+    Raises:
+        SourceUnavailable: the model, the version or a limit has changed.
+    """
+    recorded_fields, current_fields = asdict(recorded_info), asdict(current_info)
+    changes = ", ".join(
+        f"{key} was {quote(str(recorded_fields[key]))!r} and is {quote(str(current_fields[key]))!r}"
+        for key in recorded_fields
+        if recorded_fields[key] != current_fields[key]
+    )
+    if changes:
+        raise SourceUnavailable(
+            f"{address}: {changes}; delete the model's directory to fetch it again"
+        )

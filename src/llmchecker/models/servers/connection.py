@@ -1,0 +1,321 @@
+"""Model directories of served models: creation on fetch, check on connection.
+
+Such a directory has no weights. It contains the tokenizer and the server's description of itself
+and its model. Before any other request the server must return the same description. Its tokenizer
+must give the same tokens for probe texts as the one in the directory.
+"""
+
+import os
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from llmchecker.errors import ConfigError, UnusableModel
+from llmchecker.models.servers.apis import (
+    LlamaCpp,
+    ServedModelInfo,
+    ServerApi,
+    Vllm,
+    check_unchanged,
+    read_text_model_info,
+)
+from llmchecker.models.servers.completions import CompletionClient
+from llmchecker.models.servers.http_client import MAX_BYTES, ServerClient
+from llmchecker.models.servers.schema import quote
+from llmchecker.models.servers.settings import SERVER_FILE, ServerSource
+from llmchecker.models.sources.checksums import check_checksums
+from llmchecker.models.sources.fetch import (
+    ModelSource,
+    check_record,
+    ensure_checkpoint,
+    fetch_checkpoint,
+)
+from llmchecker.models.sources.model_directory import MODEL_CONFIG, PROVENANCE, TOKENIZER_FILES
+from llmchecker.models.sources.source_spec import parse_source
+from llmchecker.models.transformers.tokenizer import format_loading_error, load_tokenizer
+from llmchecker.utils.atomic_files import compute_sha256, partial_prefix, read_json, write_json
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from llmchecker.models.servers.served_model import ServedModel
+
+_GENERATION_CONFIG = "generation_config.json"
+
+_COPIED_FILES = (
+    MODEL_CONFIG,
+    _GENERATION_CONFIG,
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    *TOKENIZER_FILES,
+)
+"""Files to copy: the tokenizer's files and the configurations with the end tokens."""
+
+_MAX_TEXT_BYTES = 2**24
+"""Largest size in bytes of a response of a text-only server."""
+
+_TOKENIZER_PROBES = (
+    "The player won because",
+    " 1234.5 +  67\n\tdef f(x):\n",
+    "Grüße aus Łódź, ça va? Добрый день 你好 🦜🏽",
+)
+"""Texts for which the server and the tokenizer must give the same tokens."""
+
+
+def fetch_model(
+    source: ModelSource | ServerSource, directory: str | Path, lock: str | Path | None = None
+) -> None:
+    """Create a model directory from weights or, for a served model, from its server."""
+    if isinstance(source, ServerSource):
+        fetch_served_model(source, directory)
+    else:
+        fetch_checkpoint(source, directory, lock=lock)
+
+
+def ensure_model(
+    source: ModelSource | ServerSource, directory: str | Path, lock: str | Path
+) -> None:
+    """Fetch a model if its directory is absent; otherwise check its record.
+
+    Raises:
+        SourceError: the model is absent and cannot be fetched.
+        ConfigError: the directory contains another model, or one with other settings.
+        DamagedFile: the record of the model's source is damaged.
+    """
+    if isinstance(source, ModelSource):
+        ensure_checkpoint(source, directory, lock)
+    elif Path(directory).exists():
+        check_record(source.record, Path(directory))
+    else:
+        fetch_served_model(source, directory)
+
+
+def fetch_served_model(source: ServerSource, directory: str | Path) -> None:
+    """Create the directory of a served model: tokenizer and server description.
+
+    A failure leaves no partial directory, and an existing directory stays unchanged.
+
+    Raises:
+        ConfigError: the source's directory has no tokenizer, the environment has no key, or the
+            server returns fewer tokens than requested.
+        SourceUnavailable: the server does not answer.
+        UnusableModel: the tokenizer is not that of the server's model.
+    """
+    directory = Path(directory)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=directory.parent, prefix=partial_prefix()) as scratch:
+        model_directory = Path(scratch, "model")
+        model_directory.mkdir()
+        client = _build_client(source)
+        # a text-only server lists no tokens, so no tokenizer is needed
+        if source.is_text_only:
+            tokenizer = api = None
+            info = read_text_model_info(client, source.served_as)
+        else:
+            _copy_tokenizer(source, model_directory)
+            tokenizer = load_tokenizer(model_directory)
+            api = _select_api(source, tokenizer)
+            info = api.read_model_info(client, source.served_as)
+        # only settings that affect a tree, so without concurrency or time limits
+        settings = {key: source.record[key] for key in ("source", "api", "tokens")}
+        write_json(settings | asdict(info), model_directory / SERVER_FILE)
+        files = {path.name: compute_sha256(path) for path in sorted(model_directory.iterdir())}
+        versions = {source.api: info.version}
+        record = {"serving": asdict(info), "versions": versions, "files": files}
+        write_json(source.record | record, model_directory / PROVENANCE)
+        if not source.is_text_only:
+            _probe_server(
+                _build_served_model(model_directory, source, tokenizer, client, api, info)
+            )
+        if directory.exists():
+            # a directory cannot replace a non-empty one: move the old one away first
+            directory.rename(Path(scratch, "replaced"))
+        model_directory.rename(directory)
+
+
+def connect_model(directory: str | Path) -> "ServedModel":
+    """Return the served model of a directory, after a check of its server.
+
+    Raises:
+        ChecksumMismatch: a file of the directory has changed.
+        ConfigError: the server is text-only, or the environment has no key.
+        SourceUnavailable: the server does not answer, or its model has changed.
+        UnusableModel: the tokenizer is not that of the server's model.
+    """
+    directory = Path(directory)
+    source, recorded_info = _read_record(directory)
+    if source.is_text_only:
+        raise ConfigError(
+            f"{directory.name} is asked by {source.api}, which only writes texts; a tree needs "
+            "distributions, as vLLM and llama.cpp tell them"
+        )
+    client, tokenizer = _build_client(source), load_tokenizer(directory)
+    api = _select_api(source, tokenizer)
+    check_unchanged(recorded_info, api.read_model_info(client, source.served_as), source.address)
+    return _build_served_model(directory, source, tokenizer, client, api, recorded_info)
+
+
+def connect_completions(directory: str | Path) -> CompletionClient:
+    """Return the completion client of a directory, after a check of its server.
+
+    Raises:
+        ChecksumMismatch: a file of the directory has changed.
+        ConfigError: the environment has no key, or the server does not have the model.
+        SourceUnavailable: the server does not answer, or its model has changed.
+    """
+    directory = Path(directory)
+    source, recorded_info = _read_record(directory)
+    client = _build_client(source, _MAX_TEXT_BYTES)
+    info = read_text_model_info(client, source.served_as)
+    # the description of a text-only server has no version or limits to compare
+    if info.model != recorded_info.model:
+        check_unchanged(recorded_info, info, source.address)
+    return CompletionClient(directory.name, client, recorded_info.model, source.api, source.tokens)
+
+
+def is_served(directory: str | Path) -> bool:
+    """Return whether a model directory is that of a served model."""
+    return (Path(directory) / SERVER_FILE).is_file()
+
+
+def _read_record(directory: Path) -> tuple[ServerSource, ServedModelInfo]:
+    """Return the source of a directory's model, and the server's description on fetch."""
+    check_checksums(directory)
+    record = read_json(directory / PROVENANCE)
+    tokenizer = record["tokenizer"]
+    source = ServerSource(
+        parse_source(record["source"]),
+        tokenizer=None if tokenizer is None else parse_source(tokenizer),
+        **{key: record[key] for key in ("api", "tokens", "served_as", "key_from")},
+        **{key: record[key] for key in ("requests", "seconds")},
+    )
+    return source, ServedModelInfo(**record["serving"])
+
+
+def _build_client(source: ServerSource, max_bytes: int = MAX_BYTES) -> ServerClient:
+    """Build the HTTP client of a source's server.
+
+    Args:
+        source: the served model.
+        max_bytes: largest size in bytes of a response.
+
+    Raises:
+        ConfigError: the environment variable of the key is not set or contains no valid key.
+    """
+    key = None
+    if source.key_from is not None:
+        key = os.environ.get(source.key_from)
+        # an HTTP header allows only printable ASCII
+        if not key or not key.isascii() or not key.isprintable():
+            raise ConfigError(
+                f"key_from is {source.key_from}, but the environment variable {source.key_from} "
+                "holds no key: set it to the key for the server"
+            )
+    return ServerClient(source.address, key, source.requests, source.seconds, max_bytes)
+
+
+def _build_served_model(
+    directory: Path,
+    source: ServerSource,
+    tokenizer: "PreTrainedTokenizerBase",
+    client: ServerClient,
+    api: ServerApi,
+    info: ServedModelInfo,
+) -> "ServedModel":
+    """Build the served model of a directory, after a comparison of the tokenizers.
+
+    Raises:
+        UnusableModel: the tokenizer is not that of the server's model.
+    """
+    for probe in _TOKENIZER_PROBES:
+        local_tokens = tokenizer(probe, add_special_tokens=False, split_special_tokens=True)[
+            "input_ids"
+        ]
+        server_tokens = api.tokenize(client, info.model, probe)
+        if local_tokens != server_tokens:
+            raise UnusableModel(
+                f"{source.address}: {info.model} reads {probe!r} as "
+                f"{quote(str(server_tokens), 30)}; name its tokenizer, "
+                f"which {source.tokenizer} is not"
+            )
+    # served_model imports torch and transformers, which takes seconds
+    from llmchecker.models.servers.served_model import ServedModel
+
+    size = _read_vocabulary_size(directory, tokenizer)
+    # vLLM does not report a vocabulary size
+    if info.vocabulary_size not in (None, size):
+        raise UnusableModel(
+            f"{source.address}: n_vocab of {info.model} is {info.vocabulary_size}, and "
+            f"{source.tokenizer} has {size} tokens; name the model's own tokenizer"
+        )
+    return ServedModel(
+        name=directory.name,
+        tokenizer=tokenizer,
+        end_tokens=_read_end_tokens(directory, tokenizer),
+        vocabulary_size=size,
+        listed_tokens=source.tokens,
+        client=client,
+        api=api,
+        info=info,
+        files=check_checksums(directory),
+    )
+
+
+def _probe_server(model: "ServedModel") -> None:
+    """Request one distribution: a server that lists too few tokens fails at once."""
+    import numpy as np
+
+    tokens = model.encode(_TOKENIZER_PROBES[0])
+    list(model.open_prefix(tokens).map_next(len, np.empty((1, 0), dtype=np.int64)))
+
+
+def _copy_tokenizer(source: ServerSource, directory: Path) -> None:
+    source_directory = source.tokenizer.path
+    if not any((source_directory / name).is_file() for name in TOKENIZER_FILES):
+        raise ConfigError(
+            f"tokenizer is {source.tokenizer}, but {source_directory} holds no tokenizer; one of "
+            f"{', '.join(TOKENIZER_FILES)} must be there"
+        )
+    for name in _COPIED_FILES:
+        if (source_directory / name).is_file():
+            shutil.copyfile(source_directory / name, directory / name)
+
+
+def _select_api(source: ServerSource, tokenizer: "PreTrainedTokenizerBase") -> ServerApi:
+    if source.api == "vllm":
+        return Vllm()
+    # the letter a is a whole character, as `LlamaCpp` requires
+    return LlamaCpp(tokenizer("a", add_special_tokens=False)["input_ids"][0])
+
+
+def _read_vocabulary_size(directory: Path, tokenizer: "PreTrainedTokenizerBase") -> int:
+    """Return the network's number of tokens, which may exceed the tokenizer's.
+
+    Raises:
+        UnusableModel: transformers cannot read the network's configuration.
+    """
+    if not (directory / MODEL_CONFIG).is_file():
+        return len(tokenizer)
+    from transformers import AutoConfig
+
+    load_options = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        config = AutoConfig.from_pretrained(directory, **load_options)
+    except Exception as error:  # transformers documents no exceptions and raises many kinds
+        reason = format_loading_error(error)
+        raise UnusableModel(f"{directory / MODEL_CONFIG} does not load: {reason}") from error
+    return config.get_text_config().vocab_size
+
+
+def _read_end_tokens(directory: Path, tokenizer: "PreTrainedTokenizerBase") -> frozenset[int]:
+    """Return the tokens that end a text, from the configuration or else the tokenizer."""
+    candidates = []
+    for name in (_GENERATION_CONFIG, MODEL_CONFIG):
+        if (directory / name).is_file():
+            candidates.append(read_json(directory / name).get("eos_token_id"))
+    candidates += [tokenizer.eos_token_id, tokenizer.sep_token_id]
+    end_tokens = next((tokens for tokens in candidates if tokens is not None), [])
+    return frozenset(end_tokens if isinstance(end_tokens, list) else [end_tokens])

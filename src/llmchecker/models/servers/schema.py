@@ -1,0 +1,220 @@
+"""Schemas of servers' responses, quotations in messages, and prefixes of errors."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from llmchecker.errors import LLMCheckerError, SourceUnavailable
+
+MAX_EXCESS = 1e-4
+"""Largest excess over 1 of a sum of probabilities: servers round to float32 or coarser."""
+
+_MAX_QUOTE_LENGTH = 120
+"""Largest number of characters of a server's text in a message."""
+
+_MAX_NAME_LENGTH = 300
+"""Largest number of characters of a model's name or of a version."""
+
+_TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+_Logprob = Annotated[float, Field(le=MAX_EXCESS)]
+"""A log probability.
+
+For a probability of 0 vLLM sends -9999.0 and llama.cpp the smallest float. Null is rejected,
+because JSON libraries also write it for NaN.
+"""
+
+
+def _check_printable(name: str) -> str:
+    if not name.isprintable():
+        raise ValueError("it has control characters")
+    return name
+
+
+_Name = Annotated[str, Field(max_length=_MAX_NAME_LENGTH), AfterValidator(_check_printable)]
+_Size = Annotated[int, Field(ge=1, lt=2**31)]
+_Count = Annotated[int, Field(ge=0, lt=2**31)]
+Share = TypeVar("Share")
+_Single = Annotated[list[Share], Field(min_length=1, max_length=1)]
+
+_Shape = TypeVar("_Shape")
+
+
+class _Response(BaseModel):
+    """An object of JSON without conversions of types; further keys are ignored."""
+
+    # newer servers may add keys, so further keys are allowed
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+
+
+class _ModelMeta(_Response):
+    """Facts about a model that llama.cpp adds to its entry."""
+
+    n_vocab: _Size | None = None
+
+
+class ModelEntry(_Response):
+    """A model in the list of `/v1/models`."""
+
+    id: _Name
+    max_model_len: _Size | None = None
+    meta: _ModelMeta | None = None
+
+
+class ModelList(_Response):
+    """The answer to `/v1/models`."""
+
+    data: Annotated[list[ModelEntry], Field(max_length=10_000)]
+
+
+class VersionResponse(_Response):
+    """The answer of vLLM to `/version`."""
+
+    version: _Name
+
+
+class _GenerationSettings(_Response):
+    """Settings of llama.cpp: its longest text in tokens."""
+
+    n_ctx: _Size
+
+
+class PropsResponse(_Response):
+    """The answer of llama.cpp to `/props`."""
+
+    build_info: _Name
+    default_generation_settings: _GenerationSettings
+
+
+class TokenizeResponse(_Response):
+    """The answer to `/tokenize`."""
+
+    tokens: Annotated[list[_TokenId], Field(max_length=10_000)]
+
+
+class _Usage(_Response):
+    """Tokens that vLLM read in all texts of a request."""
+
+    prompt_tokens: _Count
+
+
+class VllmLogprobs(_Response):
+    """The token that vLLM drew, and the most probable tokens in its place."""
+
+    tokens: _Single[_Name]
+    top_logprobs: _Single[dict[_Name, _Logprob]]
+
+
+class _VllmChoice(_Response):
+    """One text of an answer of vLLM."""
+
+    index: int
+    logprobs: VllmLogprobs
+
+
+class VllmTopLogprobs(_Response):
+    """The answer of vLLM to `/v1/completions`."""
+
+    choices: list[_VllmChoice]
+    usage: _Usage
+
+
+class VllmSample(_Response):
+    """The answer of vLLM to `/v1/completions` for one text, which contains a token."""
+
+    choices: _Single[_VllmChoice]
+
+
+class _TokenLogprob(_Response):
+    """A token of llama.cpp with the logarithm of its probability."""
+
+    id: _TokenId
+    logprob: _Logprob
+
+
+class _Position(_Response):
+    """The most probable tokens of llama.cpp at one place of a text."""
+
+    top_logprobs: list[_TokenLogprob]
+
+
+class LlamaCppTopLogprobs(_Response):
+    """One result of llama.cpp's `/completion`."""
+
+    index: int
+    tokens_evaluated: _Count
+    truncated: bool
+    completion_probabilities: _Single[_Position]
+
+
+class LlamaCppSample(_Response):
+    """The answer of llama.cpp to `/completion`, from which one token is read."""
+
+    index: int
+    tokens: _Single[_TokenId]
+
+
+class _TextChoice(_Response):
+    """The only text of an answer."""
+
+    index: Annotated[int, Field(ge=0, le=0)] = 0
+    text: str | None
+
+
+class CompletionResponse(_Response):
+    """The answer to `/v1/completions` of servers that only write."""
+
+    choices: _Single[_TextChoice]
+
+
+class _Message(_Response):
+    """A message of a chat; null where the model wrote none."""
+
+    content: str | None
+
+
+class _MessageChoice(_Response):
+    """The only message of an answer."""
+
+    index: Annotated[int, Field(ge=0, le=0)] = 0
+    message: _Message
+
+
+class ChatResponse(_Response):
+    """The answer to `/v1/chat/completions`."""
+
+    choices: _Single[_MessageChoice]
+
+
+def parse_response(shape: type[_Shape], answer: Any) -> _Shape:
+    """Validate a response against its schema.
+
+    Raises:
+        SourceUnavailable: a field is missing or has an invalid value; the message names it.
+    """
+    try:
+        return TypeAdapter(shape).validate_python(answer)
+    except (ValidationError, RecursionError, OverflowError) as error:
+        details = error.errors()[0] if isinstance(error, ValidationError) else {}
+        field = quote(".".join(map(str, details.get("loc", ()))), 100) or "the answer"
+        problem = quote(str(details.get("msg", type(error).__name__)))
+        # `from None`, because the error quotes the whole response
+        raise SourceUnavailable(f"{field}: {problem}; check its version and `api`") from None
+
+
+@contextmanager
+def prefix_errors(where: str) -> Iterator[None]:
+    """Prefix the messages of errors with a server or a text."""
+    try:
+        yield
+    except LLMCheckerError as error:
+        raise type(error)(f"{where}: {error}") from error
+
+
+def quote(text: str, limit: int = _MAX_QUOTE_LENGTH) -> str:
+    """Return a server's text on one line, shortened, with control characters escaped."""
+    # shorten first: a server may send a very long text
+    line = " ".join(text[: 4 * limit].split())
+    characters = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return "".join(characters)[:limit]

@@ -1,0 +1,138 @@
+"""Settings of a served model: the address, the API and the limits of requests."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from llmchecker.errors import ConfigError
+from llmchecker.models.sources.source_spec import Source, parse_source
+
+_ApiName = Literal["vllm", "llama.cpp", "openai", "openai-chat"]
+
+_TEXT_ONLY_APIS = ("openai", "openai-chat")
+"""APIs of text-only servers, which return no distributions or too small parts of them."""
+
+SERVER_FILE = "server.json"
+"""File of a model directory with the model's server and the server's description."""
+
+SERVER_KEYS = ("api", "tokenizer", "tokens", "served_as", "key_from", "requests", "seconds")
+"""Configuration keys of served models only."""
+
+_WEIGHT_KEYS = ("kind", "dtype", "device", "file", "parts", "sha256", "decoding")
+"""Configuration keys of models with loaded weights; a server has its own settings."""
+
+_DISTRIBUTION_KEYS = {"openai": ("tokenizer", "tokens"), "openai-chat": ("tokenizer",)}
+"""Keys that text-only APIs reject; a chat uses `tokens` as the limit of an answer."""
+
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class ServerSource:
+    """A model on a server.
+
+    Attributes:
+        source: address of the server.
+        api: name of the server's API.
+        tokenizer: directory with the model's tokenizer; None for a text-only server.
+        tokens: number of most probable next tokens in a request; for `openai-chat` the largest
+            number of tokens of an answer.
+        served_as: the server's name for the model; None if it has only one.
+        key_from: environment variable with the key for the server; None for no key. No file
+            contains the key itself.
+        requests: largest number of concurrent requests.
+        seconds: time limit of a request in seconds.
+
+    Raises:
+        ConfigError: a field has an invalid value.
+    """
+
+    source: Source
+    api: _ApiName
+    tokenizer: Source | None = None
+    tokens: int = 100
+    served_as: str | None = None
+    key_from: str | None = None
+    requests: int = 16
+    seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name, is_invalid, requirement in (
+            ("source", self.source.scheme != "server", "server:http://host:port"),
+            ("api", self.api not in get_args(_ApiName), " or ".join(get_args(_ApiName))),
+            ("tokenizer", not self._has_valid_tokenizer, "path:directory"),
+            ("tokens", self.tokens < 1, "at least 1"),
+            (
+                "key_from",
+                not _is_variable_name(self.key_from),
+                "the name of an environment variable",
+            ),
+            ("requests", self.requests < 1, "at least 1"),
+            ("seconds", not self.seconds > 0, "above 0"),
+        ):
+            if is_invalid:
+                value = getattr(self, name)
+                # a key that was written instead of a variable's name must not reach a log
+                value_text = "something else" if name == "key_from" else str(value)
+                raise ConfigError(f"{name} is {value_text}; it must be {requirement}")
+
+    @property
+    def is_text_only(self) -> bool:
+        """Whether the server returns no distributions, so that trees are impossible."""
+        return self.api in _TEXT_ONLY_APIS
+
+    @property
+    def _has_valid_tokenizer(self) -> bool:
+        if self.is_text_only:
+            return self.tokenizer is None
+        return self.tokenizer is not None and self.tokenizer.scheme == "path"
+
+    @property
+    def address(self) -> str:
+        """The server's address, without a trailing slash."""
+        return self.source.name.rstrip("/")
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The fields by name, as the record of the model directory contains them."""
+        tokenizer = None if self.tokenizer is None else str(self.tokenizer)
+        return vars(self) | {"source": str(self.source), "tokenizer": tokenizer}
+
+
+def parse_server_source(source: Source, entry: Mapping[str, Any]) -> ServerSource:
+    """Parse the configuration of a served model.
+
+    Args:
+        source: address of the server.
+        entry: the model's configuration keys, without defaults.
+
+    Raises:
+        ConfigError: a key is missing, belongs to other models, or has an invalid value.
+    """
+    # an unknown api is reported later, with the valid ones
+    unused_keys = _DISTRIBUTION_KEYS.get(entry.get("api"), ())
+    for key in ("api", "tokenizer"):
+        if key not in entry and key not in unused_keys:
+            raise ConfigError(f"the key {key!r} is missing, which {source} needs")
+    for key in unused_keys:
+        if key in entry:
+            raise ConfigError(
+                f"{key} is for a server that tells distributions; one with the api "
+                f"{entry['api']} only writes texts"
+            )
+    for key in _WEIGHT_KEYS:
+        if key in entry:
+            raise ConfigError(
+                f"{key} is for a model whose weights are loaded here; remove it: {source} is "
+                "requested at temperature 1 without truncation"
+            )
+    # absent keys take the defaults of `ServerSource`
+    settings = {key: entry[key] for key in SERVER_KEYS if key in entry}
+    if "tokenizer" in settings:
+        settings["tokenizer"] = parse_source(entry["tokenizer"])
+    return ServerSource(source, **settings)
+
+
+def _is_variable_name(name: str | None) -> bool:
+    return name is None or bool(_VARIABLE_NAME.fullmatch(name))

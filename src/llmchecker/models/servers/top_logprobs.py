@@ -1,0 +1,155 @@
+"""Top log probabilities: the most probable next tokens that a server returns."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from llmchecker.errors import InvalidBound, InvalidDistribution
+from llmchecker.models.distribution import NO_TOKENS
+from llmchecker.models.servers.schema import MAX_EXCESS
+
+
+@dataclass(frozen=True)
+class TopLogprobs:
+    """The most probable tokens of n distributions, with equal numbers of tokens.
+
+    It has the methods of `Distributions` that selection needs. The tokens outside the list are only
+    known by their total probability.
+
+    Attributes:
+        tokens: (n, listed) int64, by falling probability, ties by rising token id.
+        token_probabilities: (n, listed) float64, the probabilities of these tokens.
+        vocabulary_size: number of tokens, listed or not.
+    """
+
+    tokens: np.ndarray
+    token_probabilities: np.ndarray
+    vocabulary_size: int
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def listed_tokens(self) -> int:
+        """Number of tokens that each distribution lists."""
+        return self.tokens.shape[1]
+
+    def top_k(self, k: int) -> tuple[Tensor, Tensor]:
+        """Return the k largest probabilities of each row and their tokens.
+
+        Ties are ordered by rising token id.
+
+        Raises:
+            InvalidBound: the rows list fewer than k tokens.
+        """
+        if k > self.listed_tokens:
+            raise InvalidBound(
+                f"{k} tokens are needed, but the server is asked for {self.listed_tokens}: ask "
+                "it for more "
+                "by `tokens` of the model"
+            )
+        return torch.from_numpy(self.token_probabilities[:, :k]), torch.from_numpy(
+            self.tokens[:, :k]
+        )
+
+    def probabilities(self) -> Tensor:
+        """Return (n, vocabulary) float64, with 0 for tokens outside the list."""
+        probabilities = torch.zeros((len(self), self.vocabulary_size), dtype=torch.float64)
+        return probabilities.scatter_(
+            1, torch.from_numpy(self.tokens), torch.from_numpy(self.token_probabilities)
+        )
+
+    def sample_by_inversion(
+        self, row: int, numbers: np.ndarray, excluded: np.ndarray = NO_TOKENS
+    ) -> np.ndarray:
+        """Sample tokens by inversion, as in `Distributions.sample_by_inversion`.
+
+        Raises:
+            InvalidBound: the row does not list all tokens.
+            InvalidDistribution: all tokens that are not excluded have probability 0.
+        """
+        if self.listed_tokens < self.vocabulary_size:
+            raise InvalidBound(
+                f"{self.listed_tokens} of {self.vocabulary_size} tokens are known; a choice "
+                "needs all"
+            )
+        weights = self.probabilities()[row].numpy()
+        weights[excluded] = 0
+        sums = weights.cumsum()
+        if not sums[-1] > 0:
+            raise InvalidDistribution("all tokens that are not excluded have probability 0")
+        # a product rounded up to the total would select an index after the last possible token
+        last_token = np.flatnonzero(weights)[-1]
+        return np.searchsorted(sums, numbers * sums[-1], side="right").clip(max=last_token)
+
+    def mass_excluding(self, row: int, tokens: Tensor) -> float:
+        """Return the total probability of a row without the given tokens.
+
+        If all tokens are listed, it is the sum over the others. Otherwise it is 1 minus the sum
+        over the given tokens, which loses the digits that the server does not send.
+        """
+        is_listed = np.isin(self.tokens[row], tokens.numpy())
+        if self.listed_tokens == self.vocabulary_size:
+            return float(self.token_probabilities[row, ~is_listed].sum())
+        # rounding may make the sum exceed 1
+        return max(0.0, float(1 - self.token_probabilities[row, is_listed].cumsum()[-1]))
+
+
+def parse_top_logprobs(
+    tokens: Sequence[int], logprobs: Sequence[float], listed_tokens: int, vocabulary_size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tokens and probabilities of an answer, sorted by probability.
+
+    Probabilities whose sum exceeds 1 only by rounding are divided by their sum.
+
+    Args:
+        tokens: token ids as the server sent them, in any order.
+        logprobs: natural logarithms of their probabilities.
+        listed_tokens: number of requested tokens.
+        vocabulary_size: number of tokens of the model.
+
+    Raises:
+        InvalidDistribution: the answer does not have `listed_tokens` tokens with probabilities of a
+            distribution.
+    """
+    if len(tokens) != listed_tokens or len(logprobs) != listed_tokens:
+        raise InvalidDistribution(
+            f"top_logprobs: {listed_tokens} tokens were asked for, and {len(tokens)} came"
+        )
+    for token, logprob in zip(tokens, logprobs, strict=True):
+        if type(token) is not int or not 0 <= token < vocabulary_size:
+            raise InvalidDistribution(
+                f"top_logprobs: {token!r} is no token from 0 to {vocabulary_size - 1}"
+            )
+        if type(logprob) not in (int, float) or math.isnan(logprob) or logprob > MAX_EXCESS:
+            raise InvalidDistribution(
+                f"top_logprobs: token {token} has the log probability {logprob!r}"
+            )
+    if len(set(tokens)) < listed_tokens:
+        raise InvalidDistribution("top_logprobs: a token is named twice")
+    token_ids, probabilities = (
+        np.array(tokens, dtype=np.int64),
+        np.exp(np.array(logprobs, dtype=np.float64)),
+    )
+    # by falling probability, then by rising token id
+    order = np.lexsort((token_ids, -probabilities))
+    token_ids, probabilities = token_ids[order], probabilities[order]
+    total = math.fsum(probabilities)
+    if total > 1 + MAX_EXCESS:
+        raise InvalidDistribution(
+            f"top_logprobs: the probabilities of {listed_tokens} tokens add up to {total}"
+        )
+    # with all tokens listed, no probability is left outside the list
+    if listed_tokens == vocabulary_size and total < 1 - MAX_EXCESS:
+        raise InvalidDistribution(
+            f"top_logprobs: the probabilities of all tokens add up to {total}"
+        )
+    # the sum is 1 for all tokens and at most 1 for fewer: any difference is rounding
+    return (
+        token_ids,
+        probabilities / total if total > 1 or listed_tokens == vocabulary_size else probabilities,
+    )

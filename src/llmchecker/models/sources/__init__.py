@@ -1,0 +1,1 @@
+"""Sources of models, prompts and data sets: download, checksums, pinning."""

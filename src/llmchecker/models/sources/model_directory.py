@@ -1,0 +1,254 @@
+"""Files of a model directory: names, checks that they load, conversion of GGUF.
+
+torch and transformers are imported inside `convert_gguf`, because they take seconds and the checks
+do not need them.
+"""
+
+import functools
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from llmchecker.errors import UnusableModel
+from llmchecker.models.sources.gguf import read_gguf_header
+from llmchecker.models.sources.gguf_pretokenizer import restore_pretokenizer
+from llmchecker.models.sources.weight_sizes import (
+    WeightSizes,
+    limit_network_size,
+    read_weight_shapes,
+    read_weight_sizes,
+)
+
+MODEL_CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+PROVENANCE = "source.json"
+_ADAPTER_CONFIG = "adapter_config.json"
+
+# All other files are excluded: pickles (*.bin, *.pt) and *.py run code when they are loaded. No
+# name here contains a slash, so subdirectories of a repository never match.
+_WEIGHT_FILES = (WEIGHTS, _INDEX, "model-?????-of-?????.safetensors")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
+MODEL_FILES = (
+    MODEL_CONFIG,
+    "generation_config.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    *TOKENIZER_FILES,
+    *_WEIGHT_FILES,
+)
+
+_JSON_FILES = (
+    "generation_config.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+)
+"""Optional files with a JSON object; the configuration and the index have one too."""
+
+_LAYER_COUNT_KEY = re.compile(r"(num|n)_\w*(layers?|blocks?)$|layers$")
+_NO_WEIGHTS_MESSAGE = (
+    f"there is neither {WEIGHTS} nor {_INDEX}; only safetensors are read, as other weight files "
+    "can "
+    "run code when they are loaded"
+)
+
+
+CONVERSION_VERSION = 2
+"""Version of the GGUF conversion; a new version makes models outdated."""
+
+
+def find_model_files(directory: Path) -> list[Path]:
+    """Return the files that belong into a model directory, sorted by name."""
+    return sorted(
+        file for pattern in MODEL_FILES for file in directory.glob(pattern) if file.is_file()
+    )
+
+
+def find_weight_files(directory: Path) -> list[Path]:
+    """Return the safetensors files of a model directory that passed `check_loadable`."""
+    if (directory / WEIGHTS).is_file():
+        return [directory / WEIGHTS]
+    shards = set(_read_json_object(directory / _INDEX)["weight_map"].values())
+    return [directory / shard for shard in sorted(shards)]
+
+
+def check_loadable(directory: Path) -> None:
+    """Check that a model can be loaded from `directory` without running code from it.
+
+    The check reads the headers of the weights, which reveal truncated files, but not the weights
+    themselves. Messages contain file names only, because the caller adds the model.
+
+    Raises:
+        UnusableModel: config.json, the tokenizer or the safetensors weights are missing; a file is
+            truncated or damaged; the index names a missing file or tensor; the configuration has
+            more layers than the files have tensors; the weights are quantized, or adapt another
+            model.
+    """
+    config = _read_json_object(directory / MODEL_CONFIG)
+    if not isinstance(config.get("model_type"), str):
+        raise UnusableModel(f"{MODEL_CONFIG} has no model_type, so it describes no model")
+    _check_self_contained(directory, config)
+    if not any((directory / name).is_file() for name in TOKENIZER_FILES):
+        raise UnusableModel(f"there is no tokenizer; one of {', '.join(TOKENIZER_FILES)}")
+    for name in _JSON_FILES:
+        if (directory / name).exists():
+            _read_json_object(directory / name)
+    if not (directory / WEIGHTS).is_file():
+        if not (directory / _INDEX).is_file():
+            raise UnusableModel(_NO_WEIGHTS_MESSAGE)
+        _check_shards(directory)
+    _check_layers(config, read_weight_sizes(find_weight_files(directory)))
+
+
+def convert_gguf(gguf_file: Path, directory: Path) -> None:
+    """Convert a GGUF file to a directory of float32 safetensors, config and tokenizer.
+
+    The conversion takes about a minute for 200 million parameters, so it runs once, when a model is
+    fetched.
+
+    Raises:
+        UnusableModel: the file is truncated, lacks the tokenizer or weights, or has an architecture
+            that transformers cannot read; or a package for reading it is missing.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    header = read_gguf_header(gguf_file)
+    try:
+        with _cache_gguf_reader(), limit_network_size(header.sizes):
+            tokenizer = AutoTokenizer.from_pretrained(gguf_file.parent, gguf_file=gguf_file.name)
+            model, loading_info = AutoModelForCausalLM.from_pretrained(
+                gguf_file.parent,
+                gguf_file=gguf_file.name,
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
+    except MemoryError:
+        raise  # the machine is too small, and the file may be whole
+    except Exception as error:  # damaged bytes may raise any error of three libraries
+        raise UnusableModel(f"the GGUF file cannot be read: {error}") from error
+    if missing_keys := sorted(loading_info["missing_keys"]):
+        # transformers has replaced them by random numbers
+        raise UnusableModel(f"the GGUF file lacks the weights {', '.join(missing_keys)}")
+    restore_pretokenizer(tokenizer, header)
+    # the weights are plain float32 now, but transformers does not save a model that is marked as
+    # quantised
+    model.hf_quantizer = None
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    # indentation would more than double a file that every job with the model reads
+    tokenizer.backend_tokenizer.save(str(directory / "tokenizer.json"), pretty=False)
+    for file in find_model_files(directory):
+        file.chmod(0o644)  # weights are written for their owner only, but machines are shared
+
+
+@contextmanager
+def _cache_gguf_reader() -> Iterator[None]:
+    """Let transformers read a file once for tokenizer, config and weights together.
+
+    Otherwise it reads the file once for each, which takes 20 s for a vocabulary of 262,144 tokens.
+    """
+    import gguf
+
+    reader = gguf.GGUFReader
+    gguf.GGUFReader = functools.cache(reader)
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = reader
+
+
+def _check_shards(directory: Path) -> None:
+    """Check that the index and the weight files name the same tensors."""
+    shards = defaultdict(set)
+    weight_map = _read_json_object(directory / _INDEX).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise UnusableModel(f"{_INDEX} has no weight_map")
+    for tensor, shard in weight_map.items():
+        if not isinstance(shard, str):
+            raise UnusableModel(f"{_INDEX} says that {tensor} is in {shard!r}, which is no file")
+        shards[shard].add(tensor)
+    present_files = {file.name for file in find_model_files(directory)}
+    if missing_files := sorted(shards.keys() - present_files):
+        raise UnusableModel(f"{_INDEX} names files that are not there: {', '.join(missing_files)}")
+    for shard, tensors in shards.items():
+        stored_tensors = read_weight_shapes(directory / shard).keys()
+        if missing_tensors := sorted(tensors - stored_tensors):
+            raise UnusableModel(f"{shard} lacks {missing_tensors[0]}, which {_INDEX} says it has")
+        if extra_tensors := sorted(stored_tensors - tensors):
+            raise UnusableModel(
+                f"{shard} has {extra_tensors[0]}, which {_INDEX} does not say of it"
+            )
+
+
+def _check_self_contained(directory: Path, config: dict) -> None:
+    """Check that the weights are complete and need no code from elsewhere."""
+    if (directory / _ADAPTER_CONFIG).exists():
+        raise UnusableModel(
+            f"{_ADAPTER_CONFIG} makes it an adapter of another model; merge the two and save the "
+            "whole"
+        )
+    # models with several parts have a configuration for each
+    configs = [
+        config,
+        *(config_part for config_part in config.values() if isinstance(config_part, dict)),
+    ]
+    for config_part in configs:
+        # transformers ignores unknown methods, and downloads code for others
+        if config_part.get("quantization_config") is not None:
+            raise UnusableModel(
+                f"{MODEL_CONFIG} has a quantization_config, and quantized weights may need code "
+                "from elsewhere; save the weights dequantized, or choose a GGUF file"
+            )
+
+
+def _check_layers(config: Any, sizes: WeightSizes) -> None:
+    """Check that no part of a configuration names more layers than there are tensors.
+
+    Some configuration classes create a list with this many entries before any network is built, so
+    the check must come first.
+    """
+    items = config.items() if isinstance(config, dict) else enumerate(config)
+    for key, value in items:
+        if isinstance(value, dict | list):
+            _check_layers(value, sizes)
+        # index of the first layer with local attention, which may exceed the number of layers
+        elif key == "max_window_layers":
+            continue
+        elif isinstance(value, int) and _LAYER_COUNT_KEY.search(str(key)) and value > sizes.tensors:
+            raise UnusableModel(
+                f"{MODEL_CONFIG} says {key} is {value}, but the weights are {sizes.tensors} tensors"
+            )
+
+
+def _read_json_object(file: Path) -> dict:
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UnusableModel(f"there is no {file.name}") from error
+    except (ValueError, OSError) as error:
+        raise UnusableModel(f"{file.name} is not JSON: {error}") from error
+    except RecursionError as error:
+        raise UnusableModel(f"{file.name} is nested too deeply to be read") from error
+    if not isinstance(value, dict):
+        raise UnusableModel(f"{file.name} holds no JSON object")
+    return value

@@ -1,0 +1,71 @@
+"""Revision locks: commits of hub repositories that the config does not pin.
+
+The first fetch looks up the newest commit and writes it to a lock, a small JSON file for each
+repository. Later fetches use that commit. Keep a lock under version control, next to its config.
+Delete it to lock the newest commit again.
+"""
+
+import re
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from llmchecker.errors import ConfigError, DamagedFile
+from llmchecker.models.sources.downloads import RepositoryKind, fetch_hub_commit
+from llmchecker.utils.atomic_files import read_json, write_json
+
+_COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
+
+
+@dataclass(frozen=True)
+class _RevisionLock:
+    """A repository with the commit that was its newest at the time of locking.
+
+    Attributes:
+        repository: owner/name.
+        kind: "model" or "dataset".
+        commit: 40 lower-case hexadecimal digits.
+        locked: time of locking, in ISO 8601 and UTC.
+
+    Raises:
+        ConfigError: the commit has another form.
+    """
+
+    repository: str
+    kind: RepositoryKind
+    commit: str
+    locked: str
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.commit, str) and _COMMIT_HASH.fullmatch(self.commit)):
+            raise ConfigError(
+                f"the commit is {self.commit!r}; it must be 40 lower-case hexadecimal digits"
+            )
+
+
+def lock_commit(repository: str, kind: RepositoryKind, path: str | Path) -> str:
+    """Return a repository's commit from its lock; write the newest if it is absent.
+
+    The file is written atomically. A lock of another repository is replaced.
+
+    Raises:
+        ConfigError: the file at `path` is not a lock.
+        SourceUnavailable: the lock is absent, and the hub does not return the newest commit.
+    """
+    path = Path(path)
+    lock = _read_lock(path) if path.exists() else None
+    # a config may name another repository now; its old lock does not apply
+    if lock is None or (lock.repository, lock.kind) != (repository, kind):
+        timestamp = datetime.now(UTC).isoformat(timespec="seconds")
+        lock = _RevisionLock(repository, kind, fetch_hub_commit(repository, kind), timestamp)
+        write_json(asdict(lock), path)
+    return lock.commit
+
+
+def _read_lock(path: Path) -> _RevisionLock:
+    try:
+        return _RevisionLock(**read_json(path))
+    except (OSError, TypeError, DamagedFile, ConfigError) as error:
+        raise ConfigError(
+            f"{path} is no lock: {error}; restore it, or delete it to lock the newest commit"
+        ) from error

@@ -1,0 +1,1 @@
+"""Models that transformers loads: batches, caches and checkpoint checks."""

@@ -1,0 +1,268 @@
+"""Common parts of causal and masked transformers: tokens, texts, checked answers."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from llmchecker.errors import InvalidDistribution, UnusableText
+from llmchecker.models.decoding.chat_template import Start, encode_chat
+from llmchecker.models.decoding.logits_processor import LogitsDecoder
+from llmchecker.models.distribution import Distributions
+from llmchecker.models.transformers.batching import BatchExecutor, iter_chunks, join_prompt
+from llmchecker.models.transformers.position_limits import PositionLimits
+from llmchecker.models.transformers.token_pieces import Detokenizer, is_piecewise
+
+_T = TypeVar("_T")
+
+
+class TokenizedModel:
+    """A model with a tokenizer: the base class of loaded and served models.
+
+    Args:
+        name: name of the model in trees and messages.
+        tokenizer: the model's tokenizer.
+        end_tokens: ids of the tokens that end a text.
+    """
+
+    is_truncated = False
+    """Whether decoding leaves few tokens with a probability above 0."""
+
+    def __init__(
+        self, name: str, tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int]
+    ) -> None:
+        self.name = name
+        self.tokenizer = tokenizer
+        self.end_tokens = end_tokens
+
+    def encode(self, start: Start) -> tuple[int, ...]:
+        """Return the tokens of a text or of a chat.
+
+        The tokens of a text include those that the tokenizer adds around every text. A string that
+        looks like a special token, such as `<|im_end|>`, is encoded as plain text.
+
+        Raises:
+            UnusableText: the tokenizer can only encode a part of the text as a special token, or
+                has no template for the chat.
+        """
+        if not isinstance(start, str):
+            return encode_chat(self.tokenizer, start, self.name)
+        return self._encode_text(start)
+
+    def _encode_text(self, text: str) -> tuple[int, ...]:
+        settings = {"split_special_tokens": True, "verbose": False}
+        text_tokens = self.tokenizer(text, add_special_tokens=False, **settings)["input_ids"]
+        # the token of unknown words is special too, but its reading is the model's property
+        special_tokens = set(self.tokenizer.all_special_ids) - {self.tokenizer.unk_token_id}
+        for token in text_tokens:
+            if token in special_tokens:
+                raise UnusableText(
+                    f"the tokenizer of {self.name} reads a part of {text!r} as its special token "
+                    f"{self.tokenizer.convert_ids_to_tokens(token)!r}; write it differently"
+                )
+        return tuple(self.tokenizer(text, **settings)["input_ids"])
+
+    def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of whole token sequences, without special tokens."""
+        if self.tokenizer.is_fast:
+            # the same as `batch_decode`, which decodes the texts one after another
+            backend = self.tokenizer.backend_tokenizer
+            return backend.decode_batch(sequences, skip_special_tokens=True)
+        return self.tokenizer.batch_decode(
+            sequences, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+
+    @cached_property
+    def detokenizer(self) -> Detokenizer | None:
+        """Detokenizer of single tokens; None if a token's text depends on its context."""
+        return Detokenizer(self.tokenizer) if is_piecewise(self.tokenizer) else None
+
+    @property
+    def start_token(self) -> int:
+        """The token that begins a text, or else the smallest of those that end a text.
+
+        Raises:
+            UnusableText: the model has neither.
+        """
+        begin_token = self.tokenizer.bos_token_id
+        if begin_token is None and not self.end_tokens:
+            raise UnusableText(
+                f"{self.name}: the start string is empty, and no token begins or ends a text; "
+                "give a start string"
+            )
+        return begin_token if begin_token is not None else min(self.end_tokens)
+
+
+class Transformer(TokenizedModel):
+    """A network and its tokenizer: the base class of causal and masked models.
+
+    Args:
+        name: name of the model in trees and messages.
+        network: the transformers network.
+        tokenizer: the network's tokenizer.
+        executor: the threads that compute batches.
+        memory_bytes: limit in bytes for the continuations of one prompt, in addition to the model.
+    """
+
+    tail: tuple[int, ...] = ()
+    """Token ids that are appended to every text before the network reads it."""
+
+    decoder: LogitsDecoder | None = None
+    """Decoding of the logits; None for temperature 1 without truncation."""
+
+    def __init__(
+        self,
+        name: str,
+        network: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        executor: BatchExecutor,
+        memory_bytes: int,
+    ) -> None:
+        super().__init__(name, tokenizer, _read_end_tokens(network, tokenizer))
+        self.network = network
+        self.executor = executor
+        self.memory_bytes = memory_bytes
+        self.vocabulary_size = network.config.get_text_config().vocab_size
+        self.input_vocabulary_size = count_input_tokens(network)
+        self.position_limits = PositionLimits.from_network(network)
+        self.forward_settings = _select_forward_settings(network)
+        self.files: Mapping[str, str] = {}
+        """The sha256 of every file of the model; empty for a model that was passed as an object."""
+
+    @property
+    def listed_tokens(self) -> int:
+        """Number of tokens that each distribution lists: the whole vocabulary."""
+        return self.vocabulary_size
+
+    @property
+    def dtype(self) -> str:
+        """Torch name of the weights' dtype, such as `float32`."""
+        return str(self.network.dtype).removeprefix("torch.")
+
+    def check_texts(self, prompt: Sequence[int], max_length: int) -> None:
+        """Check that the network can read the prompt, the tokens after it, and the tail.
+
+        Args:
+            prompt: token ids of the prompt.
+            max_length: number of tokens after the prompt in the longest text.
+
+        Raises:
+            UnusableText: the network lacks a token of the prompt, or cannot read the longest text
+                correctly.
+        """
+        # a template's special tokens or the start token may exist only in the tokenizer
+        missing_tokens = [token for token in prompt if token >= self.input_vocabulary_size]
+        if missing_tokens:
+            text = self.tokenizer.convert_ids_to_tokens(int(missing_tokens[0]))
+            raise UnusableText(
+                f"{self.name}: the network does not have the special token {text!r} "
+                f"({missing_tokens[0]}) of its tokenizer; give another start string"
+            )
+        reason = self.position_limits.find_problem(len(prompt) + len(self.tail), max_length)
+        if reason is not None:
+            raise UnusableText(f"{self.name}: {reason}")
+
+    def compute_logits(self, tokens: np.ndarray) -> Tensor:
+        """Return the logits at the last positions of whole texts, the last position last.
+
+        Args:
+            tokens: (n, length) int64, the token ids including the tail.
+
+        Returns:
+            (n, positions, vocabulary). The number of positions depends on the network: at least
+            that of the tail, or 1.
+        """
+        input_ids = torch.from_numpy(tokens).to(self.network.device)
+        return self.network(input_ids=input_ids, **self.forward_settings).logits
+
+    def map_distributions(
+        self,
+        function: Callable[[Distributions], _T],
+        logits: Tensor,
+        prompt: Sequence[int],
+        continuations: np.ndarray,
+    ) -> list[_T]:
+        """Apply a function to the distributions of logits, a few rows at a time.
+
+        Args:
+            function: maps the distributions of a few rows to a result.
+            logits: (rows, vocabulary), at least as many rows as continuations.
+            prompt: token ids of the prompt.
+            continuations: (n, d) int64, the token ids after the prompt.
+
+        Raises:
+            InvalidDistribution: the softmax of the logits is undefined, or decoding leaves no
+                token.
+        """
+        results = []
+        for first, chunk in iter_chunks(logits, len(continuations)):
+            # padded rows at the end have no continuation
+            texts = continuations[first : first + len(chunk)]
+            decoded_logits = (
+                chunk if self.decoder is None else self._decode_logits(chunk, prompt, texts)
+            )
+            distributions = Distributions.from_logits(decoded_logits)[: len(texts)]
+            if (row := distributions.find_invalid_row()) is not None:
+                (text,) = self.decode([[*prompt, *texts[row].tolist()]])
+                # find out whether the network or the decoding caused the problem
+                if decoded_logits is chunk or not _has_softmax(chunk)[row]:
+                    raise InvalidDistribution(
+                        f"{self.name} in {self.dtype} gives no probabilities after {text!r}: its "
+                        "logits are not finite; another dtype may help, or its weights are damaged"
+                    )
+                raise InvalidDistribution(
+                    f"no token is left after {text!r}: the decoding of {self.name} cuts all of "
+                    f"them ({self.decoder.decoding})"
+                )
+            results.append(function(distributions))
+        return results
+
+    def _decode_logits(
+        self, logits: Tensor, prompt: Sequence[int], continuations: np.ndarray
+    ) -> Tensor:
+        """Decode logits; mark rows without a softmax as NaN."""
+        tokens = torch.from_numpy(join_prompt(prompt, continuations)).to(logits.device)
+        text_logits = logits[: len(continuations)]
+        decoded_logits = self.decoder(tokens, text_logits, len(prompt))
+        # a decoder may turn invalid logits into finite ones, which would hide the problem
+        decoded_logits[~_has_softmax(text_logits)] = torch.nan
+        # processors treat each row alone, but the sums that follow need the same number of rows
+        padding = decoded_logits[-1:].expand(len(logits) - len(decoded_logits), -1)
+        return torch.cat([decoded_logits, padding])
+
+
+def count_input_tokens(network: PreTrainedModel) -> int:
+    """Return the number of tokens that a network reads, which may exceed its outputs."""
+    table = getattr(network.get_input_embeddings(), "weight", None)
+    # a few networks, such as Perceiver, return another object here
+    return network.config.vocab_size if table is None else table.shape[0]
+
+
+def _has_softmax(logits: Tensor) -> Tensor:
+    """Return (rows,) bool: whether the softmax exists (no NaN, no +inf, not all -inf)."""
+    return logits.amax(dim=1).isfinite()
+
+
+def _select_forward_settings(network: PreTrainedModel) -> dict[str, Any]:
+    """Return the settings of a plain forward pass that this network accepts."""
+    parameters = inspect.signature(network.forward).parameters
+    # no cache, and the logits of the last position only
+    settings = {"use_cache": False, "logits_to_keep": 1}
+    return {name: value for name, value in settings.items() if name in parameters}
+
+
+def _read_end_tokens(
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> frozenset[int]:
+    """Return the tokens after which the model's configuration stops generation."""
+    generation_config = getattr(network, "generation_config", None)
+    end_token = getattr(generation_config, "eos_token_id", None)
+    # the model's own configuration has priority over its tokenizer
+    candidates = (end_token, tokenizer.eos_token_id, tokenizer.sep_token_id)
+    end_tokens = next((tokens for tokens in candidates if tokens is not None), [])
+    return frozenset(end_tokens if isinstance(end_tokens, list) else [end_tokens])

@@ -1,0 +1,247 @@
+"""Batch invariance: trial passes that select how to evaluate a model.
+
+Two properties depend on the architecture, the dtype, the device and the libraries: whether keys and
+values can be stored, and whether a text's result has the same bits in every batch. No list of names
+would stay correct, so this module measures both.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from llmchecker.errors import InvalidDistribution, UnusableModel
+from llmchecker.models.interface import Prefix
+from llmchecker.models.transformers.batching import MAX_ROWS, MIN_ROWS, BatchExecutor, join_prompt
+from llmchecker.models.transformers.causal import CausalModel
+from llmchecker.models.transformers.masked import MaskedModel
+
+_PROMPT_TOKENS = 6
+"""Number of tokens of the prompt, larger than the usual convolution of a network."""
+
+_CONTINUATION_TOKENS = 2
+"""Number of tokens after the prompt; the second uses the stored first token."""
+
+_COMPARED_ROWS = 8
+"""Number of texts whose bits are compared between batches."""
+
+_TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-4}
+"""Largest difference of logits by rounding, relative to their range."""
+
+_DEFAULT_TOLERANCE = 0.05
+"""Largest relative difference for dtypes with fewer digits."""
+
+
+def select_evaluator(model: CausalModel | MaskedModel) -> CausalModel | MaskedModel:
+    """Select an evaluation of a model that is correct and batch-invariant.
+
+    A causal model stores keys and values if this gives the logits of plain passes over whole texts.
+    Otherwise it reads whole texts. Its batches have any size if the size changes no bit, else one
+    fixed size. Otherwise each has a single row, for example with experts, whose shapes depend on
+    other rows.
+
+    Returns:
+        The model, with `executor` and, if it is causal, `is_uncached` set.
+
+    Raises:
+        UnusableModel: plain passes fail, or their results differ between repetitions.
+        InvalidDistribution: plain passes give logits that are not finite.
+    """
+    trial = _Trial.for_model(model)
+    expected_logits = _compute_plain_logits(model, trial)
+    executor = model.executor
+    # a single row first: the correctness test must not depend on the batch size
+    model.executor = BatchExecutor(1, executor.device, rows=1)
+    if isinstance(model, CausalModel):
+        model.is_uncached = not _is_correct(model, trial, expected_logits)
+    is_uncached = not isinstance(model, CausalModel) or model.is_uncached
+    # the last alternative must reproduce the plain passes
+    if is_uncached and not _is_correct(model, trial, expected_logits):
+        raise _build_error(model, "answers the same text in another way when it is asked again")
+    # a network whose keys and values cannot be stored may have a state of its own, which a second
+    # thread would change
+    is_stateless = isinstance(model, CausalModel) and is_uncached
+    threads = 1 if is_stateless or model.position_limits.is_stateful else executor.threads
+    for rows in _iter_batch_sizes(executor):
+        # a single thread gets the largest batches
+        model.executor = BatchExecutor(1, executor.device, rows)
+        if _is_batch_invariant(model, trial):
+            model.executor = BatchExecutor(threads, executor.device, rows)
+            return model
+    raise _build_error(model, "gives other bits each time it is asked the same")
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Texts for the measurement: a prompt and distinct continuations.
+
+    Attributes:
+        prompt: (tokens,) int64, token ids.
+        continuations: (rows, tokens) int64, token ids.
+    """
+
+    prompt: np.ndarray
+    continuations: np.ndarray
+
+    @classmethod
+    def for_model(cls, model: CausalModel | MaskedModel) -> "_Trial":
+        """Draw random ordinary tokens of the model, within its length limit."""
+        token_ids = set(model.tokenizer.get_vocab().values())
+        ordinary_tokens = sorted(token_ids - set(model.tokenizer.added_tokens_decoder)) or sorted(
+            token_ids
+        )
+        max_tokens = (
+            model.position_limits.max_tokens
+            or _PROMPT_TOKENS + _CONTINUATION_TOKENS + len(model.tail)
+        )
+        prompt = min(_PROMPT_TOKENS, max_tokens - len(model.tail) - _CONTINUATION_TOKENS)
+        if prompt < 1 or len(ordinary_tokens) < 2:
+            raise _build_error(
+                model, f"reads {max_tokens} tokens of {len(ordinary_tokens)}: too few for a text"
+            )
+        # a fixed seed, so that the choice of an evaluator is reproducible
+        random = np.random.default_rng(0)
+        continuations = random.choice(ordinary_tokens, (MAX_ROWS, _CONTINUATION_TOKENS))
+        return cls(random.choice(ordinary_tokens, prompt), continuations)
+
+    def texts(self, rows: int) -> np.ndarray:
+        """Return the first whole texts, (rows, tokens)."""
+        return join_prompt(self.prompt, self.continuations[:rows])
+
+
+def _iter_batch_sizes(executor: BatchExecutor) -> Iterator[int | None]:
+    """Yield batch sizes, the fastest first; None for any size."""
+    yield from (
+        (None, MIN_ROWS, 1) if executor.min_rows < executor.max_rows else (executor.max_rows, 1)
+    )
+
+
+def _compute_plain_logits(model: CausalModel | MaskedModel, trial: _Trial) -> Tensor:
+    """Return the logits after two texts, (2, vocabulary), by a plain pass over each.
+
+    Raises:
+        UnusableModel: a pass fails or returns logits of another shape.
+        InvalidDistribution: the logits are not finite.
+    """
+    position, texts = -max(len(model.tail), 1), trial.texts(2)
+    try:
+        outputs = [_run_forward(model, [*text, *model.tail]) for text in texts.tolist()]
+    except Exception as error:  # unsuitable networks raise errors of any class
+        raise _build_error(model, f"fails on a text: {type(error).__name__}: {error}") from error
+    shape, tokens = tuple(outputs[0].shape), texts.shape[1] + len(model.tail)
+    if shape != (1, tokens, model.vocabulary_size):
+        expected_shape = (1, tokens, model.vocabulary_size)
+        raise _build_error(model, f"gives logits of shape {shape} where {expected_shape} is right")
+    logits = torch.cat([output[:, position] for output in outputs])
+    # raises InvalidDistribution for logits that are not finite
+    model.map_distributions(len, logits, (), texts)
+    return logits
+
+
+def _run_forward(model: CausalModel | MaskedModel, text: list[int]) -> Tensor:
+    """Return the logits of one plain pass over a text, (1, tokens, vocabulary)."""
+    # the shape check needs the logits of all tokens
+    settings = {k: v for k, v in model.forward_settings.items() if k != "logits_to_keep"}
+    input_ids = torch.tensor([text], device=model.network.device)
+
+    def compute() -> Tensor:
+        with torch.inference_mode():
+            return model.network(input_ids=input_ids, **settings).logits
+
+    return model.executor.run(compute)
+
+
+def _is_correct(model: CausalModel | MaskedModel, trial: _Trial, expected: Tensor) -> bool:
+    """Return whether the model's continuations have the logits of plain passes."""
+    try:
+        logits = _collect_logits(model.open_prefix(trial.prompt), trial.continuations[:2])
+    except InvalidDistribution:
+        raise
+    except Exception:  # networks with other caches than keys and values raise any class
+        return False
+    return logits.shape == expected.shape and _are_close(logits, expected)
+
+
+def _is_batch_invariant(model: CausalModel | MaskedModel, trial: _Trial) -> bool:
+    """Return whether a text has the same bits in a small and in the largest batch.
+
+    Layers of one kind compute in the same way, so the bits are compared after one layer of each
+    kind. If a network does not work with fewer layers, they are compared after all layers.
+    """
+    try:
+        with _shorten_network(model.network):
+            return _has_equal_bits(model, trial)
+    except Exception:  # networks that store their layer count elsewhere raise any class
+        pass
+    try:
+        return _has_equal_bits(model, trial)
+    except InvalidDistribution:
+        raise
+    except Exception:  # some networks cannot read a batch of several texts
+        return False
+
+
+def _has_equal_bits(model: CausalModel | MaskedModel, trial: _Trial) -> bool:
+    """Return whether a few texts have the same bits alone and within a full batch."""
+    # texts that differ only in their last token need a single pass for each batch
+    prompt, suffixes = trial.texts(1)[0, :-1], trial.continuations[:, -1:]
+    if isinstance(model, MaskedModel) or model.is_uncached:
+        prompt = prompt[-1:]  # shorter, because each text is read from its first token
+    prefix = model.open_prefix(prompt)
+    # a permutation, so that the texts have other positions in the large batch
+    order = np.random.default_rng(1).permutation(max(model.executor.max_rows, _COMPARED_ROWS))
+    reference_logits = _collect_logits(prefix, suffixes[:_COMPARED_ROWS])
+    batch_logits = _collect_logits(prefix, suffixes[order])
+    return torch.equal(reference_logits, batch_logits[np.argsort(order)[:_COMPARED_ROWS]])
+
+
+@contextmanager
+def _shorten_network(network: nn.Module) -> Iterator[None]:
+    """Limit a network to its first layers of every kind within the block."""
+    stacks = list(_iter_layer_lists(network))
+    try:
+        for owner, name, layers in stacks:
+            setattr(owner, name, layers[: _count_representative_layers(layers)])
+        yield
+    finally:
+        for owner, name, layers in stacks:
+            setattr(owner, name, layers)
+
+
+def _iter_layer_lists(module: nn.Module) -> Iterator[tuple[nn.Module, str, nn.ModuleList]]:
+    """Yield the outermost module lists of a network: owner, attribute name, list."""
+    for name, child in module.named_children():
+        if isinstance(child, nn.ModuleList):
+            yield module, name, child
+        else:
+            yield from _iter_layer_lists(child)
+
+
+def _count_representative_layers(layers: Sequence[nn.Module]) -> int:
+    """Return the number of first layers that include every kind of layer."""
+    kinds = [(str(layer), *(tensor.shape for tensor in layer.parameters())) for layer in layers]
+    return len(kinds) and 1 + max(map(kinds.index, kinds))
+
+
+def _collect_logits(prefix: Prefix, continuations: np.ndarray) -> Tensor:
+    return torch.cat(list(prefix.map_next(lambda part: part.values.clone(), continuations)))
+
+
+def _are_close(logits: Tensor, others: Tensor) -> bool:
+    """Return whether logits are equal except for rounding; -inf equals only -inf."""
+    is_finite = logits.isfinite()
+    if not torch.equal(logits.where(~is_finite, 0), others.where(~is_finite, 0)):
+        return False
+    values, other_values = logits[is_finite].double(), others[is_finite].double()
+    spread = (values.max() - values.min()).item()
+    return (values - other_values).abs().max().item() <= _TOLERANCES.get(
+        logits.dtype, _DEFAULT_TOLERANCE
+    ) * spread
+
+
+def _build_error(model: CausalModel | MaskedModel, reason: str) -> UnusableModel:
+    network, device = type(model.network).__name__, model.network.device
+    return UnusableModel(f"{model.name} ({network}, {model.dtype} on {device}) {reason}")

@@ -1,0 +1,205 @@
+"""Loading of transformers models from directories, and wrapping of loaded models."""
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging as transformers_logging
+
+from llmchecker.errors import ConfigError, MachineLimit, UnusableModel
+from llmchecker.models.decoding.logits_processor import parse_generation_config
+from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding, DecodingChoice
+from llmchecker.models.interface import LanguageModel
+from llmchecker.models.sources.checksums import check_checksums
+from llmchecker.models.sources.model_directory import check_loadable, find_weight_files
+from llmchecker.models.sources.weight_sizes import limit_network_size, read_weight_sizes
+from llmchecker.models.transformers.batch_invariance import select_evaluator
+from llmchecker.models.transformers.batching import BatchExecutor
+from llmchecker.models.transformers.causal import CausalModel
+from llmchecker.models.transformers.checkpoint_checks import (
+    check_causal,
+    check_masked,
+    check_vocabulary,
+    check_weights,
+)
+from llmchecker.models.transformers.masked import MaskedModel
+from llmchecker.models.transformers.tokenizer import format_loading_error
+
+_ModelKind = Literal["causal", "masked"]
+"""Kind of a model: logits of the next token after the text, or at an appended mask."""
+
+_DEFAULT_MEMORY_BYTES = 2 * 1024**3
+"""Default limit in bytes for the continuations of one prompt, in addition to the model."""
+
+
+def load_model(
+    directory: str | Path,
+    kind: _ModelKind = "causal",
+    dtype: str = "float32",
+    device: str = "cpu",
+    threads: int = 1,
+    memory_bytes: int = _DEFAULT_MEMORY_BYTES,
+) -> CausalModel | MaskedModel:
+    """Load a local model directory, without code or pickles.
+
+    The directory contains config, safetensors weights and tokenizer.
+
+    Args:
+        directory: path of the model directory.
+        kind: `causal` predicts after the text; `masked` at a mask appended to it.
+        dtype: torch name of the weights' dtype, such as `float32` or `bfloat16`.
+        device: torch device, such as `cpu` or `cuda:0`.
+        threads: number of batches that a CPU computes at once, one on each thread.
+        memory_bytes: limit in bytes for one prompt's continuations, in addition to the model:
+            batches, and the keys and values of a causal model. No answer depends on it.
+
+    Raises:
+        MachineLimit: the machine does not have the device.
+        ChecksumMismatch: a file differs from the fetched one.
+        UnusableModel: the directory does not load as a model of that kind, the files lack weights,
+            or the tokenizer belongs to another model.
+    """
+    _check_device(device)
+    directory = Path(directory)
+    auto_class = {"causal": AutoModelForCausalLM, "masked": AutoModelForMaskedLM}[kind]
+    network, tokenizer, files = read_network(directory, auto_class, dtype, f"a {kind} model")
+    network = network.to(device)
+    model = wrap_model(network, tokenizer, kind, directory.name, threads, memory_bytes)
+    model.files = files
+    return model
+
+
+def _check_device(device: str) -> None:
+    torch_device = torch.device(device)
+    device_counters = {"cuda": torch.cuda.device_count, "mps": torch.mps.device_count}
+    # devices of other types are not counted: loading reports their absence
+    device_count = (
+        device_counters[torch_device.type]() if torch_device.type in device_counters else 1
+    )
+    if (torch_device.index or 0) >= device_count:
+        reason = (
+            f"has {device_count} such devices"
+            if device_count
+            else "or its torch has no such device"
+        )
+        raise MachineLimit(
+            f"the model's device is {device}, and this machine {reason}; set the device to cpu, or "
+            "install torch for this device"
+        )
+
+
+def read_network(
+    directory: Path, auto_class: type, dtype: str, description: str
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, str]]:
+    """Read the network and tokenizer of a model directory, without code or pickles.
+
+    Args:
+        directory: path of a directory with config, safetensors weights and tokenizer.
+        auto_class: the transformers class that selects the network's class.
+        dtype: torch name of the weights' dtype.
+        description: the expected kind of network, for messages.
+
+    Returns:
+        The network on the CPU, the tokenizer, and the sha256 of every file by name.
+
+    Raises:
+        ChecksumMismatch: a file differs from the fetched one.
+        UnusableModel: transformers cannot load the files, or they lack weights.
+    """
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    # compare the bytes before anything is computed from them
+    files = check_checksums(directory)
+    load_options = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        check_loadable(directory)
+        tokenizer = AutoTokenizer.from_pretrained(directory, **load_options)
+        with limit_network_size(read_weight_sizes(find_weight_files(directory))):
+            network, loading_info = auto_class.from_pretrained(
+                directory,
+                dtype=getattr(torch, dtype),
+                use_safetensors=True,
+                output_loading_info=True,
+                # otherwise transformers raises an error that does not name the tensors
+                ignore_mismatched_sizes=True,
+                # config.json may name kernels, which a hub delivers as code; with None and a
+                # configuration that is read before, transformers uses its own implementation
+                config=AutoConfig.from_pretrained(directory, **load_options),
+                attn_implementation=None,
+                experts_implementation=None,
+                **load_options,
+            )
+        check_weights(network, loading_info)
+    except Exception as error:  # transformers documents no exceptions and raises many kinds
+        reason = format_loading_error(error)
+        raise UnusableModel(f"{directory} does not load as {description}: {reason}") from error
+    return network, tokenizer, files
+
+
+def wrap_model(
+    network: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    kind: _ModelKind = "causal",
+    name: str = "",
+    threads: int = 1,
+    memory_bytes: int = _DEFAULT_MEMORY_BYTES,
+) -> CausalModel | MaskedModel:
+    """Wrap a loaded transformers model and its tokenizer, on their device.
+
+    The network is set to evaluation mode, because dropout would make every answer random.
+
+    Args:
+        kind, threads, memory_bytes: as in `load_model`.
+        name: name of the model in trees and messages; by default that of the network's directory or
+            repository, or else its class.
+
+    Raises:
+        UnusableModel: the network is of another kind, the tokenizer belongs to another network, or
+            `select_evaluator` finds no evaluation that works.
+        InvalidDistribution: the network's logits are not finite.
+    """
+    name = name or getattr(network, "name_or_path", "") or type(network).__name__
+    network = network.eval()
+    try:
+        check_vocabulary(network, tokenizer)
+        if kind == "causal":
+            check_causal(network)
+        else:
+            check_masked(network, tokenizer)
+    except UnusableModel as error:
+        raise UnusableModel(f"{name} is no usable {kind} model: {error}") from error
+    wrapper = {"causal": CausalModel, "masked": MaskedModel}[kind]
+    batches = BatchExecutor(threads, str(network.device))
+    return select_evaluator(wrapper(name, network, tokenizer, batches, memory_bytes))
+
+
+def apply_decoding(model: LanguageModel, decoding: DecodingChoice) -> LanguageModel:
+    """Return the model with other decoding settings; both share the network.
+
+    Raises:
+        ConfigError: the model is not a causal transformers model, or lacks tokens of the decoding,
+            or its own settings are not supported.
+    """
+    # nothing to change; this also accepts models that cannot be decoded
+    if decoding is None and getattr(model, "decoder", None) is None:
+        return model
+    if not isinstance(model, CausalModel):
+        raise ConfigError(
+            f"decoding: {model.name} is no causal model of transformers that runs here; only "
+            "those are decoded"
+        )
+    if decoding == AS_PUBLISHED:
+        try:
+            return model.with_decoding(parse_generation_config(model.network.generation_config))
+        except ConfigError as error:
+            raise ConfigError(f"decoding: {AS_PUBLISHED}: {model.name}: {error}") from error
+    # None removes the decoding of an earlier call
+    return model.with_decoding(Decoding() if decoding is None else decoding)

@@ -1,0 +1,1 @@
+"""Experiments on sets of programs, and the probability of provable proposals."""

@@ -1,0 +1,1 @@
+"""Frontend: from C text to the intermediate representation."""

@@ -1,0 +1,1 @@
+"""Generation of unproven candidates from a program's text and its runs."""

@@ -1,0 +1,79 @@
+"""Dynamic invariant detection: candidates from concrete runs."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from llmchecker.programs.generation.linear_relations import (
+    conditional_equalities,
+    drift_bounds,
+    find_relations,
+)
+from llmchecker.programs.generation.syntactic import (
+    branch_conditions,
+    collect_constants,
+    find_constant_steps,
+    variables_with_variable_step,
+)
+from llmchecker.programs.interpreter.evaluator import ConcreteState
+from llmchecker.programs.interpreter.simulation import filter_unrefuted
+from llmchecker.programs.ir.expressions import Expression, Semantics, Type, variables
+from llmchecker.programs.ir.statements import (
+    Loop,
+    Program,
+    find_modified_variables,
+    iter_conditions,
+)
+
+_MAX_TRACKED_VARIABLES = 40
+"""Maximum number of variables to relate; the number of relations is quadratic in it."""
+
+_MAX_CONSTANTS = 12
+"""Maximum number of constants that are tried as sums or as drift factors."""
+
+
+def candidates_from_runs(
+    program: Program, loop: Loop, states: Sequence[ConcreteState], semantics: Semantics
+) -> tuple[Expression, ...]:
+    """Find relations that hold in all states, or in a phase of the loop.
+
+    Args:
+        program: the program.
+        loop: a loop of the program.
+        states: the states in which runs reached the loop head.
+        semantics: the semantics of the program's integers.
+    """
+    names, steps = tracked_variables(program, loop), find_constant_steps(loop)
+    constants = collect_constants(program)[:_MAX_CONSTANTS]
+    # Sums of machine integers are computed in 64 bits, where they do not wrap around.
+    wide = semantics is Semantics.INT32
+    drift_variables = sorted(variables_with_variable_step(loop).intersection(names))
+    is_satisfied = partial(_is_satisfied, semantics=semantics, types=program.types)
+    return (
+        *find_relations(names, states, steps, wide),
+        *drift_bounds(drift_variables, states, steps, constants, wide),
+        *conditional_equalities(
+            names, states, branch_conditions(loop), is_satisfied, steps, constants
+        ),
+    )
+
+
+def tracked_variables(program: Program, loop: Loop) -> list[str]:
+    """Return the integers in scope at a loop that runs may relate.
+
+    If they are too many, variables in the program's conditions come first, then those that the
+    loop changes.
+    """
+    names = [name for name in loop.scope if not program.types[name].is_array]
+    if len(names) <= _MAX_TRACKED_VARIABLES:
+        return names
+    condition_variables = frozenset().union(*map(variables, iter_conditions(program.body)))
+    modified_variables = find_modified_variables((loop,))
+    names.sort(key=lambda name: (name not in condition_variables, name not in modified_variables))
+    return names[:_MAX_TRACKED_VARIABLES]
+
+
+def _is_satisfied(
+    condition: Expression, state: ConcreteState, semantics: Semantics, types: Mapping[str, Type]
+) -> bool:
+    """Check whether a state does not refute a condition; without a value, it does not."""
+    return bool(filter_unrefuted([condition], [state], semantics, types))

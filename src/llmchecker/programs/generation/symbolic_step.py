@@ -1,0 +1,222 @@
+"""Symbolic execution of a loop iteration over the state at the loop head.
+
+The iteration is executed symbolically (King 1976), and its branches are merged. The result only
+suggests candidates and proves nothing. It may therefore be wrong where types wrap around or indices
+coincide.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from llmchecker.programs.ir.expressions import (
+    NEGATED_COMPARISONS,
+    Binary,
+    Constant,
+    Element,
+    Expression,
+    Identifier,
+    Nondet,
+    Ternary,
+    Type,
+    has_nondet,
+    with_children,
+)
+from llmchecker.programs.ir.statements import (
+    Assign,
+    Block,
+    Branch,
+    Break,
+    BreakTo,
+    Continue,
+    Havoc,
+    LabelledBlock,
+    Loop,
+    Statement,
+    Stop,
+    find_modified_variables,
+)
+
+_UNKNOWN = Nondet(Type())
+"""A value that the state at the loop head does not determine."""
+
+
+@dataclass
+class LoopStep:
+    """The symbolic state after a part of an iteration.
+
+    Attributes:
+        scalars: the assigned values of integers, by name.
+        elements: the assigned values of elements, by array and index.
+        is_interrupted: whether no run reaches the end of this part.
+    """
+
+    scalars: dict[str, Expression] = field(default_factory=dict)
+    elements: dict[Element, Expression] = field(default_factory=dict)
+    is_interrupted: bool = False
+
+    def evaluate(self, expression: Expression) -> Expression:
+        """Evaluate an expression over the state at the loop head.
+
+        An element with a nondeterministic value represents itself, as it is after the iteration.
+        """
+        match expression:
+            case Identifier(name=name):
+                return self.scalars.get(name, expression)
+            case Element(array=array, index=index):
+                element = Element(array, simplify(self.evaluate(index)))
+                value = self.elements.get(element, element)
+                return element if has_nondet(value) else value
+        return simplify(with_children(expression, self.evaluate))
+
+
+def summarize(loop: Loop) -> LoopStep:
+    """Summarize a loop iteration that neither leaves the loop nor ends the run."""
+    state = LoopStep()
+    _execute_block(loop.body, state)
+    state.is_interrupted = False  # `continue` also leads to the step
+    _execute_block(loop.step, state)
+    return state
+
+
+def _execute_block(block: Block, state: LoopStep) -> None:
+    for statement in block:
+        if state.is_interrupted:
+            return
+        _execute_statement(statement, state)
+
+
+def _execute_statement(statement: Statement, state: LoopStep) -> None:
+    match statement:
+        case Assign(target=Identifier(name=name), value=value):
+            state.scalars[name] = state.evaluate(value)
+        case Assign(target=Element(array=array, index=index), value=value):
+            stored_value = state.evaluate(value)
+            state.elements[Element(array, simplify(state.evaluate(index)))] = stored_value
+        case Havoc() | Loop():
+            # An inner loop is not executed: its variables have unknown values afterwards.
+            for name in find_modified_variables((statement,)):
+                state.scalars[name] = _UNKNOWN
+                state.elements |= {e: _UNKNOWN for e in state.elements if e.array == name}
+        case Branch(condition=condition, then=then, otherwise=otherwise):
+            branches = []
+            # Each branch starts from a copy, so that the branches do not affect each other.
+            for block in (then, otherwise):
+                branches.append(LoopStep(dict(state.scalars), dict(state.elements)))
+                _execute_block(block, branches[-1])
+            merged_step = _merge_steps(state.evaluate(condition), *branches)
+            state.scalars, state.elements = merged_step.scalars, merged_step.elements
+            state.is_interrupted = merged_step.is_interrupted
+        case LabelledBlock(body=body):
+            _execute_block(body, state)
+        case Break() | Continue() | BreakTo() | Stop():
+            # The rest of the iteration is not executed after a jump.
+            state.is_interrupted = True
+
+
+def _merge_steps(condition: Expression, then: LoopStep, otherwise: LoopStep) -> LoopStep:
+    # A branch that leaves the iteration does not reach the point of the merge.
+    if then.is_interrupted or otherwise.is_interrupted:
+        return then if otherwise.is_interrupted else otherwise
+
+    def choose(key: Expression, one: Expression | None, other: Expression | None) -> Expression:
+        # A variable that a branch does not assign keeps its value, which is its own name.
+        one, other = one or key, other or key
+        return one if one == other else Ternary(condition, one, other)
+
+    scalars = {
+        name: choose(Identifier(name), then.scalars.get(name), otherwise.scalars.get(name))
+        for name in dict.fromkeys((*then.scalars, *otherwise.scalars))
+    }
+    elements = {
+        element: choose(element, then.elements.get(element), otherwise.elements.get(element))
+        for element in dict.fromkeys((*then.elements, *otherwise.elements))
+    }
+    return LoopStep(scalars, elements)
+
+
+def iter_leaves(expression: Expression) -> Iterator[Expression]:
+    """Yield the alternatives of the conditional operators in an expression."""
+    match expression:
+        case Ternary(then=then, otherwise=otherwise):
+            yield from iter_leaves(then)
+            yield from iter_leaves(otherwise)
+        case _:
+            yield expression
+
+
+def simplify(expression: Expression) -> Expression:
+    """Simplify the sums of an expression, as if no number wrapped around.
+
+    The operands must already be simplified.
+    """
+    match expression:
+        case Ternary(Constant(value), then, otherwise):
+            return then if value else otherwise
+        case Binary(operator, Constant(left), Constant(right)) if operator in NEGATED_COMPARISONS:
+            return Constant(int(_COMPARATORS[operator](left, right)))
+        case Binary("+" | "-" | "*"):
+            # Equal summands cancel in the linear form.
+            return _build_sum(*decompose_linear(expression))
+    return expression
+
+
+_COMPARATORS = {
+    "<": int.__lt__,
+    "<=": int.__le__,
+    ">": int.__gt__,
+    ">=": int.__ge__,
+    "==": int.__eq__,
+    "!=": int.__ne__,
+}
+
+
+def decompose_linear(expression: Expression) -> tuple[dict[Expression, int], int]:
+    """Decompose an expression into nonzero factors of its parts and a constant."""
+    match expression:
+        case Constant(value=value):
+            return {}, value
+        case Binary("+" | "-" as operator, left, right):
+            sign = 1 if operator == "+" else -1
+            factors, constant = decompose_linear(left)
+            right_factors, right_constant = decompose_linear(right)
+            total = Counter(factors)
+            for part, factor in right_factors.items():
+                total[part] += sign * factor
+            return {p: f for p, f in total.items() if f}, constant + sign * right_constant
+        case Binary("*", left, right):
+            for multiplier, multiplicand in ((left, right), (right, left)):
+                parts, scale = decompose_linear(multiplier)
+                # Only a product with a constant is linear.
+                if not parts:
+                    factors, constant = decompose_linear(multiplicand)
+                    return {p: f * scale for p, f in factors.items() if f * scale}, constant * scale
+    return {expression: 1}, 0
+
+
+def _build_sum(factors: dict[Expression, int], constant: int) -> Expression:
+    """Build the expression of a sum, beginning with a positive summand if possible."""
+    total: Expression | None = None
+    for part, factor in sorted(factors.items(), key=lambda item: item[1] < 0):
+        term = part if abs(factor) == 1 else Binary("*", Constant(abs(factor)), part)
+        if total is None:
+            # Without a positive summand, the constant takes its place on the left.
+            total = term if factor > 0 else Binary("-", Constant(constant), term)
+            constant = constant if factor > 0 else 0
+        else:
+            total = Binary("+" if factor > 0 else "-", total, term)
+    if total is None or not constant:
+        return Constant(constant) if total is None else total
+    return Binary("+" if constant > 0 else "-", total, Constant(abs(constant)))
+
+
+def substitute(
+    expression: Expression, replacements: Iterable[tuple[Expression, Expression]]
+) -> Expression:
+    """Replace parts of an expression simultaneously, and simplify the result."""
+    table = dict(replacements)
+
+    def replace_part(part: Expression) -> Expression:
+        return table[part] if part in table else simplify(with_children(part, replace_part))
+
+    return replace_part(expression)

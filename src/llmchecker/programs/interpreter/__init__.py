@@ -1,0 +1,1 @@
+"""Execution of programs: single steps, simulation, accelerated loops."""

@@ -1,0 +1,1 @@
+"""Intermediate representation of C programs: expressions and statements."""

@@ -1,0 +1,1 @@
+"""Repair of proposals by counterexamples."""

@@ -1,0 +1,1 @@
+"""Verification: candidates, verification conditions, Z3, Spacer and ESBMC."""

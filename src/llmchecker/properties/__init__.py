@@ -1,0 +1,1 @@
+"""Properties of texts: quantifiers, their registry, and formulas over them."""

@@ -1,0 +1,149 @@
+"""Quantifiers of user-defined classes in Python files."""
+
+import sys
+import traceback
+from dataclasses import dataclass, field
+from numbers import Integral
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.properties.quantifiers.interface import Quantifier
+
+FOREIGN_ERRORS = (Exception, SystemExit)
+"""Expected exceptions of code outside this package, including `sys.exit`."""
+
+
+@dataclass(frozen=True)
+class OwnClass:
+    """Quantifier from a class of a Python file, constructed without arguments.
+
+    The class declares its range by the attributes `minimum` and `maximum`, None for no limit. Its
+    instance is called with start string and continuation. The file runs with all rights of the
+    user, so it runs only if a configuration requests it by this type.
+
+    Attributes:
+        file: path of the file.
+        class_: str, name of the class; the setting's key is `class`.
+        minimum, maximum: int or None, the declared range.
+        instance: the instance of the class.
+
+    Raises:
+        ConfigError: the file cannot be read or raises, or lacks the class. The class cannot be
+            constructed or declares no range. On a call: it raises, or its score is not an integer
+            within its range.
+    """
+
+    file: Path
+    class_: str
+    minimum: int | None = field(init=False)
+    maximum: int | None = field(init=False)
+    instance: Quantifier = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.file, str | Path):
+            raise ConfigError(f"file is {self.file!r}, not the path of a Python file")
+        if not isinstance(self.class_, str):
+            raise ConfigError(f"class is {self.class_!r}, not the name of a class")
+        file = Path(self.file)
+        instance = _create_instance(file, self.class_)
+        # frozen dataclass: only `object.__setattr__` can set derived fields
+        object.__setattr__(self, "file", file)
+        object.__setattr__(self, "instance", instance)
+        for name, value in zip(("minimum", "maximum"), read_declared_range(instance), strict=True):
+            object.__setattr__(self, name, value)
+
+    def __call__(self, start: str, continuation: str) -> int:
+        label, text = f"{self.class_} of {self.file}", start + continuation
+        try:
+            score = self.instance(start, continuation)
+        except FOREIGN_ERRORS as error:
+            problem = format_foreign_error(error, self.file)
+            raise ConfigError(f"{label} raised {problem} on the text {text!r}") from error
+        # accepts NumPy integers; bool is a subclass of int, but not a score
+        if not isinstance(score, Integral) or isinstance(score, bool):
+            raise ConfigError(f"{label} scored {text!r} with {score!r}, which is not an integer")
+        score, low, high = int(score), self.minimum, self.maximum
+        if (low is not None and score < low) or (high is not None and score > high):
+            raise ConfigError(
+                f"{label} scored {text!r} with {score}, outside its range {low} to {high}"
+            )
+        return score
+
+
+def read_declared_range(quantifier: Any) -> tuple[int | None, int | None]:
+    """Return the range that a quantifier from outside this package declares.
+
+    Raises:
+        ConfigError: the range is missing, not of integers, or empty.
+    """
+    owner = type(quantifier).__name__
+    limits = []
+    for name in ("minimum", "maximum"):
+        if not hasattr(quantifier, name):
+            raise ConfigError(
+                f"{owner} has no {name}; a class of quantifiers declares minimum and maximum, as "
+                "integers or None for no limit"
+            )
+        value = getattr(quantifier, name)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            raise ConfigError(f"{name} of {owner} is {value!r}, neither an integer nor None")
+        limits.append(value)
+    low, high = limits
+    if low is not None and high is not None and low > high:
+        raise ConfigError(f"{owner} declares the minimum {low} above the maximum {high}")
+    return low, high
+
+
+def format_foreign_error(error: BaseException, file: Path | None = None) -> str:
+    """Format an error of code outside this package, with its line if known.
+
+    Args:
+        error: the exception.
+        file: path of the file of that code.
+    """
+    description = f"{type(error).__name__}: {error}".removesuffix(": ")
+    frames = traceback.extract_tb(error.__traceback__)
+    # only frames of the file: the last is the closest to the error
+    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+    return f"{description} (line {lines[-1]})" if lines else description
+
+
+def _create_instance(file: Path, name: str) -> Quantifier:
+    """Create an instance of a named class of a file."""
+    module = _load_module(file)
+    class_ = getattr(module, name, None)
+    if not isinstance(class_, type):
+        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+        hint = did_you_mean(name, classes) or f"; it has {', '.join(classes) or 'none'}"
+        raise ConfigError(f"class: {file} has no class {name!r}{hint}")
+    # `callable` would be true for every class
+    if "__call__" not in dir(class_):
+        raise ConfigError(f"class: {name} of {file} has no __call__(self, start, continuation)")
+    try:
+        return class_()
+    except FOREIGN_ERRORS as error:
+        raise ConfigError(
+            f"class: {name} of {file} cannot be made without arguments; it raised "
+            f"{format_foreign_error(error, file)}"
+        ) from error
+
+
+def _load_module(file: Path) -> ModuleType:
+    """Run a file and return it as a module.
+
+    No bytecode is written or read, because it could be older than the file.
+    """
+    try:
+        source = file.read_bytes()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"file is {str(file)!r}, which cannot be read: {error}") from error
+    module = ModuleType(f"llmchecker_own_{file.stem}")
+    module.__file__ = str(file)
+    sys.modules[module.__name__] = module  # dataclasses search their module here
+    try:
+        exec(compile(source, str(file), "exec"), vars(module))
+    except FOREIGN_ERRORS as error:
+        raise ConfigError(f"file: {file} raised {format_foreign_error(error, file)}") from error
+    return module

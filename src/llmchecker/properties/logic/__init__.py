@@ -1,0 +1,1 @@
+"""PCTL and LTL: syntax tree, parser, monitors, joint truth values of atoms."""

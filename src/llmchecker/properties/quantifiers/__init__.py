@@ -1,0 +1,1 @@
+"""Quantifiers: functions from texts to integers, the chain's state variables."""

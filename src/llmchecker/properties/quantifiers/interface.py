@@ -1,0 +1,87 @@
+"""Protocol of quantifiers, and common checks of their settings."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.properties.logic.valuations import ScoreRange
+
+TEXT_PARTS = ("continuation", "text")
+"""Parts of a text that a quantifier may read, without or with the start string."""
+
+
+class Quantifier(Protocol):
+    """Protocol of a total, deterministic function from texts to integers.
+
+    An implementation is a frozen dataclass whose fields are its settings. A setting that is a file
+    must be a Path, so that texts are scored again when the file changes. The constructor raises
+    ConfigError for an unusable setting, with the name of the setting in the message.
+
+    Attributes:
+        minimum: minimum score; None for no limit.
+        maximum: maximum score; None for no limit.
+    """
+
+    minimum: int | None
+    maximum: int | None
+
+    def __call__(self, start: str, continuation: str) -> int:
+        """Score the text `start + continuation`; only `continuation` was generated."""
+        ...
+
+
+@runtime_checkable
+class _HasFinalScores(Protocol):
+    """Protocol of a quantifier with final scores, which a text never loses.
+
+    Attributes:
+        final: scores that every continuation of a text with the score has too.
+    """
+
+    final: Collection[int]
+
+
+@runtime_checkable
+class BatchQuantifier(Protocol):
+    """Protocol of a quantifier that scores batches faster than single texts."""
+
+    def score_batch(self, texts: Sequence[tuple[str, str]]) -> list[int]:
+        """Return the scores of texts, each a start string and a continuation.
+
+        The scores equal those of `__call__`.
+        """
+        ...
+
+
+def _collect_range(quantifier: Quantifier) -> ScoreRange:
+    """Return the range of a quantifier with its final scores."""
+    # `final` is optional: most quantifiers have no final scores
+    final_scores = sorted(quantifier.final) if isinstance(quantifier, _HasFinalScores) else ()
+    return (quantifier.minimum, quantifier.maximum, *final_scores)
+
+
+def collect_ranges(quantifiers: Mapping[str, Quantifier]) -> dict[str, ScoreRange]:
+    """Return the range of each quantifier by its name."""
+    return {name: _collect_range(quantifier) for name, quantifier in quantifiers.items()}
+
+
+def select_part(start: str, continuation: str, part: str) -> str:
+    """Return the part of a text that a quantifier reads.
+
+    Args:
+        start: the start string.
+        continuation: the generated text.
+        part: one of `TEXT_PARTS`.
+    """
+    return continuation if part == "continuation" else start + continuation
+
+
+def check_one_of(key: str, value: object, choices: tuple[str, ...]) -> None:
+    """Check that a setting has one of its allowed values.
+
+    Raises:
+        ConfigError: the value is not allowed.
+    """
+    if not isinstance(value, str) or value not in choices:
+        hint = did_you_mean(str(value), choices) or ";"
+        raise ConfigError(f"{key} is {value!r}{hint} it must be one of {', '.join(choices)}")

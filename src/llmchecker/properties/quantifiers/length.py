@@ -1,0 +1,54 @@
+"""Quantifier of a text's length."""
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from llmchecker.errors import ConfigError
+from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
+from llmchecker.properties.quantifiers.word_lists import WORD_PATTERN
+
+_UNITS = ("characters", "words", "sentences")
+"""Units of the length of a text."""
+
+_SENTENCE_PATTERN = re.compile(r"\w.*?(?:[.!?…]+[\"'”’)\]]*(?=\s|$)|$)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Length:
+    """Number of characters, words or sentences of a text.
+
+    Characters are Unicode code points, so that an emoji may be several. Words are those of
+    `Gender`: letters and digits, with apostrophes between them. A sentence contains a letter or
+    digit. It ends at `.`, `!`, `?` or `…` before white space, or at the end of the text. So a
+    partial word counts as a word, a partial sentence as a sentence, and "Dr. Who" as two sentences.
+
+    Tokens are not a unit: in every query `step` is the number of tokens of the continuation.
+
+    Attributes:
+        unit: `characters`, `words` or `sentences`.
+        of: `continuation` counts the generated text alone, `text` the start string too.
+
+    Raises:
+        ConfigError: a setting has another value.
+    """
+
+    unit: str = "words"
+    of: str = "continuation"
+
+    minimum: ClassVar[int | None] = 0
+    maximum: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        # queries have `step` for tokens, so the message refers to it
+        if self.unit == "tokens":
+            raise ConfigError("unit is 'tokens'; queries say step, the number of tokens generated")
+        check_one_of("unit", self.unit, _UNITS)
+        check_one_of("of", self.of, TEXT_PARTS)
+
+    def __call__(self, start: str, continuation: str) -> int:
+        text = select_part(start, continuation, self.of)
+        if self.unit == "characters":
+            return len(text)
+        pattern = WORD_PATTERN if self.unit == "words" else _SENTENCE_PATTERN
+        return sum(1 for _ in pattern.finditer(text))

@@ -1,0 +1,123 @@
+"""Quantifier of a regular expression's matches in a text."""
+
+import re
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import regex
+
+from llmchecker.errors import ConfigError
+from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
+
+_MATCH_MODES = ("found", "whole", "possible", "count")
+"""Modes of matching a text."""
+_FLAGS_OR_COMMENT = re.compile(r"\(\?(?:#|[a-zA-Z0-9-]*(?:a|x|V1))")
+_POSIX_CLASS = re.compile(r"\[:\^?\w+:\]")
+_PATTERN_TOKEN = re.compile(r"\\.|\[\^?\]?|.", re.DOTALL)
+_SEPARATORS = r"\x1c-\x1f"
+
+
+def _add_separators(pattern: str) -> str:
+    """Return a pattern whose `\\s` and `\\S` have the meaning of Python's `re`.
+
+    `\\S` in a set is unchanged, and so is a pattern with a comment or the flags a, x or V1.
+    ASCII `\\s` has no separators, and the others change where a set begins.
+    """
+    if _FLAGS_OR_COMMENT.search(pattern):
+        return pattern
+    tokens = []
+    in_set = False
+    position = 0
+    while position < len(pattern):
+        match = _PATTERN_TOKEN.match(pattern, position)
+        token = match[0] if not in_set or match[0][0] == "\\" else pattern[position]
+        if in_set and (posix_class := _POSIX_CLASS.match(pattern, position)):
+            token = posix_class[0]
+        position += len(token)
+        if token == r"\s":
+            # a set cannot be nested, so in a set only its members are added
+            token = rf"\s{_SEPARATORS}" if in_set else rf"[\s{_SEPARATORS}]"
+        # in a set the complement cannot exclude single characters
+        elif token == r"\S" and not in_set:
+            token = rf"[^\s{_SEPARATORS}]"
+        elif not in_set and token[0] == "[":
+            in_set = True
+        elif token == "]":
+            in_set = False
+        tokens.append(token)
+    return "".join(tokens)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Match of a regular expression in a text: 1 or 0, or the number of matches.
+
+    The syntax and meaning are as in the package `regex`, but `\\s` matches \\x1c to \\x1f as in
+    Python's `re`. `docs/properties.md` lists the differences from `re`. Flags are part of the
+    pattern, such as (?i) to ignore case.
+
+    Attributes:
+        pattern: str, the regular expression.
+        match: `found` is 1 if the pattern matches anywhere. `whole` is 1 if it matches the whole
+            text. `possible` is 1 if it matches the whole text, or may match a longer text as far as
+            the package can decide. `count` is the number of matches without overlap.
+        of: `continuation` reads the generated text alone, `text` the start string too.
+        seconds: time limit in seconds for each text.
+        compiled_pattern: the compiled pattern.
+
+    Raises:
+        ConfigError: the pattern does not compile, or another setting is unusable.
+    """
+
+    pattern: str
+    match: str = "found"
+    of: str = "continuation"
+    seconds: float = 5.0
+    compiled_pattern: regex.Pattern = field(init=False, repr=False, compare=False)
+
+    minimum: ClassVar[int | None] = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str):
+            raise ConfigError(f"pattern is {self.pattern!r}, not a text")
+        check_one_of("match", self.match, _MATCH_MODES)
+        check_one_of("of", self.of, TEXT_PARTS)
+        # bool is a subclass of int
+        if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float):
+            raise ConfigError(f"seconds is {self.seconds!r}, not a number")
+        if not 0 < self.seconds < float("inf"):
+            raise ConfigError(f"seconds is {self.seconds!r}; it must be above 0")
+        try:
+            object.__setattr__(
+                self, "compiled_pattern", regex.compile(_add_separators(self.pattern))
+            )
+        except (regex.error, OverflowError, RecursionError) as error:
+            raise ConfigError(f"pattern {self.pattern!r} does not compile: {error}") from error
+
+    @property
+    def maximum(self) -> int | None:
+        """Maximum score; None for a count, which has no limit."""
+        return None if self.match == "count" else 1
+
+    def __call__(self, start: str, continuation: str) -> int:
+        text = select_part(start, continuation, self.of)
+        try:
+            return self._compute_score(text)
+        # a pattern can need exponential time on one text
+        except TimeoutError as error:
+            raise ConfigError(
+                f"the pattern {self.pattern!r} took longer than {self.seconds:g} s on the text "
+                f"{text!r}; rewrite it without nested repetitions, or raise `seconds`"
+            ) from error
+
+    def _compute_score(self, text: str) -> int:
+        match self.match:
+            case "found":
+                return int(self.compiled_pattern.search(text, timeout=self.seconds) is not None)
+            case "whole":
+                return int(self.compiled_pattern.fullmatch(text, timeout=self.seconds) is not None)
+            case "possible":
+                match = self.compiled_pattern.fullmatch(text, partial=True, timeout=self.seconds)
+                return int(match is not None)
+            case "count":
+                return sum(1 for _ in self.compiled_pattern.finditer(text, timeout=self.seconds))

@@ -1,0 +1,59 @@
+"""Quantifier of the number of listed words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from llmchecker.errors import ConfigError
+from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of
+from llmchecker.properties.quantifiers.word_lists import WordWeigher, parse_terms, read_terms
+
+
+@dataclass(frozen=True)
+class Words:
+    """Number of words of a text that are in a list.
+
+    Words are those of `Gender`: a word belongs to the continuation if it starts there. Upper and
+    lower case are equal. Endings after an apostrophe do not matter unless the list contains the
+    whole word. A partial word at the end of the text counts as written.
+
+    Attributes:
+        words: the list itself; empty if it is in a file.
+        file: path of the list, one word per line, with comments after #.
+        of: `continuation` counts the generated text alone, `text` the start string too.
+        weigher: function that counts the words.
+
+    Raises:
+        ConfigError: not exactly one of `words` and `file` is given. The file cannot be read, is not
+            UTF-8 or has no word, or an entry is not a single word.
+    """
+
+    words: Sequence[str] = ()
+    file: Path | None = None
+    of: str = "continuation"
+    weigher: WordWeigher = field(init=False, repr=False, compare=False)
+
+    minimum: ClassVar[int | None] = 0
+    maximum: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        check_one_of("of", self.of, TEXT_PARTS)
+        if not isinstance(self.words, list | tuple):
+            raise ConfigError(f"words is {self.words!r}, not a list of words")
+        if bool(self.words) == (self.file is not None):
+            raise ConfigError("there must be words, a list that is not empty, or a file; not both")
+        if self.file is None:
+            positions = (f"word {number}" for number in range(1, len(self.words) + 1))
+            terms = parse_terms("words", zip(positions, self.words, strict=True))
+        else:
+            terms = read_terms("file", self.file)
+            object.__setattr__(self, "file", Path(self.file))
+        object.__setattr__(self, "words", tuple(self.words))
+        object.__setattr__(self, "weigher", WordWeigher(dict.fromkeys(terms, 1)))
+
+    def __call__(self, start: str, continuation: str) -> int:
+        if self.of == "text":
+            # every word of the text then belongs to the continuation
+            start, continuation = "", start + continuation
+        return self.weigher(start, continuation)

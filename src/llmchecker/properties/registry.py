@@ -1,0 +1,187 @@
+"""Registry of quantifier types, and construction of quantifiers from settings.
+
+A new type of this package needs one file in `quantifiers/` and one line in `_CLASS_PATHS`.
+Installed packages add types by entry points, see `plugins`. A module is imported when its type is
+first used.
+"""
+
+import inspect
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+from llmchecker.errors import ConfigError, UnknownName, did_you_mean
+from llmchecker.models.sources.model_directory import find_model_files
+from llmchecker.properties.custom_class import (
+    FOREIGN_ERRORS,
+    format_foreign_error,
+    read_declared_range,
+)
+from llmchecker.properties.logic.ast import is_variable_name
+from llmchecker.properties.plugins import ENTRY_POINT_GROUP, find_installed_types, load_type
+from llmchecker.properties.quantifiers.interface import Quantifier
+
+_TYPE_KEY = "type"
+"""Key of the setting for the type; its default is the quantifier's name."""
+
+_CLASS_PATHS = {
+    "classifier": "properties.quantifiers.classifier:Classifier",
+    "gender": "properties.quantifiers.gender:Gender",
+    "json": "properties.quantifiers.json_validity:JsonText",
+    "length": "properties.quantifiers.length:Length",
+    "pattern": "properties.quantifiers.pattern:Pattern",
+    "polarity": "properties.quantifiers.polarity:Polarity",
+    "provable": "programs.experiments.provable_quantifier:Provable",
+    "python": "properties.custom_class:OwnClass",
+    "readability": "properties.quantifiers.readability:Readability",
+    "similarity": "properties.quantifiers.similarity:Similarity",
+    "words": "properties.quantifiers.word_count:Words",
+}
+
+BUILTIN_TYPES = {
+    name: EntryPoint(name, f"llmchecker.{place}", ENTRY_POINT_GROUP)
+    for name, place in _CLASS_PATHS.items()
+}
+"""Types of this package by name; no installed package replaces them."""
+
+
+def create_quantifier(name: str, settings: Mapping[str, Any] | None = None) -> Quantifier:
+    """Create the quantifier of a name from its settings.
+
+    Args:
+        name: str, name of the quantifier in queries.
+        settings: values by key; None for no settings.
+
+    Raises:
+        UnknownName: no such type exists.
+        ConfigError: a setting is unknown, missing or has an unusable value, or the name cannot be a
+            variable.
+    """
+    _check_name(name)
+    settings = {} if settings is None else settings
+    if not isinstance(settings, Mapping):
+        raise ConfigError(f"quantifier {name!r}: its settings are {settings!r}, not a mapping")
+    quantifier_type = _find_type(name, settings)
+    settings = {key: value for key, value in settings.items() if key != _TYPE_KEY}
+    setting_fields = _collect_setting_fields(quantifier_type)
+    _check_keys(name, setting_fields, settings)
+    try:
+        return _instantiate(
+            quantifier_type, {setting_fields[key].name: value for key, value in settings.items()}
+        )
+    except ConfigError as error:
+        # keeps the subclass, such as UnknownName, and adds the quantifier's name
+        raise type(error)(f"quantifier {name!r}: {error}") from error
+
+
+def find_quantifier_files(quantifier: Quantifier) -> list[Path]:
+    """Return the files that a quantifier's scores depend on, outside this package.
+
+    These are its fields that are paths or tuples of paths. A directory counts with the files of the
+    model in it. A class outside this package counts with the file that defines it.
+    """
+    values = (v if isinstance(v, tuple) else (v,) for v in vars(quantifier).values())
+    paths = [value for group in values for value in group if isinstance(value, Path)]
+    files = [
+        file for path in paths for file in (find_model_files(path) if path.is_dir() else [path])
+    ]
+    if _is_builtin(type(quantifier)):
+        return files
+    return [*files, Path(inspect.getfile(type(quantifier)))]
+
+
+def find_quantifier_modules(quantifiers: Iterable[Quantifier]) -> list[str]:
+    """Return the sorted names of this package's modules that define the types."""
+    return sorted(
+        {type(quantifier).__module__ for quantifier in quantifiers if _is_builtin(type(quantifier))}
+    )
+
+
+def _check_name(name: object) -> None:
+    # YAML 1.1 reads an unquoted `yes` or `no` as a bool
+    if isinstance(name, bool):
+        raise ConfigError(
+            f"quantifier {name}: YAML reads yes, no, on, off, true and false as truth values; "
+            'write such a name in quotes, as in "yes": {type: pattern}'
+        )
+    if not isinstance(name, str) or not is_variable_name(name):
+        raise ConfigError(
+            f"quantifier {name!r}: a name consists of letters, digits and _, and means nothing "
+            "else in a query or a PRISM file"
+        )
+
+
+def _find_type(name: str, settings: Mapping[str, Any]) -> type[Quantifier]:
+    """Return the type from the settings, or else of the quantifier's name.
+
+    Entry points of installed packages are read only if the type is not built in.
+    """
+    type_name = settings.get(_TYPE_KEY, name)
+    if isinstance(type_name, str) and type_name in BUILTIN_TYPES:
+        # a built-in type imports its module only here, since modules may need large libraries
+        return BUILTIN_TYPES[type_name].load()
+    installed_types = find_installed_types()
+    if isinstance(type_name, str) and type_name in installed_types:
+        return load_type(installed_types[type_name])
+    type_names = sorted({*BUILTIN_TYPES, *installed_types})
+    hint = f"{did_you_mean(str(type_name), type_names) or ';'} known are {', '.join(type_names)}"
+    if _TYPE_KEY in settings:
+        raise UnknownName(f"{_TYPE_KEY}: there is no type {type_name!r}{hint}")
+    raise UnknownName(
+        f"there is no quantifier {name!r}{hint}; a quantifier with a name of its own says which of "
+        f"these it is by the key {_TYPE_KEY!r}"
+    )
+
+
+def _instantiate(quantifier_type: type[Quantifier], settings: Mapping[str, Any]) -> Quantifier:
+    # errors of this package's types are ConfigErrors already
+    if _is_builtin(quantifier_type):
+        return quantifier_type(**settings)
+    try:
+        quantifier = quantifier_type(**settings)
+    # a foreign class may raise this package's error with its own message
+    except ConfigError:
+        raise
+    except FOREIGN_ERRORS as error:
+        raise ConfigError(
+            f"{quantifier_type.__name__} cannot be made; it raised {format_foreign_error(error)}"
+        ) from error
+    # a foreign class may violate the protocol, on which bounds rely
+    read_declared_range(quantifier)
+    final_scores = getattr(quantifier, "final", ())
+    if not isinstance(final_scores, Collection) or not all(
+        type(score) is int for score in final_scores
+    ):
+        raise ConfigError(
+            f"final of {quantifier_type.__name__} is {final_scores!r}, not a set of integers"
+        )
+    return quantifier
+
+
+def _is_builtin(quantifier_type: type[Quantifier]) -> bool:
+    return quantifier_type.__module__.partition(".")[0] == __package__.partition(".")[0]
+
+
+def _collect_setting_fields(quantifier_type: type[Quantifier]) -> dict[str, Field]:
+    """Return the fields of a type by setting key: `class_` has the key `class`."""
+    # a foreign class need not be a dataclass; then it has no settings
+    if not is_dataclass(quantifier_type):
+        return {}
+    return {field.name.rstrip("_"): field for field in fields(quantifier_type) if field.init}
+
+
+def _check_keys(
+    name: str, setting_fields: Mapping[str, Field], settings: Mapping[str, Any]
+) -> None:
+    for key in settings:
+        if key not in setting_fields:
+            known_keys = (
+                f"it has {', '.join(sorted(setting_fields))}" if setting_fields else "it has none"
+            )
+            hint = did_you_mean(str(key), setting_fields) or ";"
+            raise ConfigError(f"quantifier {name!r} has no setting {key!r}{hint} {known_keys}")
+    for key, field in setting_fields.items():
+        if key not in settings and field.default is MISSING and field.default_factory is MISSING:
+            raise ConfigError(f"quantifier {name!r} needs the setting {key!r}")

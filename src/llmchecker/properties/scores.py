@@ -1,0 +1,158 @@
+"""Scores of a tree's texts, in memory and in files: one integer per state.
+
+A `rest` state has no score.
+"""
+
+import math
+import os.path
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError
+from llmchecker.properties.custom_class import FOREIGN_ERRORS, format_foreign_error
+from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
+from llmchecker.trees.sealed_parquet import read_parquet, write_parquet
+from llmchecker.trees.text_tree import StateKind, TextTree
+
+_REST_SCORE = 0
+"""Placeholder for the missing score of `rest` in an array of scores."""
+
+
+def score_tree(quantifier: Quantifier, tree: TextTree, name: str | None = None) -> np.ndarray:
+    """Score every text of a tree, each distinct text once.
+
+    A tokenizer may rewrite the end of the start string when it decodes, and turn "do" + "not" into
+    "don't". The rewritten part then counts as generated, so that start + continuation equals the
+    text.
+
+    Args:
+        quantifier: the scoring function.
+        tree: the tree of the texts.
+        name: str, name of the quantifier for messages, as in `score_texts`.
+
+    Returns:
+        (n,) int64; `_REST_SCORE` for `rest`, which callers must not use as a score.
+
+    Raises:
+        ConfigError: as in `score_texts`.
+    """
+    has_text = tree.kind != StateKind.REST
+    scores = np.full(len(tree), _REST_SCORE, dtype=np.int64)
+    scores[has_text] = score_texts(quantifier, tree.start, tree.text[has_text].tolist(), name)
+    return scores
+
+
+def score_texts(
+    quantifier: Quantifier, start: str, texts: Sequence[str], name: str | None = None
+) -> np.ndarray:
+    """Score texts that continue a start string, each distinct text once.
+
+    Args:
+        quantifier: the scoring function.
+        start: the start string.
+        texts: the full texts, including the start string.
+        name: str, name of the quantifier in its query, for messages. None for a caller's own
+            function, whose exceptions are not wrapped.
+
+    Returns:
+        (n,) int64, in the order of the texts.
+
+    Raises:
+        ConfigError: the quantifier cannot score a text, or a score is not an integer within the
+            declared range.
+    """
+    distinct_texts = dict.fromkeys(texts)
+    with _add_name_to_errors(name):
+        # a network scores a batch faster than single texts
+        if isinstance(quantifier, BatchQuantifier):
+            values = quantifier.score_batch([_split_text(start, text) for text in distinct_texts])
+        else:
+            values = [quantifier(*_split_text(start, text)) for text in distinct_texts]
+        _check_scores(quantifier, distinct_texts, values)
+    # all texts are distinct, so the values have their order already
+    if len(values) == len(texts):
+        return np.array(values, dtype=np.int64)
+    score_of = dict(zip(distinct_texts, values, strict=True))
+    return np.fromiter(map(score_of.__getitem__, texts), np.int64, len(texts))
+
+
+def write_scores(scores: np.ndarray, tree: TextTree, path: str | Path) -> None:
+    """Write the columns uid and score; a `rest` state has no score.
+
+    The file contains the digest of its tree.
+    """
+    is_rest = tree.kind == StateKind.REST
+    table = pa.table(
+        {
+            "uid": pa.array(np.arange(len(tree)), pa.int64()),
+            "score": pa.array(scores, pa.int64(), mask=is_rest),
+        }
+    )
+    write_parquet(table, path, {"tree": tree.digest})
+
+
+def _read_scores(tree: TextTree, path: str | Path) -> np.ndarray:
+    """Read the scores of a tree: (n,) int64, `_REST_SCORE` for `rest`.
+
+    Raises:
+        DamagedFile: the file changed after it was written.
+        InvalidTree: the file holds scores of another tree.
+    """
+    table, metadata = read_parquet(path)
+    # scores are matched to states by row, so they must be of exactly this tree
+    if metadata.get("tree") != tree.digest or "score" not in table.column_names:
+        raise InvalidTree(f"{path} does not hold the scores of this tree; delete it to score again")
+    return table["score"].combine_chunks().fill_null(_REST_SCORE).to_numpy()
+
+
+def read_all_scores(tree: TextTree, paths: Iterable[str | Path]) -> dict[str, np.ndarray]:
+    """Read the scores of quantifiers; a quantifier's name is its file's stem."""
+    return {Path(path).stem: _read_scores(tree, path) for path in paths}
+
+
+def _split_text(start: str, text: str) -> tuple[str, str]:
+    """Return the common prefix of start string and text, and the rest of the text."""
+    if not text.startswith(start):
+        start = os.path.commonprefix((start, text))  # noqa: RUF071 - by character, not by path
+    return start, text[len(start) :]
+
+
+@contextmanager
+def _add_name_to_errors(name: str | None) -> Iterator[None]:
+    """Add the quantifier's name to the errors of the block."""
+    try:
+        yield
+    except ConfigError as error:
+        if name is None:
+            raise
+        raise type(error)(f"quantifier {name!r}: {error}") from error
+    # limits of the machine and other errors of this package have complete messages
+    except (LLMCheckerError, MemoryError):
+        raise
+    except FOREIGN_ERRORS as error:
+        if name is None:
+            raise
+        raise ConfigError(f"quantifier {name!r} raised {format_foreign_error(error)}") from error
+
+
+def _check_scores(quantifier: Quantifier, texts: Iterable[str], values: Sequence[Any]) -> None:
+    low, high = quantifier.minimum, quantifier.maximum
+    min_score, max_score = -math.inf if low is None else low, math.inf if high is None else high
+    for text, value in zip(texts, values, strict=True):
+        # nearly every score is a plain int: the fast test first saves a third of the time
+        if type(value) is not int and not _is_integer(value):
+            raise ConfigError(f"the score of {text!r} is {value!r}, which is not an integer")
+        if not min_score <= value <= max_score:
+            raise ConfigError(
+                f"the score of {text!r} is {value}, outside the range {low} to {high}"
+            )
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

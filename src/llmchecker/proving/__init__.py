@@ -1,1 +1,0 @@
-"""Loop invariants: proof obligations, the candidates that pass them, and verification."""

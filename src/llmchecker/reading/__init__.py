@@ -1,1 +1,0 @@
-"""How C text becomes a program, and how a program is written as C again."""

@@ -1,0 +1,169 @@
+"""Comparison of the paper's Table II with the Table II of a run.
+
+An answer of a run matches a published row with the same label, alpha, k, L, query and model. The
+label of the model must equal the row's name of the model. Labels and names are compared without
+case.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from llmchecker.reporting.audit import AuditRow
+from llmchecker.reporting.published_table import PublishedRow
+from llmchecker.reporting.tables import AnsweredQuery
+
+_COMPARISON_COLUMNS = """
+    row label interest model alpha k published_L L query match
+    published_states states_explored states_difference states
+    published_transitions transitions_explored transitions_difference
+    published_value value value_difference
+    published_encode_seconds encode_seconds published_check_seconds check_seconds
+    start_string audit
+""".split()
+"""Columns of a run have the same names as in its own Table II."""
+_INTEGER_COLUMNS = """
+    row L published_states states_explored states_difference states published_transitions
+    transitions_explored transitions_difference
+""".split()
+"""Columns of integers, which may have empty cells."""
+
+
+def build_comparison_table(
+    audit_rows: Iterable[AuditRow], answers: Sequence[AnsweredQuery]
+) -> pd.DataFrame:
+    """Build the comparison of published rows with answers of the same query.
+
+    A published row without a matching answer has no figures of a run. An answer with the parameters
+    of published rows, but another model, follows these rows without published figures. A difference
+    is the run's figure minus the published figure, for the same model. Sizes are the parts that
+    Storm explored, as in the paper. A published figure keeps its digits.
+
+    Args:
+        audit_rows: the audit of the published rows.
+        answers: the answers of this run; answers to other queries are omitted.
+    """
+    records = []
+    for group in _group_by_question(audit_rows):
+        for audit_row in group:
+            model_answers = [
+                a
+                for a in answers
+                if _is_same_question(a, audit_row) and _is_same_model(a, audit_row)
+            ]
+            # A published row without an answer still appears once.
+            records += [_build_matched_row(audit_row, answer) for answer in model_answers] or [
+                _build_unmatched_row(audit_row)
+            ]
+        for answer in answers:
+            matching_row = next(
+                (audit_row for audit_row in group if _is_same_question(answer, audit_row)), None
+            )
+            # An answer with a published model is already in the table.
+            if matching_row and not any(_is_same_model(answer, audit_row) for audit_row in group):
+                records.append(_build_other_model_row(matching_row, answer))
+    # A plain integer column has no empty cells.
+    return pd.DataFrame(records, columns=_COMPARISON_COLUMNS).astype(
+        dict.fromkeys(_INTEGER_COLUMNS, "Int64")
+    )
+
+
+def _is_same_question(answer: AnsweredQuery, audit_row: AuditRow) -> bool:
+    """Return whether an answer has a published row's label, query and parameters.
+
+    For a row whose printed L is impossible, the smallest possible L matches too.
+    """
+    row, check = audit_row.row, answer.row.check
+    lengths = (row.truncation.length, audit_row.min_length)
+    truncation = check.tree.truncation
+    return (
+        answer.row.label.casefold() == row.label.casefold()
+        and check.query.root == row.query.root
+        and truncation.length in lengths
+        and truncation == replace(row.truncation, length=truncation.length)
+    )
+
+
+def _is_same_model(answer: AnsweredQuery, audit_row: AuditRow) -> bool:
+    """Return whether the model's label is its name in a published row."""
+    return answer.model.casefold() == audit_row.row.model.casefold()
+
+
+def _group_by_question(audit_rows: Iterable[AuditRow]) -> Iterable[list[AuditRow]]:
+    """Group the rows that differ only in the model, in the given order."""
+    questions: dict[tuple, list[AuditRow]] = {}
+    for audit_row in audit_rows:
+        row = audit_row.row
+        key = (row.label.casefold(), row.truncation, row.query.root)
+        questions.setdefault(key, []).append(audit_row)
+    return questions.values()
+
+
+def _build_matched_row(audit_row: AuditRow, answer: AnsweredQuery) -> dict[str, object]:
+    row, verdict = audit_row.row, answer.verdict
+    is_unknown = verdict.value is None  # so is the difference
+    return {
+        **_build_run_cells(audit_row, answer),
+        **_build_published_cells(audit_row),
+        "states_difference": verdict.states_explored - row.states,
+        "transitions_difference": verdict.transitions_explored - row.transitions,
+        "value_difference": None if is_unknown else verdict.value - float(row.value),
+        "match": _format_match("model and parameters", audit_row, answer),
+    }
+
+
+def _build_unmatched_row(audit_row: AuditRow) -> dict[str, object]:
+    return {**_build_published_cells(audit_row), "match": "no run of this model"}
+
+
+def _build_other_model_row(audit_row: AuditRow, answer: AnsweredQuery) -> dict[str, object]:
+    label = _format_match("parameters, another model", audit_row, answer)
+    return {**_build_run_cells(audit_row, answer), "model": answer.model, "match": label}
+
+
+def _format_match(basis: str, audit_row: AuditRow, answer: AnsweredQuery) -> str:
+    has_printed_length = answer.row.check.tree.truncation.length == audit_row.row.truncation.length
+    # The printed L is impossible, so that the run uses the L of the audit.
+    return basis if has_printed_length else f"{basis}, L from the audit"
+
+
+def _build_question_cells(row: PublishedRow) -> dict[str, object]:
+    return {
+        "label": row.label,
+        "interest": row.interest,
+        "alpha": row.truncation.alpha,
+        "k": row.truncation.k,
+        "published_L": row.truncation.length,
+        "query": row.query.text,
+    }
+
+
+def _build_published_cells(audit_row: AuditRow) -> dict[str, object]:
+    row = audit_row.row
+    return {
+        **_build_question_cells(row),
+        "row": row.number,
+        "model": row.model,
+        "published_states": row.states,
+        "published_transitions": row.transitions,
+        "published_value": row.value,
+        "published_encode_seconds": row.encode_seconds,
+        "published_check_seconds": row.check_seconds,
+        "audit": audit_row.verdict,
+    }
+
+
+def _build_run_cells(audit_row: AuditRow, answer: AnsweredQuery) -> dict[str, object]:
+    verdict = answer.verdict
+    return {
+        **_build_question_cells(audit_row.row),
+        "L": answer.row.check.tree.truncation.length,
+        "states": verdict.states,
+        "states_explored": verdict.states_explored,
+        "transitions_explored": verdict.transitions_explored,
+        "value": answer.value,
+        "encode_seconds": verdict.encode_seconds,
+        "check_seconds": verdict.check_seconds,
+        "start_string": str(answer.start),
+    }

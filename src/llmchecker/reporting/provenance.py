@@ -1,0 +1,186 @@
+"""Provenance of the results of a run: models, code, machine and date.
+
+`collect_provenance` builds the content of results/provenance.json from the records of all trees.
+`format_footer` formats it in one line for tables.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from llmchecker.checking.anytime.estimate import EstimateRecord
+from llmchecker.models.sources.model_directory import WEIGHTS
+from llmchecker.models.sources.source_spec import parse_source
+from llmchecker.trees.run_metadata import (
+    MODEL_PACKAGES,
+    collect_versions,
+    describe_machine,
+    find_code_version,
+    read_provenance,
+    utc_now,
+)
+from llmchecker.utils.atomic_files import compute_sha256, read_json_with_digest
+
+_REPORTED_PACKAGES = (*MODEL_PACKAGES, "stormpy", "snakemake", "pandas", "pyarrow", "matplotlib")
+_FOOTER_DIGITS = 12
+"""Number of digits of a checksum or commit in a footer."""
+
+
+def collect_provenance(
+    config: str,
+    models: Mapping[str, Mapping[str, str]],
+    directories: Mapping[str, str | Path],
+    tree_records: Mapping[str, Sequence[str | Path]],
+    estimates: Mapping[str, Sequence[str | Path]],
+    verdicts: Iterable[str | Path],
+    prompts: str | Path | None = None,
+) -> dict[str, Any]:
+    """Build the content of results/provenance.json.
+
+    Args:
+        config: the checksum of the configuration, `Config.sha256`.
+        models: the settings of each model in the configuration, by the model's name.
+        directories: the directory of each model.
+        tree_records: record files of each model's trees; a tree has run metadata for each shard.
+        estimates: files of the estimates of each model.
+        verdicts: files of all verdicts.
+        prompts: the file of the prompts of the top-k statistics; None without prompts.
+    """
+    return {
+        "date": utc_now(),
+        "config": config,
+        "program": asdict(find_code_version()),
+        "machine": asdict(describe_machine()),
+        "versions": collect_versions(_REPORTED_PACKAGES),
+        "models": {
+            name: {
+                **model,
+                **_read_source_record(Path(directories[name])),
+                "trees": _group_records(
+                    run_metadata
+                    for path in tree_records[name]
+                    for run_metadata in read_json_with_digest(path)["makings"]
+                ),
+                "estimates": _group_records(
+                    record.making
+                    for record in map(EstimateRecord.read, estimates.get(name, ()))
+                    # An estimate without samples has no run of the model.
+                    if record.making is not None
+                ),
+            }
+            for name, model in models.items()
+        },
+        "prompts": None if prompts is None else compute_sha256(Path(prompts)),
+        "verdicts": _group_records(read_json_with_digest(path)["versions"] for path in verdicts),
+    }
+
+
+def format_current_footer() -> str:
+    """Format the footer of a table without models: current code and date."""
+    return f"{_format_program(asdict(find_code_version()))}, {utc_now()}."
+
+
+def format_footer(run: Mapping[str, Any]) -> str:
+    """Format the footer of a table as one line of plain text.
+
+    Args:
+        run: the content of results/provenance.json.
+    """
+    return f"{format_description(run)}, {run['date']}."
+
+
+def format_description(run: Mapping[str, Any]) -> str:
+    """Format the footer without its date; it is equal for equal provenance."""
+    run_records = [run_record for model in run["models"].values() for run_record in model["trees"]]
+    models = [
+        f"{' '.join(model['label'].split())} ({_shorten_revision(model['revision'])}, "
+        f"{model['dtype']}, "
+        f"{model['device']})"
+        for model in run["models"].values()
+    ]
+    parts = [
+        _format_program(run["program"]),
+        f"configuration {run['config'][:_FOOTER_DIGITS]}",
+        *models,
+        *(
+            _format_versions(name, [run_record["versions"] for run_record in run_records])
+            for name in ("torch", "transformers")
+        ),
+        _format_versions("storm", run["verdicts"]),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _read_source_record(directory: Path) -> dict[str, Any]:
+    provenance = read_provenance(directory)
+    files = provenance.get("files", {})
+    return {
+        "source": provenance.get("source"),
+        "revision": _find_revision(provenance),
+        "files": files,
+    }
+
+
+def _find_revision(about: Mapping[str, Any]) -> str:
+    """Return the revision of a model: its commit, or the checksum of its source.
+
+    For a served model, the revision is its name on the server and the server's version. Other
+    models have the checksum of the weight file, or of the checksums of several weight files.
+    """
+    # A server does not report a checksum of its weights.
+    if "serving" in about:
+        return f"{about['serving']['model']}, {about['api']} {about['serving']['version']}"
+    # The directory of a model may lack a record of its source.
+    source = parse_source(about["source"]) if about else None
+    if source is not None and source.scheme == "hf":
+        return f"commit {source.revision}"
+    files = about.get("files", {})
+    weights = {name: digest for name, digest in files.items() if name.endswith(".safetensors")}
+    weights_digest = hashlib.sha256(json.dumps(weights, sort_keys=True).encode()).hexdigest()
+    digest = about.get("sha256") or files.get(WEIGHTS) or weights_digest
+    return f"sha256 {digest}"
+
+
+def _shorten_revision(revision: str) -> str:
+    # Only commits and checksums are long; other revisions are names and versions.
+    kind, _, digits = revision.partition(" ")
+    return f"{kind} {digits[:_FOOTER_DIGITS]}" if kind in ("commit", "sha256") else revision
+
+
+def _group_records(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Group equal records: their number, first and last date, and content."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        # Records that differ only in their date are equal.
+        groups.setdefault(json.dumps(_drop_date(record), sort_keys=True), []).append(record)
+    return [
+        {"number": len(group), **_compute_period(group), **_drop_date(group[0])}
+        for group in groups.values()
+    ]
+
+
+def _drop_date(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name != "date"}
+
+
+def _compute_period(group: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    dates = [record["date"] for record in group if "date" in record]
+    return {"first": min(dates), "last": max(dates)} if dates else {}
+
+
+def _format_program(program: Mapping[str, Any]) -> str:
+    """Format the program for a footer."""
+    commit = program["commit"]
+    suffix = " with changes" if program["changed"] else ""
+    return f"LLMChecker {program['version']}" + (
+        f" (commit {commit[:_FOOTER_DIGITS]}{suffix})" if commit else ""
+    )
+
+
+def _format_versions(package: str, version_maps: Iterable[Mapping[str, Any]]) -> str:
+    """Format all versions of a package without duplicates."""
+    numbers = sorted({versions[package] for versions in version_maps if package in versions})
+    return f"{package} {' and '.join(numbers)}" if numbers else ""

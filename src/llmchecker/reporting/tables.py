@@ -1,0 +1,272 @@
+"""Answers of a run, and the paper's tables of them."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from llmchecker.checking.anytime.estimate import EstimateRecord, with_estimate
+from llmchecker.checking.formatting import (
+    FEW_DIGITS,
+    UNKNOWN,
+    Figures,
+    continuation_text,
+    find_start_text,
+    format_figures,
+    summarize_witnesses,
+)
+from llmchecker.checking.verdict import Verdict
+from llmchecker.config.plan import TableRow
+from llmchecker.models.decoding.chat_template import Start
+from llmchecker.properties.logic.ast import Expectation
+from llmchecker.reporting.table_io import as_code, as_text, escape, format_cell, format_paragraph
+from llmchecker.utils.number_format import format_number
+
+_TABLE2_COLUMNS = """
+    label interest model alpha k L query states transitions states_explored transitions_explored
+    encode_seconds check_seconds value lower upper estimate low high confidence samples
+""".split()
+_FIGURE4_COLUMNS = """
+    model noun value lower upper estimate low high confidence samples
+""".split()
+_ESTIMATE_COLUMNS = ("estimate", "low", "high", "confidence", "samples")
+"""Columns that are empty without an estimate."""
+_CERTAIN_NOTE = """\
+Certain: the whole model's answer lies from lower to upper, whatever follows a text that the tree \
+does not go on with. The value is that of the bounded process, exactly."""
+_LEGEND = """\
+What the model wrote stands as code behind the start string. An ellipsis is a token that was not
+selected: what it does to a quantifier is unknown, and every atom over one counts as false there."""
+
+
+@dataclass(frozen=True)
+class AnsweredQuery:
+    """A query of a run and its answer.
+
+    Attributes:
+        row: the row of Table II with the experiment and the check.
+        model: the model's label, with the decoding if it has one.
+        start: the start string, or the chat to answer.
+        verdict: the answer.
+    """
+
+    row: TableRow
+    model: str
+    start: Start
+    verdict: Verdict
+
+    @property
+    def value(self) -> float | bool | str:
+        """The value of the bounded process, or "unknown"."""
+        return UNKNOWN if self.verdict.value is None else self.verdict.value
+
+    @property
+    def bounds(self) -> tuple[float | bool, float | bool]:
+        """The certain bounds for the whole model; absent bounds are trivial.
+
+        The trivial bounds of a probability are 0 and 1, and those of an expected score are
+        infinite. For a query without =?, they are (False, True), which means unknown.
+        """
+        query = self.row.check.query
+        if not query.is_numeric:
+            min_value, max_value = False, True
+        elif isinstance(query.root, Expectation):
+            # Scores of quantifiers may be unbounded.
+            min_value, max_value = -math.inf, math.inf
+        else:
+            min_value, max_value = 0.0, 1.0
+        lower, upper = self.verdict.lower, self.verdict.upper
+        return min_value if lower is None else lower, max_value if upper is None else upper
+
+    @property
+    def figures(self) -> Figures:
+        """The formatted figures for the report and for tables."""
+        lower, upper = self.bounds
+        bounded_verdict = replace(self.verdict, lower=lower, upper=upper)
+        return format_figures(bounded_verdict, FEW_DIGITS, ("−∞", "∞"))
+
+
+def read_answers(
+    rows: Iterable[TableRow],
+    verdicts: Iterable[str | Path],
+    models: Iterable[str],
+    start_strings: Mapping[str, Start],
+    estimates: Iterable[str | Path] = (),
+) -> tuple[AnsweredQuery, ...]:
+    """Read the answers to queries, in the given order.
+
+    Args:
+        rows: the rows of Table II.
+        verdicts: the file of each row's verdict.
+        models: the label of each row's model.
+        start_strings: the start strings by name.
+        estimates: files of estimates, each with the name of its check; a check may lack one.
+
+    Raises:
+        CheckFailed: a file is not a verdict.
+        DamagedFile: a file is not an estimate, or does not match its digest.
+    """
+    records = {record.check: record for record in map(EstimateRecord.read, estimates)}
+    return tuple(
+        AnsweredQuery(
+            row=row,
+            model=model,
+            start=start_strings[row.check.tree.start],
+            verdict=_add_estimate(Verdict.read(path), row, records.get(str(row.check))),
+        )
+        for row, path, model in zip(rows, verdicts, models, strict=True)
+    )
+
+
+def _add_estimate(verdict: Verdict, row: TableRow, record: EstimateRecord | None) -> Verdict:
+    """Add an estimate to a verdict, or the reason of its absence."""
+    # Not every check has an estimate.
+    if record is None:
+        return verdict
+    # The record explains the absence of the estimate, so the verdict does too.
+    if record.estimate is None:
+        note = f"There is no estimate: {record.note}"
+        return replace(verdict, notes=(*verdict.notes, note))
+    return with_estimate(verdict, row.check.query, record.estimate)
+
+
+def build_table1(start_strings: Mapping[str, str]) -> pd.DataFrame:
+    """Build Table I: the start strings."""
+    return pd.DataFrame(start_strings.items(), columns=["name", "start_string"])
+
+
+def build_table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
+    """Build Table II: a row for each experiment, model and query, in order."""
+    records = []
+    for answer in answers:
+        row, verdict = answer.row, answer.verdict
+        truncation = row.check.tree.truncation
+        records.append(
+            {
+                "label": row.label,
+                "interest": row.interest,
+                "model": answer.model,
+                # A refined tree has no alpha and k.
+                "alpha": getattr(truncation, "alpha", None),
+                "k": getattr(truncation, "k", None),
+                "L": truncation.length,
+                "query": verdict.query,
+                "states": verdict.states,
+                "transitions": verdict.transitions,
+                "states_explored": verdict.states_explored,
+                "transitions_explored": verdict.transitions_explored,
+                "encode_seconds": verdict.encode_seconds,
+                "check_seconds": verdict.check_seconds,
+                "value": answer.value,
+                **_build_bounds_cells(answer),
+                **_build_estimate_cells(verdict),
+            }
+        )
+    table = pd.DataFrame(records, columns=_TABLE2_COLUMNS)
+    return table.astype(dict.fromkeys(("k", "samples"), "Int64"))
+
+
+def build_mass_table(masses: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Build the data of Figure 3: mean mass of the k most probable tokens.
+
+    Args:
+        masses: tables with the columns prompt, k and mass, by the model's label.
+    """
+    means = [
+        frame.groupby("k", as_index=False)["mass"].mean().assign(model=model)
+        for model, frame in masses.items()
+    ]
+    return pd.concat(means, ignore_index=True)[["model", "k", "mass"]]
+
+
+def build_noun_table(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
+    """Build the data of Figure 4: value, bounds and estimate by model and noun.
+
+    The noun is the name of the start string. An unknown value or an absent estimate is an empty
+    cell.
+    """
+    records = [
+        {
+            "model": answer.model,
+            "noun": answer.row.check.tree.start,
+            "value": answer.verdict.value,
+            **_build_bounds_cells(answer),
+            **_build_estimate_cells(answer.verdict),
+        }
+        for answer in answers
+    ]
+    table = pd.DataFrame(records, columns=_FIGURE4_COLUMNS)
+    return table.astype({"samples": "Int64"})
+
+
+def format_table2_notes(answers: Sequence[AnsweredQuery]) -> list[str]:
+    """Describe the columns of answers of Table II, in paragraphs of plain text."""
+    notes = [_CERTAIN_NOTE]
+    # Answers without an estimate have no confidence.
+    confidences = {answer.verdict.confidence for answer in answers} - {None}
+    if confidences:
+        confidence_text = " or ".join(map(format_number, sorted(confidences)))
+        notes.append(
+            f"With confidence {confidence_text}, and not certain: the whole model's answer lies "
+            "from low to high. That interval and the estimate come from samples of what the "
+            "tree leaves open; of a query without =?, the estimate is whether it holds, and "
+            "the interval is that of the probability."
+        )
+    return notes
+
+
+def format_witnesses(answers: Iterable[AnsweredQuery], footer: str = "") -> str:
+    """Format the most probable texts that decide each query as Markdown.
+
+    The start string is plain text and appears once for each query. Continuations are code.
+
+    Args:
+        answers: the rows of Table II.
+        footer: plain text at the end.
+    """
+    sections = ["# The texts that decide each query", _LEGEND, *map(_format_section, answers)]
+    return "\n\n".join(sections) + "\n" + format_paragraph(footer)
+
+
+def _format_section(answer: AnsweredQuery) -> str:
+    """Format the section of one query, with its deciding texts."""
+    row, verdict = answer.row, answer.verdict
+    headings = [as_text(format_cell(text)) for text in (row.label, row.interest, answer.model)]
+    query = as_code(format_cell(verdict.query))
+    lines = [
+        f"## {' · '.join(headings)}",
+        "",
+        f"{query} is {answer.figures.value} for {row.check.tree.truncation}. "
+        + summarize_witnesses(row.check.query, verdict),
+        *(f"\n{escape(note)}" for note in verdict.notes),
+    ]
+    # Without witnesses, the table would only have a header.
+    if verdict.witnesses:
+        lines += ["", f"After: {escape(find_start_text(verdict.witnesses))}"]
+        lines += ["", "| probability | continuation |", "|------------:|:-----|"]
+    lines += [
+        f"| {format_cell(witness['probability'])} | {_format_continuation(witness)} |"
+        for witness in verdict.witnesses
+    ]
+    return "\n".join(lines)
+
+
+def _format_continuation(witness: Mapping[str, Any]) -> str:
+    """Format a continuation, with an ellipsis for the unknown token of `rest`."""
+    continuation = continuation_text(witness)
+    code = f"<code>{escape(continuation)}</code>" if continuation else ""
+    return f"{code} …".lstrip() if witness["rest"] else code
+
+
+def _build_bounds_cells(answer: AnsweredQuery) -> dict[str, float | bool]:
+    return dict(zip(("lower", "upper"), answer.bounds, strict=True))
+
+
+def _build_estimate_cells(verdict: Verdict) -> dict[str, float | bool | str | None]:
+    estimates = {name: getattr(verdict, name) for name in _ESTIMATE_COLUMNS}
+    # The samples do not decide the query, because the interval contains the threshold.
+    is_undecided = verdict.samples is not None and verdict.estimate is None
+    return estimates | ({"estimate": UNKNOWN} if is_undecided else {})

@@ -1,0 +1,318 @@
+"""Drawings of small text trees, from left to right, as SVG or Graphviz DOT.
+
+Each state shows the text that it adds to its parent's text, its probability given that text, and
+its scores. States that decide a query have a sign and a colour. Each leaf has a row in preorder,
+and each parent is at the mean height of its children.
+"""
+
+import os.path
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+import numpy as np
+
+from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
+from llmchecker.errors import InvalidBound
+from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.utils.number_format import format_count, format_number
+
+MAX_DRAWN_STATES = 400
+"""Maximum number of states of a readable drawing."""
+SIGNS = {WITNESS: "✓", COUNTEREXAMPLE: "✗"}
+MEANINGS = {WITNESS: "satisfies the query", COUNTEREXAMPLE: "violates the query"}
+_JOINERS = "\u200c\u200d"
+"""Unprintable characters that join emoji and letters of some scripts."""
+
+_MAX_LABEL_LENGTH = 40
+_ROW, _BOX, _GAP, _MARGIN = 26, 20, 78, 12
+_CHARACTER_WIDTH = 7.3  # the width of a character, for a monospaced font of 12 pixels
+_STYLE = """
+text { font: 12px ui-monospace, "DejaVu Sans Mono", monospace; fill: #1d2530; white-space: pre }
+.score, .given { fill: #5b6675 } .given { font-size: 11px }
+rect { fill: #fff; stroke: #9aa5b3 } path { fill: none; stroke: #b9c2cd }
+.rest rect { stroke-dasharray: 4 3 } .rest text { font-style: italic } .end rect { stroke-width: 3 }
+.witness rect { fill: #d3f0df; stroke: #0b7a4b; stroke-width: 2 }
+.counterexample rect { fill: #fde0d2; stroke: #b4420b; stroke-width: 2 }
+"""
+_FILLS = {WITNESS: "#d3f0df", COUNTEREXAMPLE: "#fde0d2"}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A tree with the data of its drawing.
+
+    Attributes:
+        tree: the tree.
+        scores: (n,) integers by the quantifier's name; without meaning for `rest`.
+        witness_kinds: the `kind` of the witness of each deciding state, by uid.
+    """
+
+    tree: TextTree
+    scores: Mapping[str, np.ndarray]
+    witness_kinds: Mapping[int, str]
+
+    def added_text(self, uid: int) -> str:
+        """Return the text that a state adds to its parent's text; "" for `rest`.
+
+        The root adds its whole text. If decoding changed the end of the parent's text, the changed
+        part counts as added.
+        """
+        tree = self.tree
+        text = tree.text[uid] or ""
+        parent_text = tree.text[tree.parent[uid]] if uid else ""
+        return text[len(os.path.commonprefix((parent_text, text))) :]  # noqa: RUF071 - of characters
+
+    def display_text(self, uid: int) -> str:
+        """Return the text that a state adds, in printable form on one line."""
+        text = escape_unprintable(self.added_text(uid))
+        # Only a blank text would be invisible in its box.
+        return text.replace(" ", "␣") if text.isspace() else text
+
+    def state_scores(self, uid: int) -> list[tuple[str, int]]:
+        """Return the names and scores of a state; [] for `rest`."""
+        # The text of `rest` is unknown, so its scores are meaningless.
+        if self.tree.kind[uid] == StateKind.REST:
+            return []
+        return [(name, int(column[uid])) for name, column in self.scores.items()]
+
+    def children(self, uid: int) -> range:
+        """Return the uids of the children of a state, which are adjacent."""
+        parents = self.tree.parent
+        return range(*np.searchsorted(parents, [uid, uid + 1]).tolist())
+
+    def preorder(self) -> Iterator[int]:
+        """Yield the uids of all states in preorder."""
+        stack = [0]
+        while stack:
+            uid = stack.pop()
+            yield uid
+            # A stack instead of recursion, in reverse, so that the first child is next.
+            stack.extend(reversed(self.children(uid)))
+
+
+def escape_unprintable(text: str) -> str:
+    """Replace unprintable characters, also line breaks, by Python's escapes."""
+    return "".join(c if c.isprintable() or c in _JOINERS else repr(c)[1:-1] for c in text)
+
+
+def check_drawable(tree: TextTree) -> None:
+    """Check that a tree is small enough to draw.
+
+    Raises:
+        InvalidBound: the tree has more than `MAX_DRAWN_STATES` states; the message contains
+            parameters whose tree is small enough.
+    """
+    if len(tree) <= MAX_DRAWN_STATES:
+        return
+    truncation = tree.truncation
+    smaller_k = [
+        k for k in range(1, truncation.k) if _max_states(k, truncation.length) <= MAX_DRAWN_STATES
+    ]
+    smaller_length = [
+        n for n in range(1, truncation.length) if _max_states(truncation.k, n) <= MAX_DRAWN_STATES
+    ]
+    # Of the values that are small enough, the largest is last.
+    remedies = [
+        *(f"k={k} with L={truncation.length}" for k in smaller_k[-1:]),
+        *(f"L={length} with k={truncation.k}" for length in smaller_length[-1:]),
+    ]
+    raise InvalidBound(
+        f"a tree of {format_count(len(tree), 'state')} ({truncation}) is too large to draw, "
+        f"which ends at {MAX_DRAWN_STATES}; a smaller k or length is needed"
+        + (f": {' or '.join(remedies)} is small enough whatever alpha is" if remedies else "")
+    )
+
+
+def format_dot(drawing: Drawing) -> str:
+    """Format a drawing as a digraph in Graphviz's DOT language."""
+    lines = [
+        "digraph tree {",
+        '  graph [rankdir=LR, nodesep=0.1, ranksep=0.8, ordering="out"];',
+        '  node [shape=box, fontname="monospace", fontsize=10, height=0.3];',
+        '  edge [fontname="monospace", fontsize=9, arrowsize=0.6];',
+    ]
+    tree = drawing.tree
+    for uid in range(len(tree)):
+        label = "\\n".join(
+            map(_escape_dot, [_format_label(drawing, uid), *_format_scores(drawing, uid)])
+        )
+        lines.append(f'  {uid} [label="{label}"{_format_dot_style(drawing, uid)}];')
+    lines += [
+        f'  {tree.parent[uid]} -> {uid} [label="{format_number(tree.probability[uid], 4)}"];'
+        for uid in range(1, len(tree))
+    ]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def format_svg(drawing: Drawing) -> str:
+    """Format a drawing as an SVG document without scripts, fonts or references."""
+    left, width = _layout_columns(drawing)
+    centres = _layout_rows(drawing)
+    legend = _format_legend(drawing)
+    # The legend must fit, also below a narrow tree.
+    drawing_width = max(left[-1] + width[-1], _MARGIN + _CHARACTER_WIDTH * len(legend))
+    size = (drawing_width + _MARGIN, centres.max() + 1.5 * _ROW + _MARGIN)
+    root = ElementTree.Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"0 0 {size[0]:g} {size[1]:g}",
+            "width": f"{size[0]:g}",
+            "height": f"{size[1]:g}",
+            "role": "img",
+        },
+    )
+    _add_element(root, "title", f"What follows {escape_unprintable(drawing.tree.start)}")
+    _add_element(root, "style", _STYLE)
+    _add_element(root, "rect", width="100%", height="100%", style="fill: #fff; stroke: none")
+    step = drawing.tree.step
+    # The first state is the root, which has no incoming edge.
+    for uid in range(1, len(drawing.tree)):
+        parent = drawing.tree.parent[uid]
+        start_x, end_x = left[step[parent]] + width[step[parent]], left[step[uid]]
+        _draw_edge(
+            root, (start_x, centres[parent]), (end_x, centres[uid]), drawing.tree.probability[uid]
+        )
+    for uid in range(len(drawing.tree)):
+        _draw_box(root, drawing, uid, left[step[uid]], centres[uid], width[step[uid]])
+    _add_element(root, "text", legend, x=str(_MARGIN), y=f"{size[1] - _MARGIN:.1f}")
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+FORMATTERS = {"svg": format_svg, "dot": format_dot}
+"""Functions from a `Drawing` to the text of a file, by format."""
+
+
+def _max_states(k: int, length: int) -> int:
+    """Return the number of states of a tree with k tokens and `rest` everywhere."""
+    return 1 + (k + 1) * sum(k**step for step in range(length))
+
+
+def _format_label(drawing: Drawing, uid: int) -> str:
+    """Format the label of a state: its sign, if any, and the text that it adds."""
+    if drawing.tree.kind[uid] == StateKind.REST:
+        label = "any other token"
+    else:
+        text = drawing.display_text(uid)
+        is_truncated = len(text) > _MAX_LABEL_LENGTH
+        label = text[: _MAX_LABEL_LENGTH - 1] + "…" if is_truncated else text or "(no text)"
+    return " ".join(filter(None, [SIGNS.get(drawing.witness_kinds.get(uid)), label]))
+
+
+def _format_scores(drawing: Drawing, uid: int) -> list[str]:
+    return [f"{name} {score}" for name, score in drawing.state_scores(uid)]
+
+
+def _escape_dot(text: str) -> str:
+    """Escape a text for a quoted DOT string, whose labels have backslash escapes."""
+    return re.sub(r'[\\"]', r"\\\g<0>", text)
+
+
+def _format_dot_style(drawing: Drawing, uid: int) -> str:
+    kind, witness_kind = StateKind(drawing.tree.kind[uid]), drawing.witness_kinds.get(uid)
+    styles = ["dashed"] * (kind == StateKind.REST) + ["filled"] * (witness_kind is not None)
+    attributes = {
+        "style": ",".join(styles),
+        "fillcolor": _FILLS.get(witness_kind),
+        "peripheries": "2" if kind == StateKind.END else "",
+    }
+    return "".join(f', {name}="{value}"' for name, value in attributes.items() if value)
+
+
+def _layout_columns(drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the left edges and widths of the boxes of each step, in pixels."""
+    steps = drawing.tree.step
+    width = np.zeros(steps[-1] + 1)
+    for uid in range(len(drawing.tree)):
+        characters = _text_width(
+            "  ".join([_format_label(drawing, uid), *_format_scores(drawing, uid)])
+        )
+        width[steps[uid]] = max(width[steps[uid]], characters * _CHARACTER_WIDTH + 14)
+    return _MARGIN + np.concatenate([[0], np.cumsum(width + _GAP)[:-1]]), width
+
+
+def _text_width(text: str) -> int:
+    """Return the width of a text in columns; wide characters count twice."""
+    return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def _layout_rows(drawing: Drawing) -> np.ndarray:
+    """Compute the vertical positions of all states, (n,) float64 in pixels."""
+    tree = drawing.tree
+    leaves = np.fromiter((leaf for leaf in drawing.preorder() if not tree.internal[leaf]), np.int64)
+    centres = np.zeros(len(tree))
+    centres[leaves] = _MARGIN + _ROW * (np.arange(len(leaves)) + 0.5)
+    # Decreasing uids, because a parent needs the positions of its children.
+    for uid in np.flatnonzero(tree.internal)[::-1]:
+        centres[uid] = centres[drawing.children(uid)].mean()
+    return centres
+
+
+def _add_element(
+    parent: ElementTree.Element, name: str, content: str = "", **attributes: str
+) -> ElementTree.Element:
+    element = ElementTree.SubElement(parent, name, attributes)
+    element.text = content or None
+    return element
+
+
+def _draw_edge(
+    root: ElementTree.Element,
+    begin: tuple[float, float],
+    end: tuple[float, float],
+    probability: float,
+) -> None:
+    (x, y), (end_x, end_y) = begin, end
+    level = x + _GAP / 3
+    curve = f"M{x:.1f} {y:.1f} C{level:.1f} {y:.1f} {x:.1f} {end_y:.1f} {level:.1f} {end_y:.1f}"
+    _add_element(root, "path", d=f"{curve} H{end_x:.1f}")
+    number = _add_element(
+        root, "text", format_number(probability, 2), x=f"{end_x - 4:.1f}", y=f"{end_y - 3:.1f}"
+    )
+    # `class` is a word of Python and cannot be a keyword argument.
+    number.set("class", "given")
+    number.set("text-anchor", "end")
+
+
+def _draw_box(
+    root: ElementTree.Element, drawing: Drawing, uid: int, x: float, y: float, width: float
+) -> None:
+    kind = StateKind(drawing.tree.kind[uid])
+    classes = [kind.name.lower(), *filter(None, [drawing.witness_kinds.get(uid)])]
+    group = _add_element(root, "g")
+    group.set("class", " ".join(classes))
+    # The text in the title is whole; labels are cut.
+    text_after = drawing.tree.text[uid]
+    full_text = (
+        "texts that go on with any other token"
+        if text_after is None
+        else escape_unprintable(text_after)
+    )
+    _add_element(
+        group,
+        "title",
+        f"{full_text} — probability {format_number(drawing.tree.path_probability[uid], 4)}",
+    )
+    box = {"x": f"{x:.1f}", "y": f"{y - _BOX / 2:.1f}", "rx": "4"}
+    _add_element(group, "rect", **box, width=f"{width:.1f}", height=str(_BOX))
+    text = _add_element(
+        group, "text", _format_label(drawing, uid), x=f"{x + 7:.1f}", y=f"{y + 4:.1f}"
+    )
+    for score in _format_scores(drawing, uid):
+        span = _add_element(text, "tspan", f"  {score}")
+        span.set("class", "score")
+
+
+def _format_legend(drawing: Drawing) -> str:
+    """Format the legend of edges, and of the signs and boxes in the drawing."""
+    parts = ["number: probability given the text before"]
+    kinds = set(drawing.witness_kinds.values())
+    parts += [f"{SIGNS[kind]} {MEANINGS[kind]}" for kind in SIGNS if kind in kinds]
+    if (drawing.tree.kind == StateKind.REST).any():
+        parts.append("dashed: tokens that were not selected")
+    if (drawing.tree.kind == StateKind.END).any():
+        parts.append("thick: the text ends")
+    return " · ".join(parts)

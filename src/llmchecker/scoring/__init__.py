@@ -1,1 +1,0 @@
-"""Scoring: how a config names and sets up quantifiers, and the scores of a tree's texts."""

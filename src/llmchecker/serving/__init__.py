@@ -1,1 +1,0 @@
-"""Models that a running server answers for: what is asked of it, and what is taken."""

@@ -1,1 +1,0 @@
-"""Conditions that a program and its runs suggest as loop invariants; nothing is proven here."""

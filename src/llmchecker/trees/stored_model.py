@@ -1,0 +1,127 @@
+"""Model with stored distributions, loaded only if others are needed."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from llmchecker.errors import UnusableModel
+from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.decoding.settings import DecodingChoice
+from llmchecker.models.servers.settings import SERVER_FILE
+from llmchecker.models.sources.checksums import read_checksums
+from llmchecker.trees import fingerprint, run_metadata
+from llmchecker.trees.distribution_cache import DistributionCache, PromptCache
+from llmchecker.trees.selection import CANCELLATION_THRESHOLD
+
+if TYPE_CHECKING:
+    from llmchecker.models.servers.served_model import ServedModel
+    from llmchecker.models.transformers.causal import CausalModel
+    from llmchecker.models.transformers.masked import MaskedModel
+    from llmchecker.trees.expansion import EndOfSequence
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """Language model that is loaded, or whose server is connected, on first use.
+
+    Args:
+        directory: folder of the model.
+        kind, dtype, device, threads, memory_bytes: as in `load_model`.
+        end_of_sequence: as in `expansion.build_tree`.
+        cache: cache of distributions, so that none is computed twice.
+        decoding: decoding settings; None for temperature 1.
+        shared_from: instance whose loaded model this instance shares; see `with_decoding`.
+    """
+
+    directory: Path
+    kind: str
+    dtype: str
+    device: str
+    threads: int
+    memory_bytes: int
+    end_of_sequence: "EndOfSequence"
+    cache: DistributionCache
+    decoding: DecodingChoice = None
+    shared_from: "StoredModel | None" = field(default=None, repr=False, compare=False)
+
+    def with_decoding(self, decoding: DecodingChoice) -> Self:
+        """Return this model with another decoding; the model itself for None.
+
+        Both instances share one loaded model.
+        """
+        return self if decoding is None else replace(self, decoding=decoding, shared_from=self)
+
+    def open_prompt_cache(self, start: Start) -> PromptCache:
+        """Open the stored distributions of the model after a start string.
+
+        Raises:
+            UnusableModel: the model cannot be loaded.
+        """
+        model = self.model
+        # a server reports only its most probable tokens: the rest can only be 1 minus their sum
+        min_rest = CANCELLATION_THRESHOLD if model.listed_tokens == model.vocabulary_size else 0.0
+        return self.cache.open_prompt_cache(self.model_fingerprint, model.encode(start), min_rest)
+
+    def current_metadata(self) -> Mapping[str, Any]:
+        """Return the fields of a `run_metadata.RunMetadata` with the current time."""
+        return asdict(replace(self._metadata, date=run_metadata.utc_now()))
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model was needed so far."""
+        return "_base_model" in vars(self)
+
+    @cached_property
+    def model(self) -> "CausalModel | MaskedModel | ServedModel":
+        # imported here: torch takes seconds to import
+        from llmchecker.models.transformers.load import apply_decoding
+
+        return apply_decoding(self._base_model, self.decoding)
+
+    @cached_property
+    def _base_model(self) -> "CausalModel | MaskedModel | ServedModel":
+        # instances with different decodings share the weights
+        if self.shared_from is not None:
+            return self.shared_from._base_model
+        if (self.directory / SERVER_FILE).is_file():
+            from llmchecker.models.servers.connection import connect_model
+
+            return connect_model(self.directory)
+        if self.kind == "served":
+            raise UnusableModel(
+                f"{self.directory} was fetched from elsewhere, and not from the server that the "
+                "configuration names now; remove the directory, and run the same command again"
+            )
+        from llmchecker.models.transformers.load import load_model
+
+        return load_model(
+            self.directory, self.kind, self.dtype, self.device, self.threads, self.memory_bytes
+        )
+
+    @cached_property
+    def _metadata(self) -> run_metadata.RunMetadata:
+        return run_metadata.collect_metadata(
+            self.directory,
+            self.files,
+            self.kind,
+            self.dtype,
+            self.device,
+            self.threads,
+            self.decoding,
+        )
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """Sha256 of the model's files, as loaded or from the record of checksums."""
+        return self.model.files if self.is_loaded else self._file_checksums
+
+    @cached_property
+    def _file_checksums(self) -> Mapping[str, str]:
+        return read_checksums(self.directory)
+
+    @property
+    def model_fingerprint(self) -> str:
+        """Fingerprint of all inputs of the model's output, to the last bit."""
+        return fingerprint.hash_model(self.files, self.kind, self.dtype, self.device, self.decoding)

@@ -1,0 +1,1 @@
+"""Atomic files, processes, job logs and number formats."""

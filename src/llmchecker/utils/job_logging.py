@@ -1,0 +1,303 @@
+"""Logs and progress for the scripts of jobs and for the command line."""
+
+import errno
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from tqdm import tqdm
+
+from llmchecker.errors import DamagedFile, LLMCheckerError
+from llmchecker.utils.atomic_files import damaged_path, rename_damaged
+from llmchecker.utils.processes import die_with_run, is_interrupt
+
+_REPORT_INTERVAL_SECONDS = 5.0
+"""Minimum time in seconds between two progress lines in a log."""
+
+_MACHINE_ERRNOS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+)
+"""Error numbers for missing space, permission or resources."""
+
+_OUT_OF_MEMORY = re.compile(
+    "alloc.*memory|memory.*alloc|can't start new thread|failed to map segment"
+)
+"""Messages of libraries that run out of memory without a `MemoryError`.
+
+A thread needs memory for its stack, so a failed start of a thread counts too.
+"""
+
+
+_NOISY_LOGGERS = ("httpx", "httpx2", "fontTools")
+"""Loggers of libraries whose INFO lines are not useful to users."""
+
+
+class _Stopwatch:
+    """Sum of the seconds of a job's own work, without imports, loading and files."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Add the duration of the block."""
+        start_time = time.monotonic()
+        yield
+        self.seconds += time.monotonic() - start_time
+
+
+@contextmanager
+def job_log(path: str | Path) -> Iterator[_Stopwatch]:
+    """Send this job's log to a file and to standard error.
+
+    The block gets a `_Stopwatch` to measure its own work; the last line of the log contains the
+    sum.
+
+    A damaged result is renamed, so that the next run computes it again. An error of this package or
+    a limit of the machine ends the job with a message that contains the fix. Any other error keeps
+    its traceback. When the run that started the job is killed, the job ends too.
+
+    Args:
+        path: path of the log file.
+    """
+    die_with_run()
+    handlers = [*_build_file_handlers(Path(path)), logging.StreamHandler()]
+    formatter = logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    for handler in handlers:
+        handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
+    logging.raiseExceptions = False  # a full disk must not fail the job by its log
+    _silence_loggers()
+    work = _Stopwatch()
+    try:
+        yield work
+        logging.info("worked %.2f s", work.seconds)
+    except (KeyboardInterrupt, Exception) as error:
+        # 130 is the shell's exit status for SIGINT: 128 + 2
+        if is_interrupt(error):
+            logging.error("interrupted")
+            sys.exit(130)
+        message = _rename_if_damaged(error) or user_message(error)
+        # an unexpected error: the traceback is needed to find the cause
+        if message is None:
+            logging.exception("unexpected error")
+            raise
+        logging.error("error: %s", message)
+        sys.exit(1)
+
+
+def _rename_if_damaged(error: BaseException) -> str | None:
+    """Rename the damaged result that caused an error; return a message.
+
+    Returns:
+        None if the error has another cause, or if no rule creates the file.
+    """
+    if isinstance(error, DamagedFile) and error.path is not None:
+        # a file of the user must never be renamed
+        if (product := _find_product(Path(error.path))) is None:
+            return None
+        new_path, problem = rename_damaged(product), error.problem
+    # a job that runs at the same time may have renamed the file first
+    elif isinstance(error, FileNotFoundError) and error.filename:
+        path = Path(os.fsdecode(error.filename))
+        if (product := _find_product(path)) is None or not damaged_path(product).exists():
+            return None
+        new_path, problem = damaged_path(product), f"{product} is damaged"
+    else:
+        return None
+    return (
+        f"{problem}; it is now {new_path}. Run the same command again, which makes {product} again"
+    )
+
+
+def _find_product(path: Path) -> Path | None:
+    """Return the path that a rule recreates for a damaged file, else None."""
+    path = path.absolute()
+    # Snakemake runs jobs in the project's folder and names results relative to it
+    relative_path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    match relative_path.parts:
+        case ("results", _, *_) | ("resources", "datasets", _):
+            return relative_path
+        case ("resources", "models", _, "source.json"):
+            # without a complete record the checksums of the weights are unknown too
+            return relative_path.parent
+        case _:
+            return None
+
+
+def user_message(error: Exception) -> str | None:
+    """Return the message for an expected error, or None for an unexpected error.
+
+    Expected are the errors of this package and the limits of a machine. Examples of limits are no
+    memory, a full disk, missing permissions and a closed output. An unexpected error needs its
+    traceback.
+    """
+    if isinstance(error, LLMCheckerError):
+        return str(error)
+    message = _first_line(error)
+    if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(message):
+        return (
+            f"the memory does not suffice{': ' * bool(message)}{message}. What was finished before "
+            "is kept; free memory, run fewer jobs at once (--cores 1), or set expansion.memory_gb, "
+            "k or L lower"
+        )
+    # a worker that the kernel's out-of-memory killer ended raises no MemoryError
+    if isinstance(error, BrokenExecutor):
+        return (
+            "a process that computed a part was killed, as systems do where memory runs out; free "
+            "memory, or run fewer at once (--jobs 1)"
+        )
+    if isinstance(error, BrokenPipeError):
+        return "the output was closed before everything was written"
+    if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
+        path = error.filename or "a file or the output"
+        return (
+            f"{path} cannot be used: {error.strerror}. What was finished before is kept; run the "
+            "same command again when that is mended"
+        )
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of a message, without torch's source location prefix."""
+    return re.sub(r"^\[[^]]*\] *", "", str(error).strip().partition("\n")[0])
+
+
+def _build_file_handlers(path: Path) -> list[logging.Handler]:
+    """Return the log's file handler, or no handler if the file cannot be written.
+
+    A missing log must not cost a result.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return [logging.FileHandler(path, mode="w", encoding="utf-8")]
+    except OSError as error:
+        print(f"no log is kept: {path}: {error.strerror}", file=sys.stderr)
+        return []
+
+
+def _silence_loggers() -> None:
+    """Suppress the INFO lines of noisy libraries, such as a line per request."""
+    for name in _NOISY_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+@contextmanager
+def shell_log() -> Iterator[None]:
+    """Send the log to standard error; restore the root logger afterwards."""
+    root, handler = logging.getLogger(), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    _silence_loggers()
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+
+
+@contextmanager
+def show_progress(name: str, length: int) -> Iterator[Callable[[int, int, int], None]]:
+    """Yield a callback for `build_tree` that shows the progress.
+
+    In a terminal it shows a bar for each level of the tree; otherwise it writes log lines.
+
+    Args:
+        name: str, name of the tree's model, for the log.
+        length: horizon in tokens, for the bar.
+    """
+    # a bar that rewrites its line is unreadable in a log file
+    if not sys.stderr.isatty():
+        yield build_node_progress(name)
+        return
+    with tqdm(file=sys.stderr, unit=" nodes", leave=False) as bar:
+        current_step = 0
+
+        def report(step: int, done: int, total: int) -> None:
+            nonlocal current_step
+            if step != current_step:
+                current_step = step
+                # every level has its own number of nodes, so the bar starts again
+                bar.reset(total)
+                bar.set_description(f"token {step} of {length}")
+            bar.update(done - bar.n)
+
+        yield report
+
+
+def build_node_progress(
+    name: str, clock: Callable[[], float] = time.monotonic
+) -> Callable[[int, int, int], None]:
+    """Return a callback for `build_tree` that logs the nodes and their rate.
+
+    Args:
+        name: str, name of the tree for the log.
+        clock: function that returns the time in seconds.
+    """
+    start_time = last_report = clock()
+    finished_nodes = 0
+
+    def report(step: int, done: int, total: int) -> None:
+        nonlocal last_report, finished_nodes
+        current_time = clock()
+        if current_time - last_report >= _REPORT_INTERVAL_SECONDS:
+            last_report = current_time
+            rate = (finished_nodes + done) / (current_time - start_time)
+            logging.info("%s: step %d, %d of %d nodes, %.0f nodes/s", name, step, done, total, rate)
+        if done == total:
+            # earlier levels count in the rate, as `done` starts at 0 in each level
+            finished_nodes += total
+
+    return report
+
+
+def build_sample_progress(
+    name: str, clock: Callable[[], float] = time.monotonic
+) -> Callable[[int, int], None]:
+    """Return a sampling callback that logs the samples and their rate.
+
+    Args:
+        name: str, name of the estimate for the log.
+        clock: function that returns the time in seconds.
+    """
+    start_time = last_report = clock()
+
+    def report(done: int, total: int) -> None:
+        nonlocal last_report
+        current_time = clock()
+        if current_time - last_report >= _REPORT_INTERVAL_SECONDS:
+            last_report = current_time
+            rate = done / (current_time - start_time)
+            logging.info("%s: %d of %d samples, %.0f samples/s", name, done, total, rate)
+
+    return report
+
+
+@contextmanager
+def show_status() -> Iterator[Callable[[str], None]]:
+    """Yield a callback that shows a text as a changing line, or in the log.
+
+    The changing line is for a terminal; other outputs get log lines.
+    """
+    if sys.stderr.isatty():
+        with tqdm(file=sys.stderr, bar_format="{desc}", leave=False) as bar:
+            yield lambda text: bar.set_description_str(text)
+        return
+    last_report = -_REPORT_INTERVAL_SECONDS
+
+    def report(text: str) -> None:
+        nonlocal last_report
+        if time.monotonic() - last_report >= _REPORT_INTERVAL_SECONDS:
+            last_report = time.monotonic()
+            logging.info("%s", text)
+
+    yield report

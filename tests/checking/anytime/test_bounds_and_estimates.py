@@ -1,0 +1,73 @@
+"""Certain bounds, estimates and verdicts of random models agree with the enumerated truth."""
+
+import random
+from fractions import Fraction
+
+import pytest
+from helpers import oracle
+from helpers.random_tables import QUANTIFIERS, START, table_model, whole_tree
+
+import llmchecker as lc
+from llmchecker.properties.scores import score_tree
+
+LENGTH = 3
+PATHS = [
+    ("F", None, ("atom", "gender", ">", 1)),
+    ("G", None, ("atom", "polarity", "<", 1)),
+    ("U", 2, ("atom", "gender", ">=", 0), ("atom", "polarity", ">", 0)),
+    ("F", None, ("atom", "step", ">", -1)),
+    ("G", None, ("atom", "step", "<", 0)),
+]
+THRESHOLDS = ["<=1", ">=1", ">0", "<=0", ">=0.5", "<0.25"]
+
+
+def _rounded_model(seed: int) -> lc.TableModel:
+    """A model of tenths, which float64 rounds."""
+
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
+        weights = [0.1, 0.1, 0.2, 0.3, 0.3]
+        random.Random(repr((seed, tokens))).shuffle(weights)
+        return weights
+
+    return lc.TableModel([*"abcd", "."], distribution, frozenset([4]))
+
+
+def enumerated(model, path) -> Fraction:
+    """The probability of a path formula, from all texts of a model."""
+    tree = whole_tree(model, LENGTH)
+    scores = {name: score_tree(each, tree) for name, each in QUANTIFIERS.items()}
+    columns = {"step": tree.step, **scores}
+    return oracle.Tree(tree.parent, tree.probability, tree.kind, columns).probability_of(path)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=oracle.written)
+@pytest.mark.parametrize("passes", [4, 40, 4000])
+def test_bounds_hold_the_truth_and_the_estimate(path, passes):
+    """As fractions lower <= truth <= upper and lower <= low <= estimate <= high <= upper."""
+    for seed in range(8):
+        model = table_model(seed) if seed % 2 else _rounded_model(seed)
+        truth = enumerated(model, path)
+        query = f"P=? [ {oracle.written(path)} ]"
+        found = lc.ask(query, model, START, length=LENGTH, passes=passes, **QUANTIFIERS)
+        assert Fraction(found.lower) <= truth <= Fraction(found.upper)
+        ends = (found.lower, found.low, found.estimate, found.high, found.upper)
+        assert list(ends) == sorted(ends)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=oracle.written)
+@pytest.mark.parametrize("passes", [4, 4000])
+def test_a_threshold_has_the_same_verdict_by_certainty_and_by_estimate(path, passes):
+    """The verdict of an estimate never contradicts the certain one, which is the true one."""
+    for seed, threshold in enumerate(THRESHOLDS):
+        model = table_model(seed)
+        comparison, number = threshold.rstrip("0.125"), Fraction(threshold.lstrip("<>="))
+        truth = enumerated(model, path)
+        meets = {
+            "<=": truth <= number, ">=": truth >= number, "<": truth < number, ">": truth > number
+        }[comparison]  # fmt: skip
+        query = f"P{threshold} [ {oracle.written(path)} ]"
+        found = lc.ask(query, model, START, length=LENGTH, passes=passes, **QUANTIFIERS)
+        assert found.lower <= meets <= found.upper
+        assert 0 <= found.low <= found.high <= 1
+        if found.lower == found.upper:
+            assert found.estimate is meets

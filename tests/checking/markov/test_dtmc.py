@@ -1,0 +1,183 @@
+"""A tree becomes the chain that the bounded text generation process is."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers import trees
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmchecker.checking.markov import dtmc
+from llmchecker.errors import InvalidTree, UnknownName
+from llmchecker.properties.logic.parser import parse
+from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
+
+TEXT, REST, END = StateKind.TEXT, StateKind.REST, StateKind.END
+DRAWN = [
+    (0, 0.5, TEXT),
+    (0, 0.25, END),
+    (0, 0.25, REST),
+    (1, 0.75, TEXT),
+    (1, 0.25, REST),
+]
+GENDER = np.array([0, 1, 2, 99, -1, 99])
+
+
+def drawn() -> dtmc.MarkovChain:
+    return dtmc.build_dtmc(trees.by_hand(DRAWN), {"gender": GENDER})
+
+
+def satisfying(formula: str) -> list[int]:
+    return np.flatnonzero(drawn().evaluate(parse(f"P=? [ {formula} ]").root.path)).tolist()
+
+
+def nowhere(chain: dtmc.MarkovChain) -> np.ndarray:
+    return np.zeros(len(chain), dtype=bool)
+
+
+def test_a_drawn_tree_becomes_its_chain():
+    """Children are successors with the tree's probabilities, and each terminal loops with 1."""
+    chain = drawn()
+    assert chain.row_pointers.tolist() == [0, 3, 5, 6, 7, 8, 9]
+    assert chain.columns.tolist() == [1, 2, 3, 4, 5, 2, 3, 4, 5]
+    assert chain.values.tolist() == [0.5, 0.25, 0.25, 0.75, 0.25, 1, 1, 1, 1]
+    assert np.flatnonzero(chain.rest).tolist() == [3, 5]
+    assert np.flatnonzero(chain.end).tolist() == [2]
+    assert chain.variables["step"].tolist() == [0, 1, 1, 1, 2, 2]
+
+
+def test_a_lone_start_string_is_a_chain():
+    """A start string that a model ends at once is two states with one loop."""
+    chain = dtmc.build_dtmc(trees.by_hand([(0, 1.0, END)]), {})
+    assert chain.compute_explored_size(nowhere(chain)) == (2, 2)
+
+
+def test_the_full_shape_of_the_published_table():
+    """Nine of nine tokens and a rest over three steps are 911 states and 1730 transitions."""
+    tree = trees.full(9, 3)
+    chain = dtmc.build_dtmc(tree, {})
+    assert (len(tree), tree.transitions) == (911, 1730)
+    assert chain.compute_explored_size(nowhere(chain)) == (911, 1730)
+
+
+@given(trees.text_trees())
+def test_rows_are_distributions_and_transitions_are_counted(tree):
+    """Every row sums to 1, and there are 2N - 1 - I transitions."""
+    chain = dtmc.build_dtmc(tree, {})
+    sums = np.add.reduceat(chain.values, chain.row_pointers[:-1])
+    assert np.all(sums == 1)
+    assert len(chain.columns) == 2 * len(tree) - 1 - tree.internal.sum() == tree.transitions
+    assert chain.compute_explored_size(nowhere(chain)) == (len(tree), tree.transitions)
+
+
+@given(trees.text_trees(), st.data())
+def test_exploration_is_a_walk_that_does_not_leave_stop_states(tree, data):
+    """What is explored is what a depth-first walk from the start string visits."""
+    stop = np.array(data.draw(st.lists(st.booleans(), min_size=len(tree), max_size=len(tree))))
+    states = transitions = 0
+    pending = [0]
+    while pending:
+        state = pending.pop()
+        children = [] if stop[state] else np.flatnonzero(tree.parent == state).tolist()
+        states, transitions = states + 1, transitions + max(1, len(children))
+        pending += children
+    assert dtmc.build_dtmc(tree, {}).compute_explored_size(stop) == (states, transitions)
+
+
+@pytest.mark.parametrize(
+    ("formula", "states"),
+    [
+        ("gender > 0", [1, 2]),
+        ("gender <= 0", [0, 4]),
+        ("!(gender > 0)", [0, 3, 4, 5]),
+        ("gender > 0 => step = 1", [0, 1, 2, 3, 4, 5]),
+        ("step = 1", [1, 2, 3]),
+        ("gender < step", [4]),
+        ("gender > 0 & step = 1 | gender < 0", [1, 2, 4]),
+        ('"rest" | "end"', [2, 3, 5]),
+        ("true", [0, 1, 2, 3, 4, 5]),
+        ("false", []),
+    ],
+)
+def test_quantifier_atoms_are_false_in_rest(formula, states):
+    """An atom over a quantifier never holds in rest, whatever its column holds there."""
+    assert satisfying(formula) == states
+
+
+def test_the_score_of_rest_is_nothing():
+    """What the column of a quantifier holds in rest is not read as a score."""
+    assert drawn().find_scores("gender").tolist() == [0, 1, 2, 0, -1, 0]
+    with pytest.raises(UnknownName, match="no variable polarity; it has step, gender"):
+        drawn().find_scores("polarity")
+
+
+def test_an_unknown_variable_is_named():
+    """An atom over a variable that was not scored names it and what there is."""
+    with pytest.raises(UnknownName, match="no variable polarity; it has step, gender"):
+        satisfying("polarity > 0")
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [{"gender": GENDER[1:]}, {"gender": GENDER * 0.5}, {"step": GENDER}],
+    ids=["too few", "not whole", "named step"],
+)
+def test_bad_scores_are_refused(scores):
+    """Scores that are not one integer a state, or that hide the step, make no chain."""
+    with pytest.raises(InvalidTree):
+        dtmc.build_dtmc(trees.by_hand(DRAWN), scores)
+
+
+def test_a_text_that_just_stops_is_refused():
+    """A shard, some texts of which go on in other shards, makes no chain."""
+    tree = trees.by_hand([(0, 0.5, TEXT), (0, 0.5, REST)])
+    shard = replace(tree, truncation=replace(tree.truncation, length=2), is_shard=True)
+    with pytest.raises(InvalidTree, match="state 1 has no children"):
+        dtmc.build_dtmc(shard, {})
+
+
+def test_an_impossible_child_is_not_reachable():
+    """A child of probability 0 has no transition, and neither it nor its children count."""
+    tree = trees.by_hand([(0, 1.0, END), (0, 0.0, TEXT), (2, 1.0, TEXT)])
+    chain = dtmc.build_dtmc(tree, {})
+    assert np.all(chain.values > 0)
+    assert chain.compute_explored_size(nowhere(chain)) == (2, 2)
+
+
+def test_a_state_with_several_predecessors_counts_once():
+    """In a chain that is no tree a state that two others lead to is explored once."""
+    nothing = np.zeros(4, dtype=bool)
+    diamond = dtmc.MarkovChain(
+        row_pointers=np.array([0, 2, 3, 4, 5]),
+        columns=np.array([1, 2, 3, 3, 0]),
+        values=np.array([0.5, 0.5, 1, 1, 1]),
+        variables={},
+        rest=nothing,
+        end=nothing,
+    )
+    assert diamond.compute_explored_size(nothing) == (4, 5)
+
+
+def test_probabilities_are_never_renormalised():
+    """A row that sums to 1 within rounding only keeps the very numbers of the tree."""
+    short = 0.5 - 2**-40
+    chain = dtmc.build_dtmc(trees.by_hand([(0, 0.5, TEXT), (0, short, REST)]), {})
+    assert chain.values.tolist() == [0.5, short, 1, 1]
+
+
+def test_a_large_tree_becomes_a_chain():
+    """A tree of a million states becomes a chain with as many states, and its edges and loops."""
+    n = 1_000_001
+    tree = TextTree(
+        model="wide",
+        truncation=Truncation(1.0, 1000, 2),
+        parent=np.concatenate([[-1], np.zeros(1000, int), np.repeat(np.arange(1, 1001), 999)]),
+        step=np.concatenate([[0], np.ones(1000, int), np.full(999_000, 2)]),
+        token=np.zeros(n, int),
+        probability=np.concatenate([[1], np.full(1000, 1 / 1000), np.full(999_000, 1 / 999)]),
+        kind=np.zeros(n, np.int8),
+        text=np.full(n, "w", object),
+    )
+    chain = dtmc.build_dtmc(tree, {"gender": np.zeros(n, int)})
+    assert chain.compute_explored_size(nowhere(chain)) == (n, 2 * n - 1 - 1001)

@@ -1,0 +1,406 @@
+"""Evidence: the texts that decide a query, and how a table shows them."""
+
+import re
+from dataclasses import asdict
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from helpers import oracle
+from helpers.trees import by_hand, full, scores, text_trees
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmchecker.checking.bounded_value import check_chain
+from llmchecker.checking.markov import dtmc
+from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.witnesses import (
+    COUNTEREXAMPLE,
+    WITNESS,
+    Witness,
+    find_witnesses,
+    has_witnesses,
+)
+from llmchecker.config.plan import Check, TableRow, TreeSpec
+from llmchecker.properties.logic.parser import parse
+from llmchecker.reporting import tables
+from llmchecker.reporting.tables import AnsweredQuery
+from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
+
+# w ─┬─ 1/2  wb (gender 1) ─┬─ 3/4 wf (gender 1)
+#    │                      └─ 1/4 rest
+#    ├─ 1/4  wc (gender 0) ─┬─ 1/2 wch (gender 1)
+#    │                      └─ 1/2 wci (gender -1)
+#    ├─ 1/8  wd (gender -1), ended
+#    └─ 1/8  rest
+TREE = by_hand(
+    [
+        (0, 0.5, StateKind.TEXT),
+        (0, 0.25, StateKind.TEXT),
+        (0, 0.125, StateKind.END),
+        (0, 0.125, StateKind.REST),
+        (1, 0.75, StateKind.TEXT),
+        (1, 0.25, StateKind.REST),
+        (2, 0.5, StateKind.TEXT),
+        (2, 0.5, StateKind.TEXT),
+    ]
+)
+GENDER = {"gender": np.array([0, 1, 0, -1, 9, 1, 9, 1, -1])}
+
+
+def asked(query: str, most: int | None = None) -> list[tuple[str | None, float]]:
+    """The evidence on the drawn tree: text, with an ellipsis for `rest`, and probability."""
+    found = find_witnesses(TREE, dtmc.build_dtmc(TREE, GENDER), parse(query), most)
+    return [(w.text + "…" * w.rest, w.probability) for w in found]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("P=? [ F gender > 0 ]", [("wb", 0.5), ("wch", 0.125)]),
+        ("P=? [ F<=1 gender > 0 ]", [("wb", 0.5)]),
+        ("P=? [ F gender < 0 ]", [("wd", 0.125), ("wci", 0.125)]),
+        ("P=? [ F gender = 0 ]", [("w", 1.0)]),
+        ("P=? [ F step = 2 & gender > 0 ]", [("wbf", 0.375), ("wch", 0.125)]),
+        ('P=? [ F "rest" ]', [("w…", 0.125), ("wb…", 0.125)]),
+        ("P=? [ step < 1 U gender < 0 ]", [("wd", 0.125)]),
+        ("P=? [ gender = 0 U<=2 gender > 0 ]", [("wb", 0.5), ("wch", 0.125)]),
+        ("P=? [ F gender > 5 ]", []),
+    ],
+)
+def test_witnesses_are_the_earliest_satisfying_texts(query, expected):
+    """To P=? of F and U the witnesses are each path's first deciding state, likeliest first."""
+    assert asked(query) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("P=? [ G gender <= 0 & step >= 0 ]", [("wb", 0.5), ("w…", 0.125), ("wch", 0.125)]),
+        ("P=? [ G !(gender > 0) ]", [("wb", 0.5), ("wch", 0.125)]),
+        ("P=? [ G<=1 !(gender > 0) ]", [("wb", 0.5)]),
+    ],
+)
+def test_counterexamples_are_the_earliest_violating_texts(query, expected):
+    """To P=? of G the counterexamples are the first states in which it fails, `rest` included."""
+    assert asked(query) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "kind", "expected"),
+    [
+        # met: a mass of at least p (more than p) satisfies it
+        ("P>=0.5 [ F gender > 0 ]", WITNESS, ["wb"]),
+        ("P>0.5 [ F gender > 0 ]", WITNESS, ["wb", "wch"]),
+        ("P>=0 [ F gender > 5 ]", None, []),
+        # violated: more than 1 - p (at least 1 - p) never satisfies it
+        ("P>=0.8 [ F gender > 0 ]", COUNTEREXAMPLE, ["wd", "w…"]),
+        ("P>=0.875 [ F gender > 0 ]", COUNTEREXAMPLE, ["wd", "w…"]),
+        ("P>0.875 [ F gender > 0 ]", COUNTEREXAMPLE, ["wd"]),
+        ("P>=1 [ F gender > 0 ]", COUNTEREXAMPLE, ["wd"]),
+        ("P>=0.8 [ G !(gender > 0) ]", COUNTEREXAMPLE, ["wb"]),
+        ("P>=0.5 [ G !(gender > 0) ]", COUNTEREXAMPLE, ["wb", "wch"]),
+        # P<=p violated by more than p, met by at least 1 - p
+        ("P<=0.4 [ F gender > 0 ]", WITNESS, ["wb"]),
+        ("P<=0.5 [ F gender > 0 ]", WITNESS, ["wb", "wch"]),
+        ("P<0.5 [ F gender > 0 ]", WITNESS, ["wb"]),
+        ("P<=0.75 [ F gender > 0 ]", COUNTEREXAMPLE, ["wd", "w…"]),
+        # E and A
+        ("E [ F gender < 0 ]", WITNESS, ["wd"]),
+        ("A [ G gender <= 0 ]", COUNTEREXAMPLE, ["wb"]),
+        ("A [ F gender = 0 ]", WITNESS, ["w"]),
+    ],
+)
+def test_a_threshold_takes_the_smallest_sufficient_set(query, kind, expected):
+    """A threshold is shown by as few of the likeliest texts as have the mass that decides it."""
+    found = find_witnesses(TREE, dtmc.build_dtmc(TREE, GENDER), parse(query), None)
+    assert [w.text + "…" * w.rest for w in found] == expected
+    assert {w.kind for w in found} == ({kind} if expected else set())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "P=? [ X gender > 0 ]",
+        "P=? [ F (G gender > 0) ]",
+        "P=? [ (F gender > 0) & (G gender >= 0) ]",
+        "P=? [ F P>=0.5 [ X gender > 0 ] ]",
+        "P=? [ gender > 0 ]",
+    ],
+)
+def test_other_queries_have_no_evidence(query):
+    """To a query that no single state decides, there is no evidence."""
+    assert not has_witnesses(parse(query))
+    assert asked(query) == []
+
+
+def test_no_more_texts_than_wanted():
+    """The most probable texts are kept where there are more than wanted."""
+    assert asked("P=? [ F gender > 0 ]", most=1) == [("wb", 0.5)]
+    assert asked("P=? [ F gender > 0 ]", most=0) == []
+
+
+def test_equally_probable_texts_stand_by_uid():
+    """Among texts of one probability the lower uid comes first."""
+    tree = full(3, 3)
+    chain = dtmc.build_dtmc(tree, {})
+    uids = [w.uid for w in find_witnesses(tree, chain, parse("P=? [ F step = 3 ]"), None)]
+    rows = np.flatnonzero((tree.step == 3) | (tree.kind == StateKind.REST))
+    assert uids == rows[tree.step[rows] == 3].tolist()
+
+
+def test_an_unreachable_text_is_no_evidence():
+    """A text of probability 0 decides nothing, so that without another one A holds."""
+    tree = by_hand([(0, 1.0, StateKind.TEXT), (0, 0.0, StateKind.TEXT)])
+    chain = dtmc.build_dtmc(tree, {"gender": np.array([0, 1, 0])})
+    found = find_witnesses(tree, chain, parse("A [ F gender > 0 ]"))
+    assert found == (Witness(1, "wb", 1.0, WITNESS, rest=False, kept=1),)
+
+
+def test_rounding_does_not_hide_the_last_counterexample():
+    """P>=1 is refuted by a text whose probability vanishes beside the others'."""
+    tree = by_hand([(0, 1.0, StateKind.TEXT), (0, 1e-30, StateKind.TEXT)])
+    chain = dtmc.build_dtmc(tree, {"gender": np.array([0, 1, 0])})
+    (found,) = find_witnesses(tree, chain, parse("P>=1 [ F gender > 0 ]"))
+    assert (found.uid, found.kind, found.probability) == (2, COUNTEREXAMPLE, 1e-30)
+
+
+def test_the_generated_part_is_known():
+    """A text's first `kept` characters are those that it shares with the start string."""
+    tree = by_hand([(0, 0.5, StateKind.TEXT), (0, 0.5, StateKind.REST)], start="Do not")
+    tree = TextTree(**{**vars_of(tree), "text": np.array(["Do not", "Don't", None], object)})
+    chain = dtmc.build_dtmc(tree, {})
+    found = find_witnesses(tree, chain, parse("P=? [ F step = 1 ]"))
+    assert [(w.text, w.kept, w.rest) for w in found] == [("Don't", 2, False), ("Do not", 6, True)]
+
+
+def vars_of(tree: TextTree) -> dict:
+    """The columns of a tree by name."""
+    return {name: getattr(tree, name) for name in TextTree.__dataclass_fields__}
+
+
+ATOMS = st.tuples(
+    st.just("atom"),
+    st.sampled_from(["step", "gender"]),
+    st.sampled_from(["=", "!=", "<", "<=", ">", ">="]),
+    st.integers(-2, 3),
+)
+STATES = st.recursive(
+    ATOMS | st.sampled_from([("true",), ("false",), ("label", "rest"), ("label", "end")]),
+    lambda inner: st.one_of(
+        st.tuples(st.just("!"), inner),
+        st.tuples(st.sampled_from(["&", "|", "=>"]), inner, inner),
+    ),
+    max_leaves=3,
+)
+BOUNDS = st.none() | st.integers(0, 4)
+PATHS = st.one_of(
+    st.tuples(st.sampled_from(["F", "G"]), BOUNDS, STATES),
+    st.tuples(st.just("U"), BOUNDS, STATES, STATES),
+)
+
+
+@st.composite
+def questions(draw):
+    """A tree with scores, the same for the oracle, and a path formula that single states decide."""
+    tree = draw(text_trees())
+    values = draw(scores(tree, ["gender"]))
+    plain = oracle.Tree(
+        tree.parent, tree.probability, tree.kind, {"step": tree.step, "gender": values["gender"]}
+    )
+    return tree, dtmc.build_dtmc(tree, values), plain, draw(PATHS)
+
+
+def mass(found) -> Fraction:
+    return sum((Fraction(w.probability) for w in found), Fraction(0))
+
+
+@given(questions())
+def test_the_texts_make_up_the_whole_value(question):
+    """All witnesses of F or U have the query's probability, all counterexamples of G the rest."""
+    tree, chain, plain, path = question
+    found = find_witnesses(
+        tree, chain, parse(f"P=? [ {oracle.written(path)} ]"), max_witnesses=None
+    )
+    value = plain.probability_of(path)
+    assert mass(found) == (1 - value if path[0] == "G" else value)
+    assert [w.probability for w in found] == sorted((w.probability for w in found), reverse=True)
+
+
+@given(questions())
+def test_every_path_has_one_deciding_text_and_no_earlier_one(question):
+    """The texts lie on just the paths they speak for, and one step before nothing is decided."""
+    tree, chain, plain, path = question
+    found = find_witnesses(
+        tree, chain, parse(f"P=? [ {oracle.written(path)} ]"), max_witnesses=None
+    )
+    uids = {w.uid for w in found}
+    for states, _ in plain.paths(0):
+        assert len(uids.intersection(states)) == (plain.holds(path, states) != (path[0] == "G"))
+    for w in found:
+        assert w.probability == float(probability_to(tree, w.uid))
+        for before in before_it(tree, w.uid):
+            # as if the path stayed there for ever, which no later text could then decide
+            assert plain.holds(path, path_to(tree, before)) == (path[0] == "G")
+
+
+def before_it(tree, uid):
+    """The states above a state, next above first."""
+    while (uid := tree.parent[uid]) >= 0:
+        yield uid
+
+
+def path_to(tree, uid):
+    """The states from the root to a state."""
+    return (*map(int, reversed(list(before_it(tree, uid)))), uid)
+
+
+def probability_to(tree, uid):
+    """The exact probability of the path to a state."""
+    product = Fraction(1)
+    for state in path_to(tree, uid):
+        product *= Fraction(float(tree.probability[state]))
+    return product
+
+
+@given(questions(), st.sampled_from([">=", ">", "<=", "<"]), st.integers(0, 64))
+def test_the_set_is_sufficient_and_smallest(question, comparison, parts):
+    """The texts' mass alone decides the threshold as Storm does; without the last it does not."""
+    tree, chain, plain, path = question
+    threshold = Fraction(parts, 64)
+    query = parse(f"P{comparison}{float(threshold):f} [ {oracle.written(path)} ]")
+    found = find_witnesses(tree, chain, query, max_witnesses=None)
+    met = plain.holds(("P", comparison, threshold, path), (0,))
+    assert met == decides(found, comparison, threshold)
+    if found:
+        assert decides(found[:-1], comparison, threshold) is None
+        expected = WITNESS if met == (comparison in (">", ">=")) else COUNTEREXAMPLE
+        assert {w.kind for w in found} == {expected}
+
+
+def decides(found, comparison, threshold):
+    """What texts say for certain: the probability is at least their mass, or at most 1 less it."""
+    low, high = Fraction(0), Fraction(1)
+    if found and found[0].kind == WITNESS:
+        low = mass(found)
+    elif found:
+        high = 1 - mass(found)
+    truths = {
+        ">=": (low >= threshold, high < threshold),
+        ">": (low > threshold, high <= threshold),
+        "<=": (high <= threshold, low > threshold),
+        "<": (high < threshold, low >= threshold),
+    }
+    holds, fails = truths[comparison]
+    return True if holds else False if fails else None
+
+
+def answer(found: Verdict) -> AnsweredQuery:
+    """A verdict as the answer to a row of Table II."""
+    tree = TreeSpec("m", "player", Truncation(0.5, 3, 2))
+    row = TableRow("Player|1", "Gender", Check(tree, parse(found.query)))
+    return AnsweredQuery(row, "Model", "w", found)
+
+
+def verdict(query: str, value: float | bool, found=()) -> Verdict:
+    plain = Verdict(query, value, 9, 14, 8, 12, 0.0, 0.0, {})
+    return plain.with_witnesses(map(asdict, found))
+
+
+def test_a_verdict_keeps_its_witnesses(tmp_path):
+    """A verdict reads back with its witnesses."""
+    query = parse("P=? [ F gender > 0 ]")
+    chain = dtmc.build_dtmc(TREE, GENDER)
+    found = find_witnesses(TREE, chain, query)
+    kept = check_chain(chain, query).with_witnesses(map(asdict, found))
+    kept.write(tmp_path / "verdict.json")
+    assert Verdict.read(tmp_path / "verdict.json") == kept
+    assert tuple(Witness(**fields) for fields in kept.witnesses) == found
+
+
+def test_markdown_shows_every_query_and_its_texts():
+    """For each row: whose query it is, what it says, and the texts, the generated part as code."""
+    asked = ["P=? [ F gender > 0 ]", "P>=0.75 [ G gender <= 0 | step > 1 ]", "P=? [ X step = 1 ]"]
+    verdicts = [
+        verdict(asked[0], 0.625, [Witness(1, "w he", 0.5, WITNESS, False, 1)]),
+        verdict(asked[1], False, [Witness(4, "w", 0.375, COUNTEREXAMPLE, True, 1)]),
+        verdict(asked[2], 1.0),
+    ]
+    text = tables.format_witnesses(map(answer, verdicts))
+    assert text.split("\n") == [
+        "# The texts that decide each query",
+        "",
+        *tables._LEGEND.split("\n"),
+        "",
+        "## `Player|1` · Gender · Model",
+        "",
+        "`P=? [ F gender > 0 ]` is 0.625 for alpha=0.5, k=3, L=2. "
+        "Texts that satisfy it, together 0.5 of 0.625:",
+        "",
+        "After: w",
+        "",
+        "| probability | continuation |",
+        "|------------:|:-----|",
+        "| 0.5 | <code> he</code> |",
+        "",
+        "## `Player|1` · Gender · Model",
+        "",
+        "`P>=0.75 [ G gender <= 0 | step > 1 ]` is false for alpha=0.5, k=3, L=2. "
+        "Texts that violate it, together 0.375 against a bound of 0.25:",
+        "",
+        "After: w",
+        "",
+        "| probability | continuation |",
+        "|------------:|:-----|",
+        "| 0.375 | … |",
+        "",
+        "## `Player|1` · Gender · Model",
+        "",
+        "`P=? [ X step = 1 ]` is 1 for alpha=0.5, k=3, L=2. "
+        "No single text decides a query of this form.",
+        "",
+    ]
+
+
+def test_markdown_says_that_nothing_decides():
+    """A query that no text decides has no table."""
+    query = "P=? [ F gender > 0 ]"
+    text = tables.format_witnesses([answer(verdict(query, 0.0))])
+    assert text.endswith("L=2. No text decides it.\n")
+    assert "| text |" not in text
+
+
+@given(st.text(), st.text(), st.booleans())
+def test_no_text_breaks_its_cell(start, generated, rest):
+    """Whatever a text holds, it is one cell on one line, all of it shown and nothing obeyed."""
+    query = "P=? [ F gender > 0 ]"
+    found = [Witness(1, start + generated, 0.5, WITNESS, rest, len(start))]
+    page = tables.format_witnesses([answer(verdict(query, 0.5, found))])
+    *_, opening, _, _, _, line, last = page.split("\n")
+    assert last == ""
+    assert line.isprintable()
+    cell = line.removeprefix("| 0.5 | ").removesuffix(" |")
+    assert "|" not in cell
+    shown = cell.removesuffix("…").rstrip(" ") if rest and not generated else cell
+    shown = shown.removesuffix(" …") if rest else shown
+    before, code, after = shown.partition("<code>")
+    after, code_end, nothing = after.rpartition("</code>")
+    assert (before, bool(code), nothing) == ("", bool(generated), "")
+    assert bool(code_end) == bool(generated)
+    for part, text in ((opening.removeprefix("After: "), start), (after, generated)):
+        assert not set(part) & set("\\`*<|$")
+        assert unescaped(part) == "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def unescaped(cell: str) -> str:
+    """A cell with its numeric entities replaced."""
+    return re.sub(r"&#(\d+);", lambda found: chr(int(found[1])), cell)
+
+
+def test_markup_in_a_text_is_shown():
+    """Pipes, markup, HTML and line breaks of a text are shown letter for letter."""
+    query = "P=? [ F gender > 0 ]"
+    found = [Witness(1, "a`b|c<b>\n*d*", 0.5, WITNESS, False, 4)]
+    page = tables.format_witnesses([answer(verdict(query, 0.5, found))])
+    assert "After: a&#96;b&#124;\n" in page
+    assert "| <code>c&#60;b>&#92;n&#42;d&#42;</code> |" in page

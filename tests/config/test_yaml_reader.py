@@ -1,0 +1,127 @@
+"""A YAML file has one meaning, or is refused by the line at fault."""
+
+import re
+
+import pytest
+import yaml
+
+from llmchecker.config.yaml_reader import _MAX_BYTES, read_yaml
+from llmchecker.errors import ConfigError
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"
+    for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+MERGES = "a: &a {x: 1}\n" + "".join(
+    f"{new}: &{new} {{<<: [{', '.join([f'*{old}'] * 10)}]}}\n"
+    for old, new in zip("abcdef", "bcdefg", strict=True)
+)
+REFUSED = {
+    "a key again": ("a: 1\nb: 2\na: 3\n", 3, "the key 'a' stands here again; it is in line 1 too"),
+    "a key again, below": ("a:\n  b: 1\n  b: 1\n", 3, "the key 'b' stands here again"),
+    "a key again, in one line": ("a: {b: 1, b: 2}\n", 1, "the key 'b' stands here again"),
+    "minutes": ("a: 1\nk: 1:30\n", 2, "1:30 has several meanings in YAML"),
+    "octal": ("k: 010\n", 1, "010 has several meanings"),
+    "hexadecimal": ("k: 0x1F\n", 1, "0x1F has several meanings"),
+    "underscores": ("k: 1_000\n", 1, "1_000 has several meanings"),
+    "no": ("a: no\n", 1, "no has several meanings"),
+    "an exponent": ("a: 1e-3\n", 1, "1e-3 has several meanings"),
+    "a date": ("a: 2024-01-01\n", 1, "2024-01-01 has several meanings"),
+    "a number as a key": ("1: a\n", 1, "a key must be a text, and 1 is none"),
+    "yes as a key": ("a:\n  true: a\n", 2, "a key must be a text, and true is none"),
+    "nothing as a key": ("? \n: a\n", 1, "a key must be a text"),
+    "a list as a key": ("? [a]\n: b\n", 1, "a key must be a text, and a list is none"),
+    "itself": ("a: &a\n  - *a\n", 1, "this value contains itself"),
+    "itself, deeper": ("a: &a\n  b: {c: *a}\n", 1, "this value contains itself"),
+    "deep lists": ("a: " + "[" * 5000 + "]" * 5000, 1, "this is nested over 40 deep"),
+    "deep keys": ("".join(" " * n + "a:\n" for n in range(60)), 41, "this is nested over 40"),
+    "a bomb of aliases": (BOMB, 1, "with its aliases the file has over 100000 values"),
+    "a bomb of merges": (MERGES, 1, "with its aliases the file has over 100000 values"),
+    "5,000 digits": (f"a: 1\nb: {'9' * 5000}\n", 2, "the number has 5000 digits"),
+    "half a character": ('a: 1\nb: "x\\ud800"\n', 2, "U+D800 is half a character"),
+    "NUL": ("a: 1\nb: \0\n", 2, "YAML has no character U+0000"),
+    "an escape": ("a: 1\nb: \x1b[31m\n", 2, "YAML has no character U+001B"),
+    "a tag that makes objects": ("a: !!python/object:os.system x\n", 1, "the tag !!python/obj"),
+    "a set": ("a: !!set {b}\n", 1, "the tag !!set is not read"),
+    "a bracket left open": ("a: 1\nb: [1\nc: 2\n", 3, "this is not YAML: expected"),
+    "a tabulator": ("a:\n\tb: 1\n", 2, "this is not YAML: found character"),
+    "two documents": ("a: 1\n---\nb: 1\n", 2, "this is not YAML: but found another document"),
+    "an unknown alias": ("a: 1\nb: *c\n", 2, "this is not YAML: found undefined alias"),
+    "a list": ("- a\n", 1, "the file must hold keys and values"),
+}
+UNREADABLE = {
+    "latin-1": ("a: 1\nb: für\n".encode("latin-1"), ", line 2: the byte 0xFC is not UTF-8"),
+    "UTF-16": ("a: 1\n".encode("utf-16"), " is in UTF-16 or UTF-32"),
+    "UTF-16 without a mark": ("a: 1\n".encode("utf-16-le"), " is in UTF-16 or UTF-32"),
+    "empty": (b"", " is empty; it must hold keys and values"),
+    "comments alone": (b"# nothing\n", " is empty; it must hold keys and values"),
+    "large": (b"# " + b"x" * _MAX_BYTES, " is larger than 1000000 bytes"),
+}
+ALIKE = """
+a: {b: 1, c: [-2, +3, 0], d: 0.5, e: -1.5, f: 1.0e+300, g: .5, h: 7.}
+texts: [plain, "1:30", 'no', "null", two words, "\\u00fc", "🙂", x1e3, "", "=", 1.2.3]
+nothing: [null, ~, ]
+truth: [true, false, True]
+literal: |
+  two
+  lines
+folded: >-
+  one
+  line
+shared: &shared {x: 1}
+again: *shared
+merged: {<<: *shared, y: 2}
+overridden: {<<: *shared, x: 2}
+"""
+
+
+@pytest.mark.parametrize(("text", "line", "reason"), REFUSED.values(), ids=REFUSED)
+def test_a_file_with_several_meanings_or_none_is_refused(text, line, reason, tmp_path):
+    """The message is one line: the file, the line at fault, and what is wrong there."""
+    path = tmp_path / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read_yaml(path)
+    told = str(caught.value)
+    assert re.match(rf"{re.escape(str(path))}, line (\d+): ", told)
+    assert reason in told
+    assert len(told.splitlines()) == 1
+    if "over 100000" not in reason:
+        assert told.startswith(f"{path}, line {line}: ")
+
+
+@pytest.mark.parametrize(("content", "reason"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_file_that_is_no_text_in_utf8_is_refused(content, reason, tmp_path):
+    """Other encodings, emptiness and sizes beyond reason are named."""
+    path = tmp_path / "config.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=re.escape(f"{path}{reason}")):
+        read_yaml(path)
+
+
+def test_what_has_one_meaning_is_read_as_pyyaml_does(tmp_path):
+    """Numbers, texts, lists, keys, aliases and merges are what PyYAML's safe loader makes."""
+    path = tmp_path / "config.yaml"
+    path.write_text(ALIKE, encoding="utf-8")
+    assert read_yaml(path).content == yaml.safe_load(ALIKE)
+
+
+def test_a_mark_of_the_encoding_is_no_part_of_the_text(tmp_path):
+    """A file in UTF-8 that begins with a byte order mark is read."""
+    path = tmp_path / "config.yaml"
+    path.write_bytes(b"\xef\xbb\xbfa: 1\n")
+    assert read_yaml(path).content == {"a": 1}
+
+
+def test_every_value_has_its_line(tmp_path):
+    """Keys and entries of lists are known by the line on which they stand."""
+    path = tmp_path / "config.yaml"
+    path.write_text("a:\n  b:\n    - 1\n    - c: 2\n      d: 3\n")
+    lines = read_yaml(path).lines
+    assert {key: lines[key] for key in ("a", "a.b", "a.b[0]", "a.b[1]", "a.b[1].d")} == {
+        "a": 1,
+        "a.b": 2,
+        "a.b[0]": 3,
+        "a.b[1]": 4,
+        "a.b[1].d": 5,
+    }

@@ -1,0 +1,61 @@
+"""Served models of random tables behind fake servers, and trees compared with those in process."""
+
+import math
+from pathlib import Path
+
+from helpers.fake_server import FakeServer, save_tokenizer
+from helpers.random_tables import table_model
+from transformers import AutoTokenizer
+
+from llmchecker.models.servers import served_model
+from llmchecker.models.servers.connection import connect_model, fetch_served_model
+from llmchecker.models.servers.settings import ServerSource
+from llmchecker.models.sources.source_spec import parse_source
+from llmchecker.trees.text_tree import StateKind, TextTree
+
+DIALECTS = ("vllm", "llama.cpp")
+TOLD = 3
+
+
+def fake(tmp_path: Path, dialect: str, seed: int = 0) -> FakeServer:
+    """A server of a random table, whose tokenizer is in a directory."""
+    model = table_model(seed)
+    directory = save_tokenizer(model, tmp_path / "tokenizer")
+    return FakeServer(model, AutoTokenizer.from_pretrained(directory), dialect)
+
+
+def connected(
+    tmp_path: Path, server: FakeServer, address: str, **settings
+) -> served_model.ServedModel:
+    """The model of a server, fetched without a fault and then asked."""
+    settings = {"tokens": TOLD, "requests": 3, "seconds": 0.5} | settings
+    tokenizer = parse_source(f"path:{tmp_path / 'tokenizer'}")
+    source = ServerSource(parse_source(f"server:{address}"), server.dialect, tokenizer, **settings)
+    fault, server.fault = server.fault, None
+    fetch_served_model(source, tmp_path / "table")
+    model = connect_model(tmp_path / "table")
+    server.fault, server.asked = fault, []
+    return model
+
+
+def states(tree: TextTree) -> dict[tuple, tuple[float, str | None]]:
+    """Probability and text of every state by its tokens; a rest of 1e-12 may be rounding."""
+    tokens: list[tuple[int, ...]] = []
+    for parent, token in zip(tree.parent.tolist(), tree.token.tolist(), strict=True):
+        tokens.append((*tokens[parent], token) if parent >= 0 else ())
+    return {
+        path: (probability, text)
+        for path, probability, text, kind in zip(
+            tokens, tree.probability.tolist(), tree.text, tree.kind.tolist(), strict=True
+        )
+        if kind != StateKind.REST or probability > 1e-12
+    }
+
+
+def assert_same(tree: TextTree, expected: TextTree) -> None:
+    """Two trees have the same states, with probabilities that differ by rounding of logarithms."""
+    found, wanted = states(tree), states(expected)
+    assert found.keys() == wanted.keys()
+    for path, (probability, text) in wanted.items():
+        assert math.isclose(found[path][0], probability, rel_tol=1e-12, abs_tol=1e-12)
+        assert found[path][1] == text

@@ -1,0 +1,513 @@
+"""One question from the shell, on a small random model and in a project of its own."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from helpers.damage import flipped
+from helpers.fake_hub import make_client_new, point_client_at, serving
+from helpers.random_models import save_as_published
+
+import llmchecker.trees.expansion
+from llmchecker.errors import CheckFailed
+from llmchecker.interfaces.cli.main import main
+from llmchecker.properties.registry import create_quantifier
+from llmchecker.trees.builder import _record_path
+from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.utils import job_logging
+from llmchecker.utils.number_format import format_lower, format_number, format_upper
+
+ROOT = Path(__file__).parents[3]
+START = "The player won because"
+QUERY = "P=? [ F readability > 8000 ]"
+TRUNCATION = ("--alpha", "0.8", "--k", "4", "--length", "3")
+PLACE = "alpha0.8_k4_L3.parquet"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, random_model) -> Path:
+    """A project with one model, and one start string in its config."""
+    directory = tmp_path_factory.mktemp("project")
+    config = {
+        "models": {"gpt2": {"label": "Small GPT-2", "source": f"path:{random_model('gpt2')}"}},
+        "start_strings": {"player": START},
+        "quantifiers": {"gender": {}, "readability": {}},
+        "experiments": [],
+    }
+    write(config, directory / "config.yaml")
+    return directory
+
+
+@pytest.fixture
+def project(made, monkeypatch) -> Path:
+    """The project, without trees, as the current directory."""
+    shutil.rmtree(made / "results", ignore_errors=True)
+    monkeypatch.chdir(made)
+    return made
+
+
+def write(config: dict, path: Path) -> None:
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+
+
+def changed(project: Path, name: str, **settings) -> Path:
+    """Another config beside the project's own, with other settings of the model."""
+    config = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))
+    config["models"]["gpt2"] |= settings
+    write(config, project / name)
+    return project / name
+
+
+def arguments(*more: str, query: str = QUERY, model: str = "gpt2", start: str = START) -> list[str]:
+    return ["check", query, "--model", model, f"--start={start}", *TRUNCATION, *more]
+
+
+def answered(capfd, *more: str, **changes: str) -> dict:
+    """The JSON object that a question prints."""
+    capfd.readouterr()
+    assert main(arguments("--json", *more, **changes)) == 0
+    out = capfd.readouterr().out
+    assert out.count("\n") == 1
+    return json.loads(out)
+
+
+def refused(capfd, words: list[str]) -> str:
+    """The error message of a question that cannot be answered as asked."""
+    capfd.readouterr()
+    try:
+        status = main(words)
+    except SystemExit as ended:
+        status = ended.code
+    out, err = capfd.readouterr()
+    assert status == 2
+    assert out == ""
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.fixture
+def no_growth(monkeypatch):
+    """A function after whose call no tree can be grown."""
+
+    def grow(*_):
+        raise AssertionError("a tree was grown")
+
+    return lambda: monkeypatch.setattr(llmchecker.trees.expansion, "build_tree", grow)
+
+
+def eventually(tree: TextTree, holds: list[bool]) -> tuple[Fraction, Fraction]:
+    """The mass of paths that reach a state that holds, and of those that reach `rest` instead."""
+    mass = {0: Fraction(1)}
+    reached = hidden = Fraction(0)
+    for uid in range(len(tree)):
+        if uid > 0 and int(tree.parent[uid]) in mass:
+            mass[uid] = mass[int(tree.parent[uid])] * Fraction(float(tree.probability[uid]))
+        if uid in mass and tree.kind[uid] == StateKind.REST:
+            hidden += mass.pop(uid)
+        elif uid in mass and holds[uid]:
+            reached += mass.pop(uid)
+    return reached, hidden
+
+
+def test_value_and_bounds_are_those_of_the_tree(project, capfd):
+    """The value is the mass of the texts that satisfy the query, and upper adds what rest hides."""
+    answer = answered(capfd)
+    tree = TextTree.read(project / answer["tree"])
+    quantifier = create_quantifier("readability")
+    holds = [
+        kind != StateKind.REST and quantifier(START, text.removeprefix(START)) > 8000
+        for kind, text in zip(tree.kind, tree.text, strict=True)
+    ]
+    reached, hidden = eventually(tree, holds)
+    assert 0 < reached < 1
+    assert hidden > 0
+    assert answer["value"] == pytest.approx(float(reached), abs=1e-12)
+    assert answer["lower"] == pytest.approx(float(reached), abs=1e-12)
+    assert answer["upper"] == pytest.approx(float(reached + hidden), abs=1e-12)
+    assert (answer["states"], answer["transitions"]) == (len(tree), tree.transitions)
+
+
+def test_json_says_what_was_asked(project, capfd):
+    """The object has the verdict's fields and the question's, under names that never change."""
+    answer = answered(capfd)
+    asked = {"query": QUERY, "model": "gpt2", "start": START, "alpha": 0.8, "k": 4, "L": 3}
+    assert {key: answer[key] for key in asked} == asked
+    assert {"versions", "encode_seconds", "check_seconds"} <= answer.keys()
+    assert {"growing_seconds", "scoring_seconds"} <= answer.keys()
+    probabilities = [witness["probability"] for witness in answer["witnesses"]]
+    assert 0 < len(probabilities) <= 10
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert sum(probabilities) <= answer["value"] + 1e-12
+
+
+def test_a_person_reads_every_figure(project, capfd):
+    """Without --json, the figures stand on lines that begin with their names."""
+    answer = answered(capfd)
+    assert main(arguments()) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert f"query        {QUERY}" in lines
+    assert f"value        {format_number(answer['value'])}" in lines
+    whole_model = f"[{format_lower(answer['lower'])}, {format_upper(answer['upper'])}]"
+    assert f"whole model  {whole_model}" in lines
+    assert f"states       {answer['states']:,}" in lines
+    assert f"transitions  {answer['transitions']:,}" in lines
+    assert any(line.startswith("seconds      tree kept from before, scoring ") for line in lines)
+    first = answer["witnesses"][0]
+    text = json.dumps(first["text"][first["kept"] :], ensure_ascii=False)
+    assert any(
+        line.split()[:1] == [format_number(first["probability"])] and text in line for line in lines
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "value", "whole"),
+    [
+        ("P>=0.5 [ F step = 1 ]", "true", "true"),
+        ("P>=0.5 [ X false ]", "false", "false"),
+        ("P>0 [ F gender > 1000 ]", "false", "unknown"),
+    ],
+)
+def test_a_threshold_is_true_false_or_unknown(project, capfd, query, value, whole):
+    """To P>=p the answer for the whole model is one of three words."""
+    assert main(arguments(query=query)) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert f"value        {value}" in lines
+    assert f"whole model  {whole}" in lines
+
+
+def test_a_bound_that_there_is_not_is_infinite(project, capfd):
+    """The expected score of a quantifier without a range has no bounds, as `rest` may score any."""
+    query = 'R{"gender"}=? [ I=3 ]'
+    answer = answered(capfd, query=query)
+    assert (answer["lower"], answer["upper"]) == (None, None)
+    assert main(arguments(query=query)) == 0
+    assert "whole model  [-infinity, infinity]" in capfd.readouterr().out.splitlines()
+
+
+def test_where_the_bounds_fail_the_value_is_kept(project, capfd, monkeypatch):
+    """Bounds that cannot be computed are the widest there are, with a note and exit status 0."""
+    value = answered(capfd)["value"]
+
+    def failing(*_):
+        raise CheckFailed("the prover ran out of patience")
+
+    monkeypatch.setattr("llmchecker.checking.bounds.compute_bounds", failing)
+    answer = answered(capfd)
+    assert (answer["value"], answer["lower"], answer["upper"]) == (value, 0, 1)
+    assert main(arguments()) == 0
+    out, err = capfd.readouterr()
+    lines = out.splitlines()
+    assert f"value        {value:.6g}" in lines
+    assert "whole model  [0, 1]" in lines
+    assert any(line.startswith("note ") and "out of patience" in line for line in lines)
+    assert "Traceback" not in err
+
+
+def test_a_tree_is_grown_once(project, capfd, no_growth):
+    """The second question on a text reads the tree of the first, whatever it asks."""
+    first = answered(capfd)
+    no_growth()
+    again = answered(capfd)
+    assert {**again, "tree": first["tree"], "value": first["value"]} == again
+    assert again["growing_seconds"] == 0
+    assert answered(capfd, query="P=? [ F gender > 0 ]")["tree"] == first["tree"]
+
+
+def test_a_damaged_tree_is_grown_again(project, capfd):
+    """A kept file that is no tree is replaced."""
+    first = answered(capfd)
+    (project / first["tree"]).write_bytes(b"damaged")
+    assert answered(capfd)["value"] == first["value"]
+    assert len(TextTree.read(project / first["tree"])) == first["states"]
+
+
+def test_a_tree_is_of_one_way_to_run_the_model(project, capfd):
+    """Another dtype or end of sequence, or changed weights, never meet a tree grown before."""
+    trees = [answered(capfd)["tree"]]
+    other = changed(project, "other.yaml", dtype="bfloat16")
+    trees.append(answered(capfd, "--config", str(other))["tree"])
+    config = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))
+    write(config | {"expansion": {"end_of_sequence": "ordinary"}}, other)
+    trees.append(answered(capfd, "--config", str(other))["tree"])
+    weights = project / "resources/models/gpt2/model.safetensors"
+    trained = project / "trained.safetensors"
+    trained.write_bytes(flipped(weights.read_bytes(), 8 * weights.stat().st_size - 12))
+    weights.unlink()
+    weights.symlink_to(trained)
+    trees.append(answered(capfd)["tree"])
+    assert len(set(trees)) == 4
+
+
+def workflow_tree(project: Path, capfd, start: str) -> Path:
+    """A tree of `start` where the workflow keeps that of the config's start string."""
+    path = project / "results/trees/gpt2/player" / PLACE
+    grown = project / answered(capfd, start=start)["tree"]
+    path.parent.mkdir(parents=True)
+    for file in (grown, _record_path(grown)):
+        shutil.move(file, path.with_suffix(file.suffix))
+    return path
+
+
+def test_the_tree_of_the_workflow_is_used(project, capfd, no_growth):
+    """A text of the config is answered on the tree that the workflow grew."""
+    path = workflow_tree(project, capfd, START)
+    no_growth()
+    assert project / answered(capfd)["tree"] == path
+
+
+def test_the_tree_of_another_way_to_run_the_model_is_not_used(project, capfd):
+    """The workflow's tree counts for its own model, dtype and code alone, as its record tells."""
+    path = workflow_tree(project, capfd, START)
+    other = changed(project, "other.yaml", dtype="bfloat16")
+    assert project / answered(capfd, "--config", str(other))["tree"] != path
+    _record_path(path).unlink()
+    assert project / answered(capfd)["tree"] != path
+
+
+def test_the_tree_of_another_text_is_not_used(project, capfd):
+    """A tree whose root is another text is not taken for that of the config's text."""
+    path = workflow_tree(project, capfd, "The exam")
+    assert project / answered(capfd)["tree"] != path
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["He said: \"no\", \\ 'x' $HOME {y}", "a\nb\tc", "🙂👩‍👩‍👧 選手", "", "../../up", "-5", "--k"],
+)
+def test_a_start_string_is_data(project, capfd, start):
+    """Any text can go on, and none becomes part of a path."""
+    answer = answered(capfd, start=start)
+    assert answer["start"] == start
+    assert re.fullmatch(rf"results/trees/gpt2/text_[0-9a-f]{{16}}/{PLACE}", answer["tree"])
+    assert main(arguments(start=start)) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert f"text         {json.dumps(start, ensure_ascii=False)}" in lines
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (arguments(query="P=? [ F readability < ]"), "column 23"),
+        (arguments(query=""), "the end of the query"),
+        (arguments(query="P=? [ F readabilty < 0 ]"), "did you mean 'readability'?"),
+        (arguments(query="P>=1.5 [ F readability < 0 ]"), "a probability from 0 to 1"),
+        (arguments(query="P=? [ F step = 4 ]"), "step = 4 never holds"),
+        (arguments(model="gpt3"), "did you mean 'gpt2'? known are gpt2"),
+        (arguments(model="../gpt2"), "no model '../gpt2'"),
+        (arguments("--alpha", "1.5"), "alpha is 1.5"),
+        (arguments("--alpha", "nan"), "alpha is nan"),
+        (arguments("--alpha", "most"), "--alpha"),
+        (arguments("--k", "0"), "k is 0"),
+        (arguments("--length", "-1"), "L is -1"),
+        (arguments("--length", "2.5"), "--length"),
+        (arguments("--config", "absent.yaml"), "absent.yaml is absent, not a configuration file"),
+        (arguments(start="\udcff"), "--start"),
+        (["check", QUERY], "--model"),
+        ([], "command"),
+    ],
+)
+def test_a_mistake_is_explained_on_standard_error(project, capfd, words, said):
+    """What cannot be answered ends with status 2, a message and nothing on standard output."""
+    assert said in refused(capfd, words)
+    assert "error: " in refused(capfd, [*words, "--json"] if words else words)
+
+
+def test_a_config_above_the_current_directory_keeps_its_paths(project, capfd, monkeypatch):
+    """Paths of a config are relative to its project, wherever the question is asked."""
+    tree = answered(capfd)["tree"]
+    (project / "below").mkdir(exist_ok=True)
+    monkeypatch.chdir(project / "below")
+    assert answered(capfd, "--config", "../config.yaml")["tree"] == tree
+
+
+def test_the_project_of_a_config_is_where_the_workflow_is(project, tmp_path, capfd):
+    """Trees of a config below a Snakefile are kept beside that; without one, beside the config."""
+    copy = shutil.copytree(project, tmp_path / "copy", symlinks=True)
+    (copy / "configs").mkdir()
+    config = (copy / "config.yaml").rename(copy / "configs/config.yaml")
+    assert (copy / "configs" / answered(capfd, "--config", str(config))["tree"]).is_file()
+    (copy / "Snakefile").touch()
+    assert (copy / answered(capfd, "--config", str(config))["tree"]).is_file()
+
+
+def test_a_model_from_elsewhere_is_refused(project, capfd):
+    """A model directory that was fetched from another source than the config names is not used."""
+    answered(capfd)
+    other = changed(project, "other.yaml", source="path:/elsewhere")
+    message = refused(capfd, arguments("--config", str(other)))
+    assert "delete the directory to fetch the model again" in message
+
+
+def test_a_model_of_the_hub_is_locked(project, capfd, tmp_path, monkeypatch):
+    """A model without a commit is fetched once and locked; what another lock names is not used."""
+    repository = save_as_published("llama-2", tmp_path / "published")
+    config = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))
+    config["models"]["hub"] = {"label": "On the hub", "source": "hf:owner/name"}
+    write(config, project / "hub.yaml")
+    ask = arguments("--config", "hub.yaml", model="hub")
+    with serving() as hub:
+        make_client_new(tmp_path, monkeypatch)
+        point_client_at(hub.address, monkeypatch)
+        hub.files = {file.name: file.read_bytes() for file in repository.iterdir()}
+        assert main(ask) == 0
+    lock = project / "config/locks/models/hub.json"
+    assert json.loads(lock.read_text())["commit"] == hub.commits[-1]
+    assert main(ask) == 0
+    lock.write_text(lock.read_text().replace(hub.commits[-1], "a" * 40))
+    message = refused(capfd, ask)
+    assert f"holds a model from hf:owner/name@{hub.commits[-1]}" in message
+
+
+def test_a_model_that_cannot_be_had_is_explained(project, capfd):
+    """A source that does not exist is named."""
+    config = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))
+    config["models"]["lost"] = {"label": "Lost", "source": "path:/nowhere"}
+    write(config, project / "other.yaml")
+    words = arguments("--config", "other.yaml", model="lost")
+    assert "/nowhere is absent" in refused(capfd, words)
+
+
+NOISE = """
+import ctypes, os, sys
+from llmchecker.interfaces.cli import main
+from llmchecker.checking import check
+
+def loud(*arguments, check=check.check_chain):
+    print("noise of Python")
+    os.write(1, b"noise of a system call")
+    ctypes.CDLL(None).printf(b"noise of C")
+    return check(*arguments)
+
+check.check_chain = loud
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+
+def test_standard_output_is_one_json_object_whatever_libraries_print(project, capfd):
+    """What Python, a system call and C's buffered output print goes to standard error."""
+    answer = answered(capfd)
+    run = subprocess.run(
+        [sys.executable, "-c", NOISE, *arguments("--json")],
+        env={**os.environ, "PYTHONUNBUFFERED": ""},  # which would unbuffer C too
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert json.loads(run.stdout)["value"] == answer["value"]
+    for source in ("Python", "a system call", "C"):
+        assert f"noise of {source}" in run.stderr
+
+
+LIGHT = """
+import sys
+from llmchecker.interfaces.cli.main import main
+from llmchecker.trees.builder import _record_path
+
+status = main(sys.argv[1:])
+assert not {"torch", "transformers", "stormpy"} & set(sys.modules)
+sys.exit(status)
+"""
+
+
+def test_a_mistake_is_found_before_anything_heavy_is_imported(project):
+    """A query with an unknown quantifier does not wait for torch or Storm."""
+    words = arguments(query="P=? [ F gendr > 0 ]")
+    run = subprocess.run([sys.executable, "-c", LIGHT, *words], capture_output=True, check=False)
+    assert run.returncode == 2
+    assert run.stderr.startswith(b"error: ")
+
+
+def test_help_tells_the_arguments(capfd):
+    """--help ends with status 0 and names every argument."""
+    for words in (["--help"], ["check", "--help"]):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+    out = capfd.readouterr().out
+    for name in ("query", "--model", "--start", "--alpha", "--k", "--length", "--config", "--json"):
+        assert name in out
+
+
+def test_an_interruption_has_its_own_status(capfd, monkeypatch):
+    """Ctrl-C ends with status 130 and without a traceback."""
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("llmchecker.interfaces.cli.main.parse_request", interrupted)
+    assert main(arguments("--json")) == 130
+    assert capfd.readouterr() == ("", "interrupted\n")
+
+
+class Terminal(io.StringIO):
+    """A standard error that a person watches."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_growth_draws_a_bar_for_a_person(monkeypatch):
+    """On a terminal each level has its nodes, done and in all, and their speed."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with job_logging.show_progress("gpt2", 2) as report:
+        report(1, 1, 1)
+        report(2, 4, 9)
+        report(2, 9, 9)
+    assert "token 1 of 2" in terminal.getvalue()
+    assert "token 2 of 2" in terminal.getvalue()
+    assert "/9 " in terminal.getvalue()
+
+
+def drawn(capfd, *more: str) -> str:
+    """The picture of a tree on standard output."""
+    capfd.readouterr()
+    words = ["tree", "--model", "gpt2", f"--start={START}", *TRUNCATION, *more]
+    assert main(words) == 0
+    return capfd.readouterr().out
+
+
+def test_the_tree_that_is_drawn_is_the_one_that_is_checked(project, capfd, no_growth):
+    """A drawing has every state of the tree of a check, which is not grown again, and its texts."""
+    answer = answered(capfd)
+    tree = TextTree.read(project / answer["tree"])
+    no_growth()
+    picture = ElementTree.fromstring(drawn(capfd, "--query", QUERY))
+    boxes = picture.findall("{http://www.w3.org/2000/svg}g")
+    assert len(boxes) == len(tree)
+    marked = [uid for uid, box in enumerate(boxes) if "witness" in box.get("class").split()]
+    assert {witness["uid"] for witness in answer["witnesses"]} <= set(marked)
+    reached, _ = eventually(tree, [uid in marked for uid in range(len(tree))])
+    assert float(reached) == pytest.approx(answer["value"], abs=1e-12)
+    edges = drawn(capfd, "--format", "dot").count(" -> ")
+    assert edges == len(tree) - 1
+
+
+def test_a_drawing_goes_to_the_file_that_is_named(project, capfd):
+    """A file is written in the format of its suffix, relative to where the command was given."""
+    picture, graph = drawn(capfd), drawn(capfd, "--format", "dot")
+    (project / "below").mkdir(exist_ok=True)
+    with contextlib.chdir(project / "below"):
+        for name, text in (("tree.svg", picture), ("tree.dot", graph)):
+            assert drawn(capfd, "--config", "../config.yaml", "--output", name) == ""
+            assert Path(name).read_text(encoding="utf-8") == text
+
+
+def test_a_tree_too_large_to_draw_is_refused(project, capfd):
+    """Too many states, like a file that cannot be written, end with a message and nothing else."""
+    asked = ["tree", "--model", "gpt2", f"--start={START}", "--alpha", "1", "--k", "9"]
+    assert "a smaller k or length is needed" in refused(capfd, [*asked, "--length", "3"])
+    nowhere = project / "config.yaml" / "tree.svg"
+    assert "cannot be written" in refused(
+        capfd, [*asked, "--length", "1", "--output", str(nowhere)]
+    )

@@ -1,0 +1,169 @@
+"""`ask`: a question about a caller's model is answered with and without certainty."""
+
+from dataclasses import replace
+from fractions import Fraction
+from xml.etree import ElementTree
+
+import pytest
+
+import llmchecker as lc
+from llmchecker.errors import ConfigError, ImpossibleCondition, InvalidEstimate, InvalidQuery
+
+WORDS = ["once", " he", " she", " it"]
+TRUTH = 1 - 0.75**3
+"""The chance of at least one he among three words."""
+
+
+@pytest.fixture(scope="module")
+def model():
+    return lc.TableModel(WORDS, lambda tokens: [0, 0.25, 0.25, 0.5])
+
+
+def he(start: str, continuation: str) -> int:
+    return continuation.count(" he")
+
+
+def she(start: str, continuation: str) -> int:
+    return continuation.count(" she")
+
+
+def test_few_passes_leave_an_interval_within_the_bounds(model):
+    """With too few passes to look everywhere the truth lies in the bounds and the interval."""
+    answer = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=24, he=he)
+    assert answer.lower <= answer.low <= answer.estimate <= answer.high <= answer.upper
+    assert answer.low <= TRUTH <= answer.high
+    assert answer.lower < answer.upper
+    assert answer.samples > 0
+    assert answer.passes <= 24
+    again = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=24, he=he)
+    assert (again.low, again.high, again.passes) == (answer.low, answer.high, answer.passes)
+
+
+def test_enough_passes_give_the_probability(model):
+    """Where everything is decided the bounds and the estimate are the probability."""
+    answer = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=1000, he=he)
+    assert (answer.lower, answer.upper) == pytest.approx((TRUTH, TRUTH))
+    assert (answer.low, answer.estimate, answer.high) == pytest.approx((TRUTH,) * 3)
+    assert answer.samples == 0
+    assert isinstance(answer.tree, lc.Tree)
+    assert "value" not in str(answer)
+    assert "certain" in str(answer)
+
+
+RARE = "P=? [ F she > 0 || F he > 2 ]"
+"""Among four words at least three he: four texts of 1/256 with she, of thirteen in all."""
+
+
+@pytest.mark.parametrize("passes", [1, 4, 30, 400, 5000])
+def test_a_condition_that_the_tree_has_not_met_is_answered(model, passes):
+    """Bounds and interval hold the ratio, whether or not the condition has mass in the tree."""
+    for certain in (True, False):
+        answer = lc.ask(
+            RARE, model, "once", length=4, passes=passes, certain=certain, he=he, she=she
+        )
+        assert answer.lower <= Fraction(4, 13) <= answer.upper
+        assert "certain" in str(answer)
+        if not certain:
+            assert answer.lower <= answer.low <= Fraction(4, 13) <= answer.high <= answer.upper
+            assert answer.estimate is None or answer.low <= answer.estimate <= answer.high
+
+
+def test_a_condition_that_no_sample_meets_has_no_estimate(model):
+    """Where neither the tree nor a sample satisfies the condition the estimate is unknown."""
+    answer = lc.ask(RARE, model, "once", length=4, passes=6, he=he, she=she)
+    assert (answer.estimate, answer.low, answer.high) == (None, 0, 1)
+    assert "estimate     unknown" in str(answer)
+    assert answer.verdict.value is None
+    assert len(answer.verdict.notes) == 1
+
+
+@pytest.mark.parametrize("given", ["X step > 1", "F (he > 0 & he < 0)"])
+def test_a_condition_that_cannot_hold_is_refused(model, given):
+    """A condition that no text can satisfy is refused by name, by `ask` and `check` alike."""
+    query = f"P=? [ F he > 0 || {given} ]"
+    with pytest.raises(ImpossibleCondition, match="condition has probability 0"):
+        lc.ask(query, model, "once", length=4, passes=6, he=he)
+    tree = lc.grow(model, "once", alpha=0.5, k=1, length=4)
+    with pytest.raises(ImpossibleCondition, match="condition has probability 0"):
+        lc.check(query, tree, he=he)
+
+
+def test_certain_answers_have_no_estimate(model):
+    """All work goes into the bounds, and a threshold is decided by them."""
+    answer = lc.ask("P>=0.2 [ F he > 0 ]", model, "once", length=3, passes=50, certain=True, he=he)
+    assert (answer.lower, answer.upper) == (True, True)
+    assert (answer.estimate, answer.low, answer.samples) == (None, None, None)
+
+
+def test_an_answer_shows_itself_in_a_notebook(model):
+    """The page of an answer has the rows and texts of its text; start strings are data."""
+    answer = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=1000, he=he)
+    page = ElementTree.fromstring(f"<div>{answer._repr_html_()}</div>")
+    names = ["".join(cell.itertext()) for cell in page.iter("th")]
+    assert names[:2] == ["query", "certain"]
+    assert all(any(line.startswith(name) for line in str(answer).splitlines()) for name in names)
+    cells = ["".join(cell.itertext()) for cell in page.iter("td")]
+    assert cells.count('"once"') == 1
+    assert '" he"' in cells
+    hostile = replace(answer, witnesses=({"text": "<b>", "kept": 3, "rest": False},))
+    assert "<b>" not in hostile._repr_html_()
+
+
+def test_progress_is_told(model):
+    """Sentences tell how far refinement and samples are."""
+    told = []
+    lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=24, he=he, progress=told.append)
+    assert told[0] == "refining: width 1 after 0 passes"
+    assert told[-1].startswith("sampling: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("P=? [ F ", "once"), InvalidQuery, "of the query"),
+        (("P=? [ F he > 0 ]", 7), ConfigError, "the start string is 7"),
+        (("P=? [ F hee > 0 ]", "once"), InvalidQuery, "hee is neither step nor"),
+        (('R{"he"}=? [ I=9 ]', "once"), InvalidQuery, "beyond the horizon"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(arguments, error, message, model):
+    """A wrong argument is named before the model is asked."""
+    query, start = arguments
+    with pytest.raises(error, match=message):
+        lc.ask(query, model, start, passes=10, he=he)
+
+
+def test_a_path_is_no_model_and_an_effort_has_a_range(model):
+    """A directory must be loaded first, and an impossible confidence is named."""
+    with pytest.raises(ConfigError, match="is not a language model"):
+        lc.ask("P=? [ F he > 0 ]", "resources/models/one", "once", he=he)
+    with pytest.raises(InvalidEstimate, match="confidence is 2"):
+        lc.ask("P=? [ F he > 0 ]", model, "once", confidence=2, he=he)
+
+
+@pytest.mark.parametrize("number", [17, 53, 90])
+def test_many_coupled_atoms_are_answered_alike(model, number):
+    """However many atoms couple two quantifiers, `check` and `ask` have bounds that hold."""
+    coupled = " & ".join(f"he + {i} * she > {i}" for i in range(1, number + 1))
+    query = f"P=? [ F ({coupled}) ]"
+    # of two words, one is he and the other she, or both are she
+    truth = Fraction(3, 16)
+    tree = lc.grow(model, "once", alpha=0.7, k=2, length=2)
+    answers = [
+        lc.check(query, tree, he=he, she=she),
+        lc.ask(query, model, "once", length=2, passes=3, he=he, she=she),
+        lc.ask(query, model, "once", length=2, passes=100, certain=True, he=he, she=she),
+    ]
+    for found in answers:
+        assert found.lower <= truth <= found.upper
+        assert found.lower < found.upper
+
+
+def test_too_many_coupled_atoms_are_refused_alike(model):
+    """A query nested too deep to read is refused by the same name in `check` and `ask`."""
+    coupled = " & ".join(f"he + {i} * she > {i}" for i in range(1, 301))
+    with pytest.raises(InvalidQuery, match="nests more than 100 levels"):
+        lc.ask(f"P=? [ F ({coupled}) ]", model, "once", length=2, passes=3, he=he, she=she)
+    tree = lc.grow(model, "once", alpha=0.7, k=2, length=2)
+    with pytest.raises(InvalidQuery, match="nests more than 100 levels"):
+        lc.check(f"P=? [ F ({coupled}) ]", tree, he=he, she=she)

@@ -1,0 +1,90 @@
+"""Models of one's own: a directory, or what transformers has loaded already."""
+
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+
+import llmchecker as lc
+from llmchecker.errors import ConfigError, UnusableModel
+
+START = "The player won because"
+HEADS = {"gpt2": AutoModelForCausalLM, "bert": AutoModelForMaskedLM}
+
+
+@pytest.fixture(scope="module")
+def loaded(random_model):
+    """A network and a tokenizer as transformers loads them, by architecture."""
+
+    def load(architecture: str, head=None):
+        directory = random_model(architecture)
+        head = head or HEADS[architecture]
+        return head.from_pretrained(directory), AutoTokenizer.from_pretrained(directory)
+
+    return load
+
+
+@pytest.mark.parametrize("architecture", HEADS)
+def test_a_network_that_is_loaded_grows_the_tree_of_its_directory(
+    architecture, loaded, random_model
+):
+    """Which of the two is given changes no bit of the tree, for causal and masked models."""
+    trees = [
+        lc.grow(model, START, alpha=0.8, k=3, length=2).frame()
+        for model in (lc.load(random_model(architecture)), lc.load(*loaded(architecture)))
+    ]
+    assert trees[0].equals(trees[1])
+    assert len(trees[0]) > 5
+
+
+def test_what_was_given_is_as_it_was(loaded):
+    """Growing a tree changes neither weights, mode, device and settings of a caller's network."""
+    network, tokenizer = loaded("gpt2")
+    weights = {name: value.clone() for name, value in network.state_dict().items()}
+    settings, words = network.config.to_dict(), len(tokenizer)
+    lc.grow(lc.load(network, tokenizer), START, alpha=0.8, k=3, length=2)
+    assert all(torch.equal(weights[name], value) for name, value in network.state_dict().items())
+    assert network.config.to_dict() == settings
+    assert (network.training, network.device.type, len(tokenizer)) == (False, "cpu", words)
+    assert all(parameter.requires_grad for parameter in network.parameters())
+
+
+def test_the_dtype_is_that_of_the_network(loaded):
+    """A network in another dtype is asked in that dtype."""
+    network, tokenizer = loaded("gpt2")
+    wide = lc.grow(lc.load(network.double(), tokenizer), START, alpha=0.8, k=3, length=1)
+    narrow = lc.grow(lc.load(network.bfloat16(), tokenizer), START, alpha=0.8, k=3, length=1)
+    assert network.dtype == torch.bfloat16
+    assert not (wide.probability[1:4] == narrow.probability[1:4]).any()
+
+
+def refused(error: type[Exception], *arguments, **named) -> str:
+    """The message with which arguments of `load` are refused."""
+    with pytest.raises(error) as caught:
+        lc.load(*arguments, **named)
+    return str(caught.value)
+
+
+def test_a_network_that_cannot_be_asked_is_refused(loaded):
+    """No head, training mode, weights nowhere, no tokenizer: each is named, with a remedy."""
+    network, tokenizer = loaded("gpt2")
+    assert "load(network, tokenizer); given is none" in refused(UnusableModel, network)
+    assert "given is a str" in refused(UnusableModel, network, "gpt2")
+    assert "has no known head" in refused(UnusableModel, *loaded("gpt2", AutoModel))
+    assert "call network.eval()" in refused(UnusableModel, network.train(), tokenizer)
+    nowhere = network.eval().to("meta")
+    assert "lie on meta" in refused(UnusableModel, nowhere, tokenizer)
+    assert "not a dict" in refused(UnusableModel, {}, tokenizer)
+
+
+def test_arguments_that_do_not_go_together_are_refused(loaded, random_model, tmp_path):
+    """A tokenizer beside a directory, a dtype beside a network, no thread: each is a message."""
+    network, tokenizer = loaded("gpt2")
+    directory = random_model("gpt2")
+    assert "leave it out" in refused(ConfigError, directory, tokenizer)
+    assert "network.to" in refused(ConfigError, network, tokenizer, dtype="bfloat16")
+    assert "threads=0" in refused(ConfigError, directory, threads=0)
+    assert "memory_gb=nan" in refused(ConfigError, directory, memory_gb=float("nan"))
+    message = refused(UnusableModel, "owner/name")
+    assert "'owner/name' is absent, not a directory" in message
+    assert "load(network, tokenizer)" in message
+    assert str(tmp_path) in refused(UnusableModel, tmp_path)

@@ -1,0 +1,388 @@
+"""Decoding: what `generate` of transformers draws from, to the last cut token."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from helpers.marks import long
+from scipy.stats import chisquare
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import llmchecker as lc
+from llmchecker.errors import ConfigError, InvalidDistribution
+from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.distribution import Distributions
+from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
+from llmchecker.trees.distribution_cache import DistributionCache
+from llmchecker.trees.expansion import build_tree
+from llmchecker.trees.text_tree import MAX_K, StateKind, Truncation
+
+START = "The player won because"
+BAD = [[40, 41], [45], [7, 8, 9], [50, 41]]
+GRID = [
+    {"temperature": 0.2, "top_p": 0.9},
+    {"temperature": 1.7},
+    {"top_k": 7},
+    {"top_p": 0.5},
+    {"min_p": 0.1},
+    {"typical_p": 0.6},
+    {"repetition_penalty": 1.3},
+    {"no_repeat_ngram_size": 1},
+    {"encoder_repetition_penalty": 1.4, "encoder_no_repeat_ngram_size": 1},
+    {"bad_words_ids": BAD, "suppress_tokens": [30, 31, 60]},
+    {"do_sample": False},
+]
+LONG_GRID = [
+    {"temperature": 0.05, "top_k": 3},
+    {"temperature": 3.0, "top_p": 0.3},
+    {"temperature": 0.7, "top_k": 20, "top_p": 0.8},
+    {"top_p": 0.01},
+    {"top_k": 100_000, "min_p": 1.0},
+    {"top_k": 12, "top_p": 0.7, "min_p": 0.05, "typical_p": 0.9},
+    {"temperature": 0.6, "typical_p": 0.2, "min_p": 0.3},
+    {"repetition_penalty": 0.6, "temperature": 0.5, "top_p": 0.9},
+    {"no_repeat_ngram_size": 2, "repetition_penalty": 1.8, "top_k": 5},
+    {"bad_words_ids": BAD, "no_repeat_ngram_size": 3, "temperature": 0.3, "top_p": 0.95},
+    {"suppress_tokens": list(range(100)), "top_k": 4},
+    {"do_sample": False, "repetition_penalty": 2.0, "no_repeat_ngram_size": 1},
+    {"do_sample": False, "suppress_tokens": list(range(200)), "bad_words_ids": BAD},
+]
+RANDOM = ("llama", "gpt2", "gemma3")
+CUT = {"temperature": 0.5, "top_k": 5, "top_p": 0.9}
+
+
+def scores_of_generate(network, prompt, settings, steps=4):
+    """What `generate` draws from, (steps, vocabulary), and the tokens that it drew."""
+    whole = {"do_sample": True, "top_k": 0} | settings
+    if not whole["do_sample"]:
+        del whole["top_k"]
+    torch.manual_seed(0)
+    written = network.generate(
+        torch.tensor([prompt]),
+        max_new_tokens=steps,
+        eos_token_id=[],
+        output_scores=True,
+        return_dict_in_generate=True,
+        **whole,
+    )
+    return torch.cat(written.scores), written.sequences[0, len(prompt) :].tolist()
+
+
+def difference(model, settings, start=START) -> float:
+    """The largest difference from `generate` of a probability after texts that it wrote.
+
+    Where a token is cut by one of them alone, it is infinite.
+    """
+    prompt = list(model.encode(start))
+    scores, tokens = scores_of_generate(model.network, prompt, settings)
+    asked = apply_decoding(model, Decoding.from_settings(settings))
+    continuations, largest = asked.open_prefix(prompt, len(tokens)), 0.0
+    for step, row in enumerate(scores.double()):
+        suffix = np.array([tokens[:step]], dtype=np.int64)
+        (found,) = continuations.map_next(Distributions.probabilities, suffix, will_extend=True)
+        if settings.get("do_sample", True):
+            expected = row.softmax(0)
+        else:
+            expected = torch.nn.functional.one_hot(row.argmax(), len(row)).double()
+        if not torch.equal(found[0] > 0, expected > 0):
+            return np.inf
+        largest = max(largest, (found[0] - expected).abs().max().item())
+    return largest
+
+
+@pytest.mark.parametrize("settings", [*GRID, *long(*LONG_GRID)], ids=str)
+@pytest.mark.parametrize("architecture", ["llama", *long("gpt2", "gemma3")])
+def test_distributions_are_those_that_generate_samples_from(architecture, settings, random_model):
+    """After every text that `generate` writes, probabilities equal those of its own scores.
+
+    In float64 the logits are the same in batches of any shape, so that no temperature, however low,
+    makes their rounding large.
+    """
+    model = load_model(random_model(architecture), dtype="float64")
+    assert difference(model, settings) < 1e-6
+
+
+@pytest.fixture(scope="module")
+def precise_smollm2(smollm2):
+    """SmolLM2 in float64, in which batches of any size give the logits of one another."""
+    network = AutoModelForCausalLM.from_pretrained(smollm2, dtype=torch.float64)
+    return wrap_model(network, AutoTokenizer.from_pretrained(smollm2))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("settings", [*GRID, *LONG_GRID], ids=str)
+def test_distributions_of_smollm2_are_those_of_generate(settings, precise_smollm2):
+    """On the real SmolLM2 they equal those of `generate`'s scores."""
+    assert difference(precise_smollm2, settings) < 1e-6
+
+
+def chi_square(model, decoding, length, texts, at_once) -> float:
+    """The p-value of texts that `generate` wrote against the tree with alpha = 1."""
+    tree = build_tree(
+        apply_decoding(model, Decoding.from_settings(decoding)),
+        START,
+        Truncation(1.0, MAX_K, length),
+    )
+    assert not (tree.kind == StateKind.REST).any()
+    prompt, drawn = list(model.encode(START)), Counter()
+    torch.manual_seed(1)
+    for _ in range(texts // at_once):
+        written = model.network.generate(
+            torch.tensor([prompt]),
+            do_sample=True,
+            max_new_tokens=length,
+            num_return_sequences=at_once,
+            **({"top_k": 0} | decoding),
+        )
+        for row in written[:, len(prompt) :].tolist():
+            ends = [place for place, token in enumerate(row) if token in model.end_tokens]
+            drawn[tuple(row[: ends[0] + 1] if ends else row)] += 1
+    path = [()]
+    for uid in range(1, len(tree)):
+        path.append((*path[tree.parent[uid]], int(tree.token[uid])))
+    leaves = np.flatnonzero(~tree.internal)
+    expected = tree.path_probability[leaves] * texts
+    found = np.array([drawn.pop(path[leaf], 0) for leaf in leaves])
+    assert not drawn, "generate wrote a text that the tree does not hold"
+    rare = expected < 5
+    pooled = [expected[~rare], [expected[rare].sum()]] if rare.any() else [expected]
+    counted = [found[~rare], [found[rare].sum()]] if rare.any() else [found]
+    expected, found = np.concatenate(pooled), np.concatenate(counted)
+    assert len(expected) > 5
+    return chisquare(found, expected * (found.sum() / expected.sum())).pvalue
+
+
+@pytest.mark.parametrize("architecture", ["llama", *long("gpt2", "gemma3")])
+@pytest.mark.parametrize(
+    "decoding",
+    [
+        {"temperature": 0.5, "top_k": 4, "top_p": 0.95},
+        *long({"top_k": 3, "repetition_penalty": 1.5, "no_repeat_ngram_size": 2}),
+    ],
+    ids=str,
+)
+def test_generated_texts_are_distributed_as_in_the_tree(architecture, decoding, random_model):
+    """20,000 texts that `generate` writes pass a chi-square test against the tree."""
+    assert chi_square(load_model(random_model(architecture)), decoding, 3, 20_000, 20_000) > 1e-3
+
+
+@pytest.mark.long
+def test_texts_of_smollm2_are_distributed_as_in_the_tree(smollm2):
+    """So are 4,000 texts of the real SmolLM2 at temperature 0.7 and top-p 0.6."""
+    model = load_model(smollm2, threads=2)
+    assert chi_square(model, {"temperature": 0.7, "top_p": 0.6}, 3, 4000, 1000) > 1e-3
+
+
+@pytest.mark.parametrize("architecture", RANDOM)
+def test_cut_tokens_leave_no_rest(architecture, random_model):
+    """With alpha = 1 nothing is left to `rest`, and lower bound, value and upper bound agree."""
+    model = lc.load(random_model(architecture), decoding=CUT)
+    tree = lc.grow(model, START, alpha=1, k=1000, length=4)
+    assert not (tree.kind == StateKind.REST).any()
+    assert (tree.probability > 0).all()
+    verdict = lc.check("P=? [ X odd = 1 ]", tree, odd=lambda start, text: sum(map(ord, text)) % 2)
+    assert 0 < verdict.value < 1
+    assert verdict.lower == pytest.approx(verdict.value, rel=1e-13, abs=0)
+    assert verdict.upper == pytest.approx(verdict.value, rel=1e-13, abs=0)
+    assert verdict.lower <= verdict.value <= verdict.upper
+
+
+def test_a_greedy_tree_is_the_text_that_generate_writes(random_model):
+    """Greedy decoding has one text, with probability 1."""
+    model = lc.load(random_model("llama"))
+    prompt = list(model.encode(START))
+    written = model.network.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=6)
+    tree = lc.grow(model, START, alpha=1, k=5, length=6, decoding="greedy")
+    assert tree.token[1:].tolist() == written[0, len(prompt) :].tolist()
+    assert tree.probability.tolist() == [1.0] * len(tree)
+
+
+def test_the_bits_do_not_depend_on_the_batch(random_model):
+    """A text has the same probabilities alone and among hundreds of others, on any threads."""
+    settings = Decoding.from_settings(
+        {"temperature": 0.7, "top_p": 0.95, "repetition_penalty": 1.2}
+    )
+    suffixes = np.random.default_rng(0).integers(50, 300, (600, 2))
+
+    def rows(threads, asked):
+        model = apply_decoding(load_model(random_model("llama"), threads=threads), settings)
+        parts = model.open_prefix(model.encode(START)).map_next(Distributions.probabilities, asked)
+        return torch.cat(list(parts))
+
+    many = rows(2, suffixes)
+    for place in (0, 17, 599):
+        assert torch.equal(rows(1, suffixes[place : place + 1])[0], many[place])
+
+
+def test_a_decoded_tree_from_the_store_has_the_same_bits(tmp_path, random_model):
+    """Stored heads that end in a cut token are whole, so that nothing is asked a second time."""
+    model = apply_decoding(load_model(random_model("llama")), Decoding.from_settings({"top_k": 40}))
+    prompt = model.encode(START)
+
+    def grown(truncation):
+        stored = DistributionCache(tmp_path, 2**30).open_prompt_cache("model", prompt)
+        return build_tree(model, START, truncation, prompt_cache=stored), stored.added_count
+
+    tree, added = grown(Truncation(1.0, 1000, 2))
+    assert added == tree.internal.sum()
+    for truncation in (Truncation(1.0, 1000, 2), Truncation(0.8, 50, 2), Truncation(1.0, 3, 2)):
+        again, added = grown(truncation)
+        plain = build_tree(model, START, truncation)
+        assert added == 0
+        assert (again.probability == plain.probability).all()
+        assert (again.token == plain.token).all()
+
+
+PUBLISHED = [
+    {"do_sample": True, "temperature": 0.6, "top_p": 0.9},
+    {"do_sample": True, "top_k": 20, "repetition_penalty": 1.05},
+    {"do_sample": False, "no_repeat_ngram_size": 1},
+]
+
+
+@pytest.mark.parametrize("settings", PUBLISHED, ids=str)
+def test_published_settings_are_what_generate_does_by_default(settings, random_model):
+    """`as_published` gives the scores of `generate` without arguments, its top_k of 50 included."""
+    model = load_model(random_model("llama"))
+    model.network.generation_config.update(**settings)
+    prompt = list(model.encode(START))
+    written = model.network.generate(
+        torch.tensor([prompt]), max_new_tokens=1, output_scores=True, return_dict_in_generate=True
+    )
+    asked = apply_decoding(model, "as_published")
+    (found,) = asked.open_prefix(prompt).map_next(
+        Distributions.probabilities, np.empty((1, 0), dtype=np.int64)
+    )
+    expected = written.scores[0][0].double().softmax(0)
+    if not settings["do_sample"]:
+        expected = torch.nn.functional.one_hot(expected.argmax(), len(expected)).double()
+    assert (found[0] - expected).abs().max() < 1e-6
+    assert torch.equal(found[0] > 0, expected > 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "says nothing of decoding"),
+        ({"temperature": 0.6}, "sets temperature 0.6 and not do_sample"),
+        ({"do_sample": True, "num_beams": 4}, "sets num_beams to 4, which is not known here"),
+        ({"do_sample": True, "begin_suppress_tokens": [3]}, "sets begin_suppress_tokens"),
+        ({"do_sample": True, "epsilon_cutoff": 0.1}, "sets epsilon_cutoff"),
+    ],
+)
+def test_published_settings_that_are_not_clear_are_refused(settings, message, random_model):
+    """Nothing said, a contradiction, or what is not known here: a message names it."""
+    model = load_model(random_model("llama"))
+    model.network.generation_config.update(**settings)
+    with pytest.raises(ConfigError, match=message):
+        apply_decoding(model, "as_published")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"temprature": 0.2}, "unknown key 'temprature', did you mean 'temperature'"),
+        ({"temperature": 0}, "temperature is 0; it must be above 0; the most probable"),
+        ({"temperature": float("nan")}, "temperature is nan"),
+        ({"temperature": True}, "temperature is True"),
+        ({"top_k": -1}, "top_k is -1"),
+        ({"top_k": 2.5}, "top_k is 2.5"),
+        ({"top_p": 1.5}, "top_p is 1.5; it must be above 0 and at most 1"),
+        ({"min_p": -0.1}, "min_p is -0.1"),
+        ({"typical_p": "much"}, "typical_p is 'much'"),
+        ({"repetition_penalty": 0}, "repetition_penalty is 0"),
+        ({"encoder_repetition_penalty": -1}, "encoder_repetition_penalty is -1"),
+        ({"encoder_no_repeat_ngram_size": 1.5}, "encoder_no_repeat_ngram_size is 1.5"),
+        ({"bad_words_ids": [3]}, r"bad_words_ids is \[3\]; it must be a list of lists"),
+        ({"bad_words_ids": [[]]}, "a word has no token"),
+        ({"suppress_tokens": [-3]}, "suppress_tokens: -3 is not the number of a token"),
+        ({"do_sample": 0}, "do_sample is 0"),
+        ({"do_sample": False, "top_p": 0.9}, "top_p contradicts greedy"),
+        ("gready", "decoding is 'gready'"),
+        (3, "decoding is 3"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_used_are_named(entry, message):
+    """A wrong value, an unknown name and a contradiction get one message that names the setting."""
+    with pytest.raises(ConfigError, match=message):
+        parse_decoding(entry)
+
+
+def test_settings_that_change_nothing_are_no_decoding():
+    """Temperature 1, top_p 1 and the like are the model as it is, whole numbers or not."""
+    assert parse_decoding({"temperature": 1, "top_p": 1.0, "top_k": 0, "min_p": 0}) is None
+    assert Decoding(temperature=2) == Decoding(temperature=2.0)
+    assert str(parse_decoding("greedy")) == "greedy"
+    assert parse_decoding(Decoding(top_k=3)) == Decoding(top_k=3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"suppress_tokens": [5000]}, "suppress_tokens: the model has no token 5000"),
+        ({"bad_words_ids": [[1, 5000]]}, "bad_words_ids: the model has no token 5000"),
+        ({"bad_words_ids": [[2]]}, "2 ends texts, and transformers ignores such a word"),
+    ],
+)
+def test_tokens_that_a_model_does_not_have_are_refused(settings, message, random_model):
+    """Tokens beyond the vocabulary, and a forbidden end that `generate` would write, are named."""
+    with pytest.raises(ConfigError, match=message):
+        lc.load(random_model("llama"), decoding=settings)
+
+
+def test_a_text_after_which_every_token_is_cut_is_named(random_model):
+    """A decoding that leaves no token is refused with the text, whether or not it samples."""
+    model = lc.load(random_model("llama"))
+    everything = list(range(model.vocabulary_size))
+    for more in ({}, {"do_sample": False}, {"top_p": 0.5}):
+        decoding = {"suppress_tokens": everything, **more}
+        with pytest.raises(InvalidDistribution, match="no token is left after 'The player"):
+            lc.grow(model, START, alpha=1, k=5, length=1, decoding=decoding)
+
+
+@pytest.mark.parametrize("settings", ["greedy", {"top_k": 3}, {"top_p": 0.5}], ids=str)
+@pytest.mark.parametrize("damage", [float("nan"), float("inf"), float("-inf")])
+def test_damaged_logits_stay_damaged(settings, damage, random_model):
+    """Decoding makes no distribution of logits that are none, not even where it takes the best."""
+    model = apply_decoding(load_model(random_model("llama")), parse_decoding(settings))
+    with torch.no_grad():
+        model.network.lm_head.weight[:, :] = damage
+    with pytest.raises(InvalidDistribution, match="its logits are not finite"):
+        build_tree(model, START, Truncation(1.0, 5, 2))
+
+
+def test_only_causal_models_that_run_here_are_decoded(random_model):
+    """Masked models and tables are refused by name, and no decoding leaves them as they are."""
+    masked = lc.load(random_model("bert"))
+    table = lc.TableModel(["a", "b"], lambda text: [0.5, 0.5])
+    for model in (masked, table):
+        with pytest.raises(ConfigError, match=f"decoding: {model.name} is no causal model"):
+            lc.grow(model, "a", alpha=1, k=2, length=1, decoding="greedy")
+        assert apply_decoding(model, None) is model
+
+
+def test_a_model_can_be_asked_with_several_decodings(random_model):
+    """A tree's own decoding replaces that of its model, which keeps it."""
+    greedy = lc.load(random_model("llama"), decoding="greedy")
+    plain = lc.load(random_model("llama"))
+    settings = {"alpha": 0.9, "k": 4, "length": 2}
+    free = lc.grow(greedy, START, **settings, decoding={"temperature": 1.0})
+    assert free.digest == lc.grow(plain, START, **settings).digest
+    assert len(lc.grow(greedy, START, **settings)) == 3
+    assert len(lc.grow(plain, START, **settings, decoding="greedy")) == 3
+
+
+def test_published_settings_are_read_from_the_file(tmp_path, random_model):
+    """They come from the generation_config.json that lies with the weights."""
+    model = load_model(random_model("llama"))
+    model.network.generation_config.update(do_sample=True, temperature=0.4, top_k=7)
+    model.network.save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "generation_config.json").read_text())["top_k"] == 7
+    found = lc.load(tmp_path, decoding="as_published").decoder.decoding
+    assert found == Decoding(temperature=0.4, top_k=7)
+    assert replace(found, top_k=0) == Decoding(temperature=0.4)

@@ -1,0 +1,262 @@
+"""Servers that write texts: what they are asked and what is kept, and wrong answers."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers.fake_server import Cut, Status, raising, running, slow, times
+from helpers.fake_writer import MODEL, FakeWriter
+from helpers.invariant_programs import COUNTER
+
+from llmchecker.errors import (
+    ConfigError,
+    DamagedFile,
+    LLMCheckerError,
+    RequestRefused,
+    SourceUnavailable,
+)
+from llmchecker.models.servers import completions, connection, http_client
+from llmchecker.models.servers.completions import CompletionClient, CompletionRequest
+from llmchecker.models.servers.connection import (
+    connect_completions,
+    connect_model,
+    fetch_served_model,
+)
+from llmchecker.models.servers.settings import ServerSource
+from llmchecker.models.sources.source_spec import parse_source
+from llmchecker.programs.proposals.prompt_templates import (
+    INVARIANT_KEYWORD,
+    PromptVariant,
+    build_message,
+    build_prompt,
+)
+from llmchecker.programs.proposals.proposers import (
+    ServerProposer,
+    _propose_for_program,
+    load_proposer,
+)
+from llmchecker.programs.proposals.sampling import _MAX_TOKENS
+from llmchecker.programs.proposals.settings import ProposalSettings
+
+APIS = ("openai", "openai-chat")
+ASKING = ProposalSettings(iterations=3, nodes=1, candidates=5, seed=7)
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch):
+    monkeypatch.setattr(http_client, "_FIRST_PAUSE_SECONDS", 0.001)
+
+
+def source_of(address: str, api: str, **settings) -> ServerSource:
+    settings = {"requests": 3, "seconds": 2.0, "tokens": 50} | settings
+    return ServerSource(parse_source(f"server:{address}"), api, **settings)
+
+
+def connected(tmp_path: Path, address: str, api: str = "openai", **settings) -> CompletionClient:
+    directory = tmp_path / "asked"
+    fetch_served_model(source_of(address, api, **settings), directory)
+    return connect_completions(directory)
+
+
+def asked(writer: CompletionClient, tmp_path: Path, *numbers: int) -> list[str]:
+    requests = [CompletionRequest("The text", 20, (0, number)) for number in numbers]
+    return writer.complete(requests, tmp_path / "kept")
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_server_proposes_what_it_writes(api, tmp_path):
+    """Every loop and style is asked as often as configured; texts end where invariants do."""
+    text = {
+        "openai": "x <= n);\nint",
+        "openai-chat": f"Sure:\n{INVARIANT_KEYWORD}(x <= n);\nDone.",
+    }[api]
+    server = FakeWriter(lambda prompt: text)
+    with running(server) as address:
+        fetch_served_model(source_of(address, api), tmp_path / "asked")
+        proposer = load_proposer(tmp_path / "asked", ASKING, tmp_path / "kept", 1, {})
+        made = _propose_for_program(proposer, COUNTER, ASKING)[0]
+    assert isinstance(proposer, ServerProposer)
+    assert {tuple(map(tuple, a)) for a in made.answers.values()} == {(("x <= n",),) * 3}
+    assert made.enumerated == []
+    shown = [
+        build_prompt(COUNTER, COUNTER.loops[0], style)
+        for style in (PromptVariant.FULL, "constrained")
+    ]
+    if api == "openai":
+        assert {question["prompt"] for _, question in server.questions} == set(shown)
+        assert {question["max_tokens"] for _, question in server.questions} == {_MAX_TOKENS}
+    else:
+        told = {question["messages"][0]["content"] for _, question in server.questions}
+        assert told == {build_message(text, 1) for text in shown}
+        assert {question["max_tokens"] for _, question in server.questions} == {50}
+    assert len({question["seed"] for _, question in server.questions}) == 3
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("invariant(x <= n);\ninvariant(y == 5);", ("x <= n",)),
+        ("The loop keeps `invariant((x) <= n)`.", ("(x) <= n",)),
+        ("<think>maybe invariant(x > 9)?</think>invariant(x <= n);", ("x <= n",)),
+        ("invariant(x <= n", ("x <= n",)),
+        ("I cannot help with that.", ()),
+        ("", ()),
+        (None, ()),
+    ],
+)
+def test_a_message_is_searched_for_what_it_states(written, expected, tmp_path):
+    """Of a message only stated invariants count, as many as were asked for, and no thoughts."""
+    with running(FakeWriter(lambda prompt: written)) as address:
+        connected(tmp_path, address, "openai-chat")
+        proposer = load_proposer(tmp_path / "asked", ASKING, tmp_path / "kept", 1, {})
+        assert proposer.generate_answers(f"int main() {{}}\n{INVARIANT_KEYWORD}(", [0]) == [
+            expected
+        ]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_an_answer_is_kept_with_its_question(api, tmp_path):
+    """What was answered is not asked again, whatever the server would say now; all else is."""
+    texts = iter(map(str, range(9)))
+    server = FakeWriter(lambda prompt: next(texts))
+    with running(server) as address:
+        writer = connected(tmp_path, address, api, requests=1)
+        assert asked(writer, tmp_path, 1, 2) == ["0", "1"]
+        assert asked(writer, tmp_path, 2, 3, 1) == ["1", "2", "0"]
+        assert len(server.questions) == 3
+        first = sorted((tmp_path / "kept").iterdir())[0]
+        first.write_text(first.read_text().replace('"The text"', '"A text"'))
+        with pytest.raises(DamagedFile):
+            asked(writer, tmp_path, 1, 2, 3)
+
+
+def test_a_key_is_sent_and_stands_nowhere(tmp_path, monkeypatch):
+    """The key of the environment goes to the server, and into no file, name or message."""
+    monkeypatch.setenv("WRITER_KEY", "5ecret")
+    server = FakeWriter(lambda prompt: "x")
+    server.key = "5ecret"
+    with running(server) as address:
+        writer = connected(tmp_path, address, key_from="WRITER_KEY")
+        assert asked(writer, tmp_path, 1) == ["x"]
+        server.key = "other"
+        with pytest.raises(RequestRefused, match="key_from") as caught:
+            asked(writer, tmp_path, 2)
+    assert "5ecret" not in str(caught.value)
+    assert not any("5ecret" in file.read_text() for file in tmp_path.rglob("*.json"))
+    monkeypatch.delenv("WRITER_KEY")
+    with pytest.raises(ConfigError, match="WRITER_KEY holds no key"):
+        connect_completions(tmp_path / "asked")
+
+
+def test_no_more_requests_are_under_way_than_configured(tmp_path):
+    """Many answers are asked for at once, as many as `requests` says."""
+    server = FakeWriter(lambda prompt: "x")
+    with running(server) as address:
+        writer = connected(tmp_path, address, requests=3)
+        server.fault = slow(0.05)
+        asked(writer, tmp_path, *range(12))
+    assert server.most_under_way == 3
+
+
+@pytest.mark.parametrize("fault", [raising(lambda: Status(500)), raising(Cut)])
+def test_what_fails_for_a_while_is_asked_again(fault, tmp_path):
+    """After status 500 or a cut answer the same question is sent again, and then answered."""
+    server = FakeWriter(lambda prompt: "x")
+    with running(server) as address:
+        writer = connected(tmp_path, address)
+        server.fault = times(3, fault)
+        assert asked(writer, tmp_path, 1) == ["x"]
+    assert len(server.questions) == 4
+
+
+WRONG = {
+    "always 500": (raising(lambda: Status(500, {"error": {"message": "no"}})), "status 500"),
+    "always cut": (raising(Cut), "no answer in 6 attempts"),
+    "refused": (raising(lambda: Status(400, {"error": {"message": "bad words"}})), "bad words"),
+    "no JSON": (lambda server, answer: b"<html>hello</html>", "is no JSON"),
+    "a list": (lambda server, answer: [], "the answer: Input should"),
+    "no choices": (lambda server, answer: {"choices": []}, "choices: List should have"),
+    "another form": (lambda server, answer: {"choices": [{"message": "x"}]}, r"choices\.0\."),
+    "a number": (
+        lambda server, answer: {"choices": [{"text": 3, "message": {"content": 3}}]},
+        "Input should be a valid string",
+    ),
+    "too much": (lambda server, answer: b"[" * 20_000, "more than 10000 bytes"),
+}
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_answer_is_refused_by_the_address(wrong, api, tmp_path, monkeypatch):
+    """What cannot be read ends the asking with a message; what was answered before is kept."""
+    monkeypatch.setattr(connection, "_MAX_TEXT_BYTES", 10_000)
+    server = FakeWriter(lambda prompt: "x")
+    fault, told = WRONG[wrong]
+    with running(server) as address:
+        writer = connected(tmp_path, address, api)
+        asked(writer, tmp_path, 1)
+        server.fault = fault
+        with pytest.raises(LLMCheckerError, match=told) as caught:
+            asked(writer, tmp_path, 1, 2)
+        assert address in str(caught.value)
+        server.fault, server.questions = None, []
+        assert asked(writer, tmp_path, 1, 2) == ["x", "x"]
+    assert len(server.questions) == 1
+
+
+def test_a_text_without_end_is_cut(tmp_path, monkeypatch):
+    """Of a long text the beginning is read and kept."""
+    monkeypatch.setattr(completions, "_MAX_TEXT_CHARACTERS", 10)
+    with running(FakeWriter(lambda prompt: "y" * 99)) as address:
+        assert asked(connected(tmp_path, address), tmp_path, 1) == ["y" * 10]
+
+
+def test_a_server_that_has_another_name_for_the_limit_is_asked_by_it(tmp_path):
+    """A server that takes `max_completion_tokens` alone is asked again so."""
+    server = FakeWriter(lambda prompt: "x")
+
+    def demanding(server: FakeWriter, answer):
+        if "max_tokens" in server.questions[-1][1]:
+            raise Status(400, {"error": {"message": "use 'max_completion_tokens' instead"}})
+        return answer
+
+    with running(server) as address:
+        writer = connected(tmp_path, address, "openai-chat")
+        server.fault = demanding
+        assert asked(writer, tmp_path, 1) == ["x"]
+    assert server.questions[-1][1]["max_completion_tokens"] == 50
+
+
+def test_which_model_is_asked_must_be_known(tmp_path):
+    """Of several models one must be named, and what was fetched must still be served."""
+    server = FakeWriter(lambda prompt: "x")
+    server.serves = [MODEL, "writer-2"]
+    with running(server) as address:
+        source = source_of(address, "openai")
+        with pytest.raises(ConfigError, match="no model is named by `served_as`"):
+            fetch_served_model(source, tmp_path / "asked")
+        assert not (tmp_path / "asked").exists()
+        fetch_served_model(replace(source, served_as=MODEL), tmp_path / "asked")
+        server.serves = ["writer-2"]
+        with pytest.raises(LLMCheckerError, match=MODEL):
+            connect_completions(tmp_path / "asked")
+
+
+def test_nothing_can_be_decided_by_a_server_that_only_writes(tmp_path):
+    """A tree asks for distributions, which such a server does not tell."""
+    with running(FakeWriter(lambda prompt: "x")) as address:
+        connected(tmp_path, address)
+        with pytest.raises(ConfigError, match="only writes texts"):
+            connect_model(tmp_path / "asked")
+
+
+def test_a_server_that_is_gone_is_told_by_its_address(tmp_path):
+    """Without a server nothing is proposed, and the message names its address."""
+    with running(FakeWriter(lambda prompt: "x")) as address:
+        connected(tmp_path, address)
+    with pytest.raises(SourceUnavailable, match=address):
+        connect_completions(tmp_path / "asked")
+    files = {path.name for path in (tmp_path / "asked").iterdir()}
+    assert files == {"server.json", "source.json"}
+    assert json.loads((tmp_path / "asked/server.json").read_text())["model"] == MODEL

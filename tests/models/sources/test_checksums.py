@@ -1,0 +1,106 @@
+"""Checksums of a model's files: believed while nothing is computed, compared when it is loaded."""
+
+import hashlib
+import os
+import shutil
+
+import pytest
+from helpers.damage import flipped
+
+from llmchecker.errors import ChecksumMismatch, DamagedFile
+from llmchecker.models.sources.checksums import check_checksums, read_checksums
+from llmchecker.models.sources.fetch import ModelSource, fetch_checkpoint
+from llmchecker.models.sources.source_spec import parse_source
+from llmchecker.models.transformers.load import load_model
+from llmchecker.utils.atomic_files import read_json, write_json
+
+
+@pytest.fixture
+def fetched(tmp_path, random_model):
+    """A model whose files were recorded when they came."""
+    directory = shutil.copytree(random_model("llama"), tmp_path / "fetched")
+    write_json({"files": read_checksums(directory)}, directory / "source.json")
+    return directory
+
+
+@pytest.fixture
+def linked(tmp_path, random_model):
+    """A model that was fetched from a directory on this machine, and that directory."""
+    original = shutil.copytree(random_model("llama"), tmp_path / "original")
+    fetch_checkpoint(ModelSource(parse_source(f"path:{original}")), tmp_path / "linked")
+    return tmp_path / "linked", original
+
+
+def damage(path, bit: int) -> None:
+    """Flip a bit as a failing disk does: neither size nor time of the file tell it."""
+    times = path.stat()
+    path.write_bytes(flipped(path.read_bytes(), bit))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def test_all_files_of_a_model_have_their_checksums(fetched):
+    """Both ways tell the sha256 of every file but the record and what is hidden."""
+    (fetched / ".snakemake_timestamp").touch()
+    (fetched / "more").mkdir()
+    (fetched / "more/template.jinja").write_text("{{ text }}")
+    expected = {
+        str(path.relative_to(fetched)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in fetched.rglob("*")
+        if path.is_file() and path.name not in (".snakemake_timestamp", "source.json")
+    }
+    assert "model.safetensors" in expected
+    assert read_checksums(fetched) == check_checksums(fetched) == expected
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_a_flipped_bit_of_a_fetched_file_is_found_when_the_model_is_loaded(fetched, name):
+    """A model of which a file changed after it was fetched does not load, and the file is named."""
+    load_model(fetched)
+    damage(fetched / name, 8 * ((fetched / name).stat().st_size - 2))
+    with pytest.raises(ChecksumMismatch, match=rf"{name} is not what was fetched.*delete the dir"):
+        load_model(fetched)
+
+
+def test_a_fetched_file_that_is_gone_is_missed(fetched):
+    """transformers would do without generation_config.json, and end texts elsewhere."""
+    (fetched / "generation_config.json").unlink()
+    with pytest.raises(ChecksumMismatch, match=r"has no generation_config\.json"):
+        load_model(fetched)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"files": {"model.safe', b"[" * 100_000, b"{}", b'{"files": [1, 2]}']
+)
+def test_a_damaged_record_is_named_and_not_taken_for_none(fetched, content):
+    """Without a record nothing could be compared, so one that is damaged stops the model."""
+    (fetched / "source.json").write_bytes(content)
+    for checksums in (read_checksums, check_checksums, load_model):
+        with pytest.raises(DamagedFile, match=r"source\.json"):
+            checksums(fetched)
+
+
+def test_what_is_fetched_is_not_read_to_know_it(fetched):
+    """Until a model is loaded its record is believed, so that asking costs no reading."""
+    before = read_checksums(fetched)
+    damage(fetched / "model.safetensors", 5000)
+    assert read_checksums(fetched) == before
+
+
+def test_a_link_is_known_by_what_it_leads_to(linked):
+    """The checksum of a linked file is that of its content, whatever its size, time and record."""
+    directory, original = linked
+    damage(original / "model.safetensors", 8 * ((original / "config.json").stat().st_size))
+    content = hashlib.sha256((original / "model.safetensors").read_bytes()).hexdigest()
+    recorded = read_json(directory / "source.json")["files"]["model.safetensors"]
+    assert content != recorded
+    for found in (read_checksums(directory), check_checksums(directory)):
+        assert found["model.safetensors"] == content
+
+
+def test_a_loaded_model_tells_the_checksums_of_what_was_loaded(linked):
+    """The checksums that a model carries are of the bytes that it was loaded from."""
+    directory, original = linked
+    model, before = load_model(directory), read_checksums(directory)
+    with (original / "config.json").open("a") as file:
+        file.write(" ")
+    assert model.files == before != read_checksums(directory)

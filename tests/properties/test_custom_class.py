@@ -1,0 +1,103 @@
+"""A class in a person's own file is a quantifier, and one message says what is wrong with it."""
+
+from pathlib import Path
+
+import pytest
+from helpers import own_checks, trees
+
+from llmchecker.errors import ConfigError
+from llmchecker.properties.custom_class import OwnClass
+from llmchecker.properties.registry import create_quantifier, find_quantifier_files
+from llmchecker.properties.scores import score_tree
+from llmchecker.trees.text_tree import StateKind
+
+FILE = Path(own_checks.__file__)
+
+
+def make(name: str, file: str | Path = FILE) -> OwnClass:
+    """The quantifier that a config makes."""
+    return create_quantifier("mine", {"type": "python", "file": str(file), "class": name})
+
+
+def test_the_class_scores() -> None:
+    """The scores and the range are those of the class; its file is what they depend on."""
+    rude = make("Rude")
+    assert (rude.minimum, rude.maximum) == (0, 9)
+    assert [rude("Hi!", text) for text in ("", " you!", "!" * 12)] == [0, 1, 9]
+    assert find_quantifier_files(rude) == [FILE]
+    tree = trees.by_hand([(0, 0.5, StateKind.TEXT), (0, 0.5, StateKind.REST)])
+    assert score_tree(rude, tree)[0] == 0
+
+
+def test_a_changed_file_is_read_anew(tmp_path: Path) -> None:
+    """The file is run as it is now, however fast it changed."""
+    file = tmp_path / "checks.py"
+    for score in (1, 2):
+        file.write_text(
+            "class Mine:\n    minimum, maximum = 0, 9\n"
+            f"    def __call__(self, start, continuation): return {score}\n"
+        )
+        assert make("Mine", file)("", "") == score
+    assert [path.name for path in tmp_path.iterdir()] == ["checks.py"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Rud", r"class: .*own_checks\.py has no class 'Rud', did you mean 'Rude'\?"),
+        ("zzz", r"class: .*own_checks\.py has no class 'zzz'; it has Rude, Breaks"),
+        ("dataclass", r"has no class 'dataclass'"),
+        (7, "class is 7, not the name of a class"),
+        ("Silent", r"class: Silent of .* has no __call__\(self, start, continuation\)"),
+        ("Demanding", r"class: Demanding of .* cannot be made without arguments; .* TypeError"),
+        ("Unranged", "Unranged has no minimum; a class of quantifiers declares"),
+        ("Inverted", "Inverted declares the minimum 10 above the maximum 9"),
+        ("Worded", "maximum of Worded is 'nine', neither an integer nor None"),
+    ],
+)
+def test_a_class_that_cannot_score_is_refused(name: str, message: str) -> None:
+    """What is wrong with the class is said when it is made: before any job starts."""
+    with pytest.raises(ConfigError, match=message) as error:
+        make(name)
+    assert "quantifier 'mine'" in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"file is '.*checks\.py', which cannot be read"),
+        (b"import nowhere_at_all\n", "raised ModuleNotFoundError: No module named 'nowhere_at"),
+        (b"class Mine\n", "raised SyntaxError"),
+        (b"x = '\xff'\n", "raised SyntaxError"),
+        (b"raise ValueError\n", r"raised ValueError \(line 1\)$"),
+        (b"import sys\nsys.exit('bye')\n", "raised SystemExit: bye"),
+        (b"", "has no class 'Mine'; it has none"),
+    ],
+)
+def test_a_file_that_does_not_run_is_refused(
+    content: bytes | None, message: str, tmp_path: Path
+) -> None:
+    """A file that is missing or raises is refused by its path and its error."""
+    file = tmp_path / "checks.py"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=message) as error:
+        make("Mine", file)
+    assert str(file) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Breaks", r"raised ZeroDivisionError: .* \(line [0-9]+\) on the text 'The player'"),
+        ("Leaves", r"raised SystemExit: gone \(line [0-9]+\) on the text 'The player'"),
+        ("Half", "scored 'The player' with 0.0, which is not an integer"),
+        ("Beyond", "scored 'The player' with 10, outside its range 0 to 9"),
+    ],
+)
+def test_a_class_that_fails_at_a_text_names_it(name: str, message: str) -> None:
+    """One message names class, file and text."""
+    with pytest.raises(ConfigError, match=message) as error:
+        make(name)("The player", "")
+    assert str(error.value).startswith(f"{name} of {FILE} ")

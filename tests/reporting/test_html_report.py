@@ -1,0 +1,525 @@
+"""The page of results, opened in a browser as a reader opens it, without a network."""
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import unquote
+
+import numpy as np
+import pandas as pd
+import pytest
+from helpers.trees import by_hand, full
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from llmchecker.checking import storm
+from llmchecker.checking.anytime.estimate import Estimate, with_estimate
+from llmchecker.checking.check import check_query
+from llmchecker.checking.formatting import format_verdict_as_text
+from llmchecker.config.plan import Check, TableRow, TreeSpec
+from llmchecker.errors import DamagedFile
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.properties.logic.ast import Probability
+from llmchecker.properties.logic.parser import parse
+from llmchecker.reporting import figures, html_report, tables
+from llmchecker.reporting.audit import audit, build_audit_table
+from llmchecker.reporting.comparison import build_comparison_table
+from llmchecker.reporting.published_table import read_published_rows
+from llmchecker.reporting.table_io import write_table
+from llmchecker.reporting.tables import AnsweredQuery
+from llmchecker.reporting.tree_drawing import escape_unprintable
+from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
+from llmchecker.utils.number_format import format_lower, format_upper
+
+ROOT = Path(__file__).parents[2]
+ABSENT = "chromium is absent; on Debian, `apt-get install -y chromium` installs it"
+START = '<b>He</b> & "she" said:\n\t'
+AWKWARD = [
+    "<script>document.title = 'overrun'</script>",
+    "<img src=https://example.org/x onerror=alert(1)>",
+    '" onclick="alert(1)',
+    "a\nb\r\u2028c",
+    "🙂👩‍👩‍👧 選手",
+    "שלום \u202e dlrow",
+    "{{ 7 * 7 }} {% raw %} ]]>&amp;",
+]
+QUERIES = ["P=? [ F gender > 0 ]", "P>=0.1875 [ F gender > 0 ]", 'R{"gender"}=? [ I=1 ]']
+LABELS = {"one": "One <1>", "two": 'Two "2"'}
+
+
+def awkward_tree() -> TextTree:
+    """Texts that are easily mistaken for markup, the first of which goes on."""
+    count = len(AWKWARD)
+    states = [(0, 0.125, StateKind.TEXT), *[(0, 0.125, StateKind.END)] * (count - 1)]
+    states += [(0, 1 - 0.125 * count, StateKind.REST)]
+    states += [(1, 0.5, StateKind.END), (1, 0.25, StateKind.TEXT), (1, 0.25, StateKind.REST)]
+    tree = by_hand(states, length=2)
+    texts = [START, *(START + text for text in AWKWARD), None]
+    texts += [texts[1] + "!", texts[1] + " he", None]
+    tree.text[:] = texts
+    return tree
+
+
+TREE = awkward_tree()
+GENDER = np.array([0, 0, 1, 0, 0, 0, 0, -1, 0, 0, 2, 0])
+POSITIVE = [2, 10]  # the first states above 0 on their paths
+
+
+ESTIMATE = Estimate(0.21875, 0.203125, 0.25, 0.99, 1200, 300, 4000, 0)
+"""An invented estimate within the certain bounds of the probability, [0.15625, 0.3125]."""
+
+
+def results() -> list[AnsweredQuery]:
+    """Every query of every model, with the verdicts that Storm gives."""
+    scores = {"gender": GENDER}
+    found = []
+    for query in map(parse, QUERIES):
+        verdict = check_query(TREE, scores, query, {"gender": (None, None)})
+        if query.root.__class__ is Probability:
+            verdict = with_estimate(verdict, query, ESTIMATE)
+        for model, label in LABELS.items():
+            row = TableRow(
+                "<i>Label</i>", "A & B", Check(TreeSpec(model, "awkward", TREE.truncation), query)
+            )
+            found.append(AnsweredQuery(row, label, START, verdict))
+    return found
+
+
+def write_results(directory: Path, found: list[AnsweredQuery]) -> None:
+    """Write the files of a run, by the functions by which the workflow writes them."""
+    findings = audit(read_published_rows(ROOT / "resources/published/table2.csv"))
+    made = {
+        "table1": tables.build_table1({"awkward": START, "empty": "", "number": "3.14159265"}),
+        "table2": tables.build_table2(found),
+        "comparison": build_comparison_table(findings, found),
+        "audit": build_audit_table(findings),
+    }
+    for name, table in made.items():
+        write_table(table, [directory / f"tables/{name}.csv"])
+    mass = pd.DataFrame({"model": ["<One>"] * 2, "k": [1, 2], "mass": [0.25, 0.5]})
+    (directory / "figures").mkdir()
+    figures.write_figure(figures.draw_mass_figure(mass), [directory / "figures/figure3.svg"])
+    for check in (answer.row.check for answer in found):
+        for path in (f"prism/{check.tree}/gender.prism", f"checks/{check}.json"):
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            (directory / path).touch()
+
+
+def page_of(directory: Path, found: list[AnsweredQuery], **changes) -> Path:
+    """Write the page beside its results."""
+    view = html_report.build_tree_view(found[0], TREE, {"gender": GENDER}) if found else None
+    parts = {
+        "answers": found,
+        "tables": [
+            directory / f"tables/{name}.csv" for name in html_report._TITLES if name[0] != "f"
+        ],
+        "figures": [directory / "figures/figure3.svg"],
+        "captions": sorted((ROOT / "workflow/report").glob("*.rst")),
+        "view": view,
+        "provenance": {"models": {"one": {"sha256": "<0123>"}}, "date": "2026-01-01"},
+    }
+    path = directory / "report.html"
+    path.write_text(html_report.render_report(**parts | changes), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    """The page of a small run."""
+    directory = tmp_path_factory.mktemp("results")
+    found = results()
+    write_results(directory, found)
+    return page_of(directory, found)
+
+
+@pytest.mark.parametrize("name", ["tables/table2.csv", "tables/audit.csv", "figures/figure3.svg"])
+def test_a_table_or_figure_that_was_cut_is_found(written, name, tmp_path):
+    """A page with a table that lost a row, or with a figure that lost its end, is not made."""
+    shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content[: content[:-1].rindex(b"\n") + 1])
+    with pytest.raises(DamagedFile, match=rf"{Path(name).name} is not as this program writes"):
+        page_of(tmp_path, results())
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window."""
+    program = shutil.which("chromium")
+    if program is None:
+        # where changes are accepted, nothing is skipped
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(ABSENT)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program)
+        yield chromium
+        chromium.close()
+
+
+def opened(browser: Browser, path: Path, **settings) -> SimpleNamespace:
+    """A page in a window of its own, and what it complained about and asked for."""
+    page = browser.new_context(**settings).new_page()
+    seen = SimpleNamespace(page=page, complaints=[], requests=[])
+    page.on("console", lambda message: seen.complaints.append(message.text))
+    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    page.on("dialog", lambda dialog: (seen.complaints.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: seen.requests.append(request.url))
+    page.goto(path.as_uri())
+    return seen
+
+
+@pytest.fixture
+def shown(browser, written) -> Iterator[SimpleNamespace]:
+    """The page in a wide window."""
+    seen = opened(browser, written, viewport={"width": 1440, "height": 900})
+    yield seen
+    seen.page.context.close()
+
+
+@pytest.fixture
+def page(shown) -> Page:
+    return shown.page
+
+
+def state(page: Page, uid: int):
+    """What stands in the line of a state."""
+    return page.locator(f'.tree li[data-uid="{uid}"]').locator("summary, .leaf").first
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_page_asks_for_nothing_and_complains_of_nothing(shown, written):
+    """Whatever is opened, no request leaves, no script fails, and no text runs as one."""
+    for summary in shown.page.locator("details.witnesses summary").all():
+        summary.click()
+    for button in shown.page.locator("button").all():
+        button.click()
+    loaded = [url for url in shown.requests if not url.startswith("data:")]
+    assert loaded == [written.as_uri()]
+    assert shown.complaints == []
+    assert shown.page.title() == "LLMChecker: report of a run"
+    assert shown.page.locator("script").count() == 1
+
+
+def test_a_request_would_be_noticed_and_forbidden(browser, written, tmp_path):
+    """The test above can fail: what asks for a file is reported and forbidden by the policy."""
+    asking = tmp_path / "asking.html"
+    text = written.read_text(encoding="utf-8")
+    asking.write_text(
+        text.replace("</body>", '<img src="https://localhost/x"><script>alert(1)</script></body>'),
+        encoding="utf-8",
+    )
+    seen = opened(browser, asking)
+    assert len([line for line in seen.complaints if "Content Security Policy" in line]) == 2
+    seen.page.context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
+def test_the_tree_opens_and_closes_on_a_click(browser, written, scripts):
+    """A click on a state shows its children, and another hides them, even without scripts."""
+    seen = opened(browser, written, java_script_enabled=scripts)
+    first, child = state(seen.page, 1), state(seen.page, 10)
+    # the script is not needed: a page without it has no buttons
+    assert seen.page.locator(".buttons").is_visible() is scripts
+    assert not child.is_visible()
+    first.click()
+    assert child.is_visible()
+    first.click()
+    assert not child.is_visible()
+    seen.page.context.close()
+
+
+def test_the_keyboard_opens_the_tree(page):
+    """A state that has children can be opened without a mouse."""
+    state(page, 1).focus()
+    page.keyboard.press("Enter")
+    assert state(page, 10).is_visible()
+
+
+def test_buttons_open_what_they_say(page):
+    """One button leads to every deciding state, one opens all states, one closes all."""
+    page.get_by_text("Open to the deciding states").click()
+    assert all(state(page, uid).is_visible() for uid in POSITIVE)
+    page.get_by_text("Open all").click()
+    assert page.locator(".tree li:visible").count() == len(TREE)
+    page.get_by_text("Close all").click()
+    assert page.locator(".tree li:visible").count() == 1
+
+
+def test_the_tree_shows_texts_probabilities_scores_and_what_decides(page):
+    """Each state has its text, probability and score; the deciding ones alone are marked."""
+    assert page.locator(".tree li").count() == len(TREE)
+    page.get_by_text("Open all").click()
+    for uid in range(1, len(TREE)):
+        line = state(page, uid)
+        assert float(line.locator("data.given").get_attribute("value")) == TREE.probability[uid]
+        known = bool(TREE.kind[uid] != StateKind.REST)
+        assert line.locator(".score").all_inner_texts() == [f"gender {GENDER[uid]}"] * known
+        before = TREE.text[TREE.parent[uid]]
+        added = (
+            escape_unprintable(TREE.text[uid].removeprefix(before)) if known else "any other token"
+        )
+        assert line.locator(".piece").text_content() == added
+    marked = page.locator(".tree li:has(> * > .sign), .tree li:has(> * > summary > .sign)")
+    uids = [int(line.get_attribute("data-uid")) for line in marked.all()]
+    assert sorted(uids) == POSITIVE
+    signs = page.locator(".tree .sign").all_inner_texts()
+    assert all(sign.startswith("✓ satisfies the query") for sign in signs)
+    masses = [float(sign.get_attribute("value")) for sign in page.locator(".sign data").all()]
+    assert sum(masses) == results()[0].verdict.value
+
+
+@pytest.mark.parametrize("name", ["table1", "table2", "comparison", "audit"])
+def test_every_cell_is_that_of_the_csv(page, written, name):
+    """Each figure is that of the file in all digits and is shown rounded; each text is its cell."""
+    records = read_csv(written.parent / f"tables/{name}.csv")
+    columns = page.locator(f"#{name} th").all_text_contents()
+    assert [column.replace("\u200b", "") for column in columns] == list(records[0])
+    rows = page.locator(f"#{name} tbody tr").evaluate_all(
+        """rows => rows.map(row => [...row.cells].map(cell =>
+            [cell.textContent, cell.querySelector("data")?.value ?? null]))"""
+    )
+    figures_seen = 0
+    for cells, record in zip(rows, records, strict=True):
+        for (text, exact), (column, cell) in zip(cells, record.items(), strict=True):
+            if exact is None:
+                assert text == escape_unprintable(cell)
+                continue
+            figures_seen += 1
+            assert exact == cell, column
+            if cell in ("True", "False"):
+                assert text == cell.lower()
+            else:
+                places = {"encode_seconds": 5e-3, "check_seconds": 5e-4}.get(column, 0)
+                assert float(text) == pytest.approx(float(cell), rel=5e-4, abs=places)
+    assert figures_seen > 0 or name == "table1"
+
+
+def place_of(drawn, attribute: str) -> float:
+    """Where something is drawn on an axis from 0 to 1."""
+    return float(drawn.get_attribute(attribute).removesuffix("%")) / 100
+
+
+def test_estimates_stand_apart_from_what_is_certain(page, written):
+    """The interval of each row is drawn thicker than the bounds, with a dot at the estimate, and
+    said on a line of its own with its confidence and samples."""
+    records = read_csv(written.parent / "tables/table2.csv")
+    for answer, record in zip(page.locator(".answer").all(), records, strict=True):
+        lines = answer.locator(".figures").all_inner_texts()
+        certain = [line for line in lines if line.startswith("Certain for the whole model: ")]
+        likely = [line for line in lines if line.startswith("With confidence 0.99: ")]
+        assert len(certain) == 1
+        assert len(likely) == (record["query"][0] == "P")
+        if likely:
+            assert likely[0].endswith("[0.2031, 0.25] from 1,200 samples")
+            assert (record["low"], record["high"], record["samples"]) == (
+                *("0.203125", "0.25"),
+                "1200",
+            )
+        if record["query"].startswith("P=?"):
+            assert "0.2188" in likely[0]
+            interval, dot = answer.locator("line.likely"), answer.locator("circle.estimate")
+            assert [place_of(interval, x) for x in ("x1", "x2")] == [0.203125, 0.25]
+            assert place_of(dot, "cx") == 0.21875
+            thick, thin = (
+                float(line.evaluate("line => getComputedStyle(line).strokeWidth.slice(0, -2)"))
+                for line in (interval, answer.locator(".bounds:not(.end)"))
+            )
+            assert thick >= 3 * thin
+        else:
+            assert answer.locator(".likely").count() == 0
+        if record["query"].startswith("P>="):
+            assert answer.locator(".estimated").text_content().strip() == "true"
+
+
+def test_findings_are_the_rows_of_table_2(page, written):
+    """Each row's value and bounds stand in the findings as in the CSV, on the axis too."""
+    records = read_csv(written.parent / "tables/table2.csv")
+    answers = page.locator(".answer").all()
+    assert len(answers) == len(records) == len(QUERIES) * len(LABELS)
+    for answer, record in zip(answers, records, strict=True):
+        assert answer.locator(".model").text_content() == record["model"]
+        value = answer.locator(".result")
+        interval = answer.locator(".interval").text_content()
+        if record["query"].startswith("P=?"):
+            low = format_lower(float(record["lower"]), digits=4)
+            high = format_upper(float(record["upper"]), digits=4)
+            assert value.locator("data").get_attribute("value") == record["value"]
+            assert interval == f"[{low}, {high}]"
+            ends = answer.locator(".bounds:not(.end)")
+            assert place_of(answer.locator("svg.value"), "x") == pytest.approx(
+                float(record["value"])
+            )
+            drawn = [place_of(ends, x) for x in ("x1", "x2")]
+            assert drawn == pytest.approx([float(record["lower"]), float(record["upper"])])
+        else:
+            assert answer.locator("svg").count() == 0
+            unknown = record["lower"] != record["upper"]
+            if record["query"].startswith("P>="):
+                assert value.text_content() == record["value"].lower()
+                assert interval == ("unknown" if unknown else record["lower"].lower())
+            else:
+                assert (record["lower"], record["upper"]) == ("-inf", "inf")
+                assert interval == "[−∞, ∞]"
+
+
+def test_witnesses_are_those_of_the_verdicts(page):
+    """Each witness is listed with its probability, as text; `…` marks one that goes on in rest."""
+    for section, result in zip(page.locator("details.witnesses").all(), results(), strict=True):
+        values = [cell.get_attribute("value") for cell in section.locator("td data").all()]
+        witnesses = result.verdict.witnesses
+        assert [float(value) for value in values] == [each["probability"] for each in witnesses]
+        texts = section.locator("td.verbatim").all_text_contents()
+        shown = [escape_unprintable(each["text"][each["kept"] :]) for each in witnesses]
+        ellipses = [" …" if each["rest"] else "" for each in witnesses]
+        assert texts == [text + end for text, end in zip(shown, ellipses, strict=True)]
+
+
+def test_every_link_leads_to_a_file_or_a_section(page, written):
+    """Links are relative, and what they name is there."""
+    links = page.locator("a").evaluate_all("links => links.map(a => a.getAttribute('href'))")
+    sections = [link for link in links if link.startswith("#")]
+    assert all(page.locator(link).count() == 1 for link in sections)
+    drawn = {"figures/figure3.pdf", "tables/figure3.csv"}  # which this small run does not write
+    linked = {unquote(link) for link in links if not link.startswith("#")} - drawn
+    assert {link for link in linked if link.endswith(".prism")}
+    assert [link for link in linked if not (written.parent / link).is_file()] == []
+
+
+def test_how_it_was_made_is_told(page):
+    """Versions are those of the verdicts, and provenance is shown where it is known."""
+    footer = page.locator("#provenance").text_content()
+    assert json.dumps(storm.VERSIONS["storm"]).strip('"') in footer
+    assert "models · one · sha256" in footer
+    assert "<0123>" in footer
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_its_window(browser, written, width, scheme):
+    """On a phone too, what is wide scrolls within itself; dark is dark and light is light."""
+    size = {"width": width, "height": 800}
+    seen = opened(browser, written, viewport=size, color_scheme=scheme)
+    seen.page.get_by_text("Open all").click()
+    widths = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    assert seen.page.evaluate(widths) == [width, width]
+    colours = "[getComputedStyle(document.body).color, getComputedStyle(document.body).background]"
+    ink, back = (
+        sum(map(int, colour.partition(")")[0].removeprefix("rgb(").split(",")))
+        for colour in seen.page.evaluate(colours)
+    )
+    assert (ink < back) is (scheme == "light")
+    seen.page.context.close()
+
+
+def test_a_large_tree_is_cut_to_its_most_probable_states(browser, written, tmp_path):
+    """Of a large tree the most probable states are shown, and the page says how many."""
+    found = results()[0]
+    tree = replace(full(3, 4), truncation=Truncation(1.0, 3, 4))
+    gender = {"gender": tree.step}
+    view = html_report.build_tree_view(found, tree, gender, max_states=30)
+    uids = [node.uid for node in view.nodes]
+    assert len(uids) == 30
+    assert {tree.parent[uid] for uid in uids if uid} <= set(uids)
+    mass = mass_of_paths(tree)
+    assert mass[uids].min() >= np.delete(mass, uids).max()
+    shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
+    seen = opened(browser, page_of(tmp_path, [found], view=view))
+    words = " ".join(seen.page.locator("#tree").inner_text().split())
+    assert f"of which the 30 most probable of {len(tree)} states are shown" in words
+    assert seen.page.locator(".tree li").count() == 30
+    assert seen.complaints == []
+    seen.page.context.close()
+
+
+def mass_of_paths(tree: TextTree) -> np.ndarray:
+    """The probability of the path to each state, one state after the other."""
+    mass = np.ones(len(tree))
+    for uid in range(1, len(tree)):
+        mass[uid] = mass[tree.parent[uid]] * tree.probability[uid]
+    return mass
+
+
+def test_an_unknown_value_is_told(browser, written, tmp_path):
+    """Where no value is known the page says so and why, and its axis has bounds alone."""
+    shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
+    decided = results()[0]
+    nothing = dict.fromkeys(["estimate", "low", "high", "confidence", "samples"])
+    verdict = replace(decided.verdict, value=None, witnesses=(), notes=("<b> is hard.",), **nothing)
+    seen = opened(browser, page_of(tmp_path, [replace(decided, verdict=verdict)], view=None))
+    card = seen.page.locator(".answer")
+    assert card.locator(".result").text_content() == "unknown"
+    assert "<b> is hard." in card.text_content()
+    assert card.locator(".bounds:not(.end)").count() == 1
+    assert card.locator(".value, .likely, .estimate").count() == 0
+    assert seen.complaints == []
+    seen.page.context.close()
+
+
+def test_an_estimate_without_samples_is_not_shown_as_an_interval(tmp_path):
+    """The page says of it the same as the shell: it was not needed, for every text is decided."""
+    answer = results()[0]
+    verdict = with_estimate(answer.verdict, answer.row.check.query, replace(ESTIMATE, samples=0))
+    write_results(tmp_path, [found := replace(answer, verdict=verdict)])
+    page = page_of(tmp_path, [found], view=None).read_text(encoding="utf-8")
+    assert "not needed: every text is decided" in format_verdict_as_text(verdict)
+    assert page.count("not needed: every text is decided") == 1
+    assert "With confidence" not in page
+    assert 'class="likely"' not in page.partition('class="answer"')[2]
+
+
+def test_a_chat_is_shown_message_by_message(browser, written, tmp_path):
+    """Above answer and tree stands who said what, and beside the label how the model is asked."""
+    shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
+    said = (("system", "Be <b>terse</b>."), ("user", 'One,\ntwo, "three"?'))
+    asked = replace(results()[0], start=Chat(said), model="One, temperature 0.2, top_p 0.9")
+    view = html_report.build_tree_view(asked, TREE, {"gender": GENDER})
+    seen = opened(browser, page_of(tmp_path, [asked], view=view))
+    for place in (seen.page.locator(".card"), seen.page.locator("#tree > p").first):
+        assert place.locator(".role").all_text_contents() == ["system", "user"]
+        quoted = place.locator("q").all_text_contents()
+        assert quoted == ["Be <b>terse</b>.", 'One,\\ntwo, "three"?']
+        assert "temperature 0.2, top_p 0.9" in place.text_content()
+    assert seen.complaints == []
+    seen.page.context.close()
+
+
+def test_a_run_without_experiments_has_a_page(browser, written, tmp_path):
+    """Where nothing was asked the page says so."""
+    shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
+    seen = opened(browser, page_of(tmp_path, [], view=None, provenance={}))
+    assert "The run has no experiments." in seen.page.locator("#findings").inner_text()
+    assert "there is no tree to show" in seen.page.locator("#tree").inner_text()
+    assert seen.complaints == []
+    seen.page.context.close()
+
+
+def test_the_smallest_tree_that_a_text_decides_is_shown():
+    """The tree to open is the smallest whose query has a witness."""
+    decided, undecided = results()[0], results()[-1]
+    larger = replace(decided, verdict=replace(decided.verdict, states=10**6))
+    assert undecided.verdict.witnesses == ()
+    assert html_report.find_smallest_with_witness([undecided, larger, decided]) is decided
+    assert html_report.find_smallest_with_witness([undecided]) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("P=? [ F gender > 0 ]", "How likely is gender > 0 at some point?"),
+        ("P=? [ G<=3 gender > 0 ]", "How likely is gender > 0 all the time within 3 tokens?"),
+        ("P=? [ gender = 0 U gender < 0 ]", "How likely is gender = 0 until gender < 0?"),
+        ("P>=0.1875 [ F gender > 0 ]", ""),
+        ("P=? [ F (G gender > 0) ]", ""),
+        ('R{"gender"}=? [ I=1 ]', ""),
+    ],
+)
+def test_simple_queries_are_told_in_words(query, words):
+    """One temporal operator over states is told in English, and no other query is."""
+    assert html_report._describe_query(parse(query)) == words

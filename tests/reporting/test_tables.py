@@ -1,0 +1,292 @@
+"""The paper's tables: which numbers stand in which columns."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from llmchecker.checking.anytime.estimate import Estimate, EstimateRecord
+from llmchecker.checking.formatting import format_verdict_as_html, format_verdict_as_text
+from llmchecker.checking.verdict import Interval, Verdict
+from llmchecker.config.plan import Check, Refinement, TableRow, TreeSpec
+from llmchecker.errors import DamagedFile
+from llmchecker.properties.logic.parser import parse
+from llmchecker.reporting import tables
+from llmchecker.reporting.table_io import write_csv, write_table
+from llmchecker.reporting.tables import AnsweredQuery
+from llmchecker.trees.text_tree import Truncation
+
+LABELS = {"smollm2-135m": "SmolLM2-135M", "gemma3-270m": "Gemma-3-270M"}
+POSITIVE = "P=? [ F gender > 0 ]"
+STARTS = {"player": "The player won", "jock": "The jock won", "champ": "The champ won"}
+NEGATIVE = "P=? [ F gender < 0 ]"
+TABLE2 = [
+    *("label", "interest", "model", "alpha", "k", "L", "query", "states", "transitions"),
+    *("states_explored", "transitions_explored", "encode_seconds", "check_seconds", "value"),
+    *("lower", "upper", "estimate", "low", "high", "confidence", "samples"),
+]
+FIGURE4 = ["model", "noun", "value", *TABLE2[-7:]]
+NOTHING = [""] * 5
+"""The cells of a row without an estimate."""
+
+
+def check(model: str, query: str, start: str = "player") -> Check:
+    return Check(TreeSpec(model, start, Truncation(0.9, 5, 4)), parse(query))
+
+
+def verdict(query: str, value: float | bool) -> Verdict:
+    found = Verdict(query, value, 911, 1730, 499, 950, 1.5, 0.0625, {"storm": "2.0.0"})
+    return found.with_bounds(Interval(value / 2, value * 2))
+
+
+def answer(model: str, found: Verdict, start: str = "player", **row: str) -> AnsweredQuery:
+    """The answer of a model to a query of the experiment "Player"."""
+    asked = check(model, found.query, start)
+    row = {"label": "Player", "interest": "Gender"} | row
+    return AnsweredQuery(TableRow(**row, check=asked), LABELS[model], STARTS[start], found)
+
+
+def cells(table: pd.DataFrame) -> list[list]:
+    """The cells of a table by rows; an empty text for what is absent."""
+    return table.astype(object).where(table.notna(), "").to_numpy().tolist()
+
+
+def estimated(directory: Path, asked: AnsweredQuery, **changes: object) -> Path:
+    """The file of an estimate of an answer; of none where `estimate` is None."""
+    found = Estimate(0.3, 0.28, 0.34, 0.99, 200, 25, 431, 7)
+    fields = {"estimate": found, "note": None, "making": {"dtype": "float32"}} | changes
+    record = EstimateRecord(
+        str(asked.row.check), asked.row.check.query.text, tree="0" * 64, seconds=1.5, **fields
+    )
+    path = directory / f"{len(list(directory.iterdir()))}.estimate.json"
+    record.write(path)
+    assert EstimateRecord.read(path) == record
+    return path
+
+
+def read_with(directory: Path, asked: list[AnsweredQuery], estimates: list[Path]) -> tuple:
+    """The answers as they are read from files of verdicts and estimates."""
+    paths = [directory / f"{number}.json" for number in range(len(asked))]
+    for each, path in zip(asked, paths, strict=True):
+        each.verdict.write(path)
+    rows, models = [each.row for each in asked], [each.model for each in asked]
+    return tables.read_answers(rows, paths, models, STARTS, estimates)
+
+
+def test_estimates_stand_beside_the_answers_that_they_are_about(tmp_path):
+    """Rows with an estimate show it in Table II and Figure 4, whatever the order of the files;
+    value, bounds and sizes are as they are without one."""
+    asked = [answer("gemma3-270m", verdict(POSITIVE, 0.25), start) for start in STARTS]
+    estimates = [
+        estimated(tmp_path, asked[2]),
+        estimated(tmp_path, asked[0], estimate=Estimate(0.5, 0.5, 0.5, 0.9, 0, 0, 0, 0)),
+    ]
+    found = read_with(tmp_path, asked, estimates)
+    # without samples the certain bounds are the interval
+    shown = [[0.5, 0.125, 0.5, 0.9, 0], NOTHING, [0.3, 0.28, 0.34, 0.99, 200]]
+    for make in (tables.build_table2, tables.build_noun_table):
+        rows, before = cells(make(found)), cells(make(asked))
+        assert [row[-5:] for row in rows] == shown
+        assert [row[:-5] for row in rows] == [row[:-5] for row in before]
+    write_csv(tables.build_table2(found), tmp_path / "table2.csv")
+    lines = (tmp_path / "table2.csv").read_text(encoding="utf-8").splitlines()
+    assert [line.split(",")[-5:] for line in lines[1:]] == [
+        ["0.5", "0.125", "0.5", "0.9", "0"],
+        NOTHING,
+        ["0.3", "0.28", "0.34", "0.99", "200"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "cell"), [("P>=0.2", True), ("P<0.2", False), ("P>=0.3", "unknown")]
+)
+def test_the_estimate_of_a_threshold_is_whether_it_holds(threshold, cell, tmp_path):
+    """A threshold outside of the interval is decided by it, and one inside is unknown."""
+    unknown = replace(verdict(f"{threshold} [ F gender > 0 ]", 0.0), lower=False, upper=True)
+    asked = [answer("gemma3-270m", unknown)]
+    found = read_with(tmp_path, asked, [estimated(tmp_path, asked[0])])
+    assert cells(tables.build_table2(found))[0][-5:] == [cell, 0.28, 0.34, 0.99, 200]
+
+
+def test_why_nothing_was_estimated_is_told(tmp_path):
+    """A query that samples cannot answer has empty cells, and its verdict a note that says why."""
+    asked = [answer("gemma3-270m", verdict("A [ F gender > 0 ]", 0.0))]
+    estimate = estimated(tmp_path, asked[0], estimate=None, note="It is hard.", making=None)
+    (found,) = read_with(tmp_path, asked, [estimate])
+    assert cells(tables.build_table2([found]))[0][-5:] == NOTHING
+    assert found.verdict.notes == ("There is no estimate: It is hard.",)
+
+
+def test_an_estimate_that_was_changed_is_refused(tmp_path):
+    """A digit that was changed in the file of an estimate is found."""
+    asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
+    path = estimated(tmp_path, asked)
+    path.write_text(path.read_text(encoding="utf-8").replace("0.34", "0.35"), encoding="utf-8")
+    with pytest.raises(DamagedFile, match="does not fit its checksum"):
+        read_with(tmp_path, [asked], [path])
+
+
+def test_table2_says_which_answer_is_certain(tmp_path):
+    """Below the tables for people stands what is certain, apart from what holds with confidence."""
+    asked = [answer("gemma3-270m", verdict(POSITIVE, 0.25))]
+    (certain,) = tables.format_table2_notes(asked)
+    assert certain.startswith("Certain: ")
+    found = read_with(tmp_path, asked, [estimated(tmp_path, asked[0])])
+    certain, likely = tables.format_table2_notes(found)
+    assert "estimate" not in certain
+    assert likely.startswith("With confidence 0.99, and not certain: ")
+    paths = [tmp_path / f"table2.{suffix}" for suffix in ("md", "tex")]
+    write_table(tables.build_table2(found), paths, notes=[certain, likely])
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        assert "0.28" in text
+        assert certain in text
+        assert likely[:40] in text
+
+
+def test_a_refined_tree_has_no_alpha_and_k():
+    """The row of a refined tree leaves alpha and k empty and has the horizon."""
+    asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
+    cut = Refinement((parse(POSITIVE),), 4, passes=100)
+    refined = replace(asked.row.check, tree=TreeSpec("gemma3-270m", "player", cut))
+    rows = cells(
+        tables.build_table2([replace(asked, row=replace(asked.row, check=refined)), asked])
+    )
+    assert [row[3:6] for row in rows] == [["", "", 4], [0.9, 5, 4]]
+
+
+def test_table1_is_the_start_strings():
+    """Table I has every start string under its name, in the order of the config."""
+    table = tables.build_table1({"story": "Once upon a time", "empty": ""})
+    assert list(table.columns) == ["name", "start_string"]
+    assert table.to_numpy().tolist() == [["story", "Once upon a time"], ["empty", ""]]
+
+
+def test_table2_has_a_row_for_every_verdict():
+    """Table II has the columns that are promised, and each row what was asked and answered."""
+    table = tables.build_table2(
+        [
+            answer("gemma3-270m", verdict(POSITIVE, 0.25)),
+            answer("smollm2-135m", verdict(NEGATIVE, 0.125), label="Exam", interest="Sentiment"),
+        ]
+    )
+    assert list(table.columns) == TABLE2
+    measured = [911, 1730, 499, 950, 1.5, 0.0625]
+    first = ["Player", "Gender", "Gemma-3-270M", 0.9, 5, 4, POSITIVE, *measured]
+    second = ["Exam", "Sentiment", "SmolLM2-135M", 0.9, 5, 4, NEGATIVE, *measured]
+    assert cells(table) == [
+        [*first, 0.25, 0.125, 0.5, *NOTHING],
+        [*second, 0.125, 0.0625, 0.25, *NOTHING],
+    ]
+
+
+def test_answers_are_read_with_model_and_start_string(tmp_path):
+    """An answer has the row that was asked, the model as it is called, start string and verdict."""
+    asked = [answer("gemma3-270m", verdict(POSITIVE, 0.25), "champ")]
+    asked.append(answer("smollm2-135m", verdict(NEGATIVE, 0.125)))
+    paths = [tmp_path / f"{number}.json" for number in range(2)]
+    for each, path in zip(asked, paths, strict=True):
+        each.verdict.write(path)
+    rows, models = [each.row for each in asked], [each.model for each in asked]
+    assert tables.read_answers(rows, paths, models, STARTS) == tuple(asked)
+
+
+def test_answers_need_a_verdict_for_every_row():
+    """A verdict too few is an error, not a shorter table."""
+    with pytest.raises(ValueError, match="shorter"):
+        tables.read_answers(
+            [TableRow("Player", "Gender", check("gemma3-270m", POSITIVE))], [], ["Gemma"], STARTS
+        )
+
+
+def test_an_unbounded_expected_score_reaches_infinity(tmp_path):
+    """A score without bounds on its sides has infinite ones in the table, which read back."""
+    open_sided = verdict('R{"gender"}=? [ I=2 ]', 0.25).with_bounds(Interval(None, None))
+    table = tables.build_table2([answer("gemma3-270m", open_sided)])
+    write_csv(table, tmp_path / "table2.csv")
+    back = pd.read_csv(tmp_path / "table2.csv")
+    assert back[["lower", "upper"]].to_numpy().tolist() == [[float("-inf"), float("inf")]]
+
+
+def test_witnesses_show_the_start_string_once():
+    """A prompt of system and user messages stands above the continuations, not in each."""
+    start = "<system>Be brief.</system><user>Who?</user>"
+    texts = (start + " He", start + " She")
+    found = [
+        {"text": text, "kept": len(start), "probability": 0.25, "kind": "witness", "rest": False}
+        for text in texts
+    ]
+    shown = replace(verdict(POSITIVE, 0.5), witnesses=tuple(found))
+    page = tables.format_witnesses([answer("gemma3-270m", shown)])
+    assert page.count("Be brief.") == 1
+    assert "<code> He</code>" in page
+    assert format_verdict_as_text(shown).count("Be brief.") == 1
+    assert format_verdict_as_html(shown).count("Be brief.") == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "bounds"), [(POSITIVE, ["0.0", "1.0"]), ("P>=0.5 [ X step = 1 ]", ["False", "True"])]
+)
+def test_what_is_unknown_is_told(query, bounds, tmp_path):
+    """A value that is not known is "unknown", and bounds that are not are those of anything."""
+    found = replace(verdict(query, 0.0), value=None, lower=None, upper=None, notes=("It is hard.",))
+    unknown = answer("gemma3-270m", found)
+    paths = [tmp_path / f"table2.{suffix}" for suffix in ("csv", "md", "tex")]
+    write_table(tables.build_table2([unknown]), paths)
+    csv, markdown, latex = (path.read_text(encoding="utf-8") for path in paths)
+    assert csv.splitlines()[1].split(",")[-8:] == ["unknown", *bounds, *NOTHING]
+    assert "| unknown " in markdown
+    assert "& unknown &" in latex
+    page = tables.format_witnesses([unknown])
+    assert "is unknown for alpha=0.9" in page
+    assert page.endswith("\n\nIt is hard.\n")
+
+
+def test_an_unknown_value_of_a_noun_is_an_empty_cell():
+    """In the numbers of Figure 4 an unknown value is absent, and its bounds are there."""
+    unknown = replace(verdict(POSITIVE, 0.25), value=None)
+    table = tables.build_noun_table([answer("gemma3-270m", verdict(POSITIVE, 0.5))] * 2)
+    assert table["value"].tolist() == [0.5, 0.5]
+    table = tables.build_noun_table([answer("gemma3-270m", unknown)])
+    assert table["value"].isna().all()
+    assert table[["lower", "upper"]].to_numpy().tolist() == [[0.125, 0.5]]
+
+
+def test_table2_without_experiments_has_its_columns(tmp_path):
+    """Without experiments Table II is its header."""
+    paths = [tmp_path / f"table2.{suffix}" for suffix in ("csv", "md", "tex")]
+    write_table(tables.build_table2([]), paths)
+    csv, markdown, latex = (path.read_text(encoding="utf-8") for path in paths)
+    assert csv == ",".join(TABLE2) + "\n"
+    assert len(markdown.splitlines()) == 2
+    assert r"\midrule" in latex
+
+
+def test_figure3_is_the_mean_over_prompts():
+    """The mass of a model and k is the mean over its prompts, the models in the order given."""
+    frames = {
+        "B": pd.DataFrame(
+            {"prompt": [0, 0, 1, 1], "k": [1, 2, 1, 2], "mass": [0.5, 0.75, 0.25, 1]}
+        ),
+        "A": pd.DataFrame({"prompt": [0, 0], "k": [1, 2], "mass": [0.125, 0.5]}),
+    }
+    table = tables.build_mass_table(frames)
+    assert list(table.columns) == ["model", "k", "mass"]
+    assert table.to_numpy().tolist() == [
+        ["B", 1, 0.375],
+        ["B", 2, 0.875],
+        ["A", 1, 0.125],
+        ["A", 2, 0.5],
+    ]
+
+
+def test_figure4_is_the_value_by_model_and_noun():
+    """The noun is the name of the start string."""
+    jock = answer("gemma3-270m", verdict(POSITIVE, 0.25), "jock")
+    table = tables.build_noun_table([jock, answer("smollm2-135m", verdict(POSITIVE, 0.5), "champ")])
+    assert list(table.columns) == FIGURE4
+    assert cells(table) == [
+        ["Gemma-3-270M", "jock", 0.25, 0.125, 0.5, *NOTHING],
+        ["SmolLM2-135M", "champ", 0.5, 0.25, 1.0, *NOTHING],
+    ]
