@@ -60,6 +60,11 @@ def test_an_error_of_the_package_ends_the_job_with_its_message(tmp_path, capsys)
     [
         (RuntimeError("can't start new thread"), "the memory does not suffice: can't start new"),
         (ImportError("torch.so: failed to map segment"), "the memory does not suffice: torch.so"),
+        (RuntimeError("std::bad_alloc"), "the memory does not suffice: std::bad_alloc"),
+        (
+            SystemError("error return without exception set"),
+            "the memory does not suffice: error return",
+        ),
         (MemoryError(), "the memory does not suffice. What was finished before is kept"),
         (
             RuntimeError(

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from llmchecker.errors import DamagedFile, LLMCheckerError
 from llmchecker.utils.atomic_files import damaged_path, rename_damaged
+from llmchecker.utils.memory_errors import is_out_of_memory
 from llmchecker.utils.processes import die_with_run, is_interrupt
 
 _REPORT_INTERVAL_SECONDS = 5.0
@@ -25,15 +26,6 @@ _MACHINE_ERRNOS = (
     *(errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
 )
 """Error numbers for missing space, permission or resources."""
-
-_OUT_OF_MEMORY = re.compile(
-    "alloc.*memory|memory.*alloc|can't start new thread|failed to map segment"
-)
-"""Messages of libraries that run out of memory without a `MemoryError`.
-
-A thread needs memory for its stack, so a failed start of a thread counts too.
-"""
-
 
 _NOISY_LOGGERS = ("httpx", "httpx2", "fontTools")
 """Loggers of libraries whose INFO lines are not useful to users."""
@@ -141,8 +133,8 @@ def user_message(error: Exception) -> str | None:
     """
     if isinstance(error, LLMCheckerError):
         return str(error)
-    message = _first_line(error)
-    if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(message):
+    if is_out_of_memory(error):
+        message = _first_line(error)
         return (
             f"the memory does not suffice{': ' * bool(message)}{message}. What was finished before "
             "is kept; free memory, run fewer jobs at once (--cores 1), or set expansion.memory_gb, "

@@ -147,6 +147,19 @@ def test_a_network_is_asked_in_the_fastest_way_that_keeps_its_bits(change, rows)
     assert batches.threads == 2
 
 
+@pytest.mark.parametrize("rows", [1, 2, MIN_ROWS])
+def test_memory_that_runs_out_is_not_blamed_on_the_network(rows) -> None:
+    """A pass without memory ends the measurement; the network is neither refused nor slowed."""
+
+    def change(logits: Tensor) -> Tensor:
+        if len(logits) >= rows:
+            raise RuntimeError("std::bad_alloc")
+        return logits
+
+    with pytest.raises(RuntimeError, match="bad_alloc"):
+        wrap_model(llama(change), TOKENIZER)
+
+
 def test_a_network_that_answers_anew_each_time_is_refused() -> None:
     """Where not even a text alone has the same bits twice, the model is refused with the reason."""
     with pytest.raises(UnusableModel, match="gives other bits each time it is asked the same"):

@@ -18,6 +18,7 @@ from llmchecker.models.interface import Prefix
 from llmchecker.models.transformers.batching import MAX_ROWS, MIN_ROWS, BatchExecutor, join_prompt
 from llmchecker.models.transformers.causal import CausalModel
 from llmchecker.models.transformers.masked import MaskedModel
+from llmchecker.utils.memory_errors import is_out_of_memory
 
 _PROMPT_TOKENS = 6
 """Number of tokens of the prompt, larger than the usual convolution of a network."""
@@ -130,6 +131,7 @@ def _compute_plain_logits(model: CausalModel | MaskedModel, trial: _Trial) -> Te
     try:
         outputs = [_run_forward(model, [*text, *model.tail]) for text in texts.tolist()]
     except Exception as error:  # unsuitable networks raise errors of any class
+        _raise_out_of_memory(error)
         raise _build_error(model, f"fails on a text: {type(error).__name__}: {error}") from error
     shape, tokens = tuple(outputs[0].shape), texts.shape[1] + len(model.tail)
     if shape != (1, tokens, model.vocabulary_size):
@@ -160,7 +162,8 @@ def _is_correct(model: CausalModel | MaskedModel, trial: _Trial, expected: Tenso
         logits = _collect_logits(model.open_prefix(trial.prompt), trial.continuations[:2])
     except InvalidDistribution:
         raise
-    except Exception:  # networks with other caches than keys and values raise any class
+    except Exception as error:  # networks with other caches than keys and values raise any class
+        _raise_out_of_memory(error)
         return False
     return logits.shape == expected.shape and _are_close(logits, expected)
 
@@ -174,14 +177,21 @@ def _is_batch_invariant(model: CausalModel | MaskedModel, trial: _Trial) -> bool
     try:
         with _shorten_network(model.network):
             return _has_equal_bits(model, trial)
-    except Exception:  # networks that store their layer count elsewhere raise any class
-        pass
+    except Exception as error:  # networks that store their layer count elsewhere raise any class
+        _raise_out_of_memory(error)
     try:
         return _has_equal_bits(model, trial)
     except InvalidDistribution:
         raise
-    except Exception:  # some networks cannot read a batch of several texts
+    except Exception as error:  # some networks cannot read a batch of several texts
+        _raise_out_of_memory(error)
         return False
+
+
+def _raise_out_of_memory(error: Exception) -> None:
+    """Raise an error again if its cause is a lack of memory."""
+    if is_out_of_memory(error):
+        raise error
 
 
 def _has_equal_bits(model: CausalModel | MaskedModel, trial: _Trial) -> bool:

@@ -17,6 +17,7 @@ from transformers import (
 
 from llmchecker.errors import UnusableModel
 from llmchecker.models.transformers.base import count_input_tokens
+from llmchecker.utils.memory_errors import is_out_of_memory
 
 _MAX_NAMES = 5
 """Largest number of tensors in a message."""
@@ -151,6 +152,8 @@ def _measure_lookahead(network: PreTrainedModel) -> float:
                 for second_token in second_tokens
             )
     except Exception as error:  # architectures raise any class of error for unsuitable input
+        if is_out_of_memory(error):
+            raise
         raise UnusableModel(f"{type(network).__name__} does not read texts: {error}") from error
     return max(float((logits - reference).norm() / reference.norm()) for logits in logits_list)
 

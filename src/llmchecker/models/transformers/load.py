@@ -32,6 +32,7 @@ from llmchecker.models.transformers.checkpoint_checks import (
 )
 from llmchecker.models.transformers.masked import MaskedModel
 from llmchecker.models.transformers.tokenizer import format_loading_error
+from llmchecker.utils.memory_errors import is_out_of_memory
 
 _ModelKind = Literal["causal", "masked"]
 """Kind of a model: logits of the next token after the text, or at an appended mask."""
@@ -139,6 +140,8 @@ def read_network(
             )
         check_weights(network, loading_info)
     except Exception as error:  # transformers documents no exceptions and raises many kinds
+        if is_out_of_memory(error):
+            raise
         reason = format_loading_error(error)
         raise UnusableModel(f"{directory} does not load as {description}: {reason}") from error
     return network, tokenizer, files
