@@ -14,8 +14,8 @@ import yaml
 from snakemake.cli import get_argument_parser
 
 from llmchecker.checking import check
+from llmchecker.checking.anytime.confidence_intervals import compute_proportion_interval
 from llmchecker.checking.anytime.decided_mass import split_mass
-from llmchecker.checking.anytime.path_sampler import clopper_pearson
 from llmchecker.config.config import Config
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.interfaces.cli import main
@@ -331,7 +331,7 @@ def test_the_worked_estimate_is_computed(drawn, monkeypatch):
     found = split_mass(drawn, columns, Monitor(path, 2, {"gender": (None, None)}))
     assert (found.satisfied_mass, found.undecided_mass) == (9 / 16, 5 / 16)
     assert sorted(found.rest_masses.tolist()) == [1 / 16, 1 / 4]
-    low, high = clopper_pearson(3, 10, 0.95)
+    low, high = compute_proportion_interval(3, 10, 0.95)
     ends = [low, high, *(found.satisfied_mass + found.undecided_mass * p for p in (low, high))]
     words = " ".join(EXAMPLE.read_text(encoding="utf-8").split())
     told = "0.95 is from {:.4f} to {:.4f}, and that of P from {:.4f} to {:.4f}"

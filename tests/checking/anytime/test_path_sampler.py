@@ -12,11 +12,11 @@ from helpers.random_tables import QUANTIFIERS, RANGES, START, table_model, whole
 from scipy.stats import binomtest, chisquare, norm
 
 from llmchecker.checking.anytime import path_sampler, token_sampler
+from llmchecker.checking.anytime.confidence_intervals import compute_proportion_interval
 from llmchecker.checking.anytime.decided_mass import split_mass
 from llmchecker.checking.anytime.path_sampler import (
     PathSampler,
     _compute_required_samples,
-    clopper_pearson,
     estimate_probability,
 )
 from llmchecker.errors import InvalidEstimate
@@ -174,24 +174,10 @@ def test_all_decided_takes_no_samples():
     assert found.low <= found.estimate <= found.high
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
-def test_clopper_pearson_inverts_the_binomial_tails(confidence):
-    """At each end exactly half of what confidence leaves out lies beyond the observed number."""
-    tail = (1 - confidence) / 2
-    for satisfying, samples in ((1, 7), (3, 10), (50, 400)):
-        low, high = clopper_pearson(satisfying, samples, confidence)
-        above = binomtest(satisfying, samples, low, alternative="greater").pvalue
-        below = binomtest(satisfying, samples, high, alternative="less").pvalue
-        assert (above, below) == pytest.approx((tail, tail), rel=1e-6)
-    assert clopper_pearson(0, 10, confidence)[0] == 0
-    assert clopper_pearson(10, 10, confidence)[1] == 1
-    assert clopper_pearson(0, 0, confidence) == (0, 1)
-
-
 def test_the_number_of_samples_suffices_however_they_come_out():
     """With as many samples as are asked for, the interval at the worst count is narrow enough."""
     n = _compute_required_samples(0.1, 0.8, 0.95)
-    widths = [np.diff(clopper_pearson(s, n, 0.95))[0] * 0.8 for s in range(n + 1)]
+    widths = [np.diff(compute_proportion_interval(s, n, 0.95))[0] * 0.8 for s in range(n + 1)]
     assert max(widths) <= 0.1 + 1e-12
 
 

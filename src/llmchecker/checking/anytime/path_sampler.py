@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from scipy.stats import beta
 
+from llmchecker.checking.anytime.confidence_intervals import compute_proportion_interval
 from llmchecker.checking.anytime.decided_mass import UNDECIDED, DecidedMass, group_rows
 from llmchecker.checking.anytime.estimate import Estimate
 from llmchecker.checking.anytime.token_sampler import TokenSampler
@@ -43,30 +43,6 @@ _ROUNDING_MARGIN = 4 * float(np.finfo(np.float64).eps)
 """A limit above the rounding error of an interval's end."""
 
 
-def clopper_pearson(successes: int, trials: int, confidence: float) -> tuple[float, float]:
-    """Compute the Clopper-Pearson interval of a binomial proportion.
-
-    Without trials it is [0, 1].
-
-    Args:
-        successes: the number of successes.
-        trials: the number of trials.
-        confidence: the least probability with which the interval covers the proportion.
-
-    Raises:
-        InvalidEstimate: the confidence is not between 0 and 1.
-    """
-    if not 0 < confidence < 1:
-        raise InvalidEstimate(f"confidence is {confidence!r}; it must lie between 0 and 1")
-    tail = (1 - confidence) / 2
-    # the quantiles are not defined for the extreme counts
-    low = 0.0 if successes == 0 else float(beta.ppf(tail, successes, trials - successes + 1))
-    high = 1.0
-    if successes < trials:
-        high = float(beta.isf(tail, successes + 1, trials - successes))
-    return low, high
-
-
 def _compute_required_samples(
     width: float, undecided_mass: float, confidence: float, max_samples: int = 10**7
 ) -> int:
@@ -84,7 +60,7 @@ def _compute_required_samples(
     # binary search: the interval narrows as the number of samples grows
     while low < high:
         middle = (low + high) // 2
-        widest_interval = clopper_pearson(middle // 2, middle, confidence)
+        widest_interval = compute_proportion_interval(middle // 2, middle, confidence)
         if undecided_mass * (widest_interval[1] - widest_interval[0]) <= width:
             high = middle
         else:
@@ -121,7 +97,7 @@ def estimate_probability(
     """
     decided_mass, undecided_mass = sampler.decided_mass, sampler.decided_mass.undecided_mass
     if undecided_mass == 0:
-        clopper_pearson(0, 0, confidence)  # checks the confidence, as with samples
+        compute_proportion_interval(0, 0, confidence)  # checks the confidence, as with samples
         value, low, high = _round_outwards(decided_mass, sampler.relative_error)
         return Estimate(value, low, high, confidence, 0, 0, 0, seed)
     if samples < 1:
@@ -134,7 +110,7 @@ def estimate_probability(
         report_share = partial(report_progress, progress, first, stop, samples)
         # batches share one binomial count, since the seed and number determine a sample
         satisfying += int(sampler.decide_samples(seed, first, stop, report_share).sum())
-    low_share, high_share = clopper_pearson(satisfying, samples, confidence)
+    low_share, high_share = compute_proportion_interval(satisfying, samples, confidence)
     # moved outwards, so that rounding cannot make the interval miss the probability
     low = (decided_mass.satisfied_mass + undecided_mass * low_share) * (
         1 - sampler.relative_error

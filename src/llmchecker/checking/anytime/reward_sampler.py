@@ -12,12 +12,12 @@ from functools import partial
 
 import numpy as np
 
-from llmchecker.checking.anytime.decided_mass import split_mass
-from llmchecker.checking.anytime.estimate import Estimate
-from llmchecker.checking.anytime.mean_confidence import (
+from llmchecker.checking.anytime.confidence_intervals import (
     compute_mean_interval,
     compute_required_values,
 )
+from llmchecker.checking.anytime.decided_mass import split_mass
+from llmchecker.checking.anytime.estimate import Estimate
 from llmchecker.checking.anytime.path_sampler import SAMPLE_BATCH_SIZE, PathSampler, report_progress
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.logic.ast import Expectation

@@ -1,20 +1,26 @@
-"""Confidence intervals for the mean of independent values from [0, 1].
+"""Confidence intervals of proportions and means.
 
-They are valid for every number of values.
+They are valid for every number of values. Means are those of independent values from [0, 1].
 
-Two intervals are combined. The interval of Hoeffding (1963, "Probability Inequalities for Sums of
-Bounded Random Variables", JASA 58) has a width that is known beforehand. The interval of
-Waudby-Smith and Ramdas is narrow where the values vary little (2024, "Estimating Means of Bounded
-Random Variables by Betting", JRSS B 86). A gambler bets that the mean is above m. Every value x
-multiplies the wealth, which is 1 at first, by 1 + l (x - m). If the mean is m or less, the expected
-wealth never rises. So the wealth ever reaches 1/d with probability d at most (Ville 1939). Every m
-at which it reaches 1/d is then below the mean, except with probability d. As the wealth falls with
-m, these m are all below one point. Another gambler bets that the mean is below m.
+The interval of a proportion is that of Clopper and Pearson (1934, "The Use of Confidence or
+Fiducial Limits Illustrated in the Case of the Binomial", Biometrika 26).
+
+For a mean, two intervals are combined. The interval of Hoeffding (1963, "Probability Inequalities
+for Sums of Bounded Random Variables", JASA 58) has a width that is known beforehand. The interval
+of Waudby-Smith and Ramdas is narrow where the values vary little (2024, "Estimating Means of
+Bounded Random Variables by Betting", JRSS B 86). A gambler bets that the mean is above m. Every
+value x multiplies the wealth, which is 1 at first, by 1 + l (x - m). If the mean is m or less, the
+expected wealth never rises. So the wealth ever reaches 1/d with probability d at most (Ville 1939).
+Every m at which it reaches 1/d is then below the mean, except with probability d. As the wealth
+falls with m, these m are all below one point. Another gambler bets that the mean is below m.
 """
 
 import math
 
 import numpy as np
+from scipy.stats import beta
+
+from llmchecker.errors import InvalidEstimate
 
 _HOEFFDING_SHARE = 0.1
 """The share of the error probability that the interval of Hoeffding uses."""
@@ -24,6 +30,32 @@ _MAX_BET = 0.5
 
 _ROUNDING_MARGIN = 1e-6
 """A limit above the rounding error of the logarithm of the wealth."""
+
+
+def compute_proportion_interval(
+    successes: int, trials: int, confidence: float
+) -> tuple[float, float]:
+    """Compute the Clopper-Pearson interval of a binomial proportion.
+
+    Without trials it is [0, 1].
+
+    Args:
+        successes: the number of successes.
+        trials: the number of trials.
+        confidence: the least probability with which the interval covers the proportion.
+
+    Raises:
+        InvalidEstimate: the confidence is not between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise InvalidEstimate(f"confidence is {confidence!r}; it must lie between 0 and 1")
+    tail = (1 - confidence) / 2
+    # the quantiles are not defined for the extreme counts
+    low = 0.0 if successes == 0 else float(beta.ppf(tail, successes, trials - successes + 1))
+    high = 1.0
+    if successes < trials:
+        high = float(beta.isf(tail, successes + 1, trials - successes))
+    return low, high
 
 
 def compute_mean_interval(values: np.ndarray, confidence: float) -> tuple[float, float]:
