@@ -21,6 +21,10 @@ class Semantics(StrEnum):
     """Two's complement of the type's width; overflow wraps around."""
 
 
+class Expression:
+    """An expression without side effects."""
+
+
 @dataclass(frozen=True)
 class Type:
     """An integer type of C, or an array of integers.
@@ -33,7 +37,7 @@ class Type:
 
     bits: int = 32
     signed: bool = True
-    length: "Expression | None" = None
+    length: Expression | None = None
 
     @property
     def min_value(self) -> int:
@@ -61,7 +65,7 @@ BOOL = Type(bits=1, signed=False)
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Expression):
     """An integer literal."""
 
     value: int
@@ -71,7 +75,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Identifier:
+class Identifier(Expression):
     """An integer variable."""
 
     name: str
@@ -81,18 +85,18 @@ class Identifier:
 
 
 @dataclass(frozen=True)
-class Element:
+class Element(Expression):
     """An element of an array variable."""
 
     array: str
-    index: "Expression"
+    index: Expression
 
     def __str__(self) -> str:
         return f"{self.array}[{_format_unparenthesized(self.index)}]"
 
 
 @dataclass(frozen=True)
-class Nondet:
+class Nondet(Expression):
     """A nondeterministic value: each evaluation may return another."""
 
     type: Type = INT
@@ -102,11 +106,11 @@ class Nondet:
 
 
 @dataclass(frozen=True)
-class Unary:
+class Unary(Expression):
     """A unary operator applied to an expression: `-`, `!` or `~`."""
 
     operator: str
-    operand: "Expression"
+    operand: Expression
 
     def __str__(self) -> str:
         operand = str(self.operand)
@@ -115,42 +119,42 @@ class Unary:
 
 
 @dataclass(frozen=True)
-class Binary:
+class Binary(Expression):
     """An arithmetic operator, comparison or connective with two operands."""
 
     operator: str
-    left: "Expression"
-    right: "Expression"
+    left: Expression
+    right: Expression
 
     def __str__(self) -> str:
         return f"({_format_unparenthesized(self)})"
 
 
 @dataclass(frozen=True)
-class Ternary:
+class Ternary(Expression):
     """A conditional expression: `condition ? then : otherwise`."""
 
-    condition: "Expression"
-    then: "Expression"
-    otherwise: "Expression"
+    condition: Expression
+    then: Expression
+    otherwise: Expression
 
     def __str__(self) -> str:
         return f"({self.condition} ? {self.then} : {self.otherwise})"
 
 
 @dataclass(frozen=True)
-class Cast:
+class Cast(Expression):
     """A conversion of an expression to an integer type."""
 
     type: Type
-    operand: "Expression"
+    operand: Expression
 
     def __str__(self) -> str:
         return f"({format_type(self.type)}){self.operand}"
 
 
 @dataclass(frozen=True)
-class Quantified:
+class Quantified(Expression):
     """A quantified condition over all int values of the bound variable.
 
     Attributes:
@@ -161,13 +165,11 @@ class Quantified:
 
     quantifier: str
     variable: str
-    body: "Expression"
+    body: Expression
 
     def __str__(self) -> str:
         return f"__ESBMC_{self.quantifier}(&{self.variable}, {_format_unparenthesized(self.body)})"
 
-
-Expression = Constant | Identifier | Element | Nondet | Unary | Binary | Ternary | Cast | Quantified
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 CONNECTIVES = ("&&", "||")
@@ -194,7 +196,7 @@ def format_type(type_: Type) -> str:
     return sign + _C_TYPE_NAMES[type_.bits]
 
 
-def _format_unparenthesized(expression: "Expression") -> str:
+def _format_unparenthesized(expression: Expression) -> str:
     """Format an expression as C text without the outermost parentheses."""
     if isinstance(expression, Binary):
         return f"{expression.left} {expression.operator} {expression.right}"
@@ -211,36 +213,19 @@ def format_c(expression: Expression) -> str:
 
 def children(expression: Expression) -> tuple[Expression, ...]:
     """Return the direct subexpressions, in the order of the text."""
-    match expression:
-        case Element(index=index):
-            return (index,)
-        case Unary(operand=operand) | Cast(operand=operand):
-            return (operand,)
-        case Binary(left=left, right=right):
-            return (left, right)
-        case Ternary(condition=condition, then=then, otherwise=otherwise):
-            return (condition, then, otherwise)
-        case Quantified(body=body):
-            return (body,)
-    return ()
+    return tuple(_named_children(expression).values())
 
 
 def with_children(
     expression: Expression, transform: Callable[[Expression], Expression]
 ) -> Expression:
     """Return a copy of an expression with each direct subexpression transformed."""
-    match expression:
-        case Element(index=index):
-            return replace(expression, index=transform(index))
-        case Unary(operand=operand) | Cast(operand=operand):
-            return replace(expression, operand=transform(operand))
-        case Binary(left=left, right=right):
-            return replace(expression, left=transform(left), right=transform(right))
-        case Ternary():
-            return Ternary(*map(transform, children(expression)))
-        case Quantified(body=body):
-            return replace(expression, body=transform(body))
-    return expression
+    parts = {name: transform(part) for name, part in _named_children(expression).items()}
+    return replace(expression, **parts) if parts else expression
+
+
+def _named_children(expression: Expression) -> dict[str, Expression]:
+    return {name: part for name, part in vars(expression).items() if isinstance(part, Expression)}
 
 
 def iter_subexpressions(expression: Expression) -> Iterator[Expression]:
@@ -302,10 +287,8 @@ def negate(expression: Expression) -> Expression:
     match expression:
         case Binary(operator=op, left=left, right=right) if op in NEGATED_COMPARISONS:
             return Binary(NEGATED_COMPARISONS[op], left, right)
-        case Binary(operator="&&", left=left, right=right):
-            return Binary("||", negate(left), negate(right))
-        case Binary(operator="||", left=left, right=right):
-            return Binary("&&", negate(left), negate(right))
+        case Binary(operator="&&" | "||" as op, left=left, right=right):
+            return Binary("||" if op == "&&" else "&&", negate(left), negate(right))
         # `!!x` is 0 or 1, so it equals x only where x is a truth value.
         case Unary(operator="!", operand=operand) if is_boolean(operand):
             return operand
