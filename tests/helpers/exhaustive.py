@@ -43,6 +43,7 @@ TYPES = {
     "u": Type(bits=2, signed=False),
     "b": Type(bits=1, signed=False),
 }
+VARIABLES = tuple(Identifier(name, type_) for name, type_ in TYPES.items())
 
 State = tuple[int, ...]
 """The values of NAMES."""
@@ -240,7 +241,7 @@ class RandomProgram:
         return Unary("!", one) if self._random.random() < 0.1 else one
 
     def _body(self) -> Block:
-        start = [Assign(Identifier(n), self._value()) for n in NAMES if self._random.random() < 0.7]
+        start = [Assign(v, self._value()) for v in VARIABLES if self._random.random() < 0.7]
         blocks = [self._statement(0, False) for _ in range(self._random.randint(0, 2))]
         end = Assert(self.condition(), 1)
         return (*start, self._loop(0), *blocks, end)
@@ -263,7 +264,7 @@ class RandomProgram:
             return Assert(self.condition(), 2)
         if chance < 0.60:
             return Havoc(self._random.choice(NAMES))
-        return Assign(Identifier(self._random.choice(NAMES)), self._value())
+        return Assign(self._random.choice(VARIABLES), self._value())
 
     def _loop(self, depth: int) -> Loop:
         number = next(self._loops)
@@ -283,7 +284,7 @@ class RandomProgram:
         return Binary(self._random.choice(COMPARISONS), self._variable(), self._term())
 
     def _variable(self) -> Expression:
-        return Identifier(self._random.choice(NAMES))
+        return self._random.choice(VARIABLES)
 
     def _term(self) -> Expression:
         literal = Constant(self._random.randint(-4, 4))

@@ -1,11 +1,12 @@
 """Small programs that several tests of invariants share, and what a condition over them is."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from llmchecker.programs.frontend.parser import parse_program
 from llmchecker.programs.ir.expressions import (
     COMPARISONS,
     CONNECTIVES,
+    INT,
     Binary,
     Constant,
     Element,
@@ -41,6 +42,11 @@ TWO_LOOPS = parse_program(
     }""",
     "two_loops",
 )
+
+
+def integers(names: Iterable[str]) -> list[Identifier]:
+    """Int variables with these names."""
+    return [Identifier(name, INT) for name in names]
 
 
 def is_value(expression: Expression, types: Mapping[str, Type]) -> bool:

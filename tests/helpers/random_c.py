@@ -45,7 +45,8 @@ def expression(types: Mapping[str, Type], depth: int, source: random.Random) -> 
     """An expression whose divisors are more than zero, so that C defines it (with -fwrapv)."""
     if depth == 0 or source.random() < 0.1:
         if source.random() < 0.7:
-            return Identifier(source.choice(sorted(types)))
+            name = source.choice(sorted(types))
+            return Identifier(name, types[name])
         return Constant(source.choice((1, -1)) * source.choice(_NUMBERS))
 
     def part() -> Expression:

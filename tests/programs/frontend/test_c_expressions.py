@@ -127,8 +127,8 @@ def test_deepest_conditions_are_usable() -> None:
 def test_minus_of_a_number_is_a_number() -> None:
     """`-3` is a literal; `-x` and `x - 3` are operators."""
     assert parsed("-3") == Constant(-3)
-    assert parsed("-x") == Unary("-", Identifier("x"))
-    assert parsed("x - 3") == Binary("-", Identifier("x"), Constant(3))
+    assert parsed("-x") == Unary("-", Identifier("x", INT))
+    assert parsed("x - 3") == Binary("-", Identifier("x", INT), Constant(3))
 
 
 TOKENS = st.sampled_from(

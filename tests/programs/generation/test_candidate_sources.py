@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from helpers.compiled import needs_gcc, violations
 from helpers.grown_loops import loop_program
+from helpers.invariant_programs import integers
 from helpers.marks import long
 
 from llmchecker.programs.frontend.parser import parse_program, read_program
+from llmchecker.programs.generation.dynamic import tracked_variables
 from llmchecker.programs.generation.linear_relations import (
     conditional_equalities,
     drift_bounds,
@@ -185,7 +187,7 @@ def test_phases_have_equalities_of_their_own():
     (loop,) = program.loops
     states = [{"x": x, "m": 4, "y": max(4, x)} for x in range(9)]
     found = conditional_equalities(
-        ["x", "y"],
+        integers("xy"),
         states,
         branch_conditions(loop),
         lambda c, s: (s["x"] < s["m"]) == (c.operator == "<"),
@@ -196,22 +198,24 @@ def test_phases_have_equalities_of_their_own():
 def test_slopes_are_those_of_the_steps():
     """Of variables that move by 2 and by 3 or 5, the sums that keep still are bounded."""
     states = [{"i": 2 * n, "k": 3 * n + 2 * (n // 2)} for n in range(8)]
-    found = {format_c(e) for e in find_relations(["i", "k"], states, {"i": {2}, "k": {3, 5}})}
+    i, k = integers("ik")
+    found = {format_c(e) for e in find_relations([i, k], states, {i: {2}, k: {3, 5}})}
     assert {"((3 * i) - (2 * k)) <= 0", "((5 * i) - (2 * k)) >= 0"} <= found
 
 
 def test_a_drift_is_bounded_by_constants_of_the_program():
     """Of a variable that moves by up to 9, the distance to nine times a counter is bounded."""
     states = [{"i": i, "s": sum(range(i))} for i in range(10)]
-    found = {format_c(e) for e in drift_bounds(["s"], states, {"i": {1}}, [9, 2])}
+    i, s = integers("is")
+    found = {format_c(e) for e in drift_bounds([s], states, {i: {1}}, [9, 2])}
     assert found >= {"(s - (9 * i)) <= 0", "(s + (9 * i)) >= 0", "(s + (2 * i)) >= 0"}
     # what a run exceeds at first, and what is not extreme at first, is not proposed
     assert not any("2 * i)) <=" in text and "-" in text for text in found)
-    wide = {format_c(e) for e in drift_bounds(["s"], states, {"i": {1}}, [9], wide=True)}
+    wide = {format_c(e) for e in drift_bounds([s], states, {i: {1}}, [9], wide=True)}
     assert "((long)s - (9 * (long)i)) <= 0" in wide
     assert "((long)s - (long)i) >= (-1073741824)" in wide
     program = parse_program(DECLARED + WRAPPED["a sum of what is counted"], "drift")
-    assert variables_with_variable_step(program.loops[0]) == {"s"}
+    assert variables_with_variable_step(program.loops[0]) == {s}
 
 
 @each_semantics
@@ -222,9 +226,8 @@ def test_what_is_proven_holds_in_other_runs(seed, semantics):
     few = run_program(program, semantics, runs=4, max_iterations=12)
     many = run_program(program, semantics, runs=300, seed=7)
     (loop,) = program.loops
-    names = [name for name in loop.scope if not program.types[name].is_array]
     tried = [
-        *find_polynomial_equalities(names, few.head_states[0]),
+        *find_polynomial_equalities(tracked_variables(program, loop), few.head_states[0]),
         *solve_horn_clauses(program, semantics, 1).get(0, ()),
     ]
     tried += build_congruences(program, loop)
@@ -235,7 +238,7 @@ def test_what_is_proven_holds_in_other_runs(seed, semantics):
         return
     held = [candidate.expression for candidate in proven]
     for runs in (few, many):
-        kept = filter_unrefuted(held, runs.head_states[0], semantics, program.types)
+        kept = filter_unrefuted(held, runs.head_states[0], semantics)
         assert [format_c(e) for e in kept] == [format_c(e) for e in held]
     if prover.entails_assertions(proven):
         assert many.failure is None
@@ -265,7 +268,7 @@ def test_of_very_many_variables_only_small_sets_are_related():
         state["v5"] = state["v3"] + state["v4"]
         state["v9"] = state["v6"] + state["v7"] + state["v8"]
         states.append(state)
-    found = {format_c(e) for e in find_relations(names, states) if "==" in format_c(e)}
+    found = {format_c(e) for e in find_relations(integers(names), states) if "==" in format_c(e)}
     assert found == {"v2 == ((2 * v1) + 1)", "v5 == (v3 + v4)"}
-    few = {format_c(e) for e in find_relations(names[6:10], states)}
+    few = {format_c(e) for e in find_relations(integers(names[6:10]), states)}
     assert "v9 == ((v6 + v7) + v8)" in few

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from helpers.invariant_programs import integers
 
 from llmchecker.programs.generation.polynomials import find_polynomial_equalities
 from llmchecker.programs.ir.expressions import format_c, variables
@@ -31,7 +32,7 @@ def states(of, count: int = 60) -> list[dict[str, int]]:
 )
 def test_known_sums_are_found(of, wanted):
     """The closed forms of sums are among the equalities, up to the order of their sides."""
-    found = find_polynomial_equalities(list(of(0)), states(of))
+    found = find_polynomial_equalities(integers(of(0)), states(of))
     points = [{**of(n), **{"n": n}} for n in range(100)] + [{"n": 3, "s": 4, "y": 9, "z": 0}]
     same = [
         all(eval(python(e), {}, p) == eval(wanted, {}, p) for p in points if set(p) >= variables(e))
@@ -53,7 +54,7 @@ def test_what_is_found_holds_in_every_state_and_nothing_is_found_twice():
                 a, p, r = a - b, p - q, r - s
             else:
                 b, q, s = b - a, q - p, s - r
-    found = find_polynomial_equalities(list("abpqrsxy"), seen)
+    found = find_polynomial_equalities(integers("abpqrsxy"), seen)
     assert len(found) == 5
     for equality in found:
         assert all(eval(python(equality), {}, state) for state in seen)
@@ -64,10 +65,10 @@ def test_points_without_structure_have_no_equality():
     source = random.Random(2)
     for count in (3, 8, 25, 80):
         drawn = [{n: source.randint(-50, 50) for n in "xyz"} for _ in range(count)]
-        assert find_polynomial_equalities(list("xyz"), drawn) == ()
+        assert find_polynomial_equalities(integers("xyz"), drawn) == ()
 
 
 def test_large_values_are_exact():
     """What is equal only modulo the prime that is computed with is no equality."""
     near = [{"x": n, "y": n**2 - (2**31 - 1)} for n in range(47_000, 47_040)]
-    assert find_polynomial_equalities(["x", "y"], near) == ()
+    assert find_polynomial_equalities(integers("xy"), near) == ()

@@ -26,7 +26,6 @@ from llmchecker.programs.ir.expressions import (
     Type,
     format_c,
     promote,
-    type_of,
 )
 from llmchecker.programs.verification.z3_encoding import Encoder
 
@@ -56,8 +55,8 @@ def c_constant(value: int, type_: Type) -> str:
     return f"({random_c.C_NAMES[type_]}){value % 2**64}UL"
 
 
-def evaluator(semantics: Semantics, types: Mapping[str, Type]) -> Evaluator:
-    return Evaluator(semantics, types, lambda type_: 0)
+def evaluator(semantics: Semantics) -> Evaluator:
+    return Evaluator(semantics, lambda type_: 0)
 
 
 def simplified(
@@ -68,7 +67,7 @@ def simplified(
     numbers: bool = False,
 ) -> int | None:
     """The value that Z3 gives to the term of an expression; None if the term leaves it open."""
-    encoder = Encoder(semantics, types, numbers)
+    encoder = Encoder(semantics, numbers)
     machine = semantics is Semantics.INT32 and not numbers
     terms = {
         name: z3.BitVecVal(value, types[name].bits) if machine else z3.IntVal(value)
@@ -79,7 +78,7 @@ def simplified(
         return None
     if not machine:
         return term.as_long()
-    return term.as_signed_long() if type_of(expression, types).signed else term.as_long()
+    return term.as_signed_long() if expression.type.signed else term.as_long()
 
 
 @compiled
@@ -100,16 +99,16 @@ def test_values_and_types_are_those_of_a_compiler(tmp_path: Path) -> None:
         )
     code = "#include <stdio.h>\nint main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n"
     printed = output_of(code, tmp_path)
-    values = evaluator(Semantics.INT32, TYPES)
+    values = evaluator(Semantics.INT32)
     for (state, written), line in zip(CASES, printed[:-1], strict=True):
-        type_ = promote(type_of(written, TYPES))
+        type_ = promote(written.type)
         value = int(values.wrap(values.interpret(written)(dict(state)), Type(64)))
         assert line == f"{value} {type_.bits} {int(type_.signed)}", (format_c(written), state)
 
 
 def test_prover_and_runs_agree_over_32_bits() -> None:
     """The term of a random expression over all integer types has the value of concrete runs."""
-    values = evaluator(Semantics.INT32, TYPES)
+    values = evaluator(Semantics.INT32)
     for state, written in CASES:
         expected = values.interpret(written)(dict(state))
         assert simplified(written, state, Semantics.INT32, TYPES) == expected, format_c(written)
@@ -118,7 +117,7 @@ def test_prover_and_runs_agree_over_32_bits() -> None:
 def test_prover_and_runs_agree_over_integers() -> None:
     """Over mathematical integers, too, terms and concrete runs give the same values."""
     for types in (SIGNED, TYPES):
-        values = evaluator(Semantics.INTEGERS, types)
+        values = evaluator(Semantics.INTEGERS)
         for seed in range(150):
             source = random.Random(seed)
             state = {name: random_c.extreme(type_, source) for name, type_ in types.items()}
@@ -132,7 +131,7 @@ def test_prover_and_runs_agree_over_integers() -> None:
 @pytest.mark.parametrize("semantics", Semantics)
 def test_prover_and_runs_agree_on_casts_shifts_and_bits(semantics: Semantics) -> None:
     """Terms and concrete runs convert, shift and combine bits of all integer types alike."""
-    values = evaluator(semantics, TYPES)
+    values = evaluator(semantics)
     for seed in range(200):
         source = random.Random(f"any {seed}")
         state = {name: random_c.extreme(type_, source) for name, type_ in TYPES.items()}
@@ -143,7 +142,7 @@ def test_prover_and_runs_agree_on_casts_shifts_and_bits(semantics: Semantics) ->
 
 def test_numbers_that_wrap_around_mean_what_bit_vectors_do() -> None:
     """Machine integers as numbers have the values of concrete runs, or what they mean is open."""
-    values = evaluator(Semantics.INT32, TYPES)
+    values = evaluator(Semantics.INT32)
     known = 0
     cases = list(CASES)
     for seed in range(200):
@@ -164,7 +163,7 @@ def test_both_encodings_of_machine_integers_divide_alike(type_: Type) -> None:
     types = {"a": type_, "b": type_}
     edges = [v for v in (type_.min_value, -1, 0, 1, 2, 7, type_.max_value) if type_.min_value <= v]
     for operator in ("/", "%"):
-        written = Binary(operator, Identifier("a"), Identifier("b"))
+        written = Binary(operator, Identifier("a", types["a"]), Identifier("b", types["b"]))
         for a in edges:
             for b in edges:
                 both = [
@@ -173,7 +172,7 @@ def test_both_encodings_of_machine_integers_divide_alike(type_: Type) -> None:
                 ]
                 assert both[0] == both[1], (a, operator, b)
         for divisor in (0, -1):
-            written = Binary(operator, Identifier("a"), Constant(divisor))
+            written = Binary(operator, Identifier("a", types["a"]), Constant(divisor))
             for a in edges:
                 both = [
                     simplified(written, {"a": a}, Semantics.INT32, types, numbers)
@@ -193,15 +192,15 @@ def test_division_rounds_towards_zero(
     types = {"a": INT, "b": INT}
     state = {"a": a, "b": b}
     for operator, expected in (("/", quotient), ("%", rest)):
-        written = Binary(operator, Identifier("a"), Identifier("b"))
-        assert evaluator(semantics, types).interpret(written)(dict(state)) == expected
+        written = Binary(operator, Identifier("a", types["a"]), Identifier("b", types["b"]))
+        assert evaluator(semantics).interpret(written)(dict(state)) == expected
         assert simplified(written, state, semantics, types) == expected
 
 
 def test_smallest_int_is_a_long_as_in_c() -> None:
     """-2147483648 minus one does not wrap around, since C takes the number for a long."""
     written = Binary("-", Constant(-(2**31)), Constant(1))
-    assert evaluator(Semantics.INT32, {}).interpret(written)({}) == -(2**31) - 1
+    assert evaluator(Semantics.INT32).interpret(written)({}) == -(2**31) - 1
 
 
 def test_text_is_read_back_as_the_same_expression() -> None:

@@ -22,19 +22,18 @@ from llmchecker.programs.ir.expressions import (
     Ternary,
     Type,
     Unary,
+    children,
     common_type,
     format_c,
     is_boolean,
     iter_subexpressions,
-    literal_type,
     negate,
     promote,
     size,
-    type_of,
     variables,
 )
 
-X, Y = Identifier("x"), Identifier("y")
+X, Y = Identifier("x", INT), Identifier("y", INT)
 TYPES = {"x": INT, "y": INT, "a": Type(length=Constant(4))}
 
 
@@ -43,7 +42,7 @@ def parsed(written: str) -> Expression:
 
 
 def value(expression: Expression, **state: int) -> int:
-    return Evaluator(Semantics.INTEGERS, TYPES, lambda type_: 0).interpret(expression)(dict(state))
+    return Evaluator(Semantics.INTEGERS, lambda type_: 0).interpret(expression)(dict(state))
 
 
 @pytest.mark.parametrize(
@@ -109,18 +108,19 @@ def test_truths_are_0_or_1() -> None:
 
 def test_types_of_literals_and_operators() -> None:
     """Types follow C's promotions and conversions; a bound variable is an int."""
-    types = {"c": Type(8), "u": Type(32, False), "l": Type(64), "f": BOOL, **TYPES}
-    assert literal_type(INT_MAX) == INT
-    assert literal_type(INT_MAX + 1) == Type(64)
-    assert literal_type(INT_MIN) == Type(64), "C reads it as the negation of a long"
+    c, u = Identifier("c", Type(8)), Identifier("u", Type(32, False))
+    f, long = Identifier("f", BOOL), Identifier("l", Type(64))
+    assert Constant(INT_MAX).type == INT
+    assert Constant(INT_MAX + 1).type == Type(64)
+    assert Constant(INT_MIN).type == Type(64), "C reads it as the negation of a long"
     assert promote(BOOL) == promote(Type(16, False)) == INT
     assert common_type(INT, Type(32, False)) == Type(32, False)
     assert common_type(Type(32, False), Type(64)) == Type(64)
-    assert type_of(Unary("-", Identifier("c")), types) == INT
-    assert type_of(Binary("+", Identifier("u"), Identifier("c")), types) == Type(32, False)
-    assert type_of(Binary("<", Identifier("u"), Identifier("l")), types) == INT
-    assert type_of(Ternary(X, Identifier("f"), Identifier("l")), types) == Type(64)
-    assert type_of(Element("a", X), types) == INT
-    assert type_of(Nondet(BOOL), types) == BOOL
-    assert type_of(Quantified("forall", "k", Identifier("k")), types) == INT
-    assert type_of(Identifier("k"), types) == INT
+    assert Unary("-", c).type == Unary("!", long).type == INT
+    assert Binary("+", u, c).type == Type(32, False)
+    assert Binary("<<", c, long).type == Binary("<", u, long).type == INT
+    assert Ternary(X, f, long).type == Type(64)
+    assert Element("a", X, TYPES["a"]).type == INT
+    assert Nondet(BOOL).type == BOOL
+    (bound,) = children(parsed("__ESBMC_forall(&k, k >= 0)").body)[:1]
+    assert Quantified("forall", "k", bound).type == bound.type == INT

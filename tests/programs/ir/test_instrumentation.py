@@ -134,7 +134,7 @@ def checked(expression: Expression) -> str:
 
 def overflows(program: Program, state: dict[str, int]) -> bool:
     """Whether an assertion of the program fails in a state."""
-    evaluator = Evaluator(Semantics.INT32, program.types, lambda type_: 0)
+    evaluator = Evaluator(Semantics.INT32, lambda type_: 0)
     return any(not evaluator.interpret(a.condition)(dict(state)) for a in program.assertions)
 
 

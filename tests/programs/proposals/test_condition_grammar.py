@@ -30,8 +30,8 @@ GRAMMAR = Grammar(SCOPE, TYPES)
 VALUES = st.deferred(
     lambda: st.one_of(
         st.integers(0, 120).map(Constant),
-        st.sampled_from(["n", "n1", "sum"]).map(Identifier),
-        VALUES.map(lambda index: Element("a", index)),
+        st.sampled_from(["n", "n1", "sum"]).map(lambda name: Identifier(name, Type())),
+        VALUES.map(lambda index: Element("a", index, TYPES["a"])),
         VALUES.map(lambda operand: Unary("-", Binary("+", operand, Constant(1)))),
         st.builds(Binary, st.sampled_from(["+", "-", "*"]), VALUES, VALUES),
     )

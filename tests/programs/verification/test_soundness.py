@@ -88,7 +88,7 @@ def refuted(
     """Those of the candidates that a state at the head of their loop shows to be wrong."""
     for candidate in proven:
         states = runs.head_states[candidate.loop]
-        if not filter_unrefuted((candidate.expression,), states, semantics, program.types):
+        if not filter_unrefuted((candidate.expression,), states, semantics):
             yield format_c(candidate.expression)
 
 
@@ -145,7 +145,7 @@ def wrong_invariants(original: Original, semantics: Semantics) -> tuple[Candidat
         condition = random_condition(program, loop, generator)
         if len(wrong) == 0:
             condition = Constant(0)
-        if not filter_unrefuted((condition,), heads[loop.number], semantics, program.types):
+        if not filter_unrefuted((condition,), heads[loop.number], semantics):
             wrong[Candidate(loop.number, condition)] = None
     return tuple(wrong)
 

@@ -1,6 +1,7 @@
 """From candidates to a verdict: sources, outcomes, and what ESBMC has to say."""
 
 import pytest
+from helpers.invariant_programs import integers
 
 from llmchecker.errors import MissingTool
 from llmchecker.programs.frontend.expressions import parse_condition
@@ -235,11 +236,11 @@ def test_a_missing_esbmc_says_what_to_install(monkeypatch):
 def test_relations_are_those_of_the_states():
     """The affine hull and the octagon of a few states, equalities first."""
     states = [{"x": 5 - i, "y": 2 * i, "c": 7} for i in range(4)]
-    found = [format_c(e) for e in find_relations(["c", "x", "y"], states)]
+    found = [format_c(e) for e in find_relations(integers("cxy"), states)]
     assert found[:2] == ["c == 7", "((2 * x) + y) == 10"]
     assert {"x >= 2", "x <= 5", "(x - y) >= (-4)", "(x + y) <= 8"} <= set(found)
-    assert find_relations(["x"], states[:1]) == ()
-    assert find_relations(["x"], [{"x": 10**7}, {"x": 10**8}]) == ()
+    assert find_relations(integers("x"), states[:1]) == ()
+    assert find_relations(integers("x"), [{"x": 10**7}, {"x": 10**8}]) == ()
 
 
 def test_atoms_are_weakened_negated_and_uncoupled():

@@ -5,7 +5,7 @@ Two comparisons in a row are a conjunction. A condition is written in a type tha
 is rejected if no type is wide enough, or if C would give it another meaning.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from pycparser import c_ast
 
@@ -29,7 +29,7 @@ from llmchecker.programs.ir.expressions import (
     Type,
     Unary,
     is_boolean,
-    type_of,
+    with_children,
 )
 from llmchecker.programs.ir.statements import Assign, Assume, Havoc, Statement
 
@@ -58,17 +58,14 @@ def check_annotation(node: c_ast.Node, build_error: _ErrorBuilder) -> None:
             raise build_error("two comparisons in a row in a remark")
 
 
-def widen_condition(
-    expression: Expression, types: Mapping[str, Type], build_error: _ErrorBuilder
-) -> Expression:
+def widen_condition(expression: Expression, build_error: _ErrorBuilder) -> Expression:
     """Return a condition with the same value in C as over mathematical integers.
 
     Args:
         expression: the condition.
-        types: types of the program's variables.
         build_error: builds the error for an inexpressible condition.
     """
-    return _Widener(types, build_error).widen(expression)[0]
+    return _Widener(build_error).widen(expression)[0]
 
 
 class Contract:
@@ -111,9 +108,7 @@ class Contract:
 
             check_annotation(clause, describe_error)
             evaluation = self._reader.evaluate(clause)
-            conditions.append(
-                widen_condition(evaluation.value, self._symbols.types, describe_error)
-            )
+            conditions.append(widen_condition(evaluation.value, describe_error))
         assumptions: list[Statement] = [Assume(condition) for condition in conditions]
         ranges = {
             name.name: (clause, first, end)
@@ -168,8 +163,7 @@ def _width_and_sign(element: Type) -> tuple[int, bool]:
 
 
 class _Widener:
-    def __init__(self, types: Mapping[str, Type], build_error: _ErrorBuilder) -> None:
-        self._types = types
+    def __init__(self, build_error: _ErrorBuilder) -> None:
         self._build_error = build_error
 
     def widen(self, expression: Expression) -> tuple[Expression, int]:
@@ -180,14 +174,10 @@ class _Widener:
             case Cast(type=type_, operand=Constant(value=value)):
                 # The suffix of a constant has no meaning over mathematical integers.
                 return self._cast_to_signed(Constant(value), type_), value.bit_length() + 1
-            case Identifier():
-                type_ = type_of(expression, self._types)
+            case Identifier(type=type_) | Element(type=type_):
+                widened = with_children(expression, lambda index: self.widen(index)[0])
                 # A signed type needs one bit more for the values of an unsigned type.
-                return self._cast_to_signed(expression, type_), type_.bits + (not type_.signed)
-            case Element(array=array, index=index):
-                type_ = self._types[array].element_type
-                element = Element(array, self.widen(index)[0])
-                return self._cast_to_signed(element, type_), type_.bits + (not type_.signed)
+                return self._cast_to_signed(widened, type_), type_.bits + (not type_.signed)
             # A truth value is 0 or 1, which needs 2 bits in a signed type.
             case Unary(operator="!", operand=operand):
                 return Unary("!", self.widen(operand)[0]), 2
@@ -231,7 +221,7 @@ class _Widener:
         if bits > _INT128.bits:
             raise self._build_error(f"a number of more than {_INT128.bits} bits in a remark")
         wide_type = _INT64 if bits <= _INT64.bits else _INT128
-        if bits <= 32 or type_of(operand, self._types).bits >= wide_type.bits:
+        if bits <= 32 or operand.type.bits >= wide_type.bits:
             return operand
         if is_boolean(operand):
             raise self._build_error("a number made of a comparison in a remark")

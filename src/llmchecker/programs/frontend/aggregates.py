@@ -31,7 +31,6 @@ from llmchecker.programs.ir.expressions import (
     Type,
     has_nondet,
     promote,
-    type_of,
 )
 from llmchecker.programs.ir.statements import Assert, Assign, Havoc
 
@@ -50,9 +49,9 @@ class _AggregateReader(EffectReader):
     def _read_element(self, node: c_ast.ArrayRef, bound_names: frozenset[str]) -> Expression:
         if isinstance(node.name, c_ast.StructRef):
             member = self._read_member(node.name, bound_names)
-            if not isinstance(member, Identifier) or not self._symbols.types[member.name].is_array:
+            if not isinstance(member, Identifier) or not member.type.is_array:
                 raise self.build_error(node, "an index of what is no array")
-            return Element(member.name, self.read(node.subscript, bound_names))
+            return self._symbols.element(member.name, self.read(node.subscript, bound_names))
         if not isinstance(node.name, c_ast.ID):
             return self._read_multi_array_element(node, bound_names)
         symbol = self._symbols.look_up(node.name.name)
@@ -61,7 +60,7 @@ class _AggregateReader(EffectReader):
         if not array or node.name.name in bound_names:
             problem = f"an index of {node.name.name!r}, which is not an array in scope,"
             raise self.build_error(node, problem)
-        return Element(symbol.name, self.read(node.subscript, bound_names))
+        return self._symbols.element(symbol.name, self.read(node.subscript, bound_names))
 
     def _read_multi_array_element(
         self, node: c_ast.ArrayRef, bound_names: frozenset[str]
@@ -89,16 +88,16 @@ class _AggregateReader(EffectReader):
                 if flat_index == Constant(0)
                 else Binary("+", row_offset, checked_index)
             )
-        return Element(multi_array.name, flat_index)
+        return self._symbols.element(multi_array.name, flat_index)
 
     def _assert_in_range(self, index: Expression, size: int) -> Expression:
         """Convert an index to 64 bits and assert that it is in its range."""
         if isinstance(index, Constant) and 0 <= index.value < size:
             return index
-        type_ = type_of(index, self._symbols.types)
+        type_ = index.type
         # The index that is checked must be the index that is used.
         if has_nondet(index):
-            temporary = Identifier(self._symbols.create_temporary(type_, "index"))
+            temporary = self._symbols.create_temporary(type_, "index")
             self.add((Assign(temporary, index),))
             index = temporary
         low, high = Binary("<=", Constant(0), index), Binary("<", index, Constant(size))
@@ -107,7 +106,7 @@ class _AggregateReader(EffectReader):
 
     def _read_field(self, node: c_ast.StructRef, bound_names: frozenset[str]) -> Expression:
         member = self._read_member(node, bound_names)
-        if isinstance(member, Identifier) and self._symbols.types[member.name].is_array:
+        if isinstance(member, Identifier) and member.type.is_array:
             raise self.build_error(node, f"the array {node.field.name!r} without an index")
         return member
 
@@ -132,7 +131,9 @@ class _AggregateReader(EffectReader):
         if node.field.name not in structure.variables:
             raise self.build_error(node, f"the field {node.field.name!r} of what is no structure")
         name = structure.variables[node.field.name]
-        return Element(name, index) if structure.is_array else Identifier(name)
+        if structure.is_array:
+            return self._symbols.element(name, index)
+        return self._symbols.variable(name)
 
 
 class AllocationReader(_AggregateReader):
@@ -208,8 +209,8 @@ class AllocationReader(_AggregateReader):
                 self._read_element_count(arguments[0], target_type, name),
             )
         variable = self._symbols.create_variable(type_, name)
-        self.add((Havoc(variable),))
-        return Variable(variable)
+        self.add((Havoc(variable.name),))
+        return Variable(variable.name)
 
     def _read_element_count(
         self, node: c_ast.Node, target_type: Type | StructType, name: str
@@ -225,13 +226,13 @@ class AllocationReader(_AggregateReader):
             for count, size_node in ((node.left, node.right), (node.right, node.left)):
                 count_node = count if self._is_sizeof(size_node, target_type) else count_node
         value = self.read(node if count_node is None else count_node)
-        constant = fold_constant(value, self._symbols.types)
+        constant = fold_constant(value)
         if count_node is None and not size:
             raise self.build_error(node, "memory of such a size")
         # A constant needs no variable for the length.
         if constant is not None and constant > 0:
             return Constant(constant if count_node is not None else constant // size)
-        type_ = promote(type_of(value, self._symbols.types))
+        type_ = promote(value.type)
         # The number is evaluated twice, and a product in 64 bits could wrap around.
         if count_node is None or has_nondet(value) or (type_.bits == 64 and size != 1):
             raise self.build_error(node, "memory of such a size")

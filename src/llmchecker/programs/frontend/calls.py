@@ -184,14 +184,14 @@ class CallReader:
         return result
 
     def _build_value(
-        self, node: c_ast.FuncCall, result: str | Pointer | None, is_used: bool
+        self, node: c_ast.FuncCall, result: Identifier | Pointer | None, is_used: bool
     ) -> Expression | None:
         """Return the result of a call as a value."""
         if isinstance(result, Pointer):
             if is_used:
                 raise self._build_error(node, "a pointer as a value")
             return None
-        return None if result is None else Identifier(result)
+        return result
 
     def _build_error(self, node: c_ast.Node, construct: str) -> UnsupportedProgram:
         return self.expression_reader.build_error(node, construct)
@@ -257,7 +257,7 @@ class CallReader:
 
         check_annotation(arguments[0], build_error)
         evaluation = self.expression_reader.evaluate(arguments[0])
-        condition = widen_condition(evaluation.value, self._symbols.types, build_error)
+        condition = widen_condition(evaluation.value, build_error)
         # The other properties ignore annotations.
         is_asserted = self._required_property is Property.ASSERT
         return (Assert(condition, node.coord.line),) if is_asserted else ()
@@ -277,7 +277,7 @@ class CallReader:
         evaluation = (
             self.expression_reader.evaluate_condition if macro else self.expression_reader.evaluate
         )(arguments[0])
-        if not self.builtin_parameters.is_lossless(name, evaluation.value, self._symbols.types):
+        if not self.builtin_parameters.is_lossless(name, evaluation.value):
             raise self._build_error(node, f"the call of {name}, which cuts its argument short,")
         return evaluation.effects, evaluation.value
 
@@ -306,7 +306,7 @@ class CallReader:
 
     def _inline(
         self, node: c_ast.FuncCall, function: c_ast.FuncDef, arguments: Sequence[c_ast.Node]
-    ) -> str | Pointer | None:
+    ) -> Identifier | Pointer | None:
         """Inline a function of the file; return the variable or pointer of its result."""
         name = function.decl.name
         parameters = list_parameters(function.decl)
@@ -324,10 +324,10 @@ class CallReader:
                 continue
             type_ = self._declarations.read_type(parameter.type)
             variable = self._symbols.declare(parameter.name, type_)
-            block.append(Assign(Identifier(variable), value))
+            block.append(Assign(self._symbols.variable(variable), value))
         # A run may reach the end of the function without a return.
-        if isinstance(result, str):
-            block.append(Havoc(result))
+        if isinstance(result, Identifier):
+            block.append(Havoc(result.name))
         block += self.read_body(function.body, result)
         self._symbols.leave_function()
         self._call_stack.pop()
@@ -352,7 +352,7 @@ class CallReader:
         if argument_count != parameter_count or function.param_decls or has_unnamed:
             raise self._build_error(node, f"the call of {name} with these arguments")
 
-    def _create_result(self, function: c_ast.FuncDef) -> str | Pointer | None:
+    def _create_result(self, function: c_ast.FuncDef) -> Identifier | Pointer | None:
         """Create a variable or pointer for the result; None for a function without one."""
         return_type = function.decl.type.type
         if isinstance(return_type, c_ast.PtrDecl):

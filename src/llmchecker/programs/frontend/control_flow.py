@@ -31,7 +31,6 @@ from llmchecker.programs.ir.expressions import (
     Identifier,
     has_nondet,
     promote,
-    type_of,
     wrap,
 )
 from llmchecker.programs.ir.statements import (
@@ -72,7 +71,7 @@ class _Return:
         label: label of the block to leave.
     """
 
-    result: str | Pointer | None
+    result: Identifier | Pointer | None
     label: str
 
 
@@ -106,7 +105,9 @@ class StatementReader:
         self._rewriter = JumpRewriter(symbols.build_fresh_name)
         self.is_lowered = False
 
-    def read_function_body(self, node: c_ast.Compound, result: str | Pointer | None) -> Block:
+    def read_function_body(
+        self, node: c_ast.Compound, result: Identifier | Pointer | None
+    ) -> Block:
         """Read the body of a called function; `return` stores a value and leaves it."""
         outer = self._break_exits, self._continue_exits, self._goto_blocks
         # Jumps of the function do not leave it.
@@ -262,7 +263,7 @@ class StatementReader:
         evaluation = self._expression_reader.evaluate(node.expr)
         return (
             *evaluation.effects,
-            Assign(Identifier(return_exit.result), evaluation.value),
+            Assign(return_exit.result, evaluation.value),
             BreakTo(return_exit.label),
         )
 
@@ -314,7 +315,7 @@ class StatementReader:
             condition.effects,
         )
         self.is_lowered = self.is_lowered or bool(effects)
-        substituted_guard = substitute_effects(condition, self._symbols.types)
+        substituted_guard = substitute_effects(condition)
         entry_block: Block = ()
         body_start: Block = ()
         step_end: Block = ()
@@ -386,9 +387,7 @@ class StatementReader:
         value, effects = evaluation.value, evaluation.effects
         if has_nondet(value):
             # Every case compares the same value, so it is drawn once.
-            temporary = Identifier(
-                self._symbols.create_temporary(type_of(value, self._symbols.types), "case")
-            )
+            temporary = self._symbols.create_temporary(value.type, "case")
             effects, value = (*effects, Assign(temporary, value)), temporary
         cases = node.stmt.block_items or () if isinstance(node.stmt, c_ast.Compound) else ()
         switch_exit = _Exit(None, self._create_label("leave"))
@@ -409,7 +408,7 @@ class StatementReader:
         self, cases: Sequence[c_ast.Node], labels: Sequence[str], value: Expression, end: _Exit
     ) -> Block:
         """Build the jumps of a `switch` to its cases."""
-        type_ = promote(type_of(value, self._symbols.types))
+        type_ = promote(value.type)
         branches: list[Statement] = []
         otherwise, case_numbers = BreakTo(end.label), set()
         for case, label in zip(cases, labels, strict=True):
@@ -419,7 +418,7 @@ class StatementReader:
                 continue
             if not isinstance(case, c_ast.Case):
                 raise self._build_error(case, "a statement before the cases of a switch")
-            number = fold_constant(self._expression_reader.read(case.expr), self._symbols.types)
+            number = fold_constant(self._expression_reader.read(case.expr))
             # Two cases with the same number after conversion are an error in C (C11 6.8.4.2p3).
             if number is None or wrap(number, type_) in case_numbers:
                 raise self._build_error(case, "this case of a switch")

@@ -25,9 +25,7 @@ from llmchecker.programs.ir.expressions import (
     INT,
     Binary,
     Constant,
-    Element,
     Expression,
-    Identifier,
     Type,
 )
 from llmchecker.programs.ir.statements import Assert, Assign, Block, Havoc, Statement
@@ -82,7 +80,7 @@ class DeclarationReader:
         """
         if isinstance(node, c_ast.ArrayDecl) and node.dim is not None:
             element = self.read_type(node.type)
-            length = fold_constant(self.expression_reader.read(node.dim), self._symbols.types)
+            length = fold_constant(self.expression_reader.read(node.dim))
             if not element.is_array and length is not None and length > 0:
                 return Type(element.bits, element.signed, Constant(length))
         type_ = self.read_base_type(node)
@@ -203,7 +201,7 @@ class DeclarationReader:
 
     def _read_constant(self, node: c_ast.Node) -> int:
         """Evaluate a constant expression of literals."""
-        value = fold_constant(self.expression_reader.read(node), self._symbols.types)
+        value = fold_constant(self.expression_reader.read(node))
         if value is None:
             raise self._build_error(node, "a constant that is no number")
         return value
@@ -274,27 +272,28 @@ class DeclarationReader:
         if length is None and node.init is not None:
             initialization = self.expression_reader.evaluate(node.init)
             # C requires a constant for static storage (C11 6.7.9p4).
-            if is_zeroed and fold_constant(initialization.value, self._symbols.types) is None:
+            if is_zeroed and fold_constant(initialization.value) is None:
                 raise self._build_error(node, "a first value that is no constant")
             name = self._declare_variable(node, element, is_static)
             return (
                 *length_effects,
                 *initialization.effects,
-                Assign(Identifier(name), initialization.value),
+                Assign(self._symbols.variable(name), initialization.value),
             )
         # A variable without an initial value is 0 if static, and arbitrary otherwise.
         if length is None:
             name = self._declare_variable(node, element, is_static)
             return (
                 *length_effects,
-                Assign(Identifier(name), Constant(0)) if is_zeroed else Havoc(name),
+                Assign(self._symbols.variable(name), Constant(0)) if is_zeroed else Havoc(name),
             )
         effects, values = self._read_array_values(node, length, is_zeroed)
         name = self._declare_variable(node, Type(element.bits, element.signed, length), is_static)
         if values is None:
             return (*length_effects, Havoc(name))
         initialization = (
-            Assign(Element(name, Constant(i)), value) for i, value in enumerate(values)
+            Assign(self._symbols.element(name, Constant(i)), value)
+            for i, value in enumerate(values)
         )
         return (*length_effects, *effects, *initialization)
 
@@ -322,7 +321,9 @@ class DeclarationReader:
         names = structure.variables.values()
         if values is None:
             return tuple(Havoc(name) for name in names)
-        assignments = (Assign(Identifier(n), v) for n, v in zip(names, values, strict=True))
+        assignments = (
+            Assign(self._symbols.variable(n), v) for n, v in zip(names, values, strict=True)
+        )
         return (*effects, *assignments)
 
     def _declare_struct_arrays(
@@ -344,10 +345,12 @@ class DeclarationReader:
         for name in names:
             type_ = self._symbols.types[name]
             if not type_.is_array:
-                assignments.append(Assign(Identifier(name), Constant(0)))
+                assignments.append(Assign(self._symbols.variable(name), Constant(0)))
                 continue
             count = len(self._read_array_values(node, type_.length, is_zeroed=True)[1])
-            assignments += [Assign(Element(name, Constant(i)), Constant(0)) for i in range(count)]
+            assignments += [
+                Assign(self._symbols.element(name, Constant(i)), Constant(0)) for i in range(count)
+            ]
         return tuple(assignments)
 
     def _declare_multi_array(self, node: c_ast.Decl, is_zeroed: bool, is_static: bool) -> Block:
@@ -378,7 +381,10 @@ class DeclarationReader:
         self._symbols.has_renames = True
         if values is None:
             return (Havoc(name),)
-        assignments = (Assign(Element(name, Constant(i)), value) for i, value in enumerate(values))
+        assignments = (
+            Assign(self._symbols.element(name, Constant(i)), value)
+            for i, value in enumerate(values)
+        )
         return (*effects, *assignments)
 
     def _flatten_initializer(
@@ -410,7 +416,7 @@ class DeclarationReader:
                 and symbol.struct_type == struct_type
                 and not symbol.is_array
             ):
-                return (), [Identifier(name) for name in symbol.variables.values()]
+                return (), [self._symbols.variable(name) for name in symbol.variables.values()]
         if node.init is None:
             return (), [Constant(0)] * len(struct_type.types) if is_zeroed else None
         effects, listed_values = self._read_initializer_list(node)
@@ -427,7 +433,7 @@ class DeclarationReader:
                 raise self._build_error(node, "an array without a length")
             return Constant(len(node.init.exprs)), ()
         length = self.expression_reader.evaluate(node.type.dim)
-        constant = fold_constant(length.value, self._symbols.types)
+        constant = fold_constant(length.value)
         if constant is not None and constant > 0:
             return Constant(constant), ()
         length_variable = self._symbols.create_length_variable(node.name)

@@ -23,9 +23,7 @@ from llmchecker.programs.ir.expressions import (
     Ternary,
     Type,
     Unary,
-    format_c,
     is_boolean,
-    literal_type,
     variables,
 )
 
@@ -229,11 +227,7 @@ class ExpressionReader:
             raise self.build_error(node, f"the constant {node.value}")
         constant = Constant(value)
         # The IR infers the type of a constant from its value, so others need a cast.
-        return (
-            constant
-            if literal_type(value) == fitting_types[0]
-            else Cast(fitting_types[0], constant)
-        )
+        return constant if constant.type == fitting_types[0] else Cast(fitting_types[0], constant)
 
     def _parse_number(self, node: c_ast.Constant, digits: str) -> int:
         """Convert the digits of a constant, in any base of C, to a number."""
@@ -252,9 +246,10 @@ class ExpressionReader:
             return Constant(int(node.name == "true"))
         if node.name not in self._scope and node.name not in bound_names:
             raise self.build_error(node, f"{node.name!r}, which is not a variable in scope,")
-        if node.name not in bound_names and self._types.get(node.name, INT).is_array:
+        type_ = INT if node.name in bound_names else self._types.get(node.name, INT)
+        if type_.is_array:
             raise self.build_error(node, f"the array {node.name!r} without an index")
-        return Identifier(node.name)
+        return Identifier(node.name, type_)
 
     def _read_element(self, node: c_ast.ArrayRef, bound_names: frozenset[str]) -> Expression:
         if not isinstance(node.name, c_ast.ID):
@@ -262,16 +257,16 @@ class ExpressionReader:
         name = node.name.name
         # Scalar replacement may have turned the element into an integer.
         if name not in bound_names and isinstance(node.subscript, c_ast.Constant):
-            element_name = format_c(Element(name, self._read_constant(node.subscript, bound_names)))
+            element_name = f"{name}[{self._read_constant(node.subscript, bound_names)}]"
             if element_name in self._scope:  # the element is an integer of its own
-                return Identifier(element_name)
+                return Identifier(element_name, self._types.get(element_name, INT))
         if (
             name in bound_names
             or name not in self._scope
             or not self._types.get(name, INT).is_array
         ):
             raise self.build_error(node, f"an index of {name!r}, which is not an array in scope,")
-        return Element(name, self.read(node.subscript, bound_names))
+        return Element(name, self.read(node.subscript, bound_names), self._types[name])
 
     def _read_unary(self, node: c_ast.UnaryOp, bound_names: frozenset[str]) -> Expression:
         if node.op in ("p++", "p--", "++", "--"):

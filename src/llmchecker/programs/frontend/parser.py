@@ -33,7 +33,7 @@ from llmchecker.programs.frontend.preprocessing.source_files import (
 )
 from llmchecker.programs.frontend.symbol_table import SymbolTable
 from llmchecker.programs.frontend.verifier_builtins import list_parameters, read_builtins
-from llmchecker.programs.ir.expressions import Binary, Constant, Identifier, iter_subexpressions
+from llmchecker.programs.ir.expressions import Binary, Constant, iter_subexpressions
 from llmchecker.programs.ir.instrumentation import Property, add_overflow_assertions
 from llmchecker.programs.ir.scalar_replacement import replace_arrays
 from llmchecker.programs.ir.statements import (
@@ -264,7 +264,7 @@ class _FrontEnd:
         # The first parameter is the number of arguments.
         if len(parameters) > 1 and is_pointer(parameters[1].type) and integer_parameters:
             symbol = symbols.look_up(integer_parameters[0].name)
-            statements.append(Assume(Binary(">=", Identifier(symbol.name), Constant(0))))
+            statements.append(Assume(Binary(">=", symbols.variable(symbol.name), Constant(0))))
         return statements
 
     def _read_global(

@@ -264,7 +264,7 @@ class BindingReader(AllocationReader):
             raise self.build_error(node, "a pointer to what is no integer or structure")
         state = None
         if has_state or name in self.nullable_pointers:
-            state = Identifier(self._symbols.create_variable(INT, f"{name}_state"))
+            state = self._symbols.create_variable(INT, f"{name}_state")
         loop_stack, optional_regions = (
             tuple(self._symbols.loop_stack),
             self._symbols.optional_regions,
@@ -349,9 +349,7 @@ class BindingReader(AllocationReader):
             and self._is_array_target(pointer_value.target)
             and (can_move or pointer_value.offset != ZERO_OFFSET)
         ):
-            pointer.offset = Identifier(
-                self._symbols.create_variable(LONG, f"{pointer.name}_place")
-            )
+            pointer.offset = self._symbols.create_variable(LONG, f"{pointer.name}_place")
         # The earlier binding is not certain here, so later uses rely on this one.
         if not self._is_definitely_bound(pointer):
             pointer.binding_regions = self._symbols.optional_regions

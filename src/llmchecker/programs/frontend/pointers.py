@@ -36,7 +36,6 @@ from llmchecker.programs.ir.expressions import (
     Identifier,
     Type,
     Unary,
-    type_of,
 )
 from llmchecker.programs.ir.statements import Assign
 
@@ -331,16 +330,16 @@ class PointerReader(BindingReader):
         return Binary(operator, self._cast_to_long(offset), self._cast_to_long(step))
 
     def _cast_to_long(self, value: Expression) -> Expression:
-        return value if type_of(value, self._symbols.types) == LONG else Cast(LONG, value)
+        return value if value.type == LONG else Cast(LONG, value)
 
     def _dereference(self, node: c_ast.Node, pointer_value: PointerValue) -> Expression:
         """Return the variable or element at a pointer's target."""
         if isinstance(pointer_value.target, Variable):
             value: Expression | None = None
             if self._symbols.types[pointer_value.target.name].is_array:
-                value = Element(pointer_value.target.name, pointer_value.offset)
+                value = self._symbols.element(pointer_value.target.name, pointer_value.offset)
             elif pointer_value.offset == ZERO_OFFSET:
-                value = Identifier(pointer_value.target.name)
+                value = self._symbols.variable(pointer_value.target.name)
             if value is not None:
                 return (
                     value

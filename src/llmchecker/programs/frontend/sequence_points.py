@@ -1,6 +1,6 @@
 """Sequence points: side effects of expressions, and conflicts between them."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass
 
 from llmchecker.programs.interpreter.evaluator import Evaluator, Undetermined, Violation
@@ -10,13 +10,11 @@ from llmchecker.programs.ir.expressions import (
     Identifier,
     Quantified,
     Semantics,
-    Type,
     cancel_increments,
     has_nondet,
     is_partial,
     iter_subexpressions,
     substitute,
-    type_of,
     variables,
 )
 from llmchecker.programs.ir.statements import (
@@ -87,13 +85,8 @@ def find_conflict(first: Evaluation, second: Evaluation, live_variables: Set[str
     return ""
 
 
-def substitute_effects(evaluation: Evaluation, types: Mapping[str, Type]) -> Expression | None:
-    """Return a condition over the state before its side effects; None if impossible.
-
-    Args:
-        evaluation: evaluation of the condition.
-        types: types of the program's variables.
-    """
+def substitute_effects(evaluation: Evaluation) -> Expression | None:
+    """Return a condition over the state before its side effects; None if impossible."""
     assignments = [s for s in evaluation.effects if isinstance(s, Assign)]
     # Only assignments of determined values to integers can be substituted.
     is_simple = len(assignments) == len(evaluation.effects) and all(
@@ -108,10 +101,10 @@ def substitute_effects(evaluation: Evaluation, types: Mapping[str, Type]) -> Exp
     value = evaluation.value
     # The last assignment is substituted first, so that earlier ones apply to its value.
     for statement in reversed(assignments):
-        type_ = types[statement.target.name]
+        type_ = statement.target.type
         replacement = statement.value
         # An assignment converts the value to the type of its target.
-        if type_of(replacement, types) != type_:
+        if replacement.type != type_:
             replacement = Cast(type_, replacement)
         value = cancel_increments(substitute(value, statement.target, replacement))
     return value
@@ -125,11 +118,11 @@ def _find_accessed_variables(evaluation: Evaluation) -> frozenset[str]:
     )
 
 
-def fold_constant(expression: Expression, types: Mapping[str, Type]) -> int | None:
+def fold_constant(expression: Expression) -> int | None:
     """Evaluate an expression of literals; None for any other expression."""
     if variables(expression) or has_nondet(expression):
         return None
     try:
-        return Evaluator(Semantics.INT32, types, lambda type_: 0).interpret(expression)({})
+        return Evaluator(Semantics.INT32, lambda type_: 0).interpret(expression)({})
     except (Undetermined, Violation):
         return None

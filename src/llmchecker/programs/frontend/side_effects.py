@@ -37,7 +37,6 @@ from llmchecker.programs.ir.expressions import (
     is_boolean,
     is_partial,
     promote,
-    type_of,
 )
 from llmchecker.programs.ir.statements import (
     Assign,
@@ -201,12 +200,12 @@ class EffectReader(ExpressionReader):
 
     def _read_variable(self, node: c_ast.ID, bound_names: frozenset[str]) -> Expression:
         if node.name in bound_names:
-            return Identifier(node.name)
+            return Identifier(node.name, INT)
         match self._symbols.look_up(node.name):
             case Constant() as constant:
                 return constant
             case Variable(name=name) if not self._symbols.types[name].is_array:
-                return Identifier(name)
+                return self._symbols.variable(name)
             case Variable():
                 # The array as a whole is not an integer value.
                 raise self.build_error(node, f"the array {node.name!r} without an index")
@@ -223,7 +222,7 @@ class EffectReader(ExpressionReader):
             return self._read_sizeof(node)
         if node.op == "+":
             operand = self.read(node.expr, bound_names)
-            type_ = type_of(operand, self._symbols.types)
+            type_ = operand.type
             # The cast makes the promotion of a narrow type explicit.
             return operand if promote(type_) == type_ else Cast(INT, operand)
         if node.op == "~":
@@ -254,7 +253,7 @@ class EffectReader(ExpressionReader):
         evaluation = self.evaluate(node.expr)
         if evaluation.effects:
             raise self.build_error(node, "the size of an expression that changes something")
-        return type_of(evaluation.value, self._symbols.types)
+        return evaluation.value.type
 
     def _read_binary(self, node: c_ast.BinaryOp, bound_names: frozenset[str]) -> Expression:
         if node.op in CONNECTIVES:
@@ -277,7 +276,7 @@ class EffectReader(ExpressionReader):
         if not right.effects:
             return Binary(node.op, left, right.value)
         # The right operand is evaluated only if the left operand does not decide.
-        truth = Identifier(self._symbols.create_temporary(INT, "truth"))
+        truth = self._symbols.create_temporary(INT, "truth")
         decided_block = (Assign(truth, Constant(int(node.op == "||"))),)
         value = right.value
         if not is_boolean(value):
@@ -299,8 +298,8 @@ class EffectReader(ExpressionReader):
         # Without side effects the operator itself selects the operand.
         if not then.effects and not otherwise.effects:
             return Ternary(condition, then.value, otherwise.value)
-        types = (type_of(evaluation.value, self._symbols.types) for evaluation in (then, otherwise))
-        result = Identifier(self._symbols.create_temporary(common_type(*types), "chosen"))
+        types = (evaluation.value.type for evaluation in (then, otherwise))
+        result = self._symbols.create_temporary(common_type(*types), "chosen")
         blocks = (
             (*evaluation.effects, Assign(result, evaluation.value))
             for evaluation in (then, otherwise)
@@ -311,7 +310,7 @@ class EffectReader(ExpressionReader):
     def _read_cast(self, node: c_ast.Cast, bound_names: frozenset[str]) -> Expression:
         type_ = self._read_type(node.to_type.type)
         operand = self.read(node.expr, bound_names)
-        return operand if type_of(operand, self._symbols.types) == type_ else Cast(type_, operand)
+        return operand if operand.type == type_ else Cast(type_, operand)
 
     def _read_comma(self, node: c_ast.ExprList, bound_names: frozenset[str]) -> Expression:
         if bound_names:
@@ -372,12 +371,12 @@ class EffectReader(ExpressionReader):
         new_value = Binary(operator, operand, Constant(1))
         if not is_used or node.op in ("++", "--"):
             return self._store(operand, new_value, is_used)
-        type_ = type_of(operand, self._symbols.types)
+        type_ = operand.type
         if isinstance(operand, Identifier) and promote(type_) == type_:
             # The type is not promoted, so the old value can be computed from the new one.
             self.add((Assign(operand, new_value),))
             return Binary("-" if operator == "+" else "+", operand, Constant(1))
-        old_value = Identifier(self._symbols.create_temporary(type_, "old"))
+        old_value = self._symbols.create_temporary(type_, "old")
         self.add(
             (
                 Assign(old_value, operand),
@@ -392,8 +391,7 @@ class EffectReader(ExpressionReader):
             self.add((Assign(target, value),))
             return target
         # An index may have changed by then, so the value is kept in a variable.
-        type_ = type_of(target, self._symbols.types)
-        stored_value = Identifier(self._symbols.create_temporary(type_, "stored"))
+        stored_value = self._symbols.create_temporary(target.type, "stored")
         self.add((Assign(stored_value, value), Assign(target, stored_value)))
         return stored_value
 

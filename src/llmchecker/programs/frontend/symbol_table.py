@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from llmchecker.programs.ir.expressions import Constant, Expression, Identifier, Type
+from llmchecker.programs.ir.expressions import Constant, Element, Expression, Identifier, Type
 
 
 @dataclass(frozen=True)
@@ -303,22 +303,30 @@ class SymbolTable:
             count += 1
             unique_name = f"{name}_{count}.length"
         self.types[unique_name] = Type(64)
-        return Identifier(unique_name)
+        return self.variable(unique_name)
 
-    def create_variable(self, type_: Type, name: str) -> str:
+    def create_variable(self, type_: Type, name: str) -> Identifier:
         """Create a variable that only a pointer refers to, named after the pointer."""
         unique_name = self.build_fresh_name(name) if name in self.types else name
         self.types[unique_name] = type_
         self.has_renames = True
-        return unique_name
+        return self.variable(unique_name)
 
-    def create_temporary(self, type_: Type, name: str = "value") -> str:
+    def create_temporary(self, type_: Type, name: str = "value") -> Identifier:
         """Create a variable without a name in the text."""
         unique_name = self.build_fresh_name(name)
         self.types[unique_name] = type_
         self._persistent_names.add(unique_name)
         self.has_renames = True
-        return unique_name
+        return self.variable(unique_name)
+
+    def variable(self, name: str) -> Identifier:
+        """Return the variable of the program with a name."""
+        return Identifier(name, self.types[name])
+
+    def element(self, array: str, index: Expression) -> Element:
+        """Return an element of an array of the program."""
+        return Element(array, index, self.types[array])
 
     def build_fresh_name(self, name: str) -> str:
         """Build a name similar to the given one, unused by the text and the program."""

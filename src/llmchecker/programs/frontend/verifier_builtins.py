@@ -25,7 +25,6 @@ from llmchecker.programs.ir.expressions import (
     Type,
     is_boolean,
     promote,
-    type_of,
 )
 
 ASSERT_FUNCTIONS = frozenset(("assert", "__VERIFIER_assert", "__ESBMC_assert", "__llbmc_assert"))
@@ -60,16 +59,14 @@ class BuiltinParameters:
 
     types: Mapping[str, Type]
 
-    def is_lossless(self, name: str, condition: Expression, types: Mapping[str, Type]) -> bool:
+    def is_lossless(self, name: str, condition: Expression) -> bool:
         """Check that the parameter's type keeps the truth of a condition."""
         if is_boolean(condition) or (name == "assert" and name not in self.types):
             # 0 and 1 fit every type. The macro `assert` compares with zero and converts nothing.
             return True
         parameter_type = self.types.get(name, INT)
         # A conversion to a narrower type could turn a nonzero value into 0.
-        return (
-            parameter_type == BOOL or promote(type_of(condition, types)).bits <= parameter_type.bits
-        )
+        return parameter_type == BOOL or promote(condition.type).bits <= parameter_type.bits
 
 
 def read_builtins(unit: c_ast.FileAST, reader: ExpressionReader) -> BuiltinParameters:

@@ -22,6 +22,7 @@ from llmchecker.programs.generation.symbolic_step import (
 )
 from llmchecker.programs.ir.expressions import (
     COMPARISONS,
+    INT,
     SWAPPED_COMPARISONS,
     Binary,
     Constant,
@@ -110,7 +111,7 @@ class _Collector:
         # A name of the program text would be captured where the bound variable is declared.
         used_names = set(re.findall(r"\w+", self.program.source)) | set(self.program.types)
         names = ("k", "j", "p", "q", *(f"k{n}" for n in range(len(used_names) + 1)))
-        self.bound_variable = Identifier(next(name for name in names if name not in used_names))
+        self.bound_variable = Identifier(next(n for n in names if n not in used_names), INT)
         subexpressions = (
             part for e in iter_expressions(self.program.body) for part in iter_subexpressions(e)
         )
@@ -148,7 +149,7 @@ class _Collector:
         ]
 
     def _visit_loop(self, loop: Loop) -> None:
-        state, changed_names = summarize(loop), find_modified_variables((loop,))
+        state, changed_names = summarize(loop, self.program), find_modified_variables((loop,))
         counters = list(self._find_counters(loop, state))
         final_contents: list[_RangeContent] = []
         conditions: list[Expression] = []
@@ -194,34 +195,38 @@ class _Collector:
 
     def _find_counters(self, loop: Loop, state: LoopStep) -> Iterator[Counter]:
         changed_names = find_modified_variables((loop,))
-        for name, value in state.scalars.items():
+        for variable, value in state.values.items():
+            # An element is no counter, even if it moves by a constant.
+            if isinstance(variable, Element):
+                continue
             linear_forms = [decompose_linear(leaf) for leaf in iter_leaves(value)]
             # A counter moves by the same constant on every path of an iteration.
             steps = {step for _, step in linear_forms} - {0}
-            if len(steps) == 1 and all(parts == {Identifier(name): 1} for parts, _ in linear_forms):
+            if len(steps) == 1 and all(parts == {variable: 1} for parts, _ in linear_forms):
                 # The first value is unusable if the loop itself changes it.
-                initial_value = self.scalar_values.get(name, Constant(0))
+                initial_value = self.scalar_values.get(variable.name, Constant(0))
                 known_values = () if variables(initial_value) & changed_names else (initial_value,)
                 initial_values = tuple(dict.fromkeys((*known_values, Constant(0))))
-                yield Counter(name, steps.pop(), initial_values, _find_guard_comparison(loop, name))
+                guard_comparison = _find_guard_comparison(loop, variable)
+                yield Counter(variable, steps.pop(), initial_values, guard_comparison)
 
     def _iter_frame_conditions(self, ranges: Ranges, array: str) -> Iterator[Expression]:
         """Yield that elements not yet processed keep their values from before the loop."""
         for content in self.contents:
             if content.array == array:
-                body = Binary("==", Element(array, self.bound_variable), content.value)
+                body = Binary("==", self.program.element(array, self.bound_variable), content.value)
                 yield ranges.remaining(content.index_range).forall(body, self.bound_variable)
 
     def _express_by_index(
         self, value: Expression, counter: Counter, counters: Iterable[Counter], ranges: Ranges
     ) -> Expression:
         """Express the value that an iteration stores by the index of its element."""
-        replacements = [(Identifier(counter.name), ranges.counter_value)]
+        replacements = [(counter.variable, ranges.counter_value)]
         for other_counter in counters:
             # A counter whose step is a multiple is an integer function of this counter.
             if other_counter != counter and other_counter.step % counter.step == 0:
                 other_value = substitute(_express_counter(other_counter, counter), replacements)
-                replacements.append((Identifier(other_counter.name), other_value))
+                replacements.append((other_counter.variable, other_value))
         return substitute(value, replacements)
 
     def _iter_write_conditions(
@@ -233,7 +238,7 @@ class _Collector:
         changed_names: frozenset[str],
     ) -> Iterator[Expression]:
         """Yield that the processed elements have the values that the loop stored."""
-        element = Element(array, self.bound_variable)
+        element = self.program.element(array, self.bound_variable)
         for value in values:
             equality = _build_equality(element, value)
             # A variable that changes has a different value by the time of later iterations.
@@ -299,9 +304,9 @@ class _Collector:
                 is_relevant = (
                     variables(body) & changed_names
                     if condition in asserted_conditions
-                    else name == counter.name
+                    else name == counter.variable.name
                 )
-                if is_relevant and counter.name not in variables(body):
+                if is_relevant and counter.variable.name not in variables(body):
                     for ranges, initial_value in product(processed_ranges, counter.initial_values):
                         yield ranges.processed(initial_value).forall(body, self.bound_variable)
 
@@ -317,10 +322,11 @@ class _Collector:
             e.index for e in iter_subexpressions(condition) if isinstance(e, Element)
         ):
             for name in sorted(variables(index)):
-                ranges = Ranges(Counter(name, 1), index, self.bound_variable)
+                variable = self.program.variable(name)
+                ranges = Ranges(Counter(variable, 1), index, self.bound_variable)
                 # With a factor of 1 the substitution needs no division.
                 if ranges.factor == 1:
-                    yield name, substitute(condition, [(Identifier(name), ranges.counter_value)])
+                    yield name, substitute(condition, [(variable, ranges.counter_value)])
 
     def _find_processed_ranges(self, counter: Counter, state: LoopStep) -> list[Ranges]:
         """Return the processed ranges: of the assigned elements, else of an array at the
@@ -330,7 +336,7 @@ class _Collector:
             Ranges(counter, index, self.bound_variable) for index in dict.fromkeys(indices)
         ]
         linear_ranges = [ranges for ranges in all_ranges if ranges.factor]
-        return linear_ranges or [Ranges(counter, Identifier(counter.name), self.bound_variable)]
+        return linear_ranges or [Ranges(counter, counter.variable, self.bound_variable)]
 
     def _iter_comparisons_with_constants(
         self, counter: Counter, state: LoopStep, changed_names: frozenset[str]
@@ -339,29 +345,30 @@ class _Collector:
         for array in sorted(name for name in changed_names if self.program.types[name].is_array):
             for constant in self.constants[:_MAX_CONSTANTS]:
                 for operator in (">=", "<="):
-                    body = Binary(operator, Element(array, self.bound_variable), constant)
+                    element = self.program.element(array, self.bound_variable)
+                    body = Binary(operator, element, constant)
                     for ranges in self._find_processed_ranges(counter, state):
                         yield ranges.processed(counter.initial_values[0]).forall(
                             body, self.bound_variable
                         )
 
 
-def _find_guard_comparison(loop: Loop, name: str) -> Binary | None:
+def _find_guard_comparison(loop: Loop, variable: Identifier) -> Binary | None:
     """Find the loop guard's comparison of a variable with an unchanged expression."""
     changed_names = find_modified_variables((loop,))
     for comparison in _iter_comparisons([loop.guard]):
         operator, left, right = comparison.operator, comparison.left, comparison.right
         # The variable belongs on the left, as `Counter.guard_comparison` requires.
-        if right == Identifier(name):
+        if right == variable:
             operator, left, right = SWAPPED_COMPARISONS[operator], right, left
-        if left == Identifier(name) and operator != "==" and not variables(right) & changed_names:
+        if left == variable and operator != "==" and not variables(right) & changed_names:
             return Binary(operator, left, right)
     return None
 
 
 def _express_counter(other: Counter, counter: Counter) -> Expression:
     """Express a counter by another counter that moves in the same iterations."""
-    iterations = simplify(Binary("-", Identifier(counter.name), counter.initial_values[0]))
+    iterations = simplify(Binary("-", counter.variable, counter.initial_values[0]))
     increment = simplify(Binary("*", Constant(other.step // counter.step), iterations))
     return simplify(Binary("+", other.initial_values[0], increment))
 

@@ -1,6 +1,6 @@
 """Dynamic invariant detection: candidates from concrete runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from llmchecker.programs.generation.linear_relations import (
@@ -16,7 +16,7 @@ from llmchecker.programs.generation.syntactic import (
 )
 from llmchecker.programs.interpreter.evaluator import ConcreteState
 from llmchecker.programs.interpreter.simulation import filter_unrefuted
-from llmchecker.programs.ir.expressions import Expression, Semantics, Type, variables
+from llmchecker.programs.ir.expressions import Expression, Identifier, Semantics, variables
 from llmchecker.programs.ir.statements import (
     Loop,
     Program,
@@ -42,38 +42,39 @@ def candidates_from_runs(
         states: the states in which runs reached the loop head.
         semantics: the semantics of the program's integers.
     """
-    names, steps = tracked_variables(program, loop), find_constant_steps(loop)
+    tracked, steps = tracked_variables(program, loop), find_constant_steps(loop)
     constants = collect_constants(program)[:_MAX_CONSTANTS]
     # Sums of machine integers are computed in 64 bits, where they do not wrap around.
     wide = semantics is Semantics.INT32
-    drift_variables = sorted(variables_with_variable_step(loop).intersection(names))
-    is_satisfied = partial(_is_satisfied, semantics=semantics, types=program.types)
+    moving_variables = variables_with_variable_step(loop)
+    drift_variables = sorted(moving_variables.intersection(tracked), key=str)
+    is_satisfied = partial(_is_satisfied, semantics=semantics)
     return (
-        *find_relations(names, states, steps, wide),
+        *find_relations(tracked, states, steps, wide),
         *drift_bounds(drift_variables, states, steps, constants, wide),
         *conditional_equalities(
-            names, states, branch_conditions(loop), is_satisfied, steps, constants
+            tracked, states, branch_conditions(loop), is_satisfied, steps, constants
         ),
     )
 
 
-def tracked_variables(program: Program, loop: Loop) -> list[str]:
+def tracked_variables(program: Program, loop: Loop) -> list[Identifier]:
     """Return the integers in scope at a loop that runs may relate.
 
     If they are too many, variables in the program's conditions come first, then those that the
     loop changes.
     """
-    names = [name for name in loop.scope if not program.types[name].is_array]
-    if len(names) <= _MAX_TRACKED_VARIABLES:
-        return names
+    tracked = [v for v in map(program.variable, loop.scope) if not v.type.is_array]
+    if len(tracked) <= _MAX_TRACKED_VARIABLES:
+        return tracked
     condition_variables = frozenset().union(*map(variables, iter_conditions(program.body)))
     modified_variables = find_modified_variables((loop,))
-    names.sort(key=lambda name: (name not in condition_variables, name not in modified_variables))
-    return names[:_MAX_TRACKED_VARIABLES]
+    tracked.sort(
+        key=lambda v: (v.name not in condition_variables, v.name not in modified_variables)
+    )
+    return tracked[:_MAX_TRACKED_VARIABLES]
 
 
-def _is_satisfied(
-    condition: Expression, state: ConcreteState, semantics: Semantics, types: Mapping[str, Type]
-) -> bool:
+def _is_satisfied(condition: Expression, state: ConcreteState, semantics: Semantics) -> bool:
     """Check whether a state does not refute a condition; without a value, it does not."""
-    return bool(filter_unrefuted([condition], [state], semantics, types))
+    return bool(filter_unrefuted([condition], [state], semantics))

@@ -38,14 +38,14 @@ class Counter:
     """A counter: a variable that each iteration moves by a constant, or leaves.
 
     Attributes:
-        name: the variable.
+        variable: the variable.
         step: the constant.
         initial_values: possible first values, the most likely first.
         guard_comparison: the guard's comparison of the counter, on the left, with an unchanged
             expression; None without such a comparison.
     """
 
-    name: str
+    variable: Identifier
     step: int
     initial_values: tuple[Expression, ...] = ()
     guard_comparison: Binary | None = None
@@ -69,11 +69,12 @@ class Ranges:
 
     def __init__(self, counter: Counter, index: Expression, bound_variable: Identifier) -> None:
         self._counter, self._index, self._bound_variable = counter, index, bound_variable
-        self._variable = Identifier(counter.name)
         factors = decompose_linear(index)[0]
-        factor = factors.pop(self._variable, 0)
+        factor = factors.pop(counter.variable, 0)
         # A counter inside another part, such as a product, makes the index nonlinear.
-        self.factor = 0 if any(counter.name in variables(part) for part in factors) else factor
+        self.factor = (
+            0 if any(counter.variable.name in variables(part) for part in factors) else factor
+        )
         # The counter and the index may move in opposite directions.
         self._is_ascending = self.factor * counter.step > 0
         base_index = self._index_at(Constant(0))
@@ -123,7 +124,7 @@ class Ranges:
 
     def _index_at(self, value: Expression) -> Expression:
         """Return the index in the iteration with the given counter value."""
-        return substitute(self._index, [(self._variable, value)])
+        return substitute(self._index, [(self._counter.variable, value)])
 
     def _build_start_condition(self, index: Expression) -> Binary:
         """Build the condition that the bound variable is at or after an index."""

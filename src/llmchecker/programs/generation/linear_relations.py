@@ -48,9 +48,9 @@ _Row = list[Fraction]
 
 
 def find_relations(
-    names: Sequence[str],
+    variables: Sequence[Identifier],
     states: Sequence[ConcreteState],
-    steps: Mapping[str, Iterable[int]] = MappingProxyType({}),
+    steps: Mapping[Identifier, Iterable[int]] = MappingProxyType({}),
     wide: bool = False,
 ) -> tuple[Expression, ...]:
     """Find bounds of all states, and equalities of a sample of states.
@@ -59,26 +59,26 @@ def find_relations(
     million are excluded: near the limits of a type values wrap around, which breaks equalities.
 
     Args:
-        names: the variables to relate.
+        variables: the variables to relate.
         states: states of runs at a loop head.
         steps: the constants by which each variable moves. For two moving variables, bounds on the
             difference are scaled by their steps, such as `k - 2000 * i >= 0`.
         wide: whether bounds of sums and differences are computed in 64 bits, where they do not
             wrap around.
     """
-    small_states = _select_small_states(names, states)
+    small_states = _select_small_states(variables, states)
     # A single state satisfies far too many equalities.
     if len(small_states) < 2:
         return ()
-    equalities = _iter_equalities(names, small_states, _MAX_VARIABLES)
-    relations = dict.fromkeys([*equalities, *_iter_bounds(names, small_states, steps, wide)])
+    equalities = _iter_equalities(variables, small_states, _MAX_VARIABLES)
+    relations = dict.fromkeys([*equalities, *_iter_bounds(variables, small_states, steps, wide)])
     return tuple(relations)
 
 
 def drift_bounds(
-    names: Collection[str],
+    variables: Collection[Identifier],
     states: Sequence[ConcreteState],
-    steps: Mapping[str, Iterable[int]],
+    steps: Mapping[Identifier, Iterable[int]],
     constants: Sequence[int],
     wide: bool = False,
 ) -> tuple[Expression, ...]:
@@ -88,29 +88,29 @@ def drift_bounds(
     grows. A term that cannot grow is largest at the begin of a run. Only such bounds are returned.
 
     Args:
-        names: the variables that move by amounts other than constants.
+        variables: the variables that move by amounts other than constants.
         states: states of runs at a loop head.
         steps: the constants by which other variables move.
         constants: the possible drifts in each step.
         wide: whether sums are computed in 64 bits, where they do not wrap around.
     """
     bounds: dict[Expression, None] = {}
-    for name, other_name in product(names, steps):
-        small_states = _select_small_states((name, other_name), states)
-        directions = {step > 0 for step in steps[other_name] if step}
+    for variable, other in product(variables, steps):
+        small_states = _select_small_states((variable, other), states)
+        directions = {step > 0 for step in steps[other] if step}
         # The other variable must move in a single direction to measure the steps.
-        if name == other_name or len(small_states) < 2 or len(directions) != 1:
+        if variable == other or len(small_states) < 2 or len(directions) != 1:
             continue
-        first_value = (min if directions == {True} else max)(s[other_name] for s in small_states)
-        x, t = (Cast(_INT64, Identifier(n)) if wide else Identifier(n) for n in (name, other_name))
+        first_value = (min if directions == {True} else max)(s[other.name] for s in small_states)
+        x, t = (Cast(_INT64, v) if wide else v for v in (variable, other))
         for factor in sorted({abs(c) for c in constants if c}):
             for operator, sign in (("-", -1), ("+", 1)):
-                values = [s[name] + sign * factor * s[other_name] for s in small_states]
+                values = [s[variable.name] + sign * factor * s[other.name] for s in small_states]
                 # Only an extreme value at the first step may bound the whole run.
                 initial_values = [
                     v
                     for v, s in zip(values, small_states, strict=True)
-                    if s[other_name] == first_value
+                    if s[other.name] == first_value
                 ]
                 total = Binary(operator, x, _build_product(factor, t))
                 if min(values) in initial_values:
@@ -127,11 +127,11 @@ def drift_bounds(
 
 
 def conditional_equalities(
-    names: Sequence[str],
+    variables: Sequence[Identifier],
     states: Sequence[ConcreteState],
     branch_conditions: Iterable[Expression],
     is_satisfied: Callable[[Expression, ConcreteState], bool],
-    steps: Mapping[str, Iterable[int]] = MappingProxyType({}),
+    steps: Mapping[Identifier, Iterable[int]] = MappingProxyType({}),
     constants: Sequence[int] = (),
 ) -> tuple[Expression, ...]:
     """Find equalities that hold only where a condition of the loop holds, or does not.
@@ -141,22 +141,22 @@ def conditional_equalities(
     contains the sums that the steps preserve, equal to the program's constants.
 
     Args:
-        names: the variables to relate.
+        variables: the variables to relate.
         states: states of runs at a loop head.
         branch_conditions: the conditions that may separate phases.
         is_satisfied: checks whether a condition holds in a state.
         steps: the constants by which each variable moves.
         constants: the possible values of sums.
     """
-    small_states = _select_small_states(names, states)
+    small_states = _select_small_states(variables, states)
     disjunctions: dict[Expression, None] = {}
     for condition in list(branch_conditions)[:_MAX_BRANCH_CONDITIONS]:
         for phase in (condition, negate(condition)):
             phase_states = [state for state in small_states if is_satisfied(phase, state)]
             if len(phase_states) < _MIN_STATES:
-                equalities = _iter_step_equalities(names, steps, constants)
+                equalities = _iter_step_equalities(variables, steps, constants)
             elif len(phase_states) < len(small_states):
-                equalities = _iter_equalities(names, phase_states, _MAX_VARIABLES_IN_PHASE)
+                equalities = _iter_equalities(variables, phase_states, _MAX_VARIABLES_IN_PHASE)
             # A phase that contains every state has the equalities of `find_relations`.
             else:
                 continue
@@ -166,31 +166,33 @@ def conditional_equalities(
 
 
 def _iter_step_equalities(
-    names: Sequence[str], steps: Mapping[str, Iterable[int]], constants: Sequence[int]
+    variables: Sequence[Identifier],
+    steps: Mapping[Identifier, Iterable[int]],
+    constants: Sequence[int],
 ) -> Iterator[Expression]:
     """Yield equalities of a constant and a sum that the variables' steps preserve."""
-    for a, b in combinations(names, 2):
+    for a, b in combinations(variables, 2):
         for x, y in _iter_cancelling_factors(steps.get(a, ()), steps.get(b, ())):
             for constant in constants:
                 yield _build_equality((a, b), (-constant, x, y))
 
 
 def _select_small_states(
-    names: Sequence[str], states: Sequence[ConcreteState]
+    variables: Sequence[Identifier], states: Sequence[ConcreteState]
 ) -> list[ConcreteState]:
-    return [s for s in states if all(abs(s[name]) <= _MAX_VALUE for name in names)]
+    return [s for s in states if all(abs(s[v.name]) <= _MAX_VALUE for v in variables)]
 
 
 def _iter_equalities(
-    names: Sequence[str], states: Sequence[ConcreteState], max_variables: int
+    variables: Sequence[Identifier], states: Sequence[ConcreteState], max_variables: int
 ) -> Iterator[Expression]:
     sample = states[:: max(1, len(states) // _SAMPLE_SIZE)]
     for count in range(1, max_variables + 1):
         # Larger subsets are even more numerous, so the search ends here.
-        if comb(len(names), count) > _MAX_SUBSETS:
+        if comb(len(variables), count) > _MAX_SUBSETS:
             return
-        for subset in combinations(names, count):
-            for coefficients in _null_space([[1, *(s[n] for n in subset)] for s in sample]):
+        for subset in combinations(variables, count):
+            for coefficients in _null_space([[1, *(s[v.name] for v in subset)] for s in sample]):
                 # With a zero factor it is an equality of fewer variables, which a smaller subset
                 # yields.
                 if all(coefficients[1:]) and max(map(abs, coefficients[1:])) <= _MAX_COEFFICIENT:
@@ -238,44 +240,39 @@ def _subtract_multiple(row: _Row, factor: Fraction, other: _Row) -> _Row:
     return [a - factor * b for a, b in zip(row, other, strict=True)] if factor else row
 
 
-def _build_equality(names: Sequence[str], coefficients: Sequence[int]) -> Expression:
+def _build_equality(variables: Sequence[Identifier], coefficients: Sequence[int]) -> Expression:
     """Build an equality with positive coefficients, such as 2 * j + i == 41."""
     constant, *factors = coefficients
     sides: tuple[list[Expression], list[Expression]] = ([], [])
-    for name, factor in zip(names, factors, strict=True):
-        sides[factor < 0].append(_build_product(abs(factor), Identifier(name)))
+    for variable, factor in zip(variables, factors, strict=True):
+        sides[factor < 0].append(_build_product(abs(factor), variable))
     if constant:
         sides[constant < 0].append(Constant(abs(constant)))
     return Binary("==", *(_build_sum(side) for side in (sides if sides[0] else sides[::-1])))
 
 
 def _iter_bounds(
-    names: Sequence[str],
+    variables: Sequence[Identifier],
     states: Sequence[ConcreteState],
-    steps: Mapping[str, Iterable[int]],
+    steps: Mapping[Identifier, Iterable[int]],
     wide: bool,
 ) -> Iterator[Expression]:
-    terms = {name: Identifier(name) for name in names}
-    for name, term in terms.items():
-        yield from _iter_extremes(term, [s[name] for s in states])
+    for variable in variables:
+        yield from _iter_extremes(variable, [s[variable.name] for s in states])
     if wide:
         # Where both variables wrap around, a difference that also wraps around stays the same.
-        for a, b in combinations([name for name in names if steps.get(name)], 2):
+        for a, b in combinations([v for v in variables if steps.get(v)], 2):
             if set(steps[a]) == set(steps[b]):
-                yield from _iter_extremes(
-                    Binary("-", terms[a], terms[b]), [s[a] - s[b] for s in states]
-                )
-        terms = {name: Cast(_INT64, term) for name, term in terms.items()}
-    for a, b in combinations(names, 2):
-        yield from _iter_extremes(Binary("-", terms[a], terms[b]), [s[a] - s[b] for s in states])
-        yield from _iter_extremes(Binary("+", terms[a], terms[b]), [s[a] + s[b] for s in states])
-        for x, y in _iter_cancelling_factors(steps.get(a, ()), steps.get(b, ())):
-            # The plain difference and sum are already included above.
-            if (x, abs(y)) == (1, 1):
-                continue
-            left, right = _build_product(x, terms[a]), _build_product(abs(y), terms[b])
-            difference = Binary("-" if y < 0 else "+", left, right)
-            yield from _iter_extremes(difference, [x * s[a] + y * s[b] for s in states])
+                differences = [s[a.name] - s[b.name] for s in states]
+                yield from _iter_extremes(Binary("-", a, b), differences)
+    for a, b in combinations(variables, 2):
+        left, right = (Cast(_INT64, v) if wide else v for v in (a, b))
+        factors = _iter_cancelling_factors(steps.get(a, ()), steps.get(b, ()))
+        # The plain difference and sum come first, and only once.
+        for x, y in dict.fromkeys(((1, -1), (1, 1), *factors)):
+            terms = _build_product(x, left), _build_product(abs(y), right)
+            total = Binary("-" if y < 0 else "+", *terms)
+            yield from _iter_extremes(total, [x * s[a.name] + y * s[b.name] for s in states])
 
 
 def _iter_cancelling_factors(

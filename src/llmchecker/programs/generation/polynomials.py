@@ -29,12 +29,12 @@ _MAX_STATES = 400
 _MIN_SURPLUS_STATES = 5
 """Minimum number of states in excess of the number of monomials."""
 
-_Monomial = tuple[str, ...]
+_Monomial = tuple[Identifier, ...]
 """A sorted tuple of the variables of a product; a repeated variable is squared."""
 
 
 def find_polynomial_equalities(
-    names: Sequence[str], states: Sequence[ConcreteState], max_degree: int = 3
+    variables: Sequence[Identifier], states: Sequence[ConcreteState], max_degree: int = 3
 ) -> tuple[Expression, ...]:
     """Find polynomial equalities that hold in every state, in order of degree.
 
@@ -43,18 +43,18 @@ def find_polynomial_equalities(
     limited by the number of states, which must exceed the number of monomials.
 
     Args:
-        names: the variables to relate.
+        variables: the variables to relate.
         states: states of runs at a loop head; states with very large values are excluded.
         max_degree: maximum degree.
     """
-    points = [[s[name] for name in names] for s in states]
+    points = [[s[v.name] for v in variables] for s in states]
     points = [p for p in points if all(abs(value) <= _MAX_VALUE for value in p)]
     # Duplicate points add no information; the order keeps small values first.
     points = [list(p) for p in dict.fromkeys(map(tuple, points))]
     points = points[:: max(1, -(-len(points) // _MAX_STATES))]
     equalities = []
-    for polynomial in _iter_vanishing_polynomials(len(names), points, max_degree):
-        named_polynomial = {tuple(names[v] for v in m): c for m, c in polynomial.items()}
+    for polynomial in _iter_vanishing_polynomials(len(variables), points, max_degree):
+        named_polynomial = {tuple(variables[v] for v in m): c for m, c in polynomial.items()}
         # The result modulo the prime may fail over the integers, so it is checked exactly.
         if 1 < len(polynomial) <= _MAX_TERMS and _is_vanishing(polynomial, points):
             equalities.append(_build_equality(named_polynomial))
@@ -143,7 +143,9 @@ def _is_vanishing(polynomial: dict[tuple[int, ...], int], points: Sequence[Seque
 
 def _build_equality(polynomial: dict[_Monomial, int]) -> Expression:
     """Build an equality with positive coefficients, highest degrees first."""
-    ordered_terms = sorted(polynomial.items(), key=lambda item: (-len(item[0]), item[0]))
+    ordered_terms = sorted(
+        polynomial.items(), key=lambda item: (-len(item[0]), list(map(str, item[0])))
+    )
     sides: tuple[list[Expression], list[Expression]] = ([], [])
     sign = ordered_terms[0][1] < 0
     for monomial, coefficient in ordered_terms:
@@ -152,7 +154,7 @@ def _build_equality(polynomial: dict[_Monomial, int]) -> Expression:
 
 
 def _build_product(coefficient: int, monomial: _Monomial) -> Expression:
-    factors: list[Expression] = [Identifier(name) for name in monomial]
+    factors: list[Expression] = [*monomial]
     # A factor of 1 is omitted, unless the product is a constant.
     if coefficient != 1 or not factors:
         factors.insert(0, Constant(coefficient))

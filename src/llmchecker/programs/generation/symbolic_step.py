@@ -32,6 +32,7 @@ from llmchecker.programs.ir.statements import (
     Havoc,
     LabelledBlock,
     Loop,
+    Program,
     Statement,
     Stop,
     find_modified_variables,
@@ -46,14 +47,23 @@ class LoopStep:
     """The symbolic state after a part of an iteration.
 
     Attributes:
-        scalars: the assigned values of integers, by name.
-        elements: the assigned values of elements, by array and index.
+        program: the program of the loop.
+        values: the assigned values of integers and elements.
         is_interrupted: whether no run reaches the end of this part.
     """
 
-    scalars: dict[str, Expression] = field(default_factory=dict)
-    elements: dict[Element, Expression] = field(default_factory=dict)
+    program: Program
+    values: dict[Identifier | Element, Expression] = field(default_factory=dict)
     is_interrupted: bool = False
+
+    @property
+    def elements(self) -> dict[Element, Expression]:
+        """The assigned values of elements."""
+        return {key: value for key, value in self.values.items() if isinstance(key, Element)}
+
+    def locate(self, target: Identifier | Element) -> Identifier | Element:
+        """Evaluate the index of an element; return a variable unchanged."""
+        return with_children(target, lambda index: simplify(self.evaluate(index)))
 
     def evaluate(self, expression: Expression) -> Expression:
         """Evaluate an expression over the state at the loop head.
@@ -61,18 +71,18 @@ class LoopStep:
         An element with a nondeterministic value represents itself, as it is after the iteration.
         """
         match expression:
-            case Identifier(name=name):
-                return self.scalars.get(name, expression)
-            case Element(array=array, index=index):
-                element = Element(array, simplify(self.evaluate(index)))
-                value = self.elements.get(element, element)
+            case Identifier():
+                return self.values.get(expression, expression)
+            case Element():
+                element = self.locate(expression)
+                value = self.values.get(element, element)
                 return element if has_nondet(value) else value
         return simplify(with_children(expression, self.evaluate))
 
 
-def summarize(loop: Loop) -> LoopStep:
+def summarize(loop: Loop, program: Program) -> LoopStep:
     """Summarize a loop iteration that neither leaves the loop nor ends the run."""
-    state = LoopStep()
+    state = LoopStep(program)
     _execute_block(loop.body, state)
     state.is_interrupted = False  # `continue` also leads to the step
     _execute_block(loop.step, state)
@@ -88,25 +98,21 @@ def _execute_block(block: Block, state: LoopStep) -> None:
 
 def _execute_statement(statement: Statement, state: LoopStep) -> None:
     match statement:
-        case Assign(target=Identifier(name=name), value=value):
-            state.scalars[name] = state.evaluate(value)
-        case Assign(target=Element(array=array, index=index), value=value):
-            stored_value = state.evaluate(value)
-            state.elements[Element(array, simplify(state.evaluate(index)))] = stored_value
+        case Assign(target=target, value=value):
+            state.values[state.locate(target)] = state.evaluate(value)
         case Havoc() | Loop():
             # An inner loop is not executed: its variables have unknown values afterwards.
             for name in find_modified_variables((statement,)):
-                state.scalars[name] = _UNKNOWN
-                state.elements |= {e: _UNKNOWN for e in state.elements if e.array == name}
+                state.values[state.program.variable(name)] = _UNKNOWN
+                state.values |= {e: _UNKNOWN for e in state.elements if e.array == name}
         case Branch(condition=condition, then=then, otherwise=otherwise):
             branches = []
             # Each branch starts from a copy, so that the branches do not affect each other.
             for block in (then, otherwise):
-                branches.append(LoopStep(dict(state.scalars), dict(state.elements)))
+                branches.append(LoopStep(state.program, dict(state.values)))
                 _execute_block(block, branches[-1])
             merged_step = _merge_steps(state.evaluate(condition), *branches)
-            state.scalars, state.elements = merged_step.scalars, merged_step.elements
-            state.is_interrupted = merged_step.is_interrupted
+            state.values, state.is_interrupted = merged_step.values, merged_step.is_interrupted
         case LabelledBlock(body=body):
             _execute_block(body, state)
         case Break() | Continue() | BreakTo() | Stop():
@@ -119,20 +125,12 @@ def _merge_steps(condition: Expression, then: LoopStep, otherwise: LoopStep) -> 
     if then.is_interrupted or otherwise.is_interrupted:
         return then if otherwise.is_interrupted else otherwise
 
-    def choose(key: Expression, one: Expression | None, other: Expression | None) -> Expression:
+    values = {}
+    for key in then.values | otherwise.values:
         # A variable that a branch does not assign keeps its value, which is its own name.
-        one, other = one or key, other or key
-        return one if one == other else Ternary(condition, one, other)
-
-    scalars = {
-        name: choose(Identifier(name), then.scalars.get(name), otherwise.scalars.get(name))
-        for name in dict.fromkeys((*then.scalars, *otherwise.scalars))
-    }
-    elements = {
-        element: choose(element, then.elements.get(element), otherwise.elements.get(element))
-        for element in dict.fromkeys((*then.elements, *otherwise.elements))
-    }
-    return LoopStep(scalars, elements)
+        one, other = then.values.get(key, key), otherwise.values.get(key, key)
+        values[key] = one if one == other else Ternary(condition, one, other)
+    return LoopStep(then.program, values)
 
 
 def iter_leaves(expression: Expression) -> Iterator[Expression]:

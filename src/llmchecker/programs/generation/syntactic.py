@@ -83,7 +83,7 @@ def build_congruences(program: Program, loop: Loop) -> tuple[Expression, ...]:
     loop_variables = [
         n for n in sorted(find_modified_variables((loop,))) if not program.types[n].is_array
     ]
-    loop_variables = [Identifier(name) for name in loop_variables if name in loop.scope]
+    loop_variables = [program.variable(name) for name in loop_variables if name in loop.scope]
     congruences: dict[Expression, None] = {}
     for modulus in sorted(m for m in moduli if 2 <= m <= _MAX_MODULUS):
         parts = [Binary("%", variable, Constant(modulus)) for variable in loop_variables]
@@ -98,26 +98,26 @@ def build_congruences(program: Program, loop: Loop) -> tuple[Expression, ...]:
     return tuple(congruences)
 
 
-def find_constant_steps(loop: Loop) -> dict[str, set[int]]:
+def find_constant_steps(loop: Loop) -> dict[Identifier, set[int]]:
     """Return the constants by which the loop's assignments move each variable."""
-    steps: dict[str, set[int]] = {}
+    steps: dict[Identifier, set[int]] = {}
     for statement in iter_statements((loop,)):
         match statement:
-            case Assign(Identifier(name) as target, Binary("+" | "-" as op, left, Constant(value))):
+            case Assign(Identifier() as target, Binary("+" | "-" as op, left, Constant(value))):
                 if left == target:
-                    steps.setdefault(name, set()).add(value if op == "+" else -value)
+                    steps.setdefault(target, set()).add(value if op == "+" else -value)
     return steps
 
 
-def variables_with_variable_step(loop: Loop) -> frozenset[str]:
+def variables_with_variable_step(loop: Loop) -> frozenset[Identifier]:
     """Return the variables that the loop's assignments move by amounts that vary."""
-    names = set()
+    targets = set()
     for statement in iter_statements((loop,)):
         match statement:
-            case Assign(Identifier(name) as target, Binary("+" | "-", left, right)):
+            case Assign(Identifier() as target, Binary("+" | "-", left, right)):
                 if target in (left, right) and not isinstance(right, Constant):
-                    names.add(name)
-    return frozenset(names)
+                    targets.add(target)
+    return frozenset(targets)
 
 
 def branch_conditions(loop: Loop) -> tuple[Expression, ...]:
@@ -154,7 +154,7 @@ def nontermination_guards(program: Program, loop: Loop) -> tuple[Expression, ...
             # A bound that the loop changes is no fixed limit.
             if not isinstance(bound, Identifier) or bound.name in modified_variables:
                 continue
-            type_ = program.types[bound.name]
+            type_ = bound.type
             for step in sorted(map(abs, step_sizes)):
                 # The distance that the counter may exceed the bound in its last iteration.
                 overshoot = step - 1 if operator in ("<", ">") else step

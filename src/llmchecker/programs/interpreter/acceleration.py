@@ -35,6 +35,7 @@ from llmchecker.programs.interpreter.recurrences import (
 )
 from llmchecker.programs.ir.expressions import (
     BOOL,
+    Element,
     Expression,
     Identifier,
     Quantified,
@@ -150,7 +151,7 @@ class _PolynomialExecutor(Interpretation[_Value, bool]):
         draws: Sequence[int],
         loop: Loop,
     ) -> None:
-        super().__init__(program.types)
+        self.types = program.types
         self.loop = loop
         self.state = state
         self._is_wrapping = semantics is Semantics.INT32
@@ -199,8 +200,8 @@ class _PolynomialExecutor(Interpretation[_Value, bool]):
         if self._remaining_statements < 0:
             raise NoClosedForm
         match statement:
-            case Assign(target=Identifier(name=name), value=value):
-                self.values[name] = self.interpret_as(value, self.types[name])
+            case Assign(target=Identifier(name=name, type=type_), value=value):
+                self.values[name] = self.interpret_as(value, type_)
             case Havoc(name=name) if not self.types[name].is_array:
                 self.values[name] = self.nondet(self.types[name])
             case Assume(condition=condition) | Assert(condition=condition):
@@ -341,7 +342,7 @@ class _PolynomialExecutor(Interpretation[_Value, bool]):
         """Return a variable, as a number if the loop does not change it."""
         return self.values.get(name) or _build_constant(self.state[name])
 
-    def element(self, array: str, index: Expression) -> _Value:
+    def element(self, element: Element) -> _Value:
         """Raise NoClosedForm: arrays are not supported."""
         raise NoClosedForm
 

@@ -1,6 +1,6 @@
 """Evaluator of expressions in concrete states, by the semantics of integers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from llmchecker.programs.ir.expressions import (
     Element,
@@ -52,14 +52,10 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
 
     Args:
         semantics: semantics of the integers.
-        types: types of the program's variables.
         draw: returns a nondeterministic value of a type.
     """
 
-    def __init__(
-        self, semantics: Semantics, types: Mapping[str, Type], draw: Callable[[Type], int]
-    ) -> None:
-        super().__init__(types)
+    def __init__(self, semantics: Semantics, draw: Callable[[Type], int]) -> None:
         self._semantics = semantics
         self._is_wrapping = semantics is Semantics.INT32
         self._draw = draw
@@ -134,10 +130,10 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
             raise Undetermined
         return value
 
-    def compile_index(self, array: str, index: Expression) -> CompiledExpression:
-        """Compile an index, with a check of the array's range."""
-        value = self.interpret(index)
-        length = self.interpret(self.types[array].length)
+    def compile_index(self, element: Element) -> CompiledExpression:
+        """Compile the index of an element, with a check of the array's range."""
+        value = self.interpret(element.index)
+        length = self.interpret(element.array_type.length)
 
         def evaluate(state: ConcreteState) -> int:
             position = value(state)
@@ -147,17 +143,16 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
 
         return evaluate
 
-    def element(self, array: str, index: Expression) -> CompiledExpression:
+    def element(self, element: Element) -> CompiledExpression:
         """Compile an array element."""
-        compute_index = self.compile_index(array, index)
-        element_type = self.types[array].element_type
+        compute_index = self.compile_index(element)
 
         def read(state: ConcreteState) -> int:
             index_value = compute_index(state)
-            values = state[array]
+            values = state[element.array]
             # An element is drawn when it is first read, since arrays may be long.
             if index_value not in values:
-                values[index_value] = self._draw(element_type)
+                values[index_value] = self._draw(element.type)
             return values[index_value]
 
         return read

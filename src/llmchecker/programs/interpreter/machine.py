@@ -98,7 +98,7 @@ class Machine:
         self._types = program.types
         self._max_iterations = max_iterations
         self._has_range_checks = program.has_range_checks
-        self._evaluator = Evaluator(semantics, program.types, lambda type_: self.draw(type_, ""))
+        self._evaluator = Evaluator(semantics, lambda type_: self.draw(type_, ""))
         self._run_body = self._compile_block(program.body)
         self._remaining_iterations = self._remaining_retries = 0
         self.count_draws = lambda: 0
@@ -198,13 +198,10 @@ class Machine:
 
     def _compile_assignment(self, statement: Assign) -> Callable[[ConcreteState], None]:
         target = statement.target
+        value = self._evaluator.interpret_as(statement.value, target.type)
         if isinstance(target, Identifier):
-            value = self._evaluator.interpret_as(statement.value, self._types[target.name])
             return lambda state: state.__setitem__(target.name, value(state))
-        value = self._evaluator.interpret_as(
-            statement.value, self._types[target.array].element_type
-        )
-        index = self._evaluator.compile_index(target.array, target.index)
+        index = self._evaluator.compile_index(target)
         return lambda state: state[target.array].__setitem__(index(state), value(state))
 
     def _compile_loop(self, loop: Loop) -> _CompiledStatement:

@@ -233,7 +233,7 @@ def _run_with_repairs(
         The line of the violation, None without one, and the values of the last attempt.
     """
     draws = Draws(draw, semantics)
-    repairer = InputRepairer(Evaluator(semantics, program.types, lambda type_: 0), random.Random(0))
+    repairer = InputRepairer(Evaluator(semantics, lambda type_: 0), random.Random(0))
     remaining_repairs = MAX_REPAIRS
     while True:
         failed_assumptions: list[tuple[Expression, ConcreteState]] = []
@@ -267,17 +267,14 @@ def _run_with_repairs(
 
 
 def filter_unrefuted(
-    expressions: Sequence[Expression],
-    states: Sequence[ConcreteState],
-    semantics: Semantics,
-    types: Mapping[str, Type],
+    expressions: Sequence[Expression], states: Sequence[ConcreteState], semantics: Semantics
 ) -> tuple[Expression, ...]:
     """Return the expressions that no state refutes.
 
     A state in which an expression has no value does not refute it.
     """
     # The draw is never used: expressions of candidates are deterministic.
-    evaluator = Evaluator(semantics, types, lambda type_: 0)
+    evaluator = Evaluator(semantics, lambda type_: 0)
 
     def holds(expression: Expression) -> bool:
         value = evaluator.interpret(expression)

@@ -4,10 +4,10 @@ Statements and invariants contain them. Every expression is immutable, and two e
 same text are equal.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -22,7 +22,13 @@ class Semantics(StrEnum):
 
 
 class Expression:
-    """An expression without side effects."""
+    """An expression without side effects.
+
+    Attributes:
+        type: C type of the value.
+    """
+
+    type: "Type"
 
 
 @dataclass(frozen=True)
@@ -70,15 +76,24 @@ class Constant(Expression):
 
     value: int
 
+    @cached_property
+    def type(self) -> Type:
+        """Return int if the literal fits, else 64 bits (C11 6.4.4.1).
+
+        INT_MIN has 64 bits, since C reads it as the negation of a number that does not fit.
+        """
+        return INT if INT_MIN < self.value <= INT_MAX else Type(bits=64)
+
     def __str__(self) -> str:
         return str(self.value) if self.value >= 0 else f"({self.value})"
 
 
 @dataclass(frozen=True)
 class Identifier(Expression):
-    """An integer variable."""
+    """An integer variable; its name alone identifies it within a program."""
 
     name: str
+    type: Type = field(compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.name
@@ -86,10 +101,16 @@ class Identifier(Expression):
 
 @dataclass(frozen=True)
 class Element(Expression):
-    """An element of an array variable."""
+    """An element of an array variable; names identify arrays within a program."""
 
     array: str
     index: Expression
+    array_type: Type = field(compare=False, repr=False)
+
+    @property
+    def type(self) -> Type:
+        """Type of the elements of the array."""
+        return self.array_type.element_type
 
     def __str__(self) -> str:
         return f"{self.array}[{_format_unparenthesized(self.index)}]"
@@ -112,6 +133,11 @@ class Unary(Expression):
     operator: str
     operand: Expression
 
+    @cached_property
+    def type(self) -> Type:
+        """Type of the promoted operand; int for `!` (C11 6.5.3.3)."""
+        return INT if self.operator == "!" else promote(self.operand.type)
+
     def __str__(self) -> str:
         operand = str(self.operand)
         # Two minus signs in a row would be C's decrement.
@@ -126,6 +152,15 @@ class Binary(Expression):
     left: Expression
     right: Expression
 
+    @cached_property
+    def type(self) -> Type:
+        """Common type of the operands; int for truth values (C11 6.5.8p6, 6.5.13p3)."""
+        if self.operator in COMPARISONS or self.operator in CONNECTIVES:
+            return INT
+        # The right operand of a shift does not change the type (C11 6.5.7p3).
+        is_shift = self.operator in SHIFTS
+        return promote(self.left.type) if is_shift else common_type(self.left.type, self.right.type)
+
     def __str__(self) -> str:
         return f"({_format_unparenthesized(self)})"
 
@@ -137,6 +172,11 @@ class Ternary(Expression):
     condition: Expression
     then: Expression
     otherwise: Expression
+
+    @cached_property
+    def type(self) -> Type:
+        """Common type of both alternatives (C11 6.5.15p5)."""
+        return common_type(self.then.type, self.otherwise.type)
 
     def __str__(self) -> str:
         return f"({self.condition} ? {self.then} : {self.otherwise})"
@@ -166,6 +206,7 @@ class Quantified(Expression):
     quantifier: str
     variable: str
     body: Expression
+    type = INT
 
     def __str__(self) -> str:
         return f"__ESBMC_{self.quantifier}(&{self.variable}, {_format_unparenthesized(self.body)})"
@@ -338,44 +379,6 @@ def convert_number(value: int, from_type: Type, to_type: Type, semantics: Semant
     if semantics is Semantics.INT32 or has_range:
         return wrap(value, to_type)
     return value
-
-
-def literal_type(value: int) -> Type:
-    """Return the type of a literal: int if it fits, else 64 bits (C11 6.4.4.1).
-
-    INT_MIN has 64 bits, since C reads it as the negation of a number that does not fit.
-    """
-    return INT if INT_MIN < value <= INT_MAX else Type(bits=64)
-
-
-def type_of(expression: Expression, types: Mapping[str, Type]) -> Type:
-    """Return the C type of an expression.
-
-    Args:
-        expression: the expression.
-        types: type of every variable in the expression. A name without a type, such as a bound
-            variable, is an int.
-    """
-    match expression:
-        case Constant(value=value):
-            return literal_type(value)
-        case Identifier(name=name):
-            return types.get(name, INT)
-        case Element(array=array):
-            return types[array].element_type
-        case Nondet(type=type_) | Cast(type=type_):
-            return type_
-        case Unary(operator=op, operand=operand) if op != "!":
-            return promote(type_of(operand, types))
-        case Binary(operator=op, left=left, right=right) if op in (*ARITHMETIC, *BITWISE):
-            return common_type(type_of(left, types), type_of(right, types))
-        # The right operand of a shift does not change the type (C11 6.5.7p3).
-        case Binary(operator=op, left=left) if op in SHIFTS:
-            return promote(type_of(left, types))
-        case Ternary(then=then, otherwise=otherwise):
-            return common_type(type_of(then, types), type_of(otherwise, types))
-    # Truth values are ints (C11 6.5.8p6, 6.5.13p3).
-    return INT
 
 
 def cancel_increments(expression: Expression) -> Expression:

@@ -16,10 +16,7 @@ from llmchecker.programs.ir.expressions import (
     Type,
     Unary,
     children,
-    common_type,
     has_nondet,
-    promote,
-    type_of,
     with_children,
 )
 from llmchecker.programs.ir.statements import (
@@ -147,8 +144,9 @@ class _OverflowInstrumenter:
                 count += 1
                 name = f"drawn_{count}"
             self._types[name] = expression.type
-            assignments.append(Assign(Identifier(name), expression))
-            return Identifier(name)
+            variable = Identifier(name, expression.type)
+            assignments.append(Assign(variable, expression))
+            return variable
         return with_children(expression, lambda part: self._hoist_nondet(part, assignments))
 
     def _build_condition(self, expression: Expression) -> Expression | None:
@@ -181,12 +179,12 @@ class _OverflowInstrumenter:
         """Build the condition on the operands of the outermost operator."""
         match expression:
             case Unary(operator="-", operand=operand):
-                type_ = type_of(operand, self._types)
+                type_ = operand.type
                 # Narrower types are promoted to int, and a negated literal cannot overflow.
                 if type_.signed and type_.bits >= 32 and not isinstance(operand, Constant):
                     return Binary("!=", operand, Constant(type_.min_value))
             case Binary(operator="<<", left=left, right=right):
-                type_ = promote(type_of(left, self._types))
+                type_ = expression.type
                 # The operand is compared with shifted bounds, since the shift itself could
                 # overflow.
                 if type_.signed:
@@ -196,8 +194,7 @@ class _OverflowInstrumenter:
                     )
                     return _conjoin(Binary("<=", left, maximum), Binary(">=", left, minimum))
             case Binary(operator="+" | "-" | "*" | "/" | "%" as op, left=left, right=right):
-                types = (type_of(side, self._types) for side in (left, right))
-                type_ = common_type(*types)
+                type_ = expression.type
                 if op in ("/", "%"):
                     return _build_division_condition(left, right, type_)
                 if type_.signed:

@@ -5,7 +5,6 @@ operators for its own kind of values. This module alone selects the type of each
 operands to convert (C11 6.3.1, 6.5).
 """
 
-from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from llmchecker.programs.ir.expressions import (
@@ -25,7 +24,6 @@ from llmchecker.programs.ir.expressions import (
     common_type,
     is_boolean,
     promote,
-    type_of,
 )
 
 Value = TypeVar("Value")
@@ -38,7 +36,7 @@ class Interpretation(Generic[Value, Truth]):
     A subclass defines the methods below. Operands that are always evaluated are passed as values,
     the left one evaluated first. Operands of `&&`, `||` and `?:` are passed as expressions.
 
-    - `constant(value)`, `variable(name)`, `element(array, index)`, `nondet(type_)`
+    - `constant(value)`, `variable(name)`, `element(element)`, `nondet(type_)`
     - `convert(value, from_, to)`: a value of one type as a value of another
     - `apply_unary(op, value, type_)`: `-` or `~`, in a promoted type
     - `apply_binary(op, a, b, type_, right)`: arithmetic, bitwise; `right` is the expression of `b`
@@ -47,16 +45,10 @@ class Interpretation(Generic[Value, Truth]):
     - `from_truth(truth)`: 1 or 0, as an int
     - `is_nonzero(value, type_)`, `negate(truth)`, `connect(op, left, right)`: truth values
     - `compare(op, a, b, type_)`, `quantify(expression)`: truth values
-
-    Args:
-        types: types of the program's variables.
     """
 
-    def __init__(self, types: Mapping[str, Type]) -> None:
-        self.types = types
-
     def interpret(self, expression: Expression) -> Value:
-        """Interpret an expression as a value of the type that `type_of` returns."""
+        """Interpret an expression as a value of its own type."""
         if is_boolean(expression):
             return self.from_truth(self.interpret_condition(expression))
         match expression:
@@ -64,21 +56,20 @@ class Interpretation(Generic[Value, Truth]):
                 return self.constant(value)
             case Identifier(name=name):
                 return self.variable(name)
-            case Element(array=array, index=index):
-                return self.element(array, index)
+            case Element():
+                return self.element(expression)
             case Nondet(type=type_):
                 return self.nondet(type_)
             case Cast(type=type_, operand=operand):
                 return self.interpret_as(operand, type_)
             case Ternary(condition=condition, then=then, otherwise=otherwise):
-                type_ = type_of(expression, self.types)
-                return self.choose(condition, then, otherwise, type_)
+                return self.choose(condition, then, otherwise, expression.type)
             case Unary(operator=op, operand=operand):
-                type_ = promote(type_of(operand, self.types))
+                type_ = expression.type
                 return self.apply_unary(op, self.interpret_as(operand, type_), type_)
             case Binary(operator=op, left=left, right=right) if op in SHIFTS:
                 # Each operand of a shift is promoted on its own (C11 6.5.7p3).
-                type_, shift_type = (promote(type_of(side, self.types)) for side in (left, right))
+                type_, shift_type = expression.type, promote(right.type)
                 value, shift_count = (
                     self.interpret_as(left, type_),
                     self.interpret_as(right, shift_type),
@@ -99,15 +90,15 @@ class Interpretation(Generic[Value, Truth]):
                 return self.connect(op, left, right)
             case Binary(operator=op) if is_boolean(expression):
                 return self.compare(op, *self._interpret_operands(expression))
-        return self.is_nonzero(self.interpret(expression), type_of(expression, self.types))
+        return self.is_nonzero(self.interpret(expression), expression.type)
 
     def interpret_as(self, expression: Expression, to: Type) -> Value:
         """Interpret an expression and convert the value to an integer type."""
-        return self.convert(self.interpret(expression), type_of(expression, self.types), to)
+        return self.convert(self.interpret(expression), expression.type, to)
 
     def _interpret_operands(self, expression: Binary) -> tuple[Value, Value, Type]:
         """Interpret both operands in their common type, and return this type too."""
         sides = expression.left, expression.right
-        type_ = common_type(*(type_of(side, self.types) for side in sides))
+        type_ = common_type(*(side.type for side in sides))
         left, right = (self.interpret_as(side, type_) for side in sides)
         return left, right, type_

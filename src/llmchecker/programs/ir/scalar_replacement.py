@@ -33,27 +33,27 @@ def replace_arrays(program: Program) -> Program:
     Each element becomes an integer variable whose name is the text of the element, such as `a[0]`.
     An array with an index out of range remains an array, since that access violates the program.
     """
-    used_indices: dict[str, dict[int, None]] = {}
+    used_elements: dict[str, dict[int, Element]] = {}
     remaining_names = {name for name, type_ in program.types.items() if not type_.is_array}
     for expression in iter_expressions(program.body):
         for node in iter_subexpressions(expression):
             match node:
                 case Element(array, Constant(index)) if _is_in_range(program, array, index):
-                    used_indices.setdefault(array, {})[index] = None
+                    used_elements.setdefault(array, {})[index] = node
                 # Any other index could refer to each element.
                 case Element(array):
                     remaining_names.add(array)
     elements = {
-        array: [Element(array, Constant(index)) for index in sorted(indices)]
-        for array, indices in used_indices.items()
+        array: [array_elements[index] for index in sorted(array_elements)]
+        for array, array_elements in used_elements.items()
         if array not in remaining_names
     }
     if not elements:
         return program
     types = dict(program.types)
     for array, array_elements in elements.items():
-        element_type = types.pop(array).element_type
-        types |= {format_c(array_element): element_type for array_element in array_elements}
+        del types[array]
+        types |= {format_c(element): element.type for element in array_elements}
     body = _ScalarReplacer(elements).replace_block(program.body)
     # An assignment to one element keeps the others, which the C text does not express for ESBMC.
     is_lowered = program.is_lowered or any(
@@ -115,5 +115,5 @@ class _ScalarReplacer:
     def _replace_expression(self, expression: Expression) -> Expression:
         match expression:
             case Element(array, Constant()) if array in self._elements:
-                return Identifier(format_c(expression))
+                return Identifier(format_c(expression), expression.type)
         return with_children(expression, self._replace_expression)

@@ -168,6 +168,14 @@ class Program:
     needs_assertion: bool = True
     syntax_tree: object = field(default=None, compare=False, repr=False)
 
+    def variable(self, name: str) -> Identifier:
+        """Return the variable with a name."""
+        return Identifier(name, self.types[name])
+
+    def element(self, array: str, index: Expression) -> Element:
+        """Return an element of an array."""
+        return Element(array, index, self.types[array])
+
     def __post_init__(self) -> None:
         # A read-only copy keeps the program immutable.
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))

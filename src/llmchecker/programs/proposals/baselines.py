@@ -73,7 +73,7 @@ def enumerate_shortest(program: Program, loop: Loop, limit: int) -> tuple[Expres
     conditions = _ConditionsBySize(_collect_terminals(program, loop))
     result: list[Expression] = []
     size = 3  # the size of the smallest condition: two sides and a comparison
-    while len(result) < limit and conditions.terminals.variables | conditions.terminals.arrays:
+    while len(result) < limit and (conditions.terminals.variables or conditions.terminals.arrays):
         candidates = (c for c in conditions.iter_conditions(size) if variables(c))
         # A size may have far more conditions than needed, so only the smallest are sorted.
         result += heapq.nsmallest(limit - len(result), candidates, key=format_c)
@@ -85,18 +85,19 @@ def enumerate_shortest(program: Program, loop: Loop, limit: int) -> tuple[Expres
 class _Terminals:
     """The terminals: a loop's variables and arrays, and the program's literals."""
 
-    variables: frozenset[str]
-    arrays: frozenset[str]
+    variables: tuple[Identifier, ...]
+    arrays: tuple[Identifier, ...]
     literals: tuple[int, ...]
 
     @property
     def scalar_terms(self) -> tuple[Expression, ...]:
         """The variables and literals."""
-        return (*map(Identifier, sorted(self.variables)), *map(Constant, self.literals))
+        return (*self.variables, *map(Constant, self.literals))
 
 
 def _collect_terminals(program: Program, loop: Loop) -> _Terminals:
-    arrays = frozenset(name for name in loop.scope if program.types[name].is_array)
+    names = [program.variable(name) for name in sorted(loop.scope)]
+    arrays = tuple(name for name in names if name.type.is_array)
     nodes = (
         node
         for expression in iter_expressions(program.body)
@@ -104,7 +105,8 @@ def _collect_terminals(program: Program, loop: Loop) -> _Terminals:
     )
     # 0 and 1 occur in many invariants, even if the program does not contain them.
     literals = {abs(node.value) for node in nodes if isinstance(node, Constant)} | {0, 1}
-    return _Terminals(frozenset(loop.scope) - arrays, arrays, tuple(sorted(literals)))
+    integers = tuple(name for name in names if not name.type.is_array)
+    return _Terminals(integers, arrays, tuple(sorted(literals)))
 
 
 def _sample_value(terminals: _Terminals, generator: random.Random) -> Expression:
@@ -117,10 +119,10 @@ def _sample_value(terminals: _Terminals, generator: random.Random) -> Expression
 
 
 def _sample_operand(terminals: _Terminals, generator: random.Random) -> Expression:
-    operand = generator.choice((*terminals.scalar_terms, *sorted(terminals.arrays)))
+    operand = generator.choice((*terminals.scalar_terms, *terminals.arrays))
     # The terminal of an array is its name, which needs an index.
-    if isinstance(operand, str):
-        return Element(operand, generator.choice(terminals.scalar_terms))
+    if operand.type.is_array:
+        return Element(operand.name, generator.choice(terminals.scalar_terms), operand.type)
     return operand
 
 
@@ -142,8 +144,8 @@ class _ConditionsBySize:
         if size == 1:
             yield from self.terminals.scalar_terms
             return
-        for array in sorted(self.terminals.arrays):
-            yield from (Element(array, index) for index in self._values(size - 1))
+        for array in self.terminals.arrays:
+            yield from (Element(array.name, i, array.type) for i in self._values(size - 1))
         expressions = (
             *_iter_binary(("+", "*"), self._values, size),
             *_iter_binary(("-",), self._values, size, is_commutative=False),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from llmchecker.programs.frontend.parser import parse_program
-from llmchecker.programs.ir.expressions import Identifier
+from llmchecker.programs.ir.expressions import INT, Identifier
 from llmchecker.programs.ir.statements import Loop, Program
 from llmchecker.programs.verification.esbmc_annotation import INVARIANT_FUNCTION, annotate
 
@@ -117,7 +117,7 @@ class _Example:
 def _format_main(program: Program, loop: Loop) -> str:
     """Format the program's `main`, with a mark of the loop if it has several."""
     # The mark has the form of an invariant, and is then replaced by a comment.
-    marks = {loop.number: [Identifier(_LOOP_MARK)]} if len(program.loops) > 1 else {}
+    marks = {loop.number: [Identifier(_LOOP_MARK, INT)]} if len(program.loops) > 1 else {}
     text = annotate(program, marks)
     main = re.search(r"^[^\n]*\bmain\(.*?^\}", text, re.DOTALL | re.MULTILINE).group()
     main = main.replace(f"{INVARIANT_FUNCTION}({_LOOP_MARK});", "// the loop of the invariants:")

@@ -163,8 +163,7 @@ class CounterexampleFinder:
         states = self._head_states[candidate.loop]
 
         def is_satisfied(some: Sequence[ConcreteState]) -> bool:
-            types = self._program.types
-            return bool(filter_unrefuted([candidate.expression], some, self._semantics, types))
+            return bool(filter_unrefuted([candidate.expression], some, self._semantics))
 
         if is_satisfied(states):
             return None
@@ -179,7 +178,7 @@ class _Encoding:
     """A program's verification conditions in one encoding."""
 
     def __init__(self, program: Program, semantics: Semantics, as_integers: bool) -> None:
-        self._encoder = Encoder(semantics, program.types, as_integers)
+        self._encoder = Encoder(semantics, as_integers)
         self.conditions: VerificationConditions = build_verification_conditions(
             program, self._encoder
         )

@@ -5,6 +5,7 @@ treat a function without a body as a function that returns any value and has no 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pycparser import c_ast, c_generator, c_parser
 
@@ -141,13 +142,16 @@ _INPUT_TYPES |= {suffix: NONDET_TYPES[suffix] for suffix in ("char", "uchar", "b
 
 def _format_declaration(name: str, type_: Type) -> str:
     length = "" if type_.length is None else f"[{_format_expression(type_.length)}]"
-    return f"{format_type(type_.element_type)} {_format_expression(Identifier(name))}{length};"
+    return (
+        f"{format_type(type_.element_type)} {_format_expression(Identifier(name, type_))}{length};"
+    )
 
 
 def _format_expression(expression: Expression) -> str:
     """Format an expression as C, with nondeterministic values as calls."""
     for suffix, type_ in _INPUT_TYPES.items():
-        expression = substitute(expression, Nondet(type_), Identifier(f"{NONDET_PREFIX}{suffix}()"))
+        call = Identifier(f"{NONDET_PREFIX}{suffix}()", type_)
+        expression = substitute(expression, Nondet(type_), call)
     # The length of a variable array has a name that is not valid in C.
     return format_c(_rename_elements(expression)).replace(".length", "__length")
 
@@ -156,7 +160,7 @@ def _rename_elements(expression: Expression) -> Expression:
     """Rename elements that are separate integers to valid C names."""
     match expression:
         case Identifier(name=name):
-            return Identifier(name.replace("[", "__").removesuffix("]"))
+            return replace(expression, name=name.replace("[", "__").removesuffix("]"))
     return with_children(expression, _rename_elements)
 
 
@@ -197,7 +201,7 @@ class _CPrinter:
         type_ = self._types[name]
         if not isinstance(type_.length, Constant) or type_.length.value > _MAX_EXPANDED_LENGTH:
             return []
-        elements = (Element(name, Constant(index)) for index in range(type_.length.value))
+        elements = (Element(name, Constant(index), type_) for index in range(type_.length.value))
         return [
             f"{_format_expression(e)} = {_format_expression(Nondet(type_.element_type))};"
             for e in elements
@@ -208,8 +212,9 @@ class _CPrinter:
             case Assign(target=target, value=value):
                 yield f"{_format_expression(target)} = {_format_expression(value)};"
             case Havoc(name=name):
-                nondet = Nondet(self._types[name])
-                yield f"{_format_expression(Identifier(name))} = {_format_expression(nondet)};"
+                variable = Identifier(name, self._types[name])
+                nondet = Nondet(variable.type)
+                yield f"{_format_expression(variable)} = {_format_expression(nondet)};"
             case Assume(condition=condition):
                 yield f"{_ASSUME_FUNCTION}({_format_expression(condition)});"
             case Assert(condition=condition):

@@ -88,7 +88,7 @@ class _Encoding:
     """
 
     def __init__(self, program: Program, semantics: Semantics, as_integers: bool) -> None:
-        self._encoder = Encoder(semantics, program.types, as_integers)
+        self._encoder = Encoder(semantics, as_integers)
         conditions = build_verification_conditions(program, self._encoder)
         self._cut_points = conditions.cut_points
         self.induction_cases = conditions.induction_cases

@@ -51,7 +51,7 @@ def solve_horn_clauses(
         seconds: maximum seconds, counted in Z3's steps (see `Prover`).
         invariants: pairs of a loop number and a proven invariant.
     """
-    encoder = Encoder(semantics, program.types, as_integers=True)
+    encoder = Encoder(semantics, as_integers=True)
     conditions = build_verification_conditions(program, encoder, per_segment=True)
     lemmas: dict[int, list[z3.BoolRef]] = {number: [] for number in conditions.cut_points}
     for number, expression in invariants:
@@ -87,7 +87,7 @@ def solve_horn_clauses(
         covers = {n: engine.get_cover_delta(-1, predicate) for n, predicate in predicates.items()}
     except z3.Z3Exception:  # the time limit is exceeded, or Spacer does not support the clauses
         return {}
-    reader = _TermReader(semantics)
+    reader = _TermReader(semantics, program.types)
     solution = {}
     for number, loop_names in names.items():
         body = z3.substitute_vars(covers[number], *[z3.Int(name) for name in loop_names])
@@ -162,7 +162,8 @@ class _UnsupportedTerm(Exception):
 class _TermReader:
     """A converter of integer terms to conditions of a program."""
 
-    def __init__(self, semantics: Semantics) -> None:
+    def __init__(self, semantics: Semantics, types: Mapping[str, Type]) -> None:
+        self._types = types
         self._comparison_count = 0
         self._wide = semantics is Semantics.INT32
 
@@ -273,7 +274,7 @@ class _TermReader:
     def _read_value(self, term: z3.ArithRef) -> Expression:
         kind = term.decl().kind()
         if z3.is_const(term) and kind == z3.Z3_OP_UNINTERPRETED:
-            return Identifier(term.decl().name())
+            return Identifier(name := term.decl().name(), self._types[name])
         if kind in (z3.Z3_OP_MOD, z3.Z3_OP_IDIV) and z3.is_int_value(term.arg(1)):
             parts = list(self._iter_summands(term.arg(0)))
             dividend = _build_sum([_build_product(f, p, self._wide) for p, f in parts])

@@ -221,9 +221,7 @@ class _ConditionGenerator:
     def _visit_assignment(self, statement: Assign, path: _Path) -> _Path:
         target = statement.target
         name = target.name if isinstance(target, Identifier) else target.array
-        value = self._encoder.encode_conversion(
-            statement.value, self._types[name].element_type, path.state
-        )
+        value = self._encoder.encode_conversion(statement.value, target.type, path.state)
         if isinstance(target, Element):
             # A store yields a new array, since terms do not change.
             value = self._encoder.encode_store(target, value, path.state)

@@ -315,8 +315,8 @@ class Verifier:
                     candidates = candidates_from_runs(self._program, loop, states, self._semantics)
                     pool.add(source, loop, candidates)
                 case CandidateSource.POLYNOMIALS:
-                    names = tracked_variables(self._program, loop)
-                    pool.add(source, loop, find_polynomial_equalities(names, states))
+                    tracked = tracked_variables(self._program, loop)
+                    pool.add(source, loop, find_polynomial_equalities(tracked, states))
                 case CandidateSource.TEMPLATES:
                     pool.add(source, loop, self._templates.get(loop.number, ()))
                 case CandidateSource.CONGRUENCES:
@@ -387,10 +387,8 @@ class Verifier:
                 for e in pool.select_candidates(loop)
                 if Candidate(loop.number, e) not in self._unrefuted_cache
             ]
-            states, types = self.runs.head_states[loop.number], self._program.types
-            unrefuted_expressions = set(
-                filter_unrefuted(new_expressions, states, self._semantics, types)
-            )
+            states = self.runs.head_states[loop.number]
+            unrefuted_expressions = set(filter_unrefuted(new_expressions, states, self._semantics))
             self._unrefuted_cache |= {
                 Candidate(loop.number, e): e in unrefuted_expressions for e in new_expressions
             }

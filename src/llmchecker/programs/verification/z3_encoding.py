@@ -16,7 +16,6 @@ from llmchecker.programs.ir.expressions import (
     Semantics,
     Type,
     convert_number,
-    literal_type,
 )
 from llmchecker.programs.ir.interpretation import Interpretation
 
@@ -35,7 +34,6 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
 
     Args:
         semantics: the semantics of the program's integers.
-        types: the types of the program's variables.
         as_integers: whether machine integers are wrapping Z3 integers instead of bit vectors.
             Bitwise operators are then uninterpreted functions.
 
@@ -45,10 +43,7 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
             counterexample may be spurious.
     """
 
-    def __init__(
-        self, semantics: Semantics, types: Mapping[str, Type], as_integers: bool = False
-    ) -> None:
-        super().__init__(types)
+    def __init__(self, semantics: Semantics, as_integers: bool = False) -> None:
         self._semantics = semantics
         self._has_bit_vectors = semantics is Semantics.INT32 and not as_integers
         self._has_wrapping_integers = semantics is Semantics.INT32 and as_integers
@@ -98,7 +93,7 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
     def encode_store(self, target: Element, value: z3.ExprRef, state: SymbolicState) -> z3.ExprRef:
         """Encode the array after a value is stored in an element."""
         self._state = state
-        return z3.Store(state[target.array], self._encode_index(target.array, target.index), value)
+        return z3.Store(state[target.array], self._encode_index(target), value)
 
     def interpret_as(self, expression: Expression, to: Type) -> z3.ExprRef:
         """Encode an expression converted to an integer type; a literal remains a literal."""
@@ -111,14 +106,13 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
             )
         # A literal term allows the simplifications for constant shifts and masks below.
         if isinstance(expression, Constant):
-            from_ = literal_type(expression.value)
-            value = convert_number(expression.value, from_, to, self._semantics)
+            value = convert_number(expression.value, expression.type, to, self._semantics)
             return self._encode_number(value, to)
         return super().interpret_as(expression, to)
 
     def constant(self, value: int) -> z3.ExprRef:
         """Encode a literal."""
-        return self._encode_number(value, literal_type(value))
+        return self._encode_number(value, Constant(value).type)
 
     def variable(self, name: str) -> z3.ExprRef:
         """Return the term of a variable in the state."""
@@ -295,15 +289,15 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
             return a / factor
         return _wrap_around("*", a * factor, type_) if self._is_bounded(type_) else a * factor
 
-    def element(self, array: str, index: Expression) -> z3.ExprRef:
+    def element(self, element: Element) -> z3.ExprRef:
         """Encode an element of an array and check its index."""
-        element = z3.Select(self._state[array], self._encode_index(array, index))
-        return self._restrict_to_type(element, self.types[array].element_type)
+        value = z3.Select(self._state[element.array], self._encode_index(element))
+        return self._restrict_to_type(value, element.type)
 
-    def _encode_index(self, array: str, index: Expression) -> z3.ExprRef:
-        length = self.types[array].length
+    def _encode_index(self, element: Element) -> z3.ExprRef:
+        length = element.array_type.length
         index_type = Type(64)
-        term = self.interpret_as(index, index_type)
+        term = self.interpret_as(element.index, index_type)
         if isinstance(length, Constant):
             self.checks.append(
                 z3.And(term >= 0, term < self._encode_number(length.value, index_type))
@@ -319,11 +313,10 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
         """Encode a quantifier over a fresh int."""
         bound_variable = self.create_fresh(expression.variable, INT)
         check_count = len(self.checks)
-        types, state = self.types, self._state
-        self.types = {**types, expression.variable: INT}
+        state = self._state
         self._state = {**state, expression.variable: bound_variable}
         body = self.interpret_condition(expression.body)
-        self.types, self._state = types, state
+        self._state = state
         # A bound variable takes every value, so its indices leave the range; such an element has an
         # arbitrary value.
         del self.checks[check_count:]
