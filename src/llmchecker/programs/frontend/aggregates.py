@@ -17,7 +17,6 @@ from llmchecker.programs.frontend.symbol_table import (
     StructType,
     Structure,
     Target,
-    Variable,
     root_variable,
 )
 from llmchecker.programs.ir.expressions import (
@@ -51,16 +50,16 @@ class _AggregateReader(EffectReader):
             member = self._read_member(node.name, bound_names)
             if not isinstance(member, Identifier) or not member.type.is_array:
                 raise self.build_error(node, "an index of what is no array")
-            return self._symbols.element(member.name, self.read(node.subscript, bound_names))
+            return member.element(self.read(node.subscript, bound_names))
         if not isinstance(node.name, c_ast.ID):
             return self._read_multi_array_element(node, bound_names)
         symbol = self._symbols.look_up(node.name.name)
         # A quantified variable hides an array of the same name.
-        array = isinstance(symbol, Variable) and self._symbols.types[symbol.name].is_array
+        array = isinstance(symbol, Identifier) and symbol.type.is_array
         if not array or node.name.name in bound_names:
             problem = f"an index of {node.name.name!r}, which is not an array in scope,"
             raise self.build_error(node, problem)
-        return self._symbols.element(symbol.name, self.read(node.subscript, bound_names))
+        return symbol.element(self.read(node.subscript, bound_names))
 
     def _read_multi_array_element(
         self, node: c_ast.ArrayRef, bound_names: frozenset[str]
@@ -88,7 +87,7 @@ class _AggregateReader(EffectReader):
                 if flat_index == Constant(0)
                 else Binary("+", row_offset, checked_index)
             )
-        return self._symbols.element(multi_array.name, flat_index)
+        return multi_array.array.element(flat_index)
 
     def _assert_in_range(self, index: Expression, size: int) -> Expression:
         """Convert an index to 64 bits and assert that it is in its range."""
@@ -130,10 +129,8 @@ class _AggregateReader(EffectReader):
         """Return the variable of a field of a structure, or of an element in an array."""
         if node.field.name not in structure.variables:
             raise self.build_error(node, f"the field {node.field.name!r} of what is no structure")
-        name = structure.variables[node.field.name]
-        if structure.is_array:
-            return self._symbols.element(name, index)
-        return self._symbols.variable(name)
+        variable = structure.variables[node.field.name]
+        return variable.element(index) if structure.is_array else variable
 
 
 class AllocationReader(_AggregateReader):
@@ -189,7 +186,7 @@ class AllocationReader(_AggregateReader):
         is_single = len(arguments) == 1 and self._is_sizeof(arguments[0], target_type)
         if isinstance(target_type, StructType) and is_single:
             structure = self._symbols.create_structure(name, target_type)
-            self.add(tuple(Havoc(field) for field in structure.variables.values()))
+            self.add(tuple(Havoc(field.name) for field in structure.variables.values()))
             return structure
         if len(arguments) != 1:
             raise self.build_error(node, f"the call of {callee_name(node)} with these arguments")
@@ -199,7 +196,7 @@ class AllocationReader(_AggregateReader):
                 raise self.build_error(node, "an array of structures with arrays")
             length = self._read_element_count(arguments[0], target_type, name)
             structure = self._symbols.create_structure(name, target_type, length)
-            self.add(tuple(Havoc(field) for field in structure.variables.values()))
+            self.add(tuple(Havoc(field.name) for field in structure.variables.values()))
             return structure
         type_ = target_type
         if not is_single:
@@ -210,7 +207,7 @@ class AllocationReader(_AggregateReader):
             )
         variable = self._symbols.create_variable(type_, name)
         self.add((Havoc(variable.name),))
-        return Variable(variable.name)
+        return variable
 
     def _read_element_count(
         self, node: c_ast.Node, target_type: Type | StructType, name: str

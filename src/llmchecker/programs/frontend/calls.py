@@ -324,7 +324,7 @@ class CallReader:
                 continue
             type_ = self._declarations.read_type(parameter.type)
             variable = self._symbols.declare(parameter.name, type_)
-            block.append(Assign(self._symbols.variable(variable), value))
+            block.append(Assign(variable, value))
         # A run may reach the end of the function without a return.
         if isinstance(result, Identifier):
             block.append(Havoc(result.name))

@@ -18,7 +18,6 @@ from llmchecker.programs.frontend.symbol_table import (
     Symbol,
     SymbolTable,
     UnsupportedType,
-    Variable,
 )
 from llmchecker.programs.frontend.verifier_builtins import VERIFIER_BUILTINS
 from llmchecker.programs.ir.expressions import (
@@ -26,6 +25,7 @@ from llmchecker.programs.ir.expressions import (
     Binary,
     Constant,
     Expression,
+    Identifier,
     Type,
 )
 from llmchecker.programs.ir.statements import Assert, Assign, Block, Havoc, Statement
@@ -128,10 +128,7 @@ class DeclarationReader:
     def _read_redeclaration(self, node: c_ast.Decl) -> Block:
         """Check a second declaration of a variable outside of functions (C11 6.9.2)."""
         symbol = self._symbols.look_up(node.name)
-        is_same_type = isinstance(symbol, Variable) and self._symbols.types[
-            symbol.name
-        ] == parse_integer_type(node.type)
-        if not is_same_type:
+        if not isinstance(symbol, Identifier) or symbol.type != parse_integer_type(node.type):
             raise self._build_error(node, f"a second {node.name!r} in one scope")
         return ()
 
@@ -274,31 +271,27 @@ class DeclarationReader:
             # C requires a constant for static storage (C11 6.7.9p4).
             if is_zeroed and fold_constant(initialization.value) is None:
                 raise self._build_error(node, "a first value that is no constant")
-            name = self._declare_variable(node, element, is_static)
-            return (
-                *length_effects,
-                *initialization.effects,
-                Assign(self._symbols.variable(name), initialization.value),
-            )
+            variable = self._declare_variable(node, element, is_static)
+            assignment = Assign(variable, initialization.value)
+            return (*length_effects, *initialization.effects, assignment)
         # A variable without an initial value is 0 if static, and arbitrary otherwise.
         if length is None:
-            name = self._declare_variable(node, element, is_static)
-            return (
-                *length_effects,
-                Assign(self._symbols.variable(name), Constant(0)) if is_zeroed else Havoc(name),
-            )
+            variable = self._declare_variable(node, element, is_static)
+            statement = Assign(variable, Constant(0)) if is_zeroed else Havoc(variable.name)
+            return (*length_effects, statement)
         effects, values = self._read_array_values(node, length, is_zeroed)
-        name = self._declare_variable(node, Type(element.bits, element.signed, length), is_static)
+        array = self._declare_variable(node, Type(element.bits, element.signed, length), is_static)
         if values is None:
-            return (*length_effects, Havoc(name))
+            return (*length_effects, Havoc(array.name))
         initialization = (
-            Assign(self._symbols.element(name, Constant(i)), value)
-            for i, value in enumerate(values)
+            Assign(array.element(Constant(i)), value) for i, value in enumerate(values)
         )
         return (*length_effects, *effects, *initialization)
 
-    def _declare_variable(self, node: c_ast.Decl, type_: Type, is_static: bool = False) -> str:
-        """Declare a variable and return its name in the program."""
+    def _declare_variable(
+        self, node: c_ast.Decl, type_: Type, is_static: bool = False
+    ) -> Identifier:
+        """Declare a variable and return it."""
         name = node.name
         if name in VERIFIER_BUILTINS or name.startswith(NONDET_PREFIX):
             raise self._build_error(node, f"a variable {name!r}, which is a known function,")
@@ -318,12 +311,10 @@ class DeclarationReader:
         effects, values = self._read_field_values(node, struct_type, is_zeroed)
         structure = self._symbols.create_structure(node.name, struct_type)
         self._symbols.bind(node.name, structure)
-        names = structure.variables.values()
+        fields = structure.variables.values()
         if values is None:
-            return tuple(Havoc(name) for name in names)
-        assignments = (
-            Assign(self._symbols.variable(n), v) for n, v in zip(names, values, strict=True)
-        )
+            return tuple(Havoc(field.name) for field in fields)
+        assignments = (Assign(field, value) for field, value in zip(fields, values, strict=True))
         return (*effects, *assignments)
 
     def _declare_struct_arrays(
@@ -338,19 +329,16 @@ class DeclarationReader:
             raise self._build_error(node, f"{problem} with first values")
         structure = self._symbols.create_structure(node.name, struct_type, length)
         self._symbols.bind(node.name, structure)
-        names = structure.variables.values()
+        fields = structure.variables.values()
         if not is_zeroed:
-            return tuple(Havoc(name) for name in names)
+            return tuple(Havoc(field.name) for field in fields)
         assignments: list[Statement] = []
-        for name in names:
-            type_ = self._symbols.types[name]
-            if not type_.is_array:
-                assignments.append(Assign(self._symbols.variable(name), Constant(0)))
+        for array in fields:
+            if not array.type.is_array:
+                assignments.append(Assign(array, Constant(0)))
                 continue
-            count = len(self._read_array_values(node, type_.length, is_zeroed=True)[1])
-            assignments += [
-                Assign(self._symbols.element(name, Constant(i)), Constant(0)) for i in range(count)
-            ]
+            count = len(self._read_array_values(node, array.type.length, is_zeroed=True)[1])
+            assignments += [Assign(array.element(Constant(i)), Constant(0)) for i in range(count)]
         return tuple(assignments)
 
     def _declare_multi_array(self, node: c_ast.Decl, is_zeroed: bool, is_static: bool) -> Block:
@@ -376,15 +364,12 @@ class DeclarationReader:
             effects, values = self.expression_reader.collect_values(
                 self._flatten_initializer(node, node.init, sizes)
             )
-        name = self._declare_variable(node, Type(element.bits, element.signed, length), is_static)
-        self._symbols.bind(node.name, MultiArray(name, tuple(sizes)))
+        array = self._declare_variable(node, Type(element.bits, element.signed, length), is_static)
+        self._symbols.bind(node.name, MultiArray(array, tuple(sizes)))
         self._symbols.has_renames = True
         if values is None:
-            return (Havoc(name),)
-        assignments = (
-            Assign(self._symbols.element(name, Constant(i)), value)
-            for i, value in enumerate(values)
-        )
+            return (Havoc(array.name),)
+        assignments = (Assign(array.element(Constant(i)), value) for i, value in enumerate(values))
         return (*effects, *assignments)
 
     def _flatten_initializer(
@@ -416,7 +401,7 @@ class DeclarationReader:
                 and symbol.struct_type == struct_type
                 and not symbol.is_array
             ):
-                return (), [self._symbols.variable(name) for name in symbol.variables.values()]
+                return (), list(symbol.variables.values())
         if node.init is None:
             return (), [Constant(0)] * len(struct_type.types) if is_zeroed else None
         effects, listed_values = self._read_initializer_list(node)

@@ -264,7 +264,7 @@ class _FrontEnd:
         # The first parameter is the number of arguments.
         if len(parameters) > 1 and is_pointer(parameters[1].type) and integer_parameters:
             symbol = symbols.look_up(integer_parameters[0].name)
-            statements.append(Assume(Binary(">=", symbols.variable(symbol.name), Constant(0))))
+            statements.append(Assume(Binary(">=", symbol, Constant(0))))
         return statements
 
     def _read_global(

@@ -246,7 +246,7 @@ class BindingReader(AllocationReader):
         if isinstance(pointer_value.target, Structure):
             own_type = pointer_value.target.struct_type
         else:
-            own_type = self._symbols.types[pointer_value.target.name].element_type
+            own_type = pointer_value.target.type.element_type
         if target_type == own_type:
             return replace(pointer_value, view_type=None)
         if (
@@ -357,9 +357,7 @@ class BindingReader(AllocationReader):
 
     def _is_array_target(self, target: Target) -> bool:
         """Check that a target is an array, in which an offset can change."""
-        if isinstance(target, Structure):
-            return target.is_array
-        return self._symbols.types[target.name].is_array
+        return target.is_array if isinstance(target, Structure) else target.type.is_array
 
     def _find_pointer(self, node: c_ast.Node) -> Pointer | None:
         symbol = self._symbols.look_up(node.name) if isinstance(node, c_ast.ID) else None

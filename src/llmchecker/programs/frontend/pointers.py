@@ -25,7 +25,7 @@ from llmchecker.programs.frontend.pointer_binding import (
 )
 from llmchecker.programs.frontend.sequence_points import Evaluation
 from llmchecker.programs.frontend.side_effects import INCREMENTS
-from llmchecker.programs.frontend.symbol_table import Pointer, Structure, Variable
+from llmchecker.programs.frontend.symbol_table import Pointer, Structure
 from llmchecker.programs.ir.expressions import (
     COMPARISONS,
     Binary,
@@ -119,7 +119,7 @@ class PointerReader(BindingReader):
     def _read_element(self, node: c_ast.ArrayRef, bound_names: frozenset[str]) -> Expression:
         # An array that is not a pointer needs no state and no offset.
         symbol = self._symbols.look_up(node.name.name) if isinstance(node.name, c_ast.ID) else None
-        if isinstance(symbol, Variable) or not self.is_pointer_expression(node.name):
+        if isinstance(symbol, Identifier) or not self.is_pointer_expression(node.name):
             return super()._read_element(node, bound_names)
         pointer_value, evaluation = self._evaluate_pointer(node.name)
         # A quantified index has no value outside the quantifier, so no statement may use it.
@@ -314,10 +314,10 @@ class PointerReader(BindingReader):
             parts = (inner.name, inner.subscript, node.coord)
             return self._read_pointer(c_ast.BinaryOp("+", *parts))
         match self.read(inner):
-            case Identifier(name=name):
-                return PointerValue(Variable(name), ZERO_OFFSET)
-            case Element(array=array, index=index) if self._is_contiguous(inner):
-                return PointerValue(Variable(array), index)
+            case Identifier() as variable:
+                return PointerValue(variable, ZERO_OFFSET)
+            case Element(array, index, array_type) if self._is_contiguous(inner):
+                return PointerValue(Identifier(array, array_type), index)
         raise self.build_error(node, "the address of what is no variable")
 
     def _move_offset(self, offset: Expression, step: Expression, operator: str = "+") -> Expression:
@@ -334,12 +334,12 @@ class PointerReader(BindingReader):
 
     def _dereference(self, node: c_ast.Node, pointer_value: PointerValue) -> Expression:
         """Return the variable or element at a pointer's target."""
-        if isinstance(pointer_value.target, Variable):
+        if isinstance(pointer_value.target, Identifier):
             value: Expression | None = None
-            if self._symbols.types[pointer_value.target.name].is_array:
-                value = self._symbols.element(pointer_value.target.name, pointer_value.offset)
+            if pointer_value.target.type.is_array:
+                value = pointer_value.target.element(pointer_value.offset)
             elif pointer_value.offset == ZERO_OFFSET:
-                value = self._symbols.variable(pointer_value.target.name)
+                value = pointer_value.target
             if value is not None:
                 return (
                     value
@@ -376,7 +376,7 @@ class PointerReader(BindingReader):
 
     def _is_array(self, node: c_ast.Node) -> bool:
         symbol = self._symbols.look_up(node.name) if isinstance(node, c_ast.ID) else None
-        return isinstance(symbol, Variable | Structure) and self._is_array_target(symbol)
+        return isinstance(symbol, Identifier | Structure) and self._is_array_target(symbol)
 
     def _is_contiguous(self, node: c_ast.Node) -> bool:
         """Check that elements adjacent in the program's array are also adjacent in C."""

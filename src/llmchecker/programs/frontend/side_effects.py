@@ -17,7 +17,7 @@ from llmchecker.programs.frontend.expressions import (
     nondet_type,
 )
 from llmchecker.programs.frontend.sequence_points import Evaluation, find_conflict
-from llmchecker.programs.frontend.symbol_table import MultiArray, Structure, SymbolTable, Variable
+from llmchecker.programs.frontend.symbol_table import MultiArray, Structure, SymbolTable
 from llmchecker.programs.ir.expressions import (
     BITWISE,
     CONNECTIVES,
@@ -204,9 +204,9 @@ class EffectReader(ExpressionReader):
         match self._symbols.look_up(node.name):
             case Constant() as constant:
                 return constant
-            case Variable(name=name) if not self._symbols.types[name].is_array:
-                return self._symbols.variable(name)
-            case Variable():
+            case Identifier(type=type_) as variable if not type_.is_array:
+                return variable
+            case Identifier():
                 # The array as a whole is not an integer value.
                 raise self.build_error(node, f"the array {node.name!r} without an index")
             case Structure():
@@ -242,14 +242,11 @@ class EffectReader(ExpressionReader):
         # Here an array is not converted to a pointer to its first element.
         if isinstance(node.expr, c_ast.ID):
             symbol = self._symbols.look_up(node.expr.name)
-            if (
-                isinstance(symbol, Variable | MultiArray)
-                and self._symbols.types[symbol.name].is_array
-            ):
-                type_ = self._symbols.types[symbol.name]
-                if not isinstance(type_.length, Constant):
+            array = symbol.array if isinstance(symbol, MultiArray) else symbol
+            if isinstance(array, Identifier) and array.type.is_array:
+                if not isinstance(array.type.length, Constant):
                     raise self.build_error(node, "the size of an array of an open length")
-                return type_
+                return array.type
         evaluation = self.evaluate(node.expr)
         if evaluation.effects:
             raise self.build_error(node, "the size of an expression that changes something")

@@ -9,18 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from llmchecker.programs.ir.expressions import Constant, Element, Expression, Identifier, Type
-
-
-@dataclass(frozen=True)
-class Variable:
-    """An integer or an array.
-
-    Attributes:
-        name: name of the variable in the program.
-    """
-
-    name: str
+from llmchecker.programs.ir.expressions import Constant, Expression, Identifier, Type
 
 
 @dataclass(frozen=True)
@@ -28,11 +17,11 @@ class MultiArray:
     """An array of arrays, as one array of the program in row-major order.
 
     Attributes:
-        name: name of the array in the program.
+        array: array of the program.
         sizes: number of elements in each dimension.
     """
 
-    name: str
+    array: Identifier
     sizes: tuple[int, ...]
 
 
@@ -59,17 +48,18 @@ class Structure:
     """
 
     struct_type: StructType
-    variables: Mapping[str, str]
+    variables: Mapping[str, Identifier]
     is_array: bool = False
 
 
-Target = Variable | Structure
+Target = Identifier | Structure
 """Target of a pointer."""
 
 
 def root_variable(target: Target) -> str:
     """Return a program variable that belongs to one target only."""
-    return target.name if isinstance(target, Variable) else next(iter(target.variables.values()))
+    variable = next(iter(target.variables.values())) if isinstance(target, Structure) else target
+    return variable.name
 
 
 @dataclass
@@ -115,7 +105,7 @@ class UnsupportedType:
 
 
 Symbol = (
-    Variable | MultiArray | Structure | Pointer | Constant | Type | StructType | UnsupportedType
+    Identifier | MultiArray | Structure | Pointer | Constant | Type | StructType | UnsupportedType
 )
 """Meaning of a name: a variable, an enumeration constant, or a type."""
 
@@ -241,10 +231,12 @@ class SymbolTable:
                         # Memory without a name is alive through the pointer.
                         live_variables.update(symbol.variables)
                         symbol = symbol.target
-                    if isinstance(symbol, Variable | MultiArray):
+                    if isinstance(symbol, MultiArray):
+                        symbol = symbol.array
+                    if isinstance(symbol, Identifier):
                         live_variables.add(symbol.name)
                     elif isinstance(symbol, Structure):
-                        live_variables.update(symbol.variables.values())
+                        live_variables.update(v.name for v in symbol.variables.values())
         return frozenset(live_variables)
 
     def collect_visible_variables(self) -> tuple[str, ...]:
@@ -255,8 +247,8 @@ class SymbolTable:
         """Bind a name to a meaning in the innermost scope."""
         self._frames[-1][-1][name] = symbol
 
-    def declare(self, name: str, type_: Type, is_static: bool = False) -> str:
-        """Declare a variable and return its name in the program.
+    def declare(self, name: str, type_: Type, is_static: bool = False) -> Identifier:
+        """Declare a variable and return it.
 
         Args:
             name: name in the text.
@@ -271,11 +263,11 @@ class SymbolTable:
         ):
             unique_name = self.build_fresh_name(name)
             self.has_renames = True
-        self.types[unique_name] = type_
-        self.bind(name, Variable(unique_name))
+        variable = self._create(unique_name, type_)
+        self.bind(name, variable)
         if is_static:
             self._persistent_names.add(unique_name)
-        return unique_name
+        return variable
 
     def create_structure(
         self, name: str, struct_type: StructType, length: Expression | None = None
@@ -290,9 +282,9 @@ class SymbolTable:
         # No name of the text refers to a field's variable.
         variables = {}
         for field_name, type_ in struct_type.types.items():
-            variables[field_name] = self.build_fresh_name(f"{name}_{field_name}")
+            unique_name = self.build_fresh_name(f"{name}_{field_name}")
             field_type = type_ if length is None else Type(type_.bits, type_.signed, length)
-            self.types[variables[field_name]] = field_type
+            variables[field_name] = self._create(unique_name, field_type)
         self.has_renames = True
         return Structure(struct_type, MappingProxyType(variables), length is not None)
 
@@ -302,31 +294,24 @@ class SymbolTable:
         while unique_name in self.types:
             count += 1
             unique_name = f"{name}_{count}.length"
-        self.types[unique_name] = Type(64)
-        return self.variable(unique_name)
+        return self._create(unique_name, Type(64))
 
     def create_variable(self, type_: Type, name: str) -> Identifier:
         """Create a variable that only a pointer refers to, named after the pointer."""
-        unique_name = self.build_fresh_name(name) if name in self.types else name
-        self.types[unique_name] = type_
         self.has_renames = True
-        return self.variable(unique_name)
+        unique_name = self.build_fresh_name(name) if name in self.types else name
+        return self._create(unique_name, type_)
 
     def create_temporary(self, type_: Type, name: str = "value") -> Identifier:
         """Create a variable without a name in the text."""
         unique_name = self.build_fresh_name(name)
-        self.types[unique_name] = type_
         self._persistent_names.add(unique_name)
         self.has_renames = True
-        return self.variable(unique_name)
+        return self._create(unique_name, type_)
 
-    def variable(self, name: str) -> Identifier:
-        """Return the variable of the program with a name."""
-        return Identifier(name, self.types[name])
-
-    def element(self, array: str, index: Expression) -> Element:
-        """Return an element of an array of the program."""
-        return Element(array, index, self.types[array])
+    def _create(self, name: str, type_: Type) -> Identifier:
+        self.types[name] = type_
+        return Identifier(name, type_)
 
     def build_fresh_name(self, name: str) -> str:
         """Build a name similar to the given one, unused by the text and the program."""

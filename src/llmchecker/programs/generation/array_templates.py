@@ -212,9 +212,10 @@ class _Collector:
 
     def _iter_frame_conditions(self, ranges: Ranges, array: str) -> Iterator[Expression]:
         """Yield that elements not yet processed keep their values from before the loop."""
+        element = self.program.variable(array).element(self.bound_variable)
         for content in self.contents:
             if content.array == array:
-                body = Binary("==", self.program.element(array, self.bound_variable), content.value)
+                body = Binary("==", element, content.value)
                 yield ranges.remaining(content.index_range).forall(body, self.bound_variable)
 
     def _express_by_index(
@@ -238,7 +239,7 @@ class _Collector:
         changed_names: frozenset[str],
     ) -> Iterator[Expression]:
         """Yield that the processed elements have the values that the loop stored."""
-        element = self.program.element(array, self.bound_variable)
+        element = self.program.variable(array).element(self.bound_variable)
         for value in values:
             equality = _build_equality(element, value)
             # A variable that changes has a different value by the time of later iterations.
@@ -345,7 +346,7 @@ class _Collector:
         for array in sorted(name for name in changed_names if self.program.types[name].is_array):
             for constant in self.constants[:_MAX_CONSTANTS]:
                 for operator in (">=", "<="):
-                    element = self.program.element(array, self.bound_variable)
+                    element = self.program.variable(array).element(self.bound_variable)
                     body = Binary(operator, element, constant)
                     for ranges in self._find_processed_ranges(counter, state):
                         yield ranges.processed(counter.initial_values[0]).forall(

@@ -90,10 +90,14 @@ class Constant(Expression):
 
 @dataclass(frozen=True)
 class Identifier(Expression):
-    """An integer variable; its name alone identifies it within a program."""
+    """A variable, also of an array type; its name alone identifies it in a program."""
 
     name: str
     type: Type = field(compare=False, repr=False)
+
+    def element(self, index: Expression) -> "Element":
+        """Return an element of an array variable."""
+        return Element(self.name, index, self.type)
 
     def __str__(self) -> str:
         return self.name

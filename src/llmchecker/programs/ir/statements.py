@@ -172,10 +172,6 @@ class Program:
         """Return the variable with a name."""
         return Identifier(name, self.types[name])
 
-    def element(self, array: str, index: Expression) -> Element:
-        """Return an element of an array."""
-        return Element(array, index, self.types[array])
-
     def __post_init__(self) -> None:
         # A read-only copy keeps the program immutable.
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))

@@ -14,7 +14,6 @@ from llmchecker.programs.ir.expressions import (
     CONNECTIVES,
     Binary,
     Constant,
-    Element,
     Expression,
     Identifier,
     format_c,
@@ -122,7 +121,7 @@ def _sample_operand(terminals: _Terminals, generator: random.Random) -> Expressi
     operand = generator.choice((*terminals.scalar_terms, *terminals.arrays))
     # The terminal of an array is its name, which needs an index.
     if operand.type.is_array:
-        return Element(operand.name, generator.choice(terminals.scalar_terms), operand.type)
+        return operand.element(generator.choice(terminals.scalar_terms))
     return operand
 
 
@@ -145,7 +144,7 @@ class _ConditionsBySize:
             yield from self.terminals.scalar_terms
             return
         for array in self.terminals.arrays:
-            yield from (Element(array.name, i, array.type) for i in self._values(size - 1))
+            yield from map(array.element, self._values(size - 1))
         expressions = (
             *_iter_binary(("+", "*"), self._values, size),
             *_iter_binary(("-",), self._values, size, is_commutative=False),
