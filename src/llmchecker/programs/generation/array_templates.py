@@ -14,7 +14,6 @@ from itertools import product
 from llmchecker.programs.generation.index_ranges import Counter, Range, Ranges
 from llmchecker.programs.generation.symbolic_step import (
     LoopStep,
-    decompose_linear,
     iter_leaves,
     simplify,
     substitute,
@@ -38,6 +37,7 @@ from llmchecker.programs.ir.expressions import (
     size,
     variables,
 )
+from llmchecker.programs.ir.polynomials import decompose_linear, sum_of
 from llmchecker.programs.ir.statements import (
     Assign,
     Block,
@@ -199,10 +199,11 @@ class _Collector:
             # An element is no counter, even if it moves by a constant.
             if isinstance(variable, Element):
                 continue
-            linear_forms = [decompose_linear(leaf) for leaf in iter_leaves(value)]
+            old_value = {(variable,): 1}
+            changes = [sum_of(decompose_linear(e), old_value, -1) for e in iter_leaves(value)]
             # A counter moves by the same constant on every path of an iteration.
-            steps = {step for _, step in linear_forms} - {0}
-            if len(steps) == 1 and all(parts == {variable: 1} for parts, _ in linear_forms):
+            steps = {change.get((), 0) for change in changes} - {0}
+            if len(steps) == 1 and all(change.keys() <= {()} for change in changes):
                 # The first value is unusable if the loop itself changes it.
                 initial_value = self.scalar_values.get(variable.name, Constant(0))
                 known_values = () if variables(initial_value) & changed_names else (initial_value,)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from llmchecker.programs.generation.symbolic_step import decompose_linear, simplify, substitute
+from llmchecker.programs.generation.symbolic_step import simplify, substitute
 from llmchecker.programs.ir.expressions import (
     SWAPPED_COMPARISONS,
     Binary,
@@ -13,6 +13,7 @@ from llmchecker.programs.ir.expressions import (
     negate,
     variables,
 )
+from llmchecker.programs.ir.polynomials import decompose_linear, find_variables
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,11 @@ class Ranges:
 
     def __init__(self, counter: Counter, index: Expression, bound_variable: Identifier) -> None:
         self._counter, self._index, self._bound_variable = counter, index, bound_variable
-        factors = decompose_linear(index)[0]
-        factor = factors.pop(counter.variable, 0)
+        factors = dict(decompose_linear(index))
+        factor = factors.pop((counter.variable,), 0)
         # A counter inside another part, such as a product, makes the index nonlinear.
-        self.factor = (
-            0 if any(counter.variable.name in variables(part) for part in factors) else factor
-        )
+        other_names = frozenset().union(*map(variables, find_variables([factors])))
+        self.factor = 0 if counter.variable.name in other_names else factor
         # The counter and the index may move in opposite directions.
         self._is_ascending = self.factor * counter.step > 0
         base_index = self._index_at(Constant(0))

@@ -21,6 +21,7 @@ from llmchecker.programs.ir.expressions import (
     Type,
     negate,
 )
+from llmchecker.programs.ir.polynomials import build_comparison, build_product, scale
 
 _MAX_VARIABLES = 4
 """Maximum number of variables in an equality: `x - i == y - j` needs 4."""
@@ -112,7 +113,7 @@ def drift_bounds(
                     for v, s in zip(values, small_states, strict=True)
                     if s[other.name] == first_value
                 ]
-                total = Binary(operator, x, _build_product(factor, t))
+                total = Binary(operator, x, build_product(factor, (t,)))
                 if min(values) in initial_values:
                     bounds[Binary(">=", total, Constant(min(values)))] = None
                 if max(values) in initial_values:
@@ -242,13 +243,10 @@ def _subtract_multiple(row: _Row, factor: Fraction, other: _Row) -> _Row:
 
 def _build_equality(variables: Sequence[Identifier], coefficients: Sequence[int]) -> Expression:
     """Build an equality with positive coefficients, such as 2 * j + i == 41."""
-    constant, *factors = coefficients
-    sides: tuple[list[Expression], list[Expression]] = ([], [])
-    for variable, factor in zip(variables, factors, strict=True):
-        sides[factor < 0].append(_build_product(abs(factor), variable))
-    if constant:
-        sides[constant < 0].append(Constant(abs(constant)))
-    return Binary("==", *(_build_sum(side) for side in (sides if sides[0] else sides[::-1])))
+    products = (*((variable,) for variable in variables), ())
+    polynomial = dict(zip(products, (*coefficients[1:], coefficients[0]), strict=True))
+    # The left side would be 0 if no coefficient were positive.
+    return build_comparison("==", scale(polynomial, 1 if max(coefficients) > 0 else -1))
 
 
 def _iter_bounds(
@@ -270,7 +268,7 @@ def _iter_bounds(
         factors = _iter_cancelling_factors(steps.get(a, ()), steps.get(b, ()))
         # The plain difference and sum come first, and only once.
         for x, y in dict.fromkeys(((1, -1), (1, 1), *factors)):
-            terms = _build_product(x, left), _build_product(abs(y), right)
+            terms = build_product(x, (left,)), build_product(abs(y), (right,))
             total = Binary("-" if y < 0 else "+", *terms)
             yield from _iter_extremes(total, [x * s[a.name] + y * s[b.name] for s in states])
 
@@ -290,14 +288,3 @@ def _iter_cancelling_factors(
 def _iter_extremes(term: Expression, values: Sequence[int]) -> Iterator[Expression]:
     yield Binary(">=", term, Constant(min(values)))
     yield Binary("<=", term, Constant(max(values)))
-
-
-def _build_product(factor: int, variable: Expression) -> Expression:
-    return variable if factor == 1 else Binary("*", Constant(factor), variable)
-
-
-def _build_sum(terms: Sequence[Expression]) -> Expression:
-    total = terms[0] if terms else Constant(0)
-    for term in terms[1:]:
-        total = Binary("+", total, term)
-    return total

@@ -11,12 +11,13 @@ Sharma et al. (2013) and NumInv (Nguyen et al. 2017).
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement
-from math import lcm, prod
+from math import lcm
 
 import numpy as np
 
 from llmchecker.programs.interpreter.evaluator import ConcreteState
-from llmchecker.programs.ir.expressions import Binary, Constant, Expression, Identifier
+from llmchecker.programs.ir.expressions import Expression, Identifier
+from llmchecker.programs.ir.polynomials import Polynomial, build_comparison, evaluate
 
 _PRIME = 2**31 - 1
 _MAX_COEFFICIENT = 1000
@@ -28,9 +29,6 @@ _MAX_MONOMIALS = 130
 _MAX_STATES = 400
 _MIN_SURPLUS_STATES = 5
 """Minimum number of states in excess of the number of monomials."""
-
-_Monomial = tuple[Identifier, ...]
-"""A sorted tuple of the variables of a product; a repeated variable is squared."""
 
 
 def find_polynomial_equalities(
@@ -56,7 +54,7 @@ def find_polynomial_equalities(
     for polynomial in _iter_vanishing_polynomials(len(variables), points, max_degree):
         named_polynomial = {tuple(variables[v] for v in m): c for m, c in polynomial.items()}
         # The result modulo the prime may fail over the integers, so it is checked exactly.
-        if 1 < len(polynomial) <= _MAX_TERMS and _is_vanishing(polynomial, points):
+        if 1 < len(polynomial) <= _MAX_TERMS and not any(evaluate(polynomial, p) for p in points):
             equalities.append(_build_equality(named_polynomial))
     return tuple(equalities)
 
@@ -135,37 +133,9 @@ def _reconstruct_fraction(residue: int) -> tuple[int, int] | None:
     return (b, y) if y > 0 else (-b, -y)
 
 
-def _is_vanishing(polynomial: dict[tuple[int, ...], int], points: Sequence[Sequence[int]]) -> bool:
-    return all(
-        sum(c * prod(point[v] for v in m) for m, c in polynomial.items()) == 0 for point in points
-    )
-
-
-def _build_equality(polynomial: dict[_Monomial, int]) -> Expression:
+def _build_equality(polynomial: Polynomial) -> Expression:
     """Build an equality with positive coefficients, highest degrees first."""
-    ordered_terms = sorted(
-        polynomial.items(), key=lambda item: (-len(item[0]), list(map(str, item[0])))
-    )
-    sides: tuple[list[Expression], list[Expression]] = ([], [])
-    sign = ordered_terms[0][1] < 0
-    for monomial, coefficient in ordered_terms:
-        sides[(coefficient < 0) != sign].append(_build_product(abs(coefficient), monomial))
-    return Binary("==", *map(_build_sum, sides))
-
-
-def _build_product(coefficient: int, monomial: _Monomial) -> Expression:
-    factors: list[Expression] = [*monomial]
-    # A factor of 1 is omitted, unless the product is a constant.
-    if coefficient != 1 or not factors:
-        factors.insert(0, Constant(coefficient))
-    product = factors[0]
-    for factor in factors[1:]:
-        product = Binary("*", product, factor)
-    return product
-
-
-def _build_sum(terms: Sequence[Expression]) -> Expression:
-    total = terms[0] if terms else Constant(0)
-    for term in terms[1:]:
-        total = Binary("+", total, term)
-    return total
+    monomials = sorted(polynomial, key=lambda m: (-len(m), *map(str, m)))
+    # The leading term stands on the left.
+    sign = 1 if polynomial[monomials[0]] > 0 else -1
+    return build_comparison("==", {m: sign * polynomial[m] for m in monomials})

@@ -5,7 +5,6 @@ suggests candidates and proves nothing. It may therefore be wrong where types wr
 coincide.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -22,6 +21,7 @@ from llmchecker.programs.ir.expressions import (
     has_nondet,
     with_children,
 )
+from llmchecker.programs.ir.polynomials import Polynomial, build_product, decompose_linear
 from llmchecker.programs.ir.statements import (
     Assign,
     Block,
@@ -155,7 +155,7 @@ def simplify(expression: Expression) -> Expression:
             return Constant(int(_COMPARATORS[operator](left, right)))
         case Binary("+" | "-" | "*"):
             # Equal summands cancel in the linear form.
-            return _build_sum(*decompose_linear(expression))
+            return _build_sum(decompose_linear(expression))
     return expression
 
 
@@ -169,34 +169,13 @@ _COMPARATORS = {
 }
 
 
-def decompose_linear(expression: Expression) -> tuple[dict[Expression, int], int]:
-    """Decompose an expression into nonzero factors of its parts and a constant."""
-    match expression:
-        case Constant(value=value):
-            return {}, value
-        case Binary("+" | "-" as operator, left, right):
-            sign = 1 if operator == "+" else -1
-            factors, constant = decompose_linear(left)
-            right_factors, right_constant = decompose_linear(right)
-            total = Counter(factors)
-            for part, factor in right_factors.items():
-                total[part] += sign * factor
-            return {p: f for p, f in total.items() if f}, constant + sign * right_constant
-        case Binary("*", left, right):
-            for multiplier, multiplicand in ((left, right), (right, left)):
-                parts, scale = decompose_linear(multiplier)
-                # Only a product with a constant is linear.
-                if not parts:
-                    factors, constant = decompose_linear(multiplicand)
-                    return {p: f * scale for p, f in factors.items() if f * scale}, constant * scale
-    return {expression: 1}, 0
-
-
-def _build_sum(factors: dict[Expression, int], constant: int) -> Expression:
+def _build_sum(polynomial: Polynomial) -> Expression:
     """Build the expression of a sum, beginning with a positive summand if possible."""
+    factors = dict(polynomial)
+    constant = factors.pop((), 0)
     total: Expression | None = None
-    for part, factor in sorted(factors.items(), key=lambda item: item[1] < 0):
-        term = part if abs(factor) == 1 else Binary("*", Constant(abs(factor)), part)
+    for parts, factor in sorted(factors.items(), key=lambda item: item[1] < 0):
+        term = build_product(abs(factor), parts)
         if total is None:
             # Without a positive summand, the constant takes its place on the left.
             total = term if factor > 0 else Binary("-", Constant(constant), term)

@@ -24,14 +24,9 @@ from llmchecker.programs.interpreter.integer_sequences import (
 )
 from llmchecker.programs.interpreter.recurrences import (
     NoClosedForm,
-    Polynomial,
     compose,
-    evaluate,
-    find_variables,
     product_of,
-    scale,
     solve,
-    sum_of,
 )
 from llmchecker.programs.ir.expressions import (
     BOOL,
@@ -44,6 +39,7 @@ from llmchecker.programs.ir.expressions import (
     wrap,
 )
 from llmchecker.programs.ir.interpretation import Interpretation
+from llmchecker.programs.ir.polynomials import Polynomial, evaluate, find_variables, scale, sum_of
 from llmchecker.programs.ir.statements import (
     Assert,
     Assign,

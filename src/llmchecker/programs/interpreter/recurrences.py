@@ -1,6 +1,6 @@
 """Recurrences of polynomial updates, solved as polynomial sequences."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from itertools import product as pairs
 
 from llmchecker.programs.interpreter.integer_sequences import (
@@ -11,9 +11,7 @@ from llmchecker.programs.interpreter.integer_sequences import (
     evaluate_at,
     product,
 )
-
-Polynomial = Mapping[tuple[str, ...], int]
-"""Nonzero coefficient of each product of variables."""
+from llmchecker.programs.ir.polynomials import Polynomial, find_variables, sum_of
 
 _MAX_DEGREE = 6
 _MAX_TERMS = 60
@@ -84,34 +82,6 @@ def compose(
 def _constant_sequence(value: int) -> PolynomialSequence:
     """Return a constant as a sequence."""
     return (value,) if value else ()
-
-
-def find_variables(polynomials: Iterable[Polynomial]) -> frozenset[str]:
-    """Return the variables of polynomials."""
-    return frozenset(name for p in polynomials for names in p for name in names)
-
-
-def evaluate(polynomial: Polynomial, variables: Mapping[str, int]) -> int:
-    """Evaluate a polynomial."""
-    total = 0
-    for names, coefficient in polynomial.items():
-        for name in names:
-            coefficient *= variables[name]
-        total += coefficient
-    return total
-
-
-def scale(polynomial: Polynomial, factor: int) -> Polynomial:
-    """Multiply a polynomial by a nonzero number."""
-    return {names: factor * coefficient for names, coefficient in polynomial.items()}
-
-
-def sum_of(one: Polynomial, other: Polynomial, factor: int = 1) -> Polynomial:
-    """Add a multiple of a polynomial to another."""
-    total = dict(one)
-    for names, coefficient in other.items():
-        total[names] = total.get(names, 0) + factor * coefficient
-    return {names: coefficient for names, coefficient in total.items() if coefficient}
 
 
 def product_of(one: Polynomial, other: Polynomial) -> Polynomial:

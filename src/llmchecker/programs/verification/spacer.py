@@ -7,6 +7,7 @@ ordinary candidates.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial, reduce
 from math import gcd
 
 import z3
@@ -21,6 +22,13 @@ from llmchecker.programs.ir.expressions import (
     Semantics,
     Type,
     negate,
+)
+from llmchecker.programs.ir.polynomials import (
+    Polynomial,
+    build_comparison,
+    build_sum,
+    scale,
+    sum_of,
 )
 from llmchecker.programs.ir.statements import Program
 from llmchecker.programs.verification.houdini import MAX_CLOCK_FACTOR, STEPS_PER_SECOND, to_z3_limit
@@ -196,11 +204,8 @@ class _TermReader:
             return negate(self._read_condition(term.arg(0)))
         if z3.is_and(term) or z3.is_or(term):
             operator = "&&" if z3.is_and(term) else "||"
-            operands = [self._read_condition(child) for child in term.children()]
-            condition = operands[0]
-            for operand in operands[1:]:
-                condition = Binary(operator, condition, operand)
-            return condition
+            operands = map(self._read_condition, term.children())
+            return reduce(partial(Binary, operator), operands)
         if z3.is_implies(term):
             left, right = map(self._read_condition, term.children())
             return Binary("||", negate(left), right)
@@ -213,71 +218,55 @@ class _TermReader:
 
     def _build_comparison(self, operator: str, left: z3.ArithRef, right: z3.ArithRef) -> Expression:
         """Build a comparison of sums in which every factor is positive."""
-        factors: dict[Expression | None, int] = {}
-        for sign, side in ((1, left), (-1, right)):
-            for part, factor in self._iter_summands(side):
-                factors[part] = factors.get(part, 0) + sign * factor
-        divisor = gcd(*factors.values()) or 1
-        constant = factors.pop(None, 0) // divisor
-        scaled_factors = {part: factor // divisor for part, factor in factors.items() if factor}
+        difference = sum_of(self._read_sum(left), self._read_sum(right), -1)
+        divisor = gcd(*difference.values()) or 1
+        factors = {parts: factor // divisor for parts, factor in difference.items()}
+        constant = factors.pop((), 0)
         # A side without a positive factor would be 0, so both sides swap and change their signs.
-        if not any(factor > 0 for factor in scaled_factors.values()):
+        if not any(factor > 0 for factor in factors.values()):
             constant, operator = -constant, SWAPPED_COMPARISONS[operator]
-            scaled_factors = {part: -factor for part, factor in scaled_factors.items()}
+            factors = scale(factors, -1)
         operator, constant = _normalize_comparison(operator, constant)
         # Neither a single variable nor a comparison of two variables can overflow.
-        is_overflow_free = all(abs(factor) == 1 for factor in scaled_factors.values()) and (
-            len(scaled_factors) < 2
-            or (len(scaled_factors) == 2 and -1 in scaled_factors.values() and not constant)
+        is_overflow_free = all(abs(factor) == 1 for factor in factors.values()) and (
+            len(factors) < 2 or (len(factors) == 2 and -1 in factors.values() and not constant)
         )
-        wide = self._wide and not is_overflow_free
-        sides = (
-            [
-                _build_product(factor, part, wide)
-                for part, factor in scaled_factors.items()
-                if factor > 0
-            ],
-            [
-                _build_product(-factor, part, wide)
-                for part, factor in scaled_factors.items()
-                if factor < 0
-            ],
-        )
+        if not is_overflow_free:
+            factors = self._widen(factors)
         # A sum without negative factors is compared with the constant alone.
-        if not sides[1]:
-            return Binary(operator, _build_sum(sides[0]), Constant(-constant))
-        if constant:
-            sides[constant < 0].append(Constant(abs(constant)))
-        return Binary(operator, _build_sum(sides[0]), _build_sum(sides[1]))
+        if all(factor > 0 for factor in factors.values()):
+            return Binary(operator, build_sum(factors), Constant(-constant))
+        return build_comparison(operator, {**factors, (): constant})
 
-    def _iter_summands(self, term: z3.ArithRef) -> Iterator[tuple[Expression | None, int]]:
-        """Yield the summands of a term with their factors; None represents the constant."""
+    def _read_sum(self, term: z3.ArithRef) -> Polynomial:
+        """Read a term as a polynomial of degree 1."""
         kind = term.decl().kind()
         if z3.is_int_value(term):
-            yield None, term.as_long()
-        elif kind == z3.Z3_OP_ADD:
-            for part in term.children():
-                yield from self._iter_summands(part)
-        elif kind == z3.Z3_OP_SUB:
-            first, *subtrahends = term.children()
-            yield from self._iter_summands(first)
-            for subtrahend in subtrahends:
-                yield from ((part, -factor) for part, factor in self._iter_summands(subtrahend))
-        elif kind == z3.Z3_OP_UMINUS:
-            yield from ((part, -factor) for part, factor in self._iter_summands(term.arg(0)))
-        elif kind == z3.Z3_OP_MUL and z3.is_int_value(term.arg(0)) and term.num_args() == 2:
-            scale = term.arg(0).as_long()
-            yield from ((part, scale * factor) for part, factor in self._iter_summands(term.arg(1)))
-        else:
-            yield self._read_value(term), 1
+            return {(): term.as_long()}
+        if kind in (z3.Z3_OP_ADD, z3.Z3_OP_SUB):
+            sign = 1 if kind == z3.Z3_OP_ADD else -1
+            return reduce(partial(sum_of, factor=sign), map(self._read_sum, term.children()))
+        if kind == z3.Z3_OP_UMINUS:
+            return scale(self._read_sum(term.arg(0)), -1)
+        if kind == z3.Z3_OP_MUL and z3.is_int_value(term.arg(0)) and term.num_args() == 2:
+            return scale(self._read_sum(term.arg(1)), term.arg(0).as_long())
+        return {(self._read_value(term),): 1}
+
+    def _widen(self, polynomial: Polynomial) -> Polynomial:
+        """Convert the parts of sums of machine integers to 64 bits."""
+        if not self._wide:
+            return polynomial
+        return {
+            tuple(Cast(_INT64, part) for part in parts): factor
+            for parts, factor in polynomial.items()
+        }
 
     def _read_value(self, term: z3.ArithRef) -> Expression:
         kind = term.decl().kind()
         if z3.is_const(term) and kind == z3.Z3_OP_UNINTERPRETED:
             return Identifier(name := term.decl().name(), self._types[name])
         if kind in (z3.Z3_OP_MOD, z3.Z3_OP_IDIV) and z3.is_int_value(term.arg(1)):
-            parts = list(self._iter_summands(term.arg(0)))
-            dividend = _build_sum([_build_product(f, p, self._wide) for p, f in parts])
+            dividend = build_sum(self._widen(self._read_sum(term.arg(0))))
             operator = "%" if kind == z3.Z3_OP_MOD else "/"
             return Binary(operator, dividend, Constant(term.arg(1).as_long()))
         raise _UnsupportedTerm
@@ -291,18 +280,3 @@ def _normalize_comparison(operator: str, constant: int) -> tuple[str, int]:
     if (operator, constant) in ((">=", -1), ("<=", 1)):
         return operator[0], 0
     return operator, constant
-
-
-def _build_product(factor: int, part: Expression | None, wide: bool) -> Expression:
-    if part is None:
-        return Constant(factor)
-    if wide:
-        part = Cast(_INT64, part)
-    return part if factor == 1 else Binary("*", Constant(factor), part)
-
-
-def _build_sum(terms: list[Expression]) -> Expression:
-    total = terms[0] if terms else Constant(0)
-    for term in terms[1:]:
-        total = Binary("+", total, term)
-    return total
