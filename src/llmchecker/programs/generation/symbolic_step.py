@@ -8,14 +8,16 @@ coincide.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from llmchecker.programs.interpreter.evaluator import Evaluator
 from llmchecker.programs.ir.expressions import (
-    NEGATED_COMPARISONS,
+    COMPARISONS,
     Binary,
     Constant,
     Element,
     Expression,
     Identifier,
     Nondet,
+    Semantics,
     Ternary,
     Type,
     has_nondet,
@@ -151,22 +153,15 @@ def simplify(expression: Expression) -> Expression:
     match expression:
         case Ternary(Constant(value), then, otherwise):
             return then if value else otherwise
-        case Binary(operator, Constant(left), Constant(right)) if operator in NEGATED_COMPARISONS:
-            return Constant(int(_COMPARATORS[operator](left, right)))
+        case Binary(operator, Constant(), Constant()) if operator in COMPARISONS:
+            return Constant(_EVALUATOR.interpret(expression)({}))
         case Binary("+" | "-" | "*"):
             # Equal summands cancel in the linear form.
             return _build_sum(decompose_linear(expression))
     return expression
 
 
-_COMPARATORS = {
-    "<": int.__lt__,
-    "<=": int.__le__,
-    ">": int.__gt__,
-    ">=": int.__ge__,
-    "==": int.__eq__,
-    "!=": int.__ne__,
-}
+_EVALUATOR = Evaluator(Semantics.INTEGERS, lambda type_: 0)
 
 
 def _build_sum(polynomial: Polynomial) -> Expression:

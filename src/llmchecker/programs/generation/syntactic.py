@@ -15,8 +15,8 @@ from llmchecker.programs.ir.expressions import (
     Constant,
     Expression,
     Identifier,
-    Nondet,
     Unary,
+    has_nondet,
     is_boolean,
     iter_subexpressions,
     substitute,
@@ -122,7 +122,7 @@ def variables_with_variable_step(loop: Loop) -> frozenset[Identifier]:
 
 def branch_conditions(loop: Loop) -> tuple[Expression, ...]:
     """Return the conditions on the state by which iterations of a loop differ."""
-    conditions = (c for c in iter_conditions(loop.body) if is_boolean(c) and not _has_nondet(c))
+    conditions = (c for c in iter_conditions(loop.body) if is_boolean(c) and not has_nondet(c))
     return tuple(c for c in dict.fromkeys(conditions) if variables(c) <= set(loop.scope))
 
 
@@ -185,13 +185,8 @@ def _iter_conditions(program: Program) -> Iterator[Expression]:
     """Yield the assertions' conditions, then the other conditions."""
     asserted_conditions = [assertion.condition for assertion in program.assertions]
     for condition in (*asserted_conditions, *iter_conditions(program.body)):
-        if not _has_nondet(condition):
+        if not has_nondet(condition):
             yield condition
-
-
-def _has_nondet(expression: Expression) -> bool:
-    """Check whether an expression contains a nondeterministic value."""
-    return any(isinstance(node, Nondet) for node in iter_subexpressions(expression))
 
 
 def _iter_assignment_equalities(block: Block) -> Iterator[Binary]:
@@ -200,7 +195,7 @@ def _iter_assignment_equalities(block: Block) -> Iterator[Binary]:
         match statement:
             case Assign(target=Identifier() as target, value=value):
                 # The target must not occur in the value, which uses its old value.
-                if not _has_nondet(value) and target not in iter_subexpressions(value):
+                if not has_nondet(value) and target not in iter_subexpressions(value):
                     yield Binary("==", target, value)
 
 
@@ -211,7 +206,7 @@ def _iter_uncoupled(program: Program, loop: Loop) -> Iterator[Expression]:
     holds after every iteration for the elements up to the counter.
     """
     modified_variables = find_modified_variables((loop,))
-    guards = [c for c in _iter_comparisons(loop.guard) if not _has_nondet(c)]
+    guards = [c for c in _iter_comparisons(loop.guard) if not has_nondet(c)]
     sides = [(g.left, g.right) for g in guards] + [(g.right, g.left) for g in guards]
     sides += [
         (equality.left, equality.right) for equality in _iter_assignment_equalities(program.body)

@@ -152,15 +152,11 @@ class _OverflowInstrumenter:
     def _build_condition(self, expression: Expression) -> Expression | None:
         """Build the condition for an expression to be defined; None if it always is."""
         match expression:
-            case Binary(operator="&&" | "||" as op, left=left, right=right):
-                # The right operand is evaluated only for one value of the left.
-                right_condition = self._build_condition(right)
-                if right_condition is not None:
-                    right_condition = Ternary(
-                        left,
-                        *((right_condition, _TRUE) if op == "&&" else (_TRUE, right_condition)),
-                    )
-                return _conjoin(self._build_condition(left), right_condition)
+            # The right operand is evaluated only for one value of the left.
+            case Binary(operator="&&", left=left, right=right):
+                return self._build_condition(Ternary(left, right, _TRUE))
+            case Binary(operator="||", left=left, right=right):
+                return self._build_condition(Ternary(left, _TRUE, right))
             case Ternary(condition=condition, then=then, otherwise=otherwise):
                 then_condition, else_condition = (
                     self._build_condition(then),
