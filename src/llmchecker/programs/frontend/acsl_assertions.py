@@ -139,9 +139,7 @@ class Contract:
         match last_index:
             case Constant(value=value) if first_index == Constant(0) and value >= 0:
                 # The range from 0 to `value` has one element more.
-                self._symbols.declare(
-                    pointer.name, Type(*_width_and_sign(element), Constant(value + 1))
-                )
+                self._symbols.declare(pointer.name, element.to_array(Constant(value + 1)))
                 return [Havoc(pointer.name)]
             case Binary(operator="-", left=Identifier() as count, right=Constant(value=1)):
                 positivity_conditions = (
@@ -153,13 +151,9 @@ class Contract:
                     condition in conditions for condition in positivity_conditions
                 ):
                     length = self._symbols.create_length_variable(pointer.name)
-                    self._symbols.declare(pointer.name, Type(*_width_and_sign(element), length))
+                    self._symbols.declare(pointer.name, element.to_array(length))
                     return [Assign(length, count), Havoc(pointer.name)]
         raise self._reader.build_error(pointer, f"the length of the array {pointer.name!r} of main")
-
-
-def _width_and_sign(element: Type) -> tuple[int, bool]:
-    return element.bits, element.signed
 
 
 class _Widener:

@@ -200,11 +200,7 @@ class AllocationReader(_AggregateReader):
             return structure
         type_ = target_type
         if not is_single:
-            type_ = Type(
-                target_type.bits,
-                target_type.signed,
-                self._read_element_count(arguments[0], target_type, name),
-            )
+            type_ = type_.to_array(self._read_element_count(arguments[0], target_type, name))
         variable = self._symbols.create_variable(type_, name)
         self.add((Havoc(variable.name),))
         return variable

@@ -82,7 +82,7 @@ class DeclarationReader:
             element = self.read_type(node.type)
             length = fold_constant(self.expression_reader.read(node.dim))
             if not element.is_array and length is not None and length > 0:
-                return Type(element.bits, element.signed, Constant(length))
+                return element.to_array(Constant(length))
         type_ = self.read_base_type(node)
         if isinstance(type_, StructType):
             raise self._build_error(node, "a structure as a type")
@@ -280,7 +280,7 @@ class DeclarationReader:
             statement = Assign(variable, Constant(0)) if is_zeroed else Havoc(variable.name)
             return (*length_effects, statement)
         effects, values = self._read_array_values(node, length, is_zeroed)
-        array = self._declare_variable(node, Type(element.bits, element.signed, length), is_static)
+        array = self._declare_variable(node, element.to_array(length), is_static)
         if values is None:
             return (*length_effects, Havoc(array.name))
         initialization = (
@@ -364,7 +364,7 @@ class DeclarationReader:
             effects, values = self.expression_reader.collect_values(
                 self._flatten_initializer(node, node.init, sizes)
             )
-        array = self._declare_variable(node, Type(element.bits, element.signed, length), is_static)
+        array = self._declare_variable(node, element.to_array(length), is_static)
         self._symbols.bind(node.name, MultiArray(array, tuple(sizes)))
         self._symbols.has_renames = True
         if values is None:

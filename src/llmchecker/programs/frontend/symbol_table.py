@@ -283,7 +283,7 @@ class SymbolTable:
         variables = {}
         for field_name, type_ in struct_type.types.items():
             unique_name = self.build_fresh_name(f"{name}_{field_name}")
-            field_type = type_ if length is None else Type(type_.bits, type_.signed, length)
+            field_type = type_ if length is None else type_.to_array(length)
             variables[field_name] = self._create(unique_name, field_type)
         self.has_renames = True
         return Structure(struct_type, MappingProxyType(variables), length is not None)

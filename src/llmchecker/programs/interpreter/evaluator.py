@@ -196,11 +196,10 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
 
         It overflows only when the smallest number is divided by -1 (C11 6.5.5p6).
         """
-        minimum = -(1 << result_type.bits - 1)
 
         def divide(state: ConcreteState) -> int:
             dividend, divisor = a(state), b(state)
-            if dividend == minimum and divisor == -1:
+            if dividend == result_type.min_value and divisor == -1:
                 raise Violation(0)
             return self.wrap(function(dividend, divisor), result_type)
 

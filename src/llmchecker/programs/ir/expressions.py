@@ -63,7 +63,11 @@ class Type:
     @property
     def element_type(self) -> "Type":
         """Type of the elements of an array; for an integer, the type itself."""
-        return Type(self.bits, self.signed)
+        return self.to_array(None)
+
+    def to_array(self, length: Expression | None) -> "Type":
+        """Return the type of an array of these integers; without a length, of an integer."""
+        return Type(self.bits, self.signed, length)
 
 
 INT = Type()
@@ -117,7 +121,7 @@ class Element(Expression):
         return self.array_type.element_type
 
     def __str__(self) -> str:
-        return f"{self.array}[{_format_unparenthesized(self.index)}]"
+        return f"{self.array}[{format_c(self.index)}]"
 
 
 @dataclass(frozen=True)
@@ -166,7 +170,7 @@ class Binary(Expression):
         return promote(self.left.type) if is_shift else common_type(self.left.type, self.right.type)
 
     def __str__(self) -> str:
-        return f"({_format_unparenthesized(self)})"
+        return f"({format_c(self)})"
 
 
 @dataclass(frozen=True)
@@ -213,7 +217,7 @@ class Quantified(Expression):
     type = INT
 
     def __str__(self) -> str:
-        return f"__ESBMC_{self.quantifier}(&{self.variable}, {_format_unparenthesized(self.body)})"
+        return f"__ESBMC_{self.quantifier}(&{self.variable}, {format_c(self.body)})"
 
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -241,19 +245,14 @@ def format_type(type_: Type) -> str:
     return sign + _C_TYPE_NAMES[type_.bits]
 
 
-def _format_unparenthesized(expression: Expression) -> str:
-    """Format an expression as C text without the outermost parentheses."""
-    if isinstance(expression, Binary):
-        return f"{expression.left} {expression.operator} {expression.right}"
-    return str(expression)
-
-
 def format_c(expression: Expression) -> str:
     """Format an expression as C text, without parentheses around the whole.
 
     Expressions with equal texts are equal.
     """
-    return _format_unparenthesized(expression)
+    if isinstance(expression, Binary):
+        return f"{expression.left} {expression.operator} {expression.right}"
+    return str(expression)
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
@@ -284,12 +283,11 @@ def substitute(expression: Expression, old: Expression, new: Expression) -> Expr
     """Replace every free occurrence of `old` by `new`."""
     if expression == old:
         return new
-    substitute_inside = partial(substitute, old=old, new=new)
     match expression:
         case Quantified(variable=variable) if variable in variables(old) | variables(new):
             # The name is bound here: `old` does not occur free, and `new` would be captured.
             return expression
-    return with_children(expression, substitute_inside)
+    return with_children(expression, partial(substitute, old=old, new=new))
 
 
 def variables(expression: Expression) -> frozenset[str]:
@@ -388,9 +386,9 @@ def convert_number(value: int, from_type: Type, to_type: Type, semantics: Semant
 def cancel_increments(expression: Expression) -> Expression:
     """Remove `+ 1 - 1` and `- 1 + 1`, which have no effect in a promoted type."""
     match expression:
-        case Binary("-", Binary("+", base, Constant(1)), Constant(1)):
-            return cancel_increments(base)
-        case Binary("+", Binary("-", base, Constant(1)), Constant(1)):
+        case Binary("-", Binary("+", base, Constant(1)), Constant(1)) | Binary(
+            "+", Binary("-", base, Constant(1)), Constant(1)
+        ):
             return cancel_increments(base)
         case Binary(operator, left, right):
             return Binary(operator, cancel_increments(left), cancel_increments(right))

@@ -27,7 +27,6 @@ from llmchecker.programs.ir.expressions import (
     format_c,
     format_type,
     iter_subexpressions,
-    substitute,
     with_children,
 )
 from llmchecker.programs.ir.statements import (
@@ -138,6 +137,7 @@ _INPUT_TYPES = {
     suffix: NONDET_TYPES[suffix] for suffix in ("int", "uint", "long", "ulong", "short", "ushort")
 }
 _INPUT_TYPES |= {suffix: NONDET_TYPES[suffix] for suffix in ("char", "uchar", "bool")}
+_INPUT_SUFFIXES = {type_: suffix for suffix, type_ in _INPUT_TYPES.items()}
 
 
 def _format_declaration(name: str, type_: Type) -> str:
@@ -149,19 +149,18 @@ def _format_declaration(name: str, type_: Type) -> str:
 
 def _format_expression(expression: Expression) -> str:
     """Format an expression as C, with nondeterministic values as calls."""
-    for suffix, type_ in _INPUT_TYPES.items():
-        call = Identifier(f"{NONDET_PREFIX}{suffix}()", type_)
-        expression = substitute(expression, Nondet(type_), call)
     # The length of a variable array has a name that is not valid in C.
-    return format_c(_rename_elements(expression)).replace(".length", "__length")
+    return format_c(_rename_parts(expression)).replace(".length", "__length")
 
 
-def _rename_elements(expression: Expression) -> Expression:
-    """Rename elements that are separate integers to valid C names."""
+def _rename_parts(expression: Expression) -> Expression:
+    """Replace nondeterministic values by calls, and names by valid C names."""
     match expression:
+        case Nondet(type=type_) if type_ in _INPUT_SUFFIXES:
+            return Identifier(f"{NONDET_PREFIX}{_INPUT_SUFFIXES[type_]}()", type_)
         case Identifier(name=name):
             return replace(expression, name=name.replace("[", "__").removesuffix("]"))
-    return with_children(expression, _rename_elements)
+    return with_children(expression, _rename_parts)
 
 
 _MAX_EXPANDED_LENGTH = 16
