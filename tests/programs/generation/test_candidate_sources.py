@@ -10,7 +10,8 @@ from helpers.invariant_programs import integers
 from helpers.marks import long
 
 from llmchecker.programs.frontend.parser import parse_program, read_program
-from llmchecker.programs.generation.dynamic import tracked_variables
+from llmchecker.programs.generation.array_templates import instantiate_templates
+from llmchecker.programs.generation.dynamic import candidates_from_runs, tracked_variables
 from llmchecker.programs.generation.linear_relations import (
     conditional_equalities,
     drift_bounds,
@@ -20,11 +21,19 @@ from llmchecker.programs.generation.polynomials import find_polynomial_equalitie
 from llmchecker.programs.generation.syntactic import (
     branch_conditions,
     build_congruences,
+    collect_atoms,
     nontermination_guards,
     variables_with_variable_step,
 )
 from llmchecker.programs.interpreter.simulation import filter_unrefuted, run_program
-from llmchecker.programs.ir.expressions import Semantics, format_c
+from llmchecker.programs.ir.expressions import (
+    Element,
+    Identifier,
+    Semantics,
+    format_c,
+    iter_subexpressions,
+)
+from llmchecker.programs.ir.statements import iter_expressions
 from llmchecker.programs.verification.houdini import Candidate, Prover, ProverTimeout
 from llmchecker.programs.verification.result import BUILTIN_SOURCES, CandidateSource, Outcome
 from llmchecker.programs.verification.spacer import solve_horn_clauses
@@ -216,6 +225,41 @@ def test_a_drift_is_bounded_by_constants_of_the_program():
     assert "((long)s - (long)i) >= (-1073741824)" in wide
     program = parse_program(DECLARED + WRAPPED["a sum of what is counted"], "drift")
     assert variables_with_variable_step(program.loops[0]) == {s}
+
+
+MIXED = """int main(void) {
+    unsigned u = __VERIFIER_nondet_uint(); long sum = 0; char c = 3; unsigned char a[9];
+    for (unsigned short i = 0; i < 9; i = i + 1) {
+        a[i] = c; sum = sum + 2 * (long)i;
+        if (u > 5) u = u - 1;
+    }
+    __VERIFIER_assert(sum >= 0 && a[c] == 3);
+}"""
+
+
+@each_semantics
+def test_candidates_have_the_declared_types(semantics):
+    """Every variable of a program's expressions and candidates has its declared type."""
+    program = parse_program(DECLARED + "unsigned __VERIFIER_nondet_uint(void);" + MIXED, "mixed")
+    (loop,) = program.loops
+    states = run_program(program, semantics, runs=30).head_states[0]
+    tracked = tracked_variables(program, loop)
+    candidates = [
+        *collect_atoms(program, loop),
+        *candidates_from_runs(program, loop, states, semantics),
+        *find_polynomial_equalities(tracked, states),
+        *instantiate_templates(program)[0],
+        *build_congruences(program, loop),
+        *solve_horn_clauses(program, semantics, 1).get(0, ()),
+    ]
+    used = set()
+    for expression in (*iter_expressions(program.body), *candidates):
+        for part in iter_subexpressions(expression):
+            match part:
+                case Identifier(name, type_) | Element(name, _, type_) if name != "k":
+                    assert type_ == program.types[name], format_c(expression)
+                    used.add(name)
+    assert used == {"u", "sum", "c", "a", "i"}
 
 
 @each_semantics

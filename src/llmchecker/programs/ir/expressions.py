@@ -257,19 +257,19 @@ def format_c(expression: Expression) -> str:
 
 def children(expression: Expression) -> tuple[Expression, ...]:
     """Return the direct subexpressions, in the order of the text."""
-    return tuple(_named_children(expression).values())
+    return tuple(part for part in vars(expression).values() if isinstance(part, Expression))
 
 
 def with_children(
     expression: Expression, transform: Callable[[Expression], Expression]
 ) -> Expression:
     """Return a copy of an expression with each direct subexpression transformed."""
-    parts = {name: transform(part) for name, part in _named_children(expression).items()}
+    parts = {
+        name: transform(part)
+        for name, part in vars(expression).items()
+        if isinstance(part, Expression)
+    }
     return replace(expression, **parts) if parts else expression
-
-
-def _named_children(expression: Expression) -> dict[str, Expression]:
-    return {name: part for name, part in vars(expression).items() if isinstance(part, Expression)}
 
 
 def iter_subexpressions(expression: Expression) -> Iterator[Expression]:

@@ -95,8 +95,8 @@ class _Terminals:
 
 
 def _collect_terminals(program: Program, loop: Loop) -> _Terminals:
-    names = [program.variable(name) for name in sorted(loop.scope)]
-    arrays = tuple(name for name in names if name.type.is_array)
+    scope = [program.variable(name) for name in sorted(loop.scope)]
+    arrays = tuple(variable for variable in scope if variable.type.is_array)
     nodes = (
         node
         for expression in iter_expressions(program.body)
@@ -104,7 +104,7 @@ def _collect_terminals(program: Program, loop: Loop) -> _Terminals:
     )
     # 0 and 1 occur in many invariants, even if the program does not contain them.
     literals = {abs(node.value) for node in nodes if isinstance(node, Constant)} | {0, 1}
-    integers = tuple(name for name in names if not name.type.is_array)
+    integers = tuple(variable for variable in scope if not variable.type.is_array)
     return _Terminals(integers, arrays, tuple(sorted(literals)))
 
 

@@ -18,7 +18,6 @@ from llmchecker.programs.ir.expressions import (
     Cast,
     Constant,
     Expression,
-    Identifier,
     Semantics,
     Type,
     negate,
@@ -95,7 +94,7 @@ def solve_horn_clauses(
         covers = {n: engine.get_cover_delta(-1, predicate) for n, predicate in predicates.items()}
     except z3.Z3Exception:  # the time limit is exceeded, or Spacer does not support the clauses
         return {}
-    reader = _TermReader(semantics, program.types)
+    reader = _TermReader(semantics, program)
     solution = {}
     for number, loop_names in names.items():
         body = z3.substitute_vars(covers[number], *[z3.Int(name) for name in loop_names])
@@ -170,8 +169,8 @@ class _UnsupportedTerm(Exception):
 class _TermReader:
     """A converter of integer terms to conditions of a program."""
 
-    def __init__(self, semantics: Semantics, types: Mapping[str, Type]) -> None:
-        self._types = types
+    def __init__(self, semantics: Semantics, program: Program) -> None:
+        self._program = program
         self._comparison_count = 0
         self._wide = semantics is Semantics.INT32
 
@@ -264,7 +263,7 @@ class _TermReader:
     def _read_value(self, term: z3.ArithRef) -> Expression:
         kind = term.decl().kind()
         if z3.is_const(term) and kind == z3.Z3_OP_UNINTERPRETED:
-            return Identifier(name := term.decl().name(), self._types[name])
+            return self._program.variable(term.decl().name())
         if kind in (z3.Z3_OP_MOD, z3.Z3_OP_IDIV) and z3.is_int_value(term.arg(1)):
             dividend = build_sum(self._widen(self._read_sum(term.arg(0))))
             operator = "%" if kind == z3.Z3_OP_MOD else "/"
