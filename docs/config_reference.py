@@ -27,7 +27,7 @@ A configuration is a YAML file, [`config.yaml`](../config.yaml) unless `--config
 above it is present. An unknown key stops a run before any job starts. [adding.md](adding.md) has
 examples, [method.md](method.md) defines alpha, k, L and queries.
 """
-HEADER = "| key | meaning | type | default |\n| --- | --- | --- | --- |\n"
+HEADER = "| key | meaning | values |\n| --- | --- | --- |\n"
 REQUIRED = "**required**"
 
 Schema = Mapping[str, Any]
@@ -63,9 +63,10 @@ def rows_of(key: str, entry: Schema, root: Schema) -> Iterator[str]:
 def rows_at(key: str, entry: Schema, root: Schema, need: str) -> Iterator[str]:
     """Yield the row of a key and the rows of the keys below it."""
     if "description" in entry:
-        default = f"`{entry['default']}`" if "default" in entry else need
+        default = f"default `{entry['default']}`" if "default" in entry else need
         about = sentence(entry["description"])
-        yield f"| `{key}` | {cell(about)} | {cell(kind(entry))} | {default} |\n"
+        values = "; ".join(filter(None, (kind(entry), default)))
+        yield f"| `{key}` | {cell(about)} | {cell(values)} |\n"
         if about.startswith("As "):  # the same keys have rows in an earlier section
             return
     yield from rows_of(key, entry, root)

@@ -103,11 +103,11 @@ class DecodingKeys(Section):
     repetition_penalty: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """A value above 1 makes tokens of the text, with the start string, less probable."""
     encoder_repetition_penalty: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
-    """What makes tokens of the start string more likely if it is above 1."""
+    """A value above 1 makes tokens of the start string more probable."""
     no_repeat_ngram_size: OptionalKey[int] = Field(default=None, ge=0, le=10_000)
     """No sequence of this many tokens repeats. 0 allows all."""
     encoder_no_repeat_ngram_size: OptionalKey[int] = Field(default=None, ge=0, le=10_000)
-    """No sequence of so many tokens of the start string is written again. 0 allows all."""
+    """No sequence of this many tokens of the start string repeats. 0 allows all."""
     bad_words_ids: OptionalKey[Items[NonEmpty[Token]]] = None
     """Forbidden sequences of token ids."""
     suppress_tokens: OptionalKey[Items[Token]] = None
