@@ -27,29 +27,29 @@ A configuration is a YAML file, [`config.yaml`](../config.yaml) unless `--config
 above it is present. An unknown key stops a run before any job starts. [adding.md](adding.md) has
 examples, [method.md](method.md) defines alpha, k, L and queries.
 """
-HEADER = "| key | meaning | values |\n| --- | --- | --- |\n"
 REQUIRED = "**required**"
 
 Schema = Mapping[str, Any]
 
 
 def page(schema: Schema) -> str:
-    """Build the page: a section for each top-level key, a row for each key below it.
+    """Build the page: a section for each top-level key, an entry for each key below it.
 
-    The keys of a decoding, a refine or an estimate have rows in their first section only.
+    The keys of a decoding, a refine or an estimate have entries in their first section only.
     """
     sections = [INTRODUCTION]
     for key, value in schema["properties"].items():
         entry = resolved(value, schema)
-        need = "Required." if key in schema["required"] else "Optional."
         rows = "".join(rows_of(key, entry, schema))
-        about = f"{sentence(entry['description'])} {need}"
-        sections.append(f"## {key}\n\n{about}\n\n{HEADER}{rows}")
+        about = sentence(entry["description"])
+        # A section is optional unless it says otherwise.
+        about += " Required." if key in schema["required"] else ""
+        sections.append(f"## {key}\n\n{about}\n\n{rows}")
     return "\n".join(sections)
 
 
 def rows_of(key: str, entry: Schema, root: Schema) -> Iterator[str]:
-    """Yield a row for each key below an entry, in the order of the schema."""
+    """Yield an entry for each key below an entry, in the order of the schema."""
     others = entry.get("additionalProperties")
     if isinstance(others, Mapping):
         yield from rows_at(f"{key}.NAME", resolved(others, root), root, "")
@@ -61,13 +61,13 @@ def rows_of(key: str, entry: Schema, root: Schema) -> Iterator[str]:
 
 
 def rows_at(key: str, entry: Schema, root: Schema, need: str) -> Iterator[str]:
-    """Yield the row of a key and the rows of the keys below it."""
+    """Yield the entry of a key and the entries of the keys below it."""
     if "description" in entry:
         default = f"default `{entry['default']}`" if "default" in entry else need
         about = sentence(entry["description"])
-        values = "; ".join(filter(None, (kind(entry), default)))
-        yield f"| `{key}` | {cell(about)} | {cell(values)} |\n"
-        if about.startswith("As "):  # the same keys have rows in an earlier section
+        values = ", ".join(filter(None, (kind(entry), default)))
+        yield f"- `{key}` ({values}): {about}\n"
+        if about.startswith("As "):  # the same keys have entries in an earlier section
             return
     yield from rows_of(key, entry, root)
 
@@ -76,7 +76,7 @@ def kind(entry: Schema) -> str:
     """Format the values that an entry allows."""
     if "enum" in entry:
         return ", ".join(f"`{value}`" for value in entry["enum"])
-    lowest = f"{entry['minimum']} to" if "minimum" in entry else "above 0, up to"
+    lowest = f"{entry['minimum']} to" if "minimum" in entry else "above 0, to"
     limits = [f"{lowest} {entry['maximum']}"] if "maximum" in entry else []
     types = [entry["type"]] if isinstance(entry["type"], str) else entry["type"]
     words = {"object": "keys", "array": "list", "string": "text"}
@@ -93,10 +93,6 @@ def resolved(entry: Schema, root: Schema) -> Schema:
 
 def sentence(text: str) -> str:
     return " ".join(text.split())
-
-
-def cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

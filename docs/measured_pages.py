@@ -27,18 +27,16 @@ PROGRAMS_INTRODUCTION = """\
     .venv/bin/python docs/measured_pages.py
 
 The first command verifies the C files of a directory without a language model and records the
-counts. The second command writes this page from all records. `--seconds` is the time limit of a
-program, by default 20. A verified program has a proof and ESBMC's own verdict, a false one a
-concrete run. *Own programs* are those of `resources/programs/`, of which several are false.
+counts. The second command writes this page. `--seconds` is the time limit of a program. *Own
+programs* are those of `resources/programs/`, of which several are false.
 """
 PUBLISHED_INTRODUCTION = """\
 ## Published figures
 
-Pirzada and others (ASE 2024) print these figures for their 133 programs of Code2Inv, with their own
-semantics and machines. `config/code2inv.yaml` fetches the programs to `resources/datasets/`:
+For the 133 programs of Code2Inv, by Pirzada and others (ASE 2024), with their own semantics and
+machines. The same programs here:
 
-    .venv/bin/snakemake --cores 1 resources/datasets/programs \\
-        --configfile config/code2inv.yaml
+    .venv/bin/snakemake --cores 1 resources/datasets/programs --configfile config/code2inv.yaml
     .venv/bin/python benchmarks/verifying.py Code2Inv resources/datasets/programs \\
         --semantics integers
 """
@@ -48,13 +46,14 @@ SPEED_INTRODUCTION = """\
     make bench
 
 measures expansion, scoring, refinement, sampling, checking and the workflow in at most 15 minutes
-on 2 cores. It writes to `results/benchmarks/`: `benchmarks.json` and `benchmarks.md` with every
-figure, `cost.{svg,png}` (seconds against states), and `width.{svg,png,csv}` (interval widths
-against forward passes). These commands write this page:
+on 2 cores. `results/benchmarks/` then has `benchmarks.json` and `benchmarks.md` with every figure,
+`cost.{svg,png}` (seconds against states), and `width.{svg,png,csv}`. This page is written by:
 
-    mkdir -p resources/measured
     cp results/benchmarks/benchmarks.json resources/measured/
+    cp results/benchmarks/width.png docs/images/
     .venv/bin/python docs/measured_pages.py
+
+![Width of intervals against forward passes](images/width.png)
 """
 SPEED_FIGURES = {
     "expansion.{model}.speedup_over_reference": "nodes a second over the literal Algorithm 1",
@@ -83,7 +82,8 @@ def build_programs_page(measured: Sequence[Row], published: Iterable[Row]) -> st
     columns = ("set", "semantics", "seconds", "programs")
     columns += ("verified", "false", "unsupported", "unknown", "commit")
     rows = [[row[column] for column in columns] for row in measured]
-    known = [[row["tool"], row["solved"]] for row in published]
+    # The CSV file calls the authors' own method "this method".
+    known = [[row["tool"].replace("this", "the authors'"), row["solved"]] for row in published]
     return (
         "\n".join(
             [
@@ -105,19 +105,22 @@ def build_speed_page(figures: Mapping[str, float]) -> str:
     """
     names = (re.fullmatch(r"expansion\.(.+)\.share_of_peak", name) for name in figures)
     models = [name[1] for name in names if name]
+    if not figures:
+        meanings = "".join(f"- {meaning}\n" for meaning in SPEED_FIGURES.values())
+        title = "The repository has no record. With a record this page has the values of:"
+        return "\n".join([SPEED_INTRODUCTION, f"{title}\n", meanings])
     rows = [
         [meaning, *_format_values(name, models, figures)] for name, meaning in SPEED_FIGURES.items()
     ]
-    title = "## Figures\n" if figures else "## Figures\n\nThe repository contains no record.\n"
-    return "\n".join([SPEED_INTRODUCTION, title, format_table(("figure", *models), rows)])
+    return "\n".join([SPEED_INTRODUCTION, format_table(("figure", *models), rows)])
 
 
 def _format_values(name: str, models: Sequence[str], figures: Mapping[str, float]) -> list[str]:
     if "{model}" in name:
         values = [figures.get(name.format(model=model)) for model in models]
-        return ["" if value is None else f"{value:.2g}" for value in values]
+        return ["" if value is None else f"{value:.3g}" for value in values]
     # A figure that is not of a model has one value, in the first column.
-    return [f"{figures[name]:.2g}", *[""] * (len(models) - 1)] if name in figures else []
+    return [f"{figures[name]:.3g}", *[""] * (len(models) - 1)] if name in figures else []
 
 
 def format_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
