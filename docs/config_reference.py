@@ -6,6 +6,7 @@
 The first command writes the schema from the keys in `src/llmchecker/config/keys.py`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,19 @@ def page(schema: Schema) -> str:
         # A section is optional unless it says otherwise.
         about += " Required." if key in schema["required"] else ""
         sections.append(f"## {key}\n\n{about}\n\n{rows}")
-    return "\n".join(sections)
+    return shorten_repeated("\n".join(sections))
+
+
+def shorten_repeated(text: str) -> str:
+    """Replace the meaning of a key that an earlier key has by the name of that key."""
+    first_keys: dict[str, str] = {}
+
+    def shorten(entry: re.Match[str]) -> str:
+        beginning, key, meaning = entry.groups()
+        first = first_keys.setdefault(meaning, key)
+        return entry[0] if first == key else f"{beginning}: as `{first}`."
+
+    return re.sub(r"^(- `(.+?)` \(.+?\)): (.+)$", shorten, text, flags=re.MULTILINE)
 
 
 def rows_of(key: str, entry: Schema, root: Schema) -> Iterator[str]:
@@ -76,8 +89,8 @@ def kind(entry: Schema) -> str:
     """Format the values that an entry allows."""
     if "enum" in entry:
         return ", ".join(f"`{value}`" for value in entry["enum"])
-    lowest = f"{entry['minimum']} to" if "minimum" in entry else "above 0, to"
-    limits = [f"{lowest} {entry['maximum']}"] if "maximum" in entry else []
+    lowest = f"{entry['minimum']}–" if "minimum" in entry else "above 0, to "
+    limits = [f"{lowest}{entry['maximum']}"] if "maximum" in entry else []
     types = [entry["type"]] if isinstance(entry["type"], str) else entry["type"]
     words = {"object": "keys", "array": "list", "string": "text"}
     name = " or ".join(words.get(name, name) for name in types)
