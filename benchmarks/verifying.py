@@ -18,10 +18,10 @@ from typing import Any
 import pandas as pd
 
 from llmchecker.programs.ir.expressions import Semantics
-from llmchecker.trees.run_metadata import find_code_version
 from llmchecker.utils.atomic_files import atomic_write
 
-RECORD = Path(__file__).resolve().parent.parent / "resources/measured/programs.csv"
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "resources/measured/programs.csv"
 KEYS = ["set", "semantics", "seconds"]
 COUNTS = ["programs", "verified", "false", "unsupported", "unknown"]
 COLUMNS = [*KEYS, *COUNTS, "commit"]
@@ -77,9 +77,12 @@ def write_row(row: Row, path: Path) -> None:
 
 
 def read_commit() -> str:
-    """Return the first digits of the code's commit, with a plus sign if tracked files differ."""
-    code = find_code_version()
-    return f"{(code.commit or 'unknown')[:12]}{'+' if code.changed else ''}"
+    """Return the first digits of the commit, with a plus sign if the package differs from it."""
+    git = ["git", "-C", str(ROOT)]
+    commit = subprocess.check_output([*git, "rev-parse", "--short=12", "HEAD"], encoding="utf-8")
+    # The record itself changes with each run, so that only the package counts.
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src"], check=False).returncode
+    return f"{commit.strip()}{'+' if changed else ''}"
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ INTRODUCTION = """\
 
 A configuration is a YAML file, [`config.yaml`](../config.yaml) unless `--configfile` names another.
 `NAME` is a name of your choice, `[]` an entry of a list. A **required** key is required if the key
-above it is present. An unknown key stops a run before any job starts. [adding.md](adding.md) has
-examples, [method.md](method.md) defines alpha, k, L and queries.
+above it is present; all others are optional. An unknown key stops a run before any job starts.
+[adding.md](adding.md) has examples, [method.md](method.md) defines alpha, k, L and queries.
 """
 REQUIRED = "**required**"
 
@@ -43,7 +43,6 @@ def page(schema: Schema) -> str:
         entry = resolved(value, schema)
         rows = "".join(rows_of(key, entry, schema))
         about = sentence(entry["description"])
-        # A section is optional unless it says otherwise.
         about += " Required." if key in schema["required"] else ""
         sections.append(f"## {key}\n\n{about}\n\n{rows}")
     return shorten_repeated("\n".join(sections))

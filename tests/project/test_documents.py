@@ -6,9 +6,11 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from fractions import Fraction
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 from snakemake.cli import get_argument_parser
@@ -285,6 +287,38 @@ def test_config_reference_is_that_of_the_schema(monkeypatch):
     leaves = {key.rpartition(".")[2].removesuffix("[]") for key in listed}
     assert keys_of(schema) <= leaves | set(schema["properties"])
     assert not re.search(r": *$", text, flags=re.M), "a key has no description"
+
+
+def yaml_blocks(document: Path) -> list[str]:
+    """The blocks of a document that begin with a section of a configuration."""
+    text = document.read_text(encoding="utf-8")
+    found = re.findall(r"^```yaml\n(.*?)^```$", text, flags=re.M | re.S)
+    indented = re.findall(r"(?:(?<=\n\n)|^)((?: {4}.*\n|\n)+)", text)
+    return found + [block for block in map(textwrap.dedent, indented) if block.strip()]
+
+
+def without_required(schema):
+    """A schema of the same keys, none of which is required."""
+    if isinstance(schema, dict):
+        return {k: without_required(v) for k, v in schema.items() if k != "required"}
+    return schema
+
+
+def test_examples_of_configurations_have_known_keys():
+    """Each section of a configuration in a block has keys and values that the schema allows."""
+    path = ROOT / "src/llmchecker/config/config.schema.yaml"
+    schema = without_required(yaml.safe_load(path.read_text(encoding="utf-8")))
+    seen = set()
+    for document in DOCUMENTS:
+        for block in yaml_blocks(document):
+            if not re.match(rf"({'|'.join(schema['properties'])}):", block):
+                continue
+            for part in re.split(r"\n\n(?=\w+:)", block):
+                for name, section in yaml.safe_load(part).items():
+                    expected = schema["properties"][name]
+                    jsonschema.validate(section, {**expected, "$defs": schema.get("$defs", {})})
+                    seen.add(name)
+    assert seen >= {"models", "start_strings", "experiments", "quantifiers", "invariants"}
 
 
 def test_measured_pages_are_those_of_the_records(monkeypatch):
