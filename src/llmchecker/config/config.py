@@ -130,7 +130,7 @@ class Config:
 
     @cached_property
     def used_models(self) -> Mapping[str, ModelConfig]:
-        """The models of tables and figures: those with trees, or all with the section `topk`."""
+        """The models with results: those with trees, or all with the section `topk`."""
         return {
             name: model
             for name, model in self.distribution_models.items()
@@ -187,11 +187,11 @@ class Config:
         return tuple(sorted(names))
 
     def scores_of(self, model: str) -> tuple[tuple[TreeSpec, str], ...]:
-        """Return the pairs of a tree of a model and a quantifier in the queries on that tree."""
+        """Return all pairs of a model's tree and a quantifier in the queries on it."""
         return tuple((t, name) for t in self.trees(model) for name in self.quantifiers_of(t))
 
     def used_quantifiers(self, model: str) -> Mapping[str, Quantifier]:
-        """Return the quantifiers in the queries on the trees of a model, by name, sorted."""
+        """Return the quantifiers in the queries on a model, by name, sorted."""
         names = sorted({name for _, name in self.scores_of(model)})
         return {name: self.quantifiers[name] for name in names}
 
@@ -204,7 +204,7 @@ class Config:
         return tuple(checks.values())
 
     def shard_files(self, tree: TreeSpec) -> list[str]:
-        """Return the files of the shards of a tree; empty if one job builds the whole tree."""
+        """Return the files of a tree's shards; empty if one job builds the tree."""
         return paths.shard_files(tree, self.experiments.shards.get(tree, 0))
 
     def estimate_files(self, checks: Iterable[Check]) -> list[str]:

@@ -60,7 +60,7 @@ class ModelConfig:
 
     @property
     def job_resources(self) -> dict[str, int]:
-        """The memory in MB and number of GPUs of a job with the model, named as in Snakemake."""
+        """The memory in MB and GPUs of a job with the model, by Snakemake name."""
         gpus = int(self.device.startswith("cuda"))
         return {"mem_mb": self.mem_mb, "gpu": gpus, "gpu_mem_mb": gpus * self.gpu_mem_mb}
 

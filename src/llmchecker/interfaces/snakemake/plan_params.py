@@ -27,7 +27,7 @@ def describe_builder(config: Config, model: ModelConfig) -> dict[str, Any]:
 
 
 def describe_trees(config: Config, trees: Iterable[TreeSpec]) -> list[dict[str, Any]]:
-    """Describe trees, each with its name, its start string and the files of its shards."""
+    """Describe trees, each with its name, start string and files of shards."""
     return [
         describe_tree(tree)
         | {"name": str(tree), "text": _describe_start(config, tree)}
@@ -37,7 +37,7 @@ def describe_trees(config: Config, trees: Iterable[TreeSpec]) -> list[dict[str, 
 
 
 def describe_estimates(config: Config, model: str) -> list[dict[str, Any]]:
-    """Describe the estimated checks of a model, each with its start string and its sampling."""
+    """Describe estimated checks, each with its start string and sampling plan."""
     return [
         describe_check(check)
         | {"text": _describe_start(config, check.tree), "sampling": dict(vars(sampling))}
@@ -46,7 +46,7 @@ def describe_estimates(config: Config, model: str) -> list[dict[str, Any]]:
 
 
 def describe_rows(config: Config, rows: Iterable[TableRow]) -> list[dict[str, Any]]:
-    """Describe rows of a table, each with its start string and the label of its model."""
+    """Describe rows of a table, each with its start string and model's name."""
     return [
         describe_row(row)
         | {
