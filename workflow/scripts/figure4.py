@@ -10,4 +10,4 @@ with job_log(snakemake.log[0]) as work, work():
     write_csv(tables.build_noun_table(answers), output.csv)
     figure = figures.draw_noun_figure(read_csv(output.csv), snakemake.params.query)
     description = provenance.format_description(read_json_with_digest(snakemake.input.provenance))
-    figures.write_figure(figure, [output.pdf, output.svg, output.png], description)
+    figures.write_figure(figure, [output.pdf, output.png, output.svg], description)
