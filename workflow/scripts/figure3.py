@@ -11,4 +11,5 @@ with job_log(snakemake.log[0]) as work, work():
     write_csv(tables.build_mass_table(masses), output.csv)
     figure = figures.draw_mass_figure(read_csv(output.csv))
     description = provenance.format_description(read_json_with_digest(snakemake.input.provenance))
+    # Each format adapts the layout, so that their order is part of the result.
     figures.write_figure(figure, [output.pdf, output.png, output.svg], description)
