@@ -261,6 +261,11 @@ class ExpansionConfig(Section):
         """Maximum size of the distribution cache, in bytes."""
         return int(self.store_gb * 1024**3)
 
+    @property
+    def max_minutes(self) -> int:
+        """The longest expansion of a tree in whole minutes, at least 1."""
+        return max(1, round(self.most_hours * 60))
+
     def build_limits(self, mem_mb: int) -> GrowthLimits:
         """Build the limits of one tree in a job of `mem_mb` MB."""
         return GrowthLimits(self.most_states, self.most_hours * 3600, mem_mb * 10**6)
@@ -431,6 +436,12 @@ class InvariantsConfig(Section):
         random candidates.
         """
         return ProposalSettings(self.iterations, self.nodes, self.candidates, self.seed)
+
+    @property
+    def attempt_settings(self) -> dict[str, float]:
+        """The limits of an attempt on a program, and the seed of random candidates."""
+        names = ("seconds", "tool_seconds", "candidates", "seed")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def repair_settings(self) -> RepairSettings:
