@@ -58,9 +58,9 @@ class DistributionCache:
     directory: Path
     max_bytes: int
 
-    def open_prompt_cache(
+    def open_distributions(
         self, fingerprint: str, prompt: Sequence[int], min_rest: float = CANCELLATION_THRESHOLD
-    ) -> "PromptCache":
+    ) -> "PromptDistributions":
         """Open the stored distributions of a model after a prompt.
 
         Args:
@@ -69,7 +69,7 @@ class DistributionCache:
             min_rest: as in `selection.reselect_tokens`.
         """
         folder = self.locate_folder(fingerprint, *prompt)
-        return PromptCache(self, folder, tuple(prompt), min_rest)
+        return PromptDistributions(self, folder, tuple(prompt), min_rest)
 
     def locate_folder(self, *key_parts: str | int) -> Path:
         """Return the folder for a key, which need not exist.
@@ -94,7 +94,7 @@ class DistributionCache:
             excess_bytes -= size
 
 
-class PromptCache:
+class PromptDistributions:
     """Stored and new distributions after one prompt.
 
     Attributes:

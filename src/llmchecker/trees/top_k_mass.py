@@ -22,13 +22,13 @@ from llmchecker.trees.text_tree import PROBABILITY_TOLERANCE
 if TYPE_CHECKING:
     from llmchecker.models.distribution import Distributions
     from llmchecker.models.interface import LanguageModel
-    from llmchecker.trees.stored_model import StoredModel
+    from llmchecker.trees.lazy_model import LazyModel
 
 _COLUMNS = ("prompt", "k", "mass")
 
 
 def load_or_compute_masses(
-    stored: "StoredModel", prompts: Sequence[str], max_k: int
+    stored: "LazyModel", prompts: Sequence[str], max_k: int
 ) -> tuple[pd.DataFrame, float]:
     """Load the masses after prompts, or compute and store them.
 

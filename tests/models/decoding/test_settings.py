@@ -223,8 +223,8 @@ def test_a_decoded_tree_from_the_store_has_the_same_bits(tmp_path, random_model)
     prompt = model.encode(START)
 
     def grown(truncation):
-        stored = DistributionCache(tmp_path, 2**30).open_prompt_cache("model", prompt)
-        return build_tree(model, START, truncation, prompt_cache=stored), stored.added_count
+        stored = DistributionCache(tmp_path, 2**30).open_distributions("model", prompt)
+        return build_tree(model, START, truncation, distributions=stored), stored.added_count
 
     tree, added = grown(Truncation(1.0, 1000, 2))
     assert added == tree.internal.sum()

@@ -157,18 +157,21 @@ def test_what_was_answered_before_a_server_stops_is_not_asked_again(tmp_path, mo
         server.fault = stops
         with pytest.raises(LLMCheckerError, match="stopped"):
             build_tree(
-                model, START, truncation, prompt_cache=store.open_prompt_cache("model", prompt, 0.0)
+                model,
+                START,
+                truncation,
+                distributions=store.open_distributions("model", prompt, 0.0),
             )
         server.fault, first, server.asked = None, server.asked, []
         tree = build_tree(
-            model, START, truncation, prompt_cache=store.open_prompt_cache("model", prompt, 0.0)
+            model, START, truncation, distributions=store.open_distributions("model", prompt, 0.0)
         )
         again = set(first) & set(server.asked)
         assert len(first) == 12
         assert len(again) <= 2  # answers that were under way
         server.asked = []
         build_tree(
-            model, START, truncation, prompt_cache=store.open_prompt_cache("model", prompt, 0.0)
+            model, START, truncation, distributions=store.open_distributions("model", prompt, 0.0)
         )
         assert server.asked == []
     assert_same(tree, build_tree(server.model, START, truncation))
