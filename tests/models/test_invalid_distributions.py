@@ -64,7 +64,7 @@ def test_float16_that_overflows_is_refused(tmp_path):
             layer.mlp.up_proj.weight.mul_(3e4)
     network.save_pretrained(directory)
     assert len(build_tree(load_model(directory), "The player", TRUNCATION)) > 1
-    with pytest.raises(InvalidDistribution, match="in float16 gives no probabilities after"):
+    with pytest.raises(InvalidDistribution, match="logits in float16 after"):
         load_model(directory, dtype="float16")
 
 

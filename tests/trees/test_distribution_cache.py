@@ -207,5 +207,5 @@ def test_numbers_that_are_no_distribution_are_dropped(values, tmp_path, caplog):
     (file,) = tmp_path.rglob("*.parquet")
     opened = DistributionCache(tmp_path, GB).open_distributions("model", (1, 2))
     assert not list(opened.select(np.array([[7]]), 0.25, 1))
-    assert f"{file} holds numbers that are no distributions" in caplog.text
+    assert f"{file}: its numbers are not distributions" in caplog.text
     assert not file.exists()

@@ -149,7 +149,7 @@ def test_numbers_that_are_no_masses_are_refused(values, tmp_path):
     """Masses that fall with k, or are no probabilities, are refused although nothing is damaged."""
     path = tmp_path / "masses.parquet"
     write_masses(pd.DataFrame({"prompt": [0, 0], "k": [1, 2], "mass": values}), path)
-    with pytest.raises(DamagedFile, match=r"masses\.parquet holds numbers that are no masses"):
+    with pytest.raises(DamagedFile, match=r"masses\.parquet: its numbers are not masses"):
         read_masses(path)
 
 

@@ -278,7 +278,7 @@ def read_published(path: str | Path) -> pd.DataFrame:
         raise InvalidTable(f"{path}: {error}") from error
     if list(table) != _COLUMNS_OF_PUBLISHED_FIGURES:
         expected = ", ".join(_COLUMNS_OF_PUBLISHED_FIGURES)
-        raise InvalidTable(f"{path} has the columns {', '.join(table)}; expected {expected}")
+        raise InvalidTable(f"{path}: the columns are {', '.join(table)}; expected {expected}")
     for row in table.itertuples():
         if not 0 <= row.solved <= row.programs:
             raise InvalidTable(
@@ -310,10 +310,7 @@ def build_frame(attempts: Sequence[Attempt]) -> pd.DataFrame:
 
 def _format_duplicate(program: str, semantics: str, strategy: str = "") -> str:
     strategy_text = f" by {strategy}" if strategy else ""
-    return (
-        f"{program} has two attempts over {semantics}{strategy_text}; "
-        "a table counts each program once"
-    )
+    return f"{program}: two attempts over {semantics}{strategy_text}; remove one of them"
 
 
 def _count_outcomes(group: pd.DataFrame) -> dict[str, float]:

@@ -223,7 +223,7 @@ def _read_distributions(
     """
     table, _ = read_parquet(path)
     if table.schema != _SCHEMA:
-        raise DamagedFile(f"{path} holds no distributions", path)
+        raise DamagedFile(f"{path}: no distributions", path)
     tokens, probabilities = (table[name].combine_chunks() for name in _SCHEMA.names[1:])
     offsets = tokens.offsets.to_numpy()
     values = probabilities.flatten().to_numpy()
@@ -237,7 +237,7 @@ def _read_distributions(
         and np.all(is_row_start[1:] | (np.diff(values) <= 0))
         and np.all(sums <= 1 + PROBABILITY_TOLERANCE)
     ):
-        raise DamagedFile(f"{path} holds numbers that are no distributions", path)
+        raise DamagedFile(f"{path}: its numbers are not distributions", path)
     continuations = list(map(tuple, table["suffix"].to_pylist()))
     return continuations, offsets, tokens.flatten().to_numpy(), values
 

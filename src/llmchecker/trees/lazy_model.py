@@ -91,8 +91,8 @@ class LazyModel:
             return connect_model(self.directory)
         if self.kind == "served":
             raise UnusableModel(
-                f"{self.directory} was fetched from elsewhere, and not from the server that the "
-                "configuration names now; remove the directory, and run the same command again"
+                f"{self.directory}: not fetched from the server that the configuration names; "
+                "remove the directory and run the command again"
             )
         from llmchecker.models.transformers.load import load_model
 

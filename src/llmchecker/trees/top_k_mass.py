@@ -75,11 +75,11 @@ def read_masses(path: str | Path) -> pd.DataFrame:
     """
     table = read_parquet(path)[0].to_pandas(use_threads=False)
     if list(table.columns) != list(_COLUMNS):
-        raise DamagedFile(f"{path} holds no masses", path)
+        raise DamagedFile(f"{path}: no masses", path)
     # the first row of a prompt follows the last row of another prompt
     is_rising = (table["mass"].diff() >= 0) | (table["k"] == 1)
     if not (table["mass"].between(0, 1 + PROBABILITY_TOLERANCE) & is_rising).all():
-        raise DamagedFile(f"{path} holds numbers that are no masses", path)
+        raise DamagedFile(f"{path}: its numbers are not masses", path)
     return table
 
 

@@ -75,7 +75,7 @@ WRONG = {
     "repeated": heads_changed(lambda head: [*head[:-1], head[0]]),
     "too few": heads_changed(lambda head: head[:-1]),
     "too many": heads_changed(lambda head: [*head, [END, -50.0]] * 2),
-    "no JSON": lambda server, answer: b"<html>",
+    "not JSON": lambda server, answer: b"<html>",
     "a list": lambda server, answer: [1, 2],
     "null": lambda server, answer: None,
     "redirect": raising(lambda: Status(307, Location="http://example.org/v1/completions")),
@@ -202,7 +202,7 @@ def test_a_text_that_is_too_long_is_refused_before_it_is_sent(tmp_path):
     server = fake(tmp_path, "vllm")
     with running(server) as address:
         model = connected(tmp_path, server, address)
-        with pytest.raises(LLMCheckerError, match=r"64 tokens at most.*67"):
+        with pytest.raises(LLMCheckerError, match=r"at most 64 tokens.*67"):
             build_tree(model, "a" * 63, Truncation(1.0, TOLD, 4))
     assert server.asked == []
 

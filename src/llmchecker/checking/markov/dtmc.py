@@ -152,7 +152,9 @@ class MarkovChain:
         unknown_names = sorted(set(names).difference(self.variables))
         if unknown_names:
             known_names = ", ".join(self.variables)
-            raise UnknownName(f"the chain has no variable {unknown_names[0]}; it has {known_names}")
+            raise UnknownName(
+                f"variable {unknown_names[0]}: the chain lacks it; its variables are {known_names}"
+            )
 
     def _find_entries(self, states: np.ndarray) -> np.ndarray:
         """Return the indices into `columns` of all transitions of the states."""
@@ -188,13 +190,12 @@ def build_dtmc(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
     n = len(tree)
     # both would be the same variable of the chain
     if STEP in scores:
-        raise InvalidTree(
-            f"a quantifier cannot be named {STEP}: the tree has a column of that name"
-        )
+        raise InvalidTree(f"quantifier {STEP}: the tree has a column of that name; rename it")
     for name, column in scores.items():
         if np.shape(column) != (n,) or not np.issubdtype(np.asarray(column).dtype, np.integer):
             raise InvalidTree(
-                f"the scores of {name} must be one integer for each of {format_count(n, 'state')}"
+                f"scores of {name}: not one integer for each of {format_count(n, 'state')}; "
+                "score the tree again"
             )
     # the root has no edge that leads to it
     children = 1 + np.flatnonzero(tree.probability[1:] > 0)
@@ -228,6 +229,6 @@ def check_complete_tree(tree: TextTree) -> None:
     if np.any(is_unfinished):
         uid = int(np.flatnonzero(is_unfinished)[0])
         raise InvalidTree(
-            f"state {uid} has no children, though its text has not ended and stands at step "
-            f"{int(tree.step[uid])} of {tree.truncation.length}: the tree is not whole"
+            f"state {uid}: no children, though its text has not ended at step "
+            f"{int(tree.step[uid])} of {tree.truncation.length}; build the whole tree"
         )

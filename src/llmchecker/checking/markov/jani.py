@@ -47,7 +47,7 @@ def _format_jani(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     check_complete_tree(tree)
     for name in scores:
         if not is_variable_name(name):
-            raise UnknownName(f"a quantifier named {name!r} cannot be a variable in JANI")
+            raise UnknownName(f"quantifier {name!r}: not the name of a variable in JANI; rename it")
     is_known = tree.kind != StateKind.REST
     columns = {STEP: tree.step} | {
         name: np.where(is_known, column, _REST_VALUE) for name, column in scores.items()

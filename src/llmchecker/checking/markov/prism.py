@@ -61,7 +61,9 @@ def _format_prism(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     for name in scores:
         # a name that PRISM cannot parse would make the whole file unreadable
         if not is_variable_name(name):
-            raise UnknownName(f"a quantifier named {name!r} cannot be a variable in PRISM")
+            raise UnknownName(
+                f"quantifier {name!r}: not the name of a variable in PRISM; rename it"
+            )
     columns = {"uid": np.arange(len(tree)), STEP: tree.step, "kind": tree.kind}
     ranges = {
         "uid": (0, len(tree) - 1),

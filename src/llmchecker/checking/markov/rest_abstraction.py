@@ -137,15 +137,15 @@ def _check_scores(
         min_score, max_score = int(column[is_known].min()), int(column[is_known].max())
         if (low is not None and min_score < low) or (high is not None and max_score > high):
             raise InvalidTree(
-                f"a text scores outside the range that its quantifier declares: {name} is from "
-                f"{min_score} to {max_score}, declared is {low} to {high}"
+                f"{name}: scores from {min_score} to {max_score} exceed the declared range "
+                f"{low} to {high}; correct the quantifier's range"
             )
         # a final score limits all continuations, so a change would make the bounds wrong
         parent_scores = column[tree.parent]
         if (is_known & np.isin(parent_scores, final_scores) & (column != parent_scores))[1:].any():
             raise InvalidTree(
-                f"a text loses a score of {name} that its quantifier declares final, which are "
-                f"{', '.join(map(str, final_scores))}"
+                f"{name}: a text loses a score that its quantifier declares final; correct its "
+                f"final scores {', '.join(map(str, final_scores))}"
             )
 
 

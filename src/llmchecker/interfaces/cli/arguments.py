@@ -188,8 +188,8 @@ def _parse_budget(arguments: argparse.Namespace) -> AnswerBudget | None:
     # The paper's tree is defined by both together.
     if len(missing_names) == 1:
         raise ConfigError(
-            f"--{missing_names[0]} is missing: --alpha and --k together name a tree, and "
-            "without both the tree is grown where it narrows the answer"
+            f"--{missing_names[0]}: missing; give --alpha and --k, or neither to grow the "
+            "tree where it narrows the answer"
         )
     seconds = arguments.seconds
     # An answer may never become as narrow as --width, so a time limit applies by default.
@@ -235,8 +235,8 @@ def _find_project(config: Path) -> Path:
     """Return the nearest directory above a config with the workflow, or its own."""
     if not config.is_file():
         raise ConfigError(
-            f"{config} is {describe_kind(config)}, not a configuration file; run llmchecker where "
-            f"{_DEFAULT_CONFIG} is, or name a configuration by --config"
+            f"{config}: {describe_kind(config)}, not a configuration file; run llmchecker "
+            f"next to {_DEFAULT_CONFIG}, or name a configuration by --config"
         )
     projects = (directory for directory in config.parents if (directory / _WORKFLOW_FILE).is_file())
     return next(projects, config.parent)
@@ -249,7 +249,7 @@ def _check_model_name(name: str | None, config: Config) -> str:
     if name not in config.models:
         hint = did_you_mean(name, config.models) or ";"
         names = ", ".join(config.models)
-        raise UnknownName(f"--model: no model {name!r} is defined{hint} known are {names}")
+        raise UnknownName(f"--model: {name!r} is not defined{hint} known are {names}")
     return name
 
 
@@ -265,7 +265,7 @@ def _parse_start(arguments: argparse.Namespace) -> Start:
         return Chat(tuple(texts.items()))
     # A system prompt is a message, and --start is continued without a chat template.
     if "system" in texts:
-        raise ConfigError("--system is for a chat: it goes with --user, not with --start")
+        raise ConfigError("--system: it belongs to a chat, not to --start; use --user")
     return texts["start"]
 
 

@@ -177,9 +177,9 @@ class _ServedPrefix:
         limit, tokens = self._model.info.longest, len(self._prompt) + max_length + 1
         if limit is not None and tokens > limit:
             raise UnusableText(
-                f"{self._model.name}: {self._model.client.address} reads texts of "
-                f"{format_count(limit, 'token')} at most, "
-                f"and the prompt with what follows has {tokens}"
+                f"{self._model.name}: {self._model.client.address} reads at most "
+                f"{format_count(limit, 'token')}, but prompt and continuation have {tokens}; "
+                "shorten the prompt or L"
             )
 
 

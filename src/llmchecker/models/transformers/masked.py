@@ -29,7 +29,9 @@ class MaskedModel(Transformer):
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a prompt, without the separator that would close it."""
         if not isinstance(start, str):
-            raise UnusableText(f"{self.name} is a masked model, which answers no messages")
+            raise UnusableText(
+                f"{self.name}: a masked model answers no messages; use a start string"
+            )
         tokens = super().encode(start)
         # the prompt is continued, so its separator moves to the tail
         has_separator = len(tokens) > 0 and tokens[-1] == self.tokenizer.sep_token_id
