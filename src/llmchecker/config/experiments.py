@@ -12,12 +12,12 @@ from llmchecker.config.models import (
     select_decoding_override,
 )
 from llmchecker.config.plan import Check, Refinement, TableRow, TreeSpec
-from llmchecker.config.schema import prefix_errors
 from llmchecker.errors import (
     ConfigError,
     InvalidEstimate,
     UnknownName,
     did_you_mean,
+    prefix_errors,
 )
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query

@@ -7,8 +7,7 @@ from typing import Any
 
 from llmchecker.config import paths
 from llmchecker.config.keys import ModelKeys
-from llmchecker.config.schema import prefix_errors
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
     Decoding,

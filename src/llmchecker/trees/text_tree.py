@@ -254,13 +254,25 @@ def _check_columns(tree: TextTree) -> None:
     if np.any(is_wrong):
         uid = int(np.flatnonzero(is_wrong)[0])
         raise InvalidTree(f"state {uid}: its children have probability {float(sums[uid])!r}, not 1")
+    # another shard may hold the children
+    if not tree.is_shard:
+        check_complete(tree)
+
+
+def check_complete(tree: TextTree) -> None:
+    """Check that every text without children has ended or is at the horizon.
+
+    A chain would give an unfinished text a loop, although the model continues it.
+
+    Raises:
+        InvalidTree: a text without children has not ended and is before the horizon.
+    """
     is_unfinished = (
         (tree.kind == StateKind.TEXT) & (tree.step < tree.truncation.length) & ~tree.internal
     )
-    # another shard may hold the children
-    if np.any(is_unfinished) and not tree.is_shard:
+    if np.any(is_unfinished):
         uid = int(np.flatnonzero(is_unfinished)[0])
         raise InvalidTree(
             f"state {uid}: a text of {format_count(tree.step[uid], 'token')} below L = "
-            f"{tree.truncation.length} that has neither ended nor children"
+            f"{tree.truncation.length} that has neither ended nor children; build the whole tree"
         )

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,7 +87,6 @@ def _compute_masses(
     model: "LanguageModel",
     prompts: Sequence[str],
     max_k: int,
-    progress: Callable[[int, int], None] = lambda done, total: None,
     threads: int = 1,
 ) -> pd.DataFrame:
     """Return the mass of the k most probable next tokens of every prompt.
@@ -96,7 +95,6 @@ def _compute_masses(
         model: the language model.
         prompts: the prompts.
         max_k: maximum number of tokens.
-        progress: callback of the number of finished prompts and of all prompts.
         threads: number of prompts computed at once. A model loaded with fewer threads computes them
             in sequence.
 
@@ -119,12 +117,9 @@ def _compute_masses(
         return np.pad(masses, (0, max_k - len(masses)), mode="edge")
 
     token_sequences = [model.encode(prompt) for prompt in prompts]
-    rows = []
     with ThreadPoolExecutor(threads) as pool:
         # `map` keeps the order of the prompts
-        for row in pool.map(compute_mass, token_sequences):
-            rows.append(row)
-            progress(len(rows), len(prompts))
+        rows = list(pool.map(compute_mass, token_sequences))
     return pd.DataFrame(
         {
             "prompt": np.repeat(np.arange(len(prompts)), max_k),

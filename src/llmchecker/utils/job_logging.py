@@ -248,20 +248,17 @@ def build_node_progress(
     return report
 
 
-def build_sample_progress(
-    name: str, clock: Callable[[], float] = time.monotonic
-) -> Callable[[int, int], None]:
+def build_sample_progress(name: str) -> Callable[[int, int], None]:
     """Return a sampling callback that logs the samples and their rate.
 
     Args:
         name: str, name of the estimate for the log.
-        clock: function that returns the time in seconds.
     """
-    start_time = last_report = clock()
+    start_time = last_report = time.monotonic()
 
     def report(done: int, total: int) -> None:
         nonlocal last_report
-        current_time = clock()
+        current_time = time.monotonic()
         if current_time - last_report >= _REPORT_INTERVAL_SECONDS:
             last_report = current_time
             rate = done / (current_time - start_time)

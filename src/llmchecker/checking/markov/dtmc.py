@@ -22,7 +22,7 @@ from llmchecker.checking.markov.sparse_matrix import (
 from llmchecker.errors import InvalidTree, UnknownName
 from llmchecker.properties.logic.ast import LABELS, STEP, Atom, Connective, Formula, Label, Literal
 from llmchecker.properties.logic.query import Query
-from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
 from llmchecker.utils.number_format import format_count
 
 
@@ -186,7 +186,7 @@ def build_dtmc(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
         InvalidTree: scores are not one integer for each state, a quantifier is named `step`, or a
             text is not finished.
     """
-    check_complete_tree(tree)
+    check_complete(tree)
     n = len(tree)
     # both would be the same variable of the chain
     if STEP in scores:
@@ -212,23 +212,3 @@ def build_dtmc(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
         rest=tree.kind == StateKind.REST,
         end=tree.kind == StateKind.END,
     )
-
-
-def check_complete_tree(tree: TextTree) -> None:
-    """Check that every text without children has ended or is at the horizon.
-
-    The chain would give an unfinished text a loop, as if it stayed the same for ever, although the
-    model continues it.
-
-    Raises:
-        InvalidTree: a text without children has not ended and is before the horizon.
-    """
-    is_unfinished = (
-        (tree.kind == StateKind.TEXT) & ~tree.internal & (tree.step < tree.truncation.length)
-    )
-    if np.any(is_unfinished):
-        uid = int(np.flatnonzero(is_unfinished)[0])
-        raise InvalidTree(
-            f"state {uid}: no children, though its text has not ended at step "
-            f"{int(tree.step[uid])} of {tree.truncation.length}; build the whole tree"
-        )

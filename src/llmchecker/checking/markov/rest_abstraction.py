@@ -25,7 +25,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmchecker.checking.markov.dtmc import check_complete_tree
 from llmchecker.checking.markov.product import MarkovProcess
 from llmchecker.checking.markov.sparse_matrix import (
     Entries,
@@ -43,7 +42,7 @@ from llmchecker.properties.logic.valuations import (
     TooManyValuations,
     enumerate_valuations,
 )
-from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
 
 _MAX_PACKED_ATOMS = 48
 """The largest number of atoms in 64 bits, together with the kind."""
@@ -81,7 +80,7 @@ def build_mdp(
     Raises:
         InvalidTree: a score is outside the range of its quantifier, or a text is not finished.
     """
-    check_complete_tree(tree)
+    check_complete(tree)
     _check_scores(tree, scores, score_ranges)
     atoms, length = query.atoms, tree.truncation.length
     final_scores = FinalScores(query.variables - {STEP}, score_ranges)

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import httpcore2
 import httpx2
 
-from llmchecker.errors import RequestRefused, SourceUnavailable
+from llmchecker.errors import RequestRefused, SourceUnavailable, prefix_errors
 from llmchecker.models.servers.deadline import DeadlineBackend
-from llmchecker.models.servers.schema import parse_response, prefix_errors, quote
+from llmchecker.models.servers.schema import parse_response, quote
 from llmchecker.utils.number_format import format_count
 
 _MAX_ATTEMPTS = 6
