@@ -13,7 +13,7 @@ import numpy as np
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel, Prefix
 from llmchecker.models.transformers.batching import join_prompt
-from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.resource_forecast import GrowthMonitor
 from llmchecker.trees.selection import Selection, select_tokens
 from llmchecker.trees.shards import Shard, is_split
@@ -30,7 +30,7 @@ def build_tree(
     truncation: Truncation,
     end_of_sequence: EndOfSequence = "terminal",
     progress: ProgressCallback = lambda step, done, total: None,
-    prompt_cache: PromptCache | None = None,
+    distributions: PromptDistributions | None = None,
     shard: Shard | None = None,
     monitor: GrowthMonitor | None = None,
 ) -> TextTree:
@@ -45,7 +45,7 @@ def build_tree(
         truncation: alpha, k and the horizon L.
         end_of_sequence: `terminal` ends a text at an end-of-sequence token; `ordinary` continues.
         progress: callback after every batch with the progress of the level.
-        prompt_cache: cache of this model's distributions after this start string. New distributions
+        distributions: cached distributions of this model after this start string. New distributions
             are added to it. The tree is the same with and without a cache.
         shard: the part of the tree to build, for `merge_shards`; None for the whole tree.
         monitor: resource limits, checked after every batch.
@@ -53,7 +53,7 @@ def build_tree(
     Raises:
         ConfigError: the forecast of the tree exceeds the limits of `monitor`.
     """
-    prompt = model.encode(start) if prompt_cache is None else prompt_cache.prompt
+    prompt = model.encode(start) if distributions is None else distributions.prompt
     # opened on first use: a fully cached tree needs no pass of the model over the prompt
     continuations = cache(lambda: model.open_prefix(prompt, truncation.length - 1))
     end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
@@ -72,7 +72,7 @@ def build_tree(
         children, done, child_count, open_count = [], 0, 0, 0
         for rows, selection in iter_selections(
             continuations,
-            prompt_cache,
+            distributions,
             frontier.continuations,
             truncation.alpha,
             truncation.k,
@@ -106,7 +106,7 @@ def build_tree(
 
 def iter_selections(
     open_prefix: Callable[[], Prefix],
-    prompt_cache: PromptCache | None,
+    distributions: PromptDistributions | None,
     continuations: np.ndarray,
     alpha: float,
     k: int,
@@ -118,15 +118,15 @@ def iter_selections(
 
     Args:
         open_prefix: returns the prompt's prefix; called only if a distribution must be computed.
-        prompt_cache: cached distributions; new distributions are added to it.
+        distributions: cached distributions; new distributions are added to it.
         continuations: (n, d) int64, token ids after the prompt.
         alpha: probability that the selected tokens hold together, from 0 to 1.
         k: maximum number of selected tokens.
         will_extend: whether later calls pass longer continuations that begin with these.
     """
     is_missing = np.ones(len(continuations), dtype=bool)
-    if prompt_cache is not None:
-        for rows, selection in prompt_cache.select(continuations, alpha, k):
+    if distributions is not None:
+        for rows, selection in distributions.select(continuations, alpha, k):
             is_missing[rows] = False
             yield rows, selection
     missing_rows = np.flatnonzero(is_missing)
@@ -141,13 +141,13 @@ def iter_selections(
         ):
             rows = missing_rows[done : done + len(selection.counts)]
             done += len(rows)
-            if prompt_cache is not None:
-                prompt_cache.add(continuations[rows], selection)
+            if distributions is not None:
+                distributions.add(continuations[rows], selection)
             yield rows, selection
     finally:
         # saved also after an interrupt: the next run reads these distributions from the cache
-        if prompt_cache is not None:
-            prompt_cache.save()
+        if distributions is not None:
+            distributions.save()
 
 
 @dataclass(frozen=True)

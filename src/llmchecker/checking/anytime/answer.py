@@ -28,7 +28,7 @@ from llmchecker.checking.verdict import Verdict
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.scores import score_tree
-from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.text_tree import TextTree
 
@@ -86,7 +86,7 @@ def check_anytime(
     budget: AnswerBudget,
     *,
     end_of_sequence: EndOfSequence = "terminal",
-    prompt_cache: PromptCache | None = None,
+    distributions: PromptDistributions | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
     report_refinement: Callable[[RefinementProgress], None] = lambda state: None,
     report_samples: Callable[[int, int], None] = lambda done, total: None,
@@ -104,7 +104,7 @@ def check_anytime(
         start: the start string.
         asked: the query, its quantifiers and the horizon.
         budget: the limits on the costs, and the confidence.
-        end_of_sequence, prompt_cache: as in `expansion.build_tree`.
+        end_of_sequence, distributions: as in `expansion.build_tree`.
         is_cancelled: called between batches; when it returns true, the answer uses the results so
             far. Then there is no estimate unless all samples were drawn: their number was fixed
             before the first, and the confidence holds for that number only.
@@ -116,7 +116,7 @@ def check_anytime(
     """
     start_time = time.monotonic()
     # a prompt cache has encoded the start string already
-    prompt = model.encode(start) if prompt_cache is None else prompt_cache.prompt
+    prompt = model.encode(start) if distributions is None else distributions.prompt
     has_estimate = asked.estimation_obstacle is None and not budget.certain
     progress_reports: list[RefinementProgress] = []
 
@@ -133,7 +133,7 @@ def check_anytime(
         _plan_refinement(budget, has_estimate, model.is_truncated),
         end_of_sequence,
         record_progress,
-        prompt_cache,
+        distributions,
         is_cancelled,
         # the interval of an estimate is narrower with 1, see `HORIZON_WEIGHT`
         horizon_weight=1.0 if has_estimate else HORIZON_WEIGHT,
@@ -145,7 +145,9 @@ def check_anytime(
     samplers = []
     if has_estimate and not is_cancelled():
         # after a cancellation the results so far are the answer
-        samplers = build_samplers(model, prompt, tree, scores, asked, end_of_sequence, prompt_cache)
+        samplers = build_samplers(
+            model, prompt, tree, scores, asked, end_of_sequence, distributions
+        )
     confidence, estimates = split_confidence(budget.confidence, len(samplers)), []
     for index, sampler in enumerate(samplers):
         # a limit that the budget does not set stays None

@@ -32,7 +32,7 @@ from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.scores import score_texts
-from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.text_tree import TextTree
 
@@ -161,7 +161,7 @@ class PathSampler:
         monitor: the monitor of the formula.
         quantifiers: the quantifiers that the formula names, by name.
         end_of_sequence: as in `expansion.build_tree`.
-        prompt_cache: as in `TokenSampler`.
+        distributions: as in `TokenSampler`.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class PathSampler:
         monitor: Monitor | HorizonMonitor,
         quantifiers: Mapping[str, Quantifier],
         end_of_sequence: EndOfSequence,
-        prompt_cache: PromptCache | None = None,
+        distributions: PromptDistributions | None = None,
     ) -> None:
         self._model = model
         self._tree = tree
@@ -183,7 +183,7 @@ class PathSampler:
         # an ordinary end-of-sequence token does not end a text
         self._end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
         self._prompt = prompt
-        self._token_sampler = TokenSampler(model, self._prompt, tree, prompt_cache)
+        self._token_sampler = TokenSampler(model, self._prompt, tree, distributions)
         self.max_length = (
             0
             if not len(decided_mass.rest_states)

@@ -24,7 +24,7 @@ from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.trees.builder import TreeBuilder
-from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.text_tree import TextTree
 
@@ -53,7 +53,7 @@ def build_samplers(
     scores: Mapping[str, np.ndarray],
     asked: CheckedQuery,
     end_of_sequence: EndOfSequence,
-    prompt_cache: PromptCache | None = None,
+    distributions: PromptDistributions | None = None,
 ) -> list[PathSampler]:
     """Build a sampler for each path formula of a query, or for its expected score.
 
@@ -62,20 +62,20 @@ def build_samplers(
         tree: the tree whose undecided mass is sampled.
         scores: (n,) integers for each quantifier that the query names.
         asked: the query, its quantifiers and the tree's horizon.
-        prompt_cache: as in `TokenSampler`.
+        distributions: as in `TokenSampler`.
     """
     quantifiers = asked.quantifiers
     # an expected score has no path formula
     if isinstance(root := asked.query.root, Expectation):
         name = root.quantifier
         arguments = (model, prompt, tree, scores[name], root, quantifiers[name])
-        return [RewardSampler(*arguments, end_of_sequence, prompt_cache)]
+        return [RewardSampler(*arguments, end_of_sequence, distributions)]
     # single texts do not decide the query
     if not asked.paths:
         return []
     splits = [(split_mass(tree, scores, monitor), monitor) for monitor in asked.monitors]
     return [
-        PathSampler(model, prompt, tree, *split, quantifiers, end_of_sequence, prompt_cache)
+        PathSampler(model, prompt, tree, *split, quantifiers, end_of_sequence, distributions)
         for split in splits
     ]
 
@@ -161,9 +161,9 @@ def estimate_check(
         return EstimateRecord(name, query.text, None, f"{obstacle}.", tree.digest, 0.0, None)
     model = builder.model
     start_time = time.monotonic()
-    prompt_cache = builder.open_prompt_cache(start)
-    shared_arguments = (checked_query, builder.end_of_sequence, prompt_cache)
-    samplers = build_samplers(model, prompt_cache.prompt, tree, scores, *shared_arguments)
+    distributions = builder.open_distributions(start)
+    shared_arguments = (checked_query, builder.end_of_sequence, distributions)
+    samplers = build_samplers(model, distributions.prompt, tree, scores, *shared_arguments)
     estimate = _estimate_query(samplers, plan, progress)
     seconds = time.monotonic() - start_time
     metadata = builder.current_metadata()

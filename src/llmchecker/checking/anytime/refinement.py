@@ -28,7 +28,7 @@ from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.scores import score_texts
-from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence, iter_selections
 from llmchecker.trees.selection import Selection
 from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
@@ -121,7 +121,7 @@ def refine(
     budget: RefinementBudget,
     end_of_sequence: EndOfSequence = "terminal",
     progress: Callable[[RefinementProgress], None] = lambda refining: None,
-    prompt_cache: PromptCache | None = None,
+    distributions: PromptDistributions | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
     max_texts: int = _MAX_BATCH_TEXTS,
     horizon_weight: float = HORIZON_WEIGHT,
@@ -140,7 +140,7 @@ def refine(
             width or everything is decided.
         end_of_sequence: as in `expansion.build_tree`.
         progress: called after every batch.
-        prompt_cache: as in `expansion.build_tree`.
+        distributions: as in `expansion.build_tree`.
         is_cancelled: called between batches; when it returns true, the tree is returned as it is.
         max_texts: the largest number of texts in a batch.
         horizon_weight: from 0 to 1, as `HORIZON_WEIGHT`; with 1 only undecided probability counts.
@@ -187,7 +187,7 @@ def refine(
         # a limit of memory; a single text is always allowed
         batch = batch[: max(1, _MAX_BATCH_CHILDREN // min(k, model.listed_tokens))]
         request = (refinement.collect_continuations(batch), alpha, k, will_extend)
-        refinement.add_children(batch, iter_selections(continuations, prompt_cache, *request))
+        refinement.add_children(batch, iter_selections(continuations, distributions, *request))
     return refinement.build_tree()
 
 

@@ -24,7 +24,7 @@ from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.monitor import HorizonMonitor
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.scores import score_texts
-from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.text_tree import StateKind, TextTree
 
@@ -33,7 +33,7 @@ class RewardSampler(PathSampler):
     """A sampler of texts from `rest` at the step of an expected score.
 
     Args:
-        model, prompt, tree, end_of_sequence, prompt_cache: as in `PathSampler`.
+        model, prompt, tree, end_of_sequence, distributions: as in `PathSampler`.
         scores: (n,) integers of the tree's states; scores of `rest` states are ignored.
         expectation: the expected score.
         quantifier: a quantifier with a least and a greatest score.
@@ -48,13 +48,13 @@ class RewardSampler(PathSampler):
         expectation: Expectation,
         quantifier: Quantifier,
         end_of_sequence: EndOfSequence,
-        prompt_cache: PromptCache | None = None,
+        distributions: PromptDistributions | None = None,
     ) -> None:
         # a text has its score at this step or at its end, so no formula decides it earlier
         monitor = HorizonMonitor(expectation.step)
         decided_mass = split_mass(tree, {}, monitor)
         super().__init__(
-            model, prompt, tree, decided_mass, monitor, {}, end_of_sequence, prompt_cache
+            model, prompt, tree, decided_mass, monitor, {}, end_of_sequence, distributions
         )
         self._expectation, self._quantifier = expectation, quantifier
         self._start = tree.start

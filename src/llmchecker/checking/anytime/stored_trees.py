@@ -39,19 +39,19 @@ def build_refined_tree(
     """
     model = builder.model
     start_time = time.monotonic()
-    prompt_cache = builder.open_prompt_cache(start)
+    distributions = builder.open_distributions(start)
     checked_queries = [CheckedQuery(query, quantifiers, length) for query in queries]
     # the tree grows where any of the queries is undecided
     monitors = [monitor for checked_query in checked_queries for monitor in checked_query.monitors]
     tree = refine(
         model,
-        prompt_cache.prompt,
+        distributions.prompt,
         monitors,
         quantifiers,
         budget,
         builder.end_of_sequence,
         progress,
-        prompt_cache,
+        distributions,
     )
     seconds = time.monotonic() - start_time
     # every input that changes the tree must change its digest
@@ -59,4 +59,4 @@ def build_refined_tree(
     digest = fingerprint.hash_refined_tree(
         builder.model_fingerprint, start, builder.end_of_sequence, contents
     )
-    return tree, builder.write_tree(tree, path, digest, prompt_cache.added_count, seconds)
+    return tree, builder.write_tree(tree, path, digest, distributions.added_count, seconds)

@@ -13,7 +13,7 @@ import numpy as np
 from llmchecker.errors import InvalidDistribution, InvalidEstimate
 from llmchecker.models.distribution import NO_TOKENS
 from llmchecker.models.interface import LanguageModel
-from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import iter_selections
 from llmchecker.trees.text_tree import StateKind, TextTree
 
@@ -36,7 +36,7 @@ class TokenSampler:
         model: the language model.
         prompt: the tokens with which every text begins.
         tree: a tree whose child tokens are excluded.
-        prompt_cache: known distributions of a model that lists only its most probable tokens.
+        distributions: known distributions of a model that lists only its most probable tokens.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class TokenSampler:
         model: LanguageModel,
         prompt: Sequence[int],
         tree: TextTree,
-        prompt_cache: PromptCache | None,
+        distributions: PromptDistributions | None,
     ) -> None:
         self._model = model
         self._tree = tree
-        self._prompt_cache = prompt_cache
+        self._distributions = distributions
         self._prefix = model.open_prefix(prompt)
         self.passes = 0
 
@@ -116,7 +116,7 @@ class TokenSampler:
             yield from ((index, choose, NO_TOKENS) for index, choose in enumerate(rows))
             return
         selections = iter_selections(
-            lambda: self._prefix, self._prompt_cache, continuations, 1.0, listed_count, will_extend
+            lambda: self._prefix, self._distributions, continuations, 1.0, listed_count, will_extend
         )
         for indices, selection in selections:
             for position, index in enumerate(indices):
