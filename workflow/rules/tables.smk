@@ -67,7 +67,7 @@ rule comparison:
         verdicts=[paths.verdict_file(check) for check in TABLE2_CHECKS],
         provenance="results/provenance.json",
     output:
-        csv=flag_for_report("results/tables/comparison.csv", "Published beside reproduced"),
+        csv=flag_for_report("results/tables/comparison.csv", "Published and reproduced figures"),
         md="results/tables/comparison.md",
         tex="results/tables/comparison.tex",
     log:
