@@ -24,8 +24,27 @@ if CONFIG.prompts is not None:
     config["topk"] = {"column": CONFIG.prompts.column, "maximum_k": CONFIG.prompts.maximum_k}
 
 
+# Rules that take a moment run where snakemake runs, also on a cluster.
+localrules:
+    lock_model,
+    lock_prompts,
+    fetch_prompts,
+    fetch_programs,
+    table1,
+    table2,
+    audit,
+    comparison,
+    figure3,
+    figure4,
+    provenance,
+    report,
+    invariants_tables,
+    invariants_sets,
+    invariants_times,
+    invariants_provable_table,
+
+
 include: "workflow/rules/models.smk"
-include: "workflow/rules/topk.smk"
 include: "workflow/rules/trees.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/prism.smk"
@@ -33,10 +52,18 @@ include: "workflow/rules/checks.smk"
 include: "workflow/rules/estimates.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
-include: "workflow/rules/published.smk"
 include: "workflow/rules/provenance.smk"
 include: "workflow/rules/report.smk"
-include: "workflow/rules/invariants.smk"
+
+
+if CONFIG.prompts is not None:
+
+    include: "workflow/rules/topk.smk"
+
+
+if CONFIG.invariants is not None:
+
+    include: "workflow/rules/invariants.smk"
 
 
 # before any job starts; jobs, which read this file too, leave that to the run
@@ -47,10 +74,39 @@ if workflow.is_main_process:
         sys.exit(f"The run cannot begin.\n{error}")
 
 
+# Every result for readers, and every input of another result: each is rebuilt if it is lost.
 rule all:
     default_target: True
     input:
-        get_all_results(),
+        expand("results/tables/{table}.csv", table=[*TABLES, *FIGURES]),
+        expand("results/tables/{table}.md", table=[*TABLES, "witnesses"]),
+        expand("results/tables/{table}.tex", table=["table1", "table2", "comparison"]),
+        expand("results/figures/{figure}.{format}", figure=FIGURES, format=["pdf", "svg", "png"]),
+        expand("results/topk/{model}.parquet", model=CONFIG.used_models if CONFIG.prompts else []),
+        [
+            path(check.tree)
+            for check in CONFIG.checks
+            for path in (paths.tree_file, paths.tree_record)
+        ],
+        [
+            path(*scored)
+            for model in CONFIG.models
+            for scored in CONFIG.scores_of(model)
+            for path in (paths.scores_file, paths.scores_record)
+        ],
+        [
+            paths.chain_file(check, language)
+            for check in CONFIG.checks
+            for language in ("prism", "jani")
+        ],
+        [
+            path(check)
+            for check in CONFIG.checks
+            for path in (paths.verdict_file, paths.crosscheck_file)
+        ],
+        CONFIG.estimate_files(CONFIG.checks),
+        "results/provenance.json",
+        "results/report.html",
 
 
 rule invariants:

@@ -6,6 +6,7 @@
 The first command writes the schema from the keys in `src/llmchecker/config/keys.py`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,32 +25,43 @@ INTRODUCTION = """\
 
 A configuration is a YAML file, [`config.yaml`](../config.yaml) unless `--configfile` names another.
 `NAME` is a name of your choice, `[]` an entry of a list. A **required** key is required if the key
-above it is present. An unknown key stops a run before any job starts. [adding.md](adding.md) has
-examples, [method.md](method.md) defines alpha, k, L and queries.
+above it is present; all others are optional. An unknown key stops a run before any job starts.
+[adding.md](adding.md) has examples, [method.md](method.md) defines alpha, k, L and queries.
 """
-HEADER = "| key | meaning | type | default |\n| --- | --- | --- | --- |\n"
 REQUIRED = "**required**"
 
 Schema = Mapping[str, Any]
 
 
 def page(schema: Schema) -> str:
-    """Build the page: a section for each top-level key, a row for each key below it.
+    """Build the page: a section for each top-level key, an entry for each key below it.
 
-    The keys of a decoding, a refine or an estimate have rows in their first section only.
+    The keys of a decoding, a refine or an estimate have entries in their first section only.
     """
     sections = [INTRODUCTION]
     for key, value in schema["properties"].items():
         entry = resolved(value, schema)
-        need = "Required." if key in schema["required"] else "Optional."
         rows = "".join(rows_of(key, entry, schema))
-        about = f"{sentence(entry['description'])} {need}"
-        sections.append(f"## {key}\n\n{about}\n\n{HEADER}{rows}")
-    return "\n".join(sections)
+        about = sentence(entry["description"])
+        about += " Required." if key in schema["required"] else ""
+        sections.append(f"## {key}\n\n{about}\n\n{rows}")
+    return shorten_repeated("\n".join(sections))
+
+
+def shorten_repeated(text: str) -> str:
+    """Replace the meaning of a key that an earlier key has by the name of that key."""
+    first_keys: dict[str, str] = {}
+
+    def shorten(entry: re.Match[str]) -> str:
+        beginning, key, meaning = entry.groups()
+        first = first_keys.setdefault(meaning, key)
+        return entry[0] if first == key else f"{beginning}: as `{first}`."
+
+    return re.sub(r"^(- `(.+?)` \(.+?\)): (.+)$", shorten, text, flags=re.MULTILINE)
 
 
 def rows_of(key: str, entry: Schema, root: Schema) -> Iterator[str]:
-    """Yield a row for each key below an entry, in the order of the schema."""
+    """Yield an entry for each key below an entry, in the order of the schema."""
     others = entry.get("additionalProperties")
     if isinstance(others, Mapping):
         yield from rows_at(f"{key}.NAME", resolved(others, root), root, "")
@@ -61,12 +73,13 @@ def rows_of(key: str, entry: Schema, root: Schema) -> Iterator[str]:
 
 
 def rows_at(key: str, entry: Schema, root: Schema, need: str) -> Iterator[str]:
-    """Yield the row of a key and the rows of the keys below it."""
+    """Yield the entry of a key and the entries of the keys below it."""
     if "description" in entry:
-        default = f"`{entry['default']}`" if "default" in entry else need
+        default = f"default `{entry['default']}`" if "default" in entry else need
         about = sentence(entry["description"])
-        yield f"| `{key}` | {cell(about)} | {cell(kind(entry))} | {default} |\n"
-        if about.startswith("As "):  # the same keys have rows in an earlier section
+        values = ", ".join(filter(None, (kind(entry), default)))
+        yield f"- `{key}` ({values}): {about}\n"
+        if about.startswith("As "):  # the same keys have entries in an earlier section
             return
     yield from rows_of(key, entry, root)
 
@@ -75,8 +88,8 @@ def kind(entry: Schema) -> str:
     """Format the values that an entry allows."""
     if "enum" in entry:
         return ", ".join(f"`{value}`" for value in entry["enum"])
-    lowest = f"{entry['minimum']} to" if "minimum" in entry else "above 0, up to"
-    limits = [f"{lowest} {entry['maximum']}"] if "maximum" in entry else []
+    lowest = f"{entry['minimum']}–" if "minimum" in entry else "above 0, to "
+    limits = [f"{lowest}{entry['maximum']}"] if "maximum" in entry else []
     types = [entry["type"]] if isinstance(entry["type"], str) else entry["type"]
     words = {"object": "keys", "array": "list", "string": "text"}
     name = " or ".join(words.get(name, name) for name in types)
@@ -92,10 +105,6 @@ def resolved(entry: Schema, root: Schema) -> Schema:
 
 def sentence(text: str) -> str:
     return " ".join(text.split())
-
-
-def cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

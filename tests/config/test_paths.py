@@ -21,18 +21,17 @@ STEPS = Check(TREE, parse("P=? [ F step = 5 ]"))
         (paths.tree_file(TREE), f"results/trees/{SHAPE}.parquet"),
         (paths.tree_record(TREE), f"results/trees/{SHAPE}.json"),
         (paths.trees_mark("gpt2"), "results/trees/gpt2.grown"),
-        (paths.shard_file(TREE, 1, 3), f"results/shards/{SHAPE}/1-of-3.parquet"),
+        (paths.shard_files(TREE, 3)[0], f"results/shards/{SHAPE}/1-of-3.parquet"),
+        (paths.shard_files(TREE, 3)[2], f"results/shards/{SHAPE}/3-of-3.parquet"),
         (paths.scores_file(TREE, "gender"), f"results/scores/{SHAPE}/gender.parquet"),
         (paths.scores_record(TREE, "gender"), f"results/scores/{SHAPE}/gender.json"),
         (paths.chain_file(CHECK, "prism"), f"results/prism/{SHAPE}/gender-similarity.prism"),
         (paths.chain_file(STEPS, "jani"), f"results/jani/{SHAPE}/step.jani"),
-        (paths.masses_file("gpt2"), "results/topk/gpt2.parquet"),
         (paths.attempts_file("tools", "int32"), "results/invariants/tools/int32.json"),
-        (paths.provable_file("gpt2"), "results/invariants/provable/gpt2.json"),
     ],
 )
 def test_every_result_has_its_place(path, expected):
-    """Trees, scores, chains and statistics lie where the documents say."""
+    """Trees, scores, chains and attempts have the paths that the documents name."""
     assert path == expected
 
 

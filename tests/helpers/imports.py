@@ -58,13 +58,15 @@ def types(*names: str) -> list[Path]:
 @cache
 def scripts_of_rules() -> dict[str, str]:
     """For every rule, or what the names of rules made in a loop begin with, its script."""
-    found = {}
+    found, inherited = {}, {}
     for file in sorted((ROOT / "workflow/rules").glob("*.smk")):
-        blocks = re.split(r"^ *rule ?(?=\w*:$)", file.read_text(encoding="utf-8"), flags=re.M)
+        text = file.read_text(encoding="utf-8")
+        inherited |= {new: old for old, new in re.findall(r"^use rule (\w+) as (\w+)", text, re.M)}
+        blocks = re.split(r"^ *rule ?(?=\w*:$)", text, flags=re.M)
         for block in blocks[1:]:
             name = re.match(r"\w+", block) or re.search(r'f"(\w+)_\{', block)
             found[name[name.re.groups]] = re.search(r"scripts/(\w+)\.py", block)[1]
-    return found
+    return found | {new: found[old] for new, old in inherited.items()}
 
 
 def script_of(rule: str) -> str:

@@ -1,4 +1,4 @@
-"""The table of faults in docs/trust.md counts what the tests try."""
+"""The list of faults in docs/trust.md counts what the tests try."""
 
 import re
 import runpy
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROWS = re.findall(
-    r"^\| .+ \| .+ \| (?P<cases>[\d,]+) \| `(?P<test>tests/[^`]+)` \|$",
+    r"^- `(?P<test>tests/[^`]+)` \((?P<cases>[\d,]+)\)$",
     (ROOT / "docs/trust.md").read_text(encoding="utf-8").partition("\n## Faults\n")[2],
     flags=re.MULTILINE,
 )
@@ -18,8 +18,8 @@ ROWS = re.findall(
 
 @pytest.fixture(scope="module")
 def collected() -> list[str]:
-    """The cases of all tests that the table names, as pytest collects them."""
-    files = sorted({test.partition("::")[0] for _, test in ROWS})
+    """The cases of all tests that the list names, as pytest collects them."""
+    files = sorted({test.partition("::")[0] for test, _ in ROWS})
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     listed = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True)
     assert listed.returncode == 0, listed.stdout
@@ -36,17 +36,17 @@ def cases_of(test: str, collected: list[str]) -> int:
     return totals.get(name, len(found))
 
 
-@pytest.mark.parametrize(("cases", "test"), ROWS, ids=[test for _, test in ROWS])
-def test_the_table_counts_what_is_tried(cases, test, collected):
-    """A row of the table has the number of cases that its test has."""
+@pytest.mark.parametrize(("test", "cases"), ROWS, ids=[test for test, _ in ROWS])
+def test_the_list_counts_what_is_tried(test, cases, collected):
+    """An entry of the list has the number of cases that its test has."""
     assert int(cases.replace(",", "")) == cases_of(test, collected) > 0
 
 
-def test_every_fault_has_its_row():
-    """No test of the suite is missing in the table, which has all kinds of faults."""
+def test_every_fault_is_listed():
+    """No test of the suite is missing in the list, which has all kinds of faults."""
     tests = {
         f"tests/faults/{file.name}::{name}"
         for file in (ROOT / "tests/faults").glob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert tests == {test for _, test in ROWS if test.startswith("tests/faults/")}
+    assert tests == {test for test, _ in ROWS if test.startswith("tests/faults/")}

@@ -43,10 +43,7 @@ from llmchecker.trees.text_tree import TextTree, Truncation
 pytestmark = pytest.mark.slow
 
 MADE_OF_CHECKS = dict.fromkeys(
-    (
-        *("provenance", "table2", "witnesses", "comparison"),
-        *("table_of_figure4", "figure3", "figure4", "report"),
-    ),
+    ("provenance", "table2", "comparison", "figure3", "figure4", "report"),
     1,
 )
 
@@ -182,7 +179,7 @@ def test_one_job_a_model_and_stage(finished):
     assert stats(printed) == {
         **jobs(STAGES),
         **{"fetch_model": len(MODELS), "topk": len(MODELS), "fetch_prompts": 1, "shard": 2},
-        **{"table1": 1, "audit": 1, "table_of_figure3": 1, "figure3": 1},
+        **{"table1": 1, "audit": 1},
         **MADE_OF_CHECKS,
     }
 
@@ -629,13 +626,16 @@ def test_a_run_that_was_killed_goes_on(growing, trees):
     assert growing.planned("trees_gpt2") == {}
 
 
-def rules() -> dict[str, set[str]]:
-    """The directives of every rule but `all`, by name."""
+RULE = re.compile(r"( *)(?:use )?rule ?(?:(\w+) as )?(\w*)(?: with)?:")
+
+
+def rules() -> dict[str, tuple[str | None, set[str]]]:
+    """The parent, if any, and the directives of every rule but `all` and `invariants`, by name."""
     found = {}
     for file in sorted((ROOT / "workflow/rules").glob("*.smk")):
         lines = file.read_text(encoding="utf-8").splitlines()
         for number, line in enumerate(lines):
-            if match := re.fullmatch(r"( *)rule ?(\w*):", line):
+            if match := RULE.fullmatch(line):
                 inside = " " * (len(match[1]) + 4)
                 block = []
                 for below in lines[number + 1 :]:
@@ -645,21 +645,24 @@ def rules() -> dict[str, set[str]]:
                 directive = re.compile(rf"{inside}(\w+):")
                 matches = map(directive.match, block)
                 # a rule that there is for each model gets its name below
-                name = match[2] or re.search(r'f"(\w+)_\{', "\n".join(block))[1]
-                found[name] = {match[1] for match in matches if match}
+                name = match[3] or re.search(r'f"(\w+)_\{', "\n".join(block))[1]
+                found[name] = match[2], {match[1] for match in matches if match}
     return found
 
 
 def test_every_rule_has_a_log_a_message_and_an_environment():
-    """Every rule says what it does, where it logs and what it runs in."""
-    assert len(rules()) == 33
-    for name, directives in rules().items():
-        assert {"log", "message", "conda", "output", "script"} <= directives, name
+    """Every rule states its output, log and message; a rule inherits its script or has its own."""
+    found = rules()
+    assert len(found) == 31
+    for name, (parent, directives) in found.items():
+        assert {"log", "message", "output"} <= directives, name
+        inherited = found[parent][1] if parent else directives
+        assert {"conda", "script"} <= inherited, name
 
 
 def test_every_script_writes_the_log_of_its_job():
     """Every script does its work under the job's log, so that a failure says why."""
     scripts = sorted((ROOT / "workflow/scripts").glob("*.py"))
-    assert len(scripts) == 32
+    assert len(scripts) == 29
     for script in scripts:
         assert "\nwith job_log(snakemake.log[0])" in script.read_text(encoding="utf-8"), script

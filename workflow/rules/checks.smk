@@ -1,25 +1,23 @@
 # For each model one job answers all queries on its trees, and a second job compares the answers
 # with those of Storm's own front end. A job for each query would mostly import libraries.
 # Rules for each model, since no wildcard gives a rule as many outputs as a model has checks.
-for model in CONFIG.distribution_models.values():
-    if not CONFIG.trees(model.name):
-        continue
+for model in filter(CONFIG.trees, CONFIG.models):
 
     rule:
         name:
-            f"checks_{model.name}"
+            f"checks_{model}"
         input:
-            grown=get_trees_mark(model.name),
-            trees=[paths.tree_file(tree) for tree in CONFIG.trees(model.name)],
-            growths=[paths.tree_record(tree) for tree in CONFIG.trees(model.name)],
-            scores=[paths.scores_file(*scored) for scored in get_scores(model.name)],
-            seconds=[paths.scores_record(*scored) for scored in get_scores(model.name)],
+            grown=get_trees_mark(model),
+            trees=[paths.tree_file(tree) for tree in CONFIG.trees(model)],
+            growths=[paths.tree_record(tree) for tree in CONFIG.trees(model)],
+            scores=[paths.scores_file(*scored) for scored in CONFIG.scores_of(model)],
+            seconds=[paths.scores_record(*scored) for scored in CONFIG.scores_of(model)],
         output:
-            [f"results/checks/{check}.json" for check in CONFIG.checks_of(model.name)],
+            expand("results/checks/{check}.json", check=CONFIG.checks_of(model)),
         log:
-            f"results/logs/checks/{model.name}.log",
+            f"results/logs/checks/{model}.log",
         benchmark:
-            f"results/benchmarks/checks/{model.name}.tsv"
+            f"results/benchmarks/checks/{model}.tsv"
         conda:
             "../../environment.yml"
         resources:
@@ -27,26 +25,26 @@ for model in CONFIG.distribution_models.values():
             runtime=60,
         params:
             code=get_code("checks"),
-            checks=[describe_check(check) for check in CONFIG.checks_of(model.name)],
-            ranges=get_ranges(model.name),
+            checks=[describe_check(check) for check in CONFIG.checks_of(model)],
+            ranges=collect_ranges(CONFIG.used_quantifiers(model)),
         message:
-            f"Answering the queries on {model.name}"
+            f"Answering the queries on {model}"
         script:
             "../scripts/checks.py"
 
     rule:
         name:
-            f"crosschecks_{model.name}"
+            f"crosschecks_{model}"
         input:
-            verdicts=[paths.verdict_file(check) for check in CONFIG.checks_of(model.name)],
-            prism=[paths.chain_file(check, "prism") for check in CONFIG.checks_of(model.name)],
-            jani=[paths.chain_file(check, "jani") for check in CONFIG.checks_of(model.name)],
+            verdicts=[paths.verdict_file(check) for check in CONFIG.checks_of(model)],
+            prism=[paths.chain_file(check, "prism") for check in CONFIG.checks_of(model)],
+            jani=[paths.chain_file(check, "jani") for check in CONFIG.checks_of(model)],
         output:
-            [f"results/crosschecks/{check}.json" for check in CONFIG.checks_of(model.name)],
+            expand("results/crosschecks/{check}.json", check=CONFIG.checks_of(model)),
         log:
-            f"results/logs/crosschecks/{model.name}.log",
+            f"results/logs/crosschecks/{model}.log",
         benchmark:
-            f"results/benchmarks/crosschecks/{model.name}.tsv"
+            f"results/benchmarks/crosschecks/{model}.tsv"
         conda:
             "../../environment.yml"
         resources:
@@ -59,6 +57,6 @@ for model in CONFIG.distribution_models.values():
             max_prism_states=5_000,
             max_jani_states=50_000,
         message:
-            f"Comparing the answers on {model.name} with Storm's own front end"
+            f"Comparing the answers on {model} with Storm's own front end"
         script:
             "../scripts/crosschecks.py"

@@ -1,42 +1,38 @@
 # For each model one job draws the samples for all its estimates, so that the model is loaded once.
 # A rule for each model, since no wildcard gives a rule as many outputs as a model has estimates.
-for model in CONFIG.distribution_models.values():
-    if not CONFIG.estimated_checks(model.name):
-        continue
+for model in filter(CONFIG.estimated_checks, CONFIG.models):
 
     rule:
         name:
-            f"estimates_{model.name}"
+            f"estimates_{model}"
         input:
-            model=paths.model_directory(model.name),
-            grown=get_trees_mark(model.name),
-            trees=[paths.tree_file(check.tree) for check, _ in CONFIG.estimated_checks(model.name)],
+            model=f"resources/models/{model}",
+            grown=get_trees_mark(model),
+            trees=[paths.tree_file(check.tree) for check, _ in CONFIG.estimated_checks(model)],
             scores=[
                 file
-                for check, _ in CONFIG.estimated_checks(model.name)
+                for check, _ in CONFIG.estimated_checks(model)
                 for file in paths.scores_of_check(check)
             ],
-            files=get_quantifier_files(model.name),
+            files=get_quantifier_files(model),
         output:
-            [f"results/estimates/{check}.json" for check, _ in CONFIG.estimated_checks(model.name)],
+            [f"results/estimates/{check}.json" for check, _ in CONFIG.estimated_checks(model)],
         log:
-            f"results/logs/estimates/{model.name}.log",
+            f"results/logs/estimates/{model}.log",
         benchmark:
-            f"results/benchmarks/estimates/{model.name}.tsv"
+            f"results/benchmarks/estimates/{model}.tsv"
         conda:
             "../../environment.yml"
-        threads: get_threads
+        threads: get_threads(TREE_JOBS)
         resources:
-            mem_mb=model.mem_mb,
-            gpu=get_gpu(model),
-            gpu_mem_mb=get_gpu_mem_mb(model),
+            **get_model_resources(model),
             runtime=480,
         params:
-            code=get_code("estimates", also=get_quantifier_modules(model.name)),
-            estimates=get_estimate_params(model.name),
-            settings=get_quantifier_settings(get_quantifiers(model.name)),
-            growing=get_build_settings(model),
+            code=get_code("estimates", quantifiers_of=model),
+            estimates=describe_estimates(CONFIG, model),
+            settings=get_quantifier_settings(model),
+            growing=describe_builder(CONFIG, CONFIG.models[model]),
         message:
-            f"Estimating the answers of {model.name}"
+            f"Estimating the answers of {model}"
         script:
             "../scripts/estimates.py"

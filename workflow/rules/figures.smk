@@ -1,13 +1,9 @@
-localrules:
-    figure3,
-    figure4,
-
-
 rule figure3:
     input:
-        table="results/tables/figure3.csv",
+        masses=expand("results/topk/{model}.parquet", model=CONFIG.distribution_models),
         provenance="results/provenance.json",
     output:
+        csv="results/tables/figure3.csv",
         pdf="results/figures/figure3.pdf",
         png="results/figures/figure3.png",
         svg=flag_for_report("results/figures/figure3.svg", "Figure 3"),
@@ -17,6 +13,8 @@ rule figure3:
         "../../environment.yml"
     params:
         code=get_code("figure3"),
+        # a label may contain braces, which snakemake would read as wildcards in a plain value
+        labels=lambda _: [model.display_name() for model in CONFIG.distribution_models.values()],
     message:
         "Figure 3: mass of the most probable tokens"
     script:
@@ -25,9 +23,11 @@ rule figure3:
 
 rule figure4:
     input:
-        table="results/tables/figure4.csv",
+        verdicts=[paths.verdict_file(check) for check in CONFIG.figure4],
+        estimates=CONFIG.estimate_files(CONFIG.figure4),
         provenance="results/provenance.json",
     output:
+        csv="results/tables/figure4.csv",
         pdf="results/figures/figure4.pdf",
         png="results/figures/figure4.png",
         svg=flag_for_report("results/figures/figure4.svg", "Figure 4"),
@@ -37,8 +37,8 @@ rule figure4:
         "../../environment.yml"
     params:
         code=get_code("figure4"),
-        # a query may contain braces, which snakemake would read as wildcards in a plain value but
-        # leaves alone in what a function returns
+        rows=describe_rows(CONFIG, build_figure4_rows(CONFIG.figure4)),
+        # as for labels, a query may contain braces
         query=lambda _: CONFIG.figure4[0].query.text,
     message:
         "Figure 4: one query for several nouns"

@@ -1,7 +1,3 @@
-localrules:
-    lock_model,
-
-
 rule lock_model:
     output:
         # `update` keeps snakemake from deleting a lock first: an existing lock is obeyed even when
@@ -23,7 +19,9 @@ rule lock_model:
 # A job and no localrule, since it converts and loads the weights, which needs the model's memory.
 rule fetch_model:
     input:
-        lock=get_model_lock,
+        lock=lambda wildcards: get_lock(
+            get_model(wildcards).source.source, paths.model_lock(wildcards.model)
+        ),
     output:
         directory("resources/models/{model}"),
     log:
@@ -33,7 +31,7 @@ rule fetch_model:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=get_mem_mb,
+        mem_mb=lambda wildcards: get_model(wildcards).mem_mb,
         runtime=120,
     params:
         source=lambda wildcards: get_model(wildcards).source.record,

@@ -1,25 +1,17 @@
-localrules:
-    provenance,
-
-
 # Tables and figures contain its output, so they are rebuilt with it, which takes seconds. As an
 # ancient(...) input it would keep snakemake from checking their other inputs in the same run.
 rule provenance:
     input:
-        models=[paths.model_directory(model.name) for model in get_used_models()],
+        models=expand("resources/models/{model}", model=CONFIG.used_models),
         growths=[
-            paths.tree_record(tree)
-            for model in get_used_models()
-            for tree in CONFIG.trees(model.name)
+            paths.tree_record(tree) for name in CONFIG.used_models for tree in CONFIG.trees(name)
         ],
-        estimates=get_estimates(CONFIG.checks),
+        estimates=CONFIG.estimate_files(CONFIG.checks),
         verdicts=[paths.verdict_file(check) for check in CONFIG.checks],
-        masses=(
-            [paths.masses_file(model.name) for model in get_used_models()]
-            if CONFIG.prompts is not None
-            else []
+        masses=expand(
+            "results/topk/{model}.parquet", model=CONFIG.used_models if CONFIG.prompts else []
         ),
-        prompts=paths.PROMPTS_FILE if CONFIG.prompts is not None else [],
+        prompts="resources/datasets/prompts.csv" if CONFIG.prompts else [],
     output:
         "results/provenance.json",
     log:
@@ -30,15 +22,15 @@ rule provenance:
         code=get_code("provenance"),
         config=CONFIG.sha256,
         models={
-            model.name: {"label": model.label, **get_load_settings(model)}
-            for model in get_used_models()
+            name: {"label": model.label, **model.load_settings}
+            for name, model in CONFIG.used_models.items()
         },
         growths={
-            model.name: [paths.tree_record(tree) for tree in CONFIG.trees(model.name)]
-            for model in get_used_models()
+            name: [paths.tree_record(tree) for tree in CONFIG.trees(name)]
+            for name in CONFIG.used_models
         },
         estimates={
-            model.name: get_estimates(CONFIG.checks_of(model.name)) for model in get_used_models()
+            name: CONFIG.estimate_files(CONFIG.checks_of(name)) for name in CONFIG.used_models
         },
     message:
         "Recording the provenance of the results"

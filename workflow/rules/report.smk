@@ -1,24 +1,14 @@
-localrules:
-    report,
-
-
-REPORT_CHECKS = [row.check for row in CONFIG.table2]
-REPORT_TABLES = ["table1", "table2", "comparison", "audit"]
-REPORT_SCORES = [paths.scores_of_check(check) for check in REPORT_CHECKS]
-
-
 rule report:
     input:
-        verdicts=[paths.verdict_file(check) for check in REPORT_CHECKS],
-        estimates=get_estimates(REPORT_CHECKS),
-        trees=[paths.tree_file(check.tree) for check in REPORT_CHECKS],
-        scores=sum(REPORT_SCORES, []),
-        prism=[paths.chain_file(check, "prism") for check in REPORT_CHECKS],
-        tables=expand("results/tables/{name}.csv", name=REPORT_TABLES),
+        verdicts=[paths.verdict_file(check) for check in TABLE2_CHECKS],
+        estimates=CONFIG.estimate_files(TABLE2_CHECKS),
+        trees=[paths.tree_file(check.tree) for check in TABLE2_CHECKS],
+        scores=[file for check in TABLE2_CHECKS for file in paths.scores_of_check(check)],
+        prism=[paths.chain_file(check, "prism") for check in TABLE2_CHECKS],
+        tables=expand("results/tables/{name}.csv", name=TABLES),
         figures=expand("results/figures/{name}.svg", name=FIGURES),
         captions=[
-            str(BASE / f"workflow/report/{name}.rst")
-            for name in (*REPORT_TABLES, *FIGURES, "witnesses")
+            str(BASE / f"workflow/report/{name}.rst") for name in [*TABLES, *FIGURES, "witnesses"]
         ],
         provenance="results/provenance.json",
     output:
@@ -29,8 +19,8 @@ rule report:
         "../../environment.yml"
     params:
         code=get_code("report"),
-        rows=get_rows(CONFIG.table2, get_start_strings()),
-        scores=REPORT_SCORES,
+        rows=describe_rows(CONFIG, CONFIG.table2),
+        scores=[paths.scores_of_check(check) for check in TABLE2_CHECKS],
     message:
         "One page with all results"
     script:

@@ -1,34 +1,32 @@
 # For each model one job scores all its trees: a job for each tree would mostly import libraries.
 # A rule for each model, since no wildcard gives a rule as many outputs as a model has scores.
-for model in CONFIG.distribution_models.values():
-    if not get_scores(model.name):
-        continue
+for model in filter(CONFIG.scores_of, CONFIG.models):
 
     rule:
         name:
-            f"scores_{model.name}"
+            f"scores_{model}"
         input:
-            grown=get_trees_mark(model.name),
-            trees=[paths.tree_file(tree) for tree, _ in get_scores(model.name)],
-            files=get_quantifier_files(model.name),
+            grown=get_trees_mark(model),
+            trees=[paths.tree_file(tree) for tree, _ in CONFIG.scores_of(model)],
+            files=get_quantifier_files(model),
         output:
             scores=[
-                f"results/scores/{tree}/{name}.parquet" for tree, name in get_scores(model.name)
+                f"results/scores/{tree}/{name}.parquet" for tree, name in CONFIG.scores_of(model)
             ],
-            seconds=[f"results/scores/{tree}/{name}.json" for tree, name in get_scores(model.name)],
+            seconds=[f"results/scores/{tree}/{name}.json" for tree, name in CONFIG.scores_of(model)],
         log:
-            f"results/logs/scores/{model.name}.log",
+            f"results/logs/scores/{model}.log",
         benchmark:
-            f"results/benchmarks/scores/{model.name}.tsv"
+            f"results/benchmarks/scores/{model}.tsv"
         conda:
             "../../environment.yml"
         resources:
             runtime=60,
         params:
-            code=get_code("scores", also=get_quantifier_modules(model.name)),
-            names=[name for _, name in get_scores(model.name)],
-            settings=get_quantifier_settings(get_quantifiers(model.name)),
+            code=get_code("scores", quantifiers_of=model),
+            names=[name for _, name in CONFIG.scores_of(model)],
+            settings=get_quantifier_settings(model),
         message:
-            f"Scoring the texts of {model.name}"
+            f"Scoring the texts of {model}"
         script:
             "../scripts/scores.py"

@@ -1,9 +1,5 @@
-localrules:
-    table1,
-    table2,
-    witnesses,
-    table_of_figure3,
-    table_of_figure4,
+PUBLISHED = str(BASE / "resources/published/table2.csv")
+TABLE2_CHECKS = [row.check for row in CONFIG.table2]
 
 
 rule table1:
@@ -26,79 +22,62 @@ rule table1:
 
 rule table2:
     input:
-        verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
-        estimates=get_estimates(row.check for row in CONFIG.table2),
+        verdicts=[paths.verdict_file(check) for check in TABLE2_CHECKS],
+        estimates=CONFIG.estimate_files(TABLE2_CHECKS),
         provenance="results/provenance.json",
     output:
         csv=flag_for_report("results/tables/table2.csv", "Table II"),
         md="results/tables/table2.md",
         tex="results/tables/table2.tex",
+        witnesses=flag_for_report("results/tables/witnesses.md", "Witnesses"),
     log:
         "results/logs/tables/table2.log",
     conda:
         "../../environment.yml"
     params:
         code=get_code("table2"),
-        rows=get_rows(CONFIG.table2),
+        rows=describe_rows(CONFIG, CONFIG.table2),
     message:
-        "Table II: every experiment"
+        "Table II: every experiment, and the texts that decide each query"
     script:
         "../scripts/table2.py"
 
 
-rule witnesses:
+rule audit:
     input:
-        verdicts=[paths.verdict_file(row.check) for row in CONFIG.table2],
-        estimates=get_estimates(row.check for row in CONFIG.table2),
+        published=PUBLISHED,
+    output:
+        csv=flag_for_report("results/tables/audit.csv", "Audit of the published table"),
+        md="results/tables/audit.md",
+    log:
+        "results/logs/tables/audit.log",
+    conda:
+        "../../environment.yml"
+    params:
+        code=get_code("audit"),
+    message:
+        "Auditing the published table against its parameters"
+    script:
+        "../scripts/audit.py"
+
+
+rule comparison:
+    input:
+        published=PUBLISHED,
+        verdicts=[paths.verdict_file(check) for check in TABLE2_CHECKS],
         provenance="results/provenance.json",
     output:
-        flag_for_report("results/tables/witnesses.md", "Witnesses"),
+        csv=flag_for_report("results/tables/comparison.csv", "Published beside reproduced"),
+        md="results/tables/comparison.md",
+        tex="results/tables/comparison.tex",
     log:
-        "results/logs/tables/witnesses.log",
+        "results/logs/tables/comparison.log",
     conda:
         "../../environment.yml"
     params:
-        code=get_code("witnesses"),
-        rows=get_rows(CONFIG.table2),
+        code=get_code("comparison"),
+        rows=describe_rows(CONFIG, CONFIG.table2),
     message:
-        "The texts that decide each query"
+        "Comparing the published table with this run"
     script:
-        "../scripts/witnesses.py"
-
-
-rule table_of_figure3:
-    input:
-        masses=[paths.masses_file(model) for model in CONFIG.distribution_models],
-    output:
-        "results/tables/figure3.csv",
-    log:
-        "results/logs/tables/figure3.log",
-    conda:
-        "../../environment.yml"
-    params:
-        code=get_code("table_of_figure3"),
-        # a label may contain braces, which snakemake would read as wildcards in a plain value
-        labels=lambda _: [model.display_name() for model in CONFIG.distribution_models.values()],
-    message:
-        "The numbers of Figure 3"
-    script:
-        "../scripts/table_of_figure3.py"
-
-
-rule table_of_figure4:
-    input:
-        verdicts=[paths.verdict_file(check) for check in CONFIG.figure4],
-        estimates=get_estimates(CONFIG.figure4),
-    output:
-        "results/tables/figure4.csv",
-    log:
-        "results/logs/tables/figure4.log",
-    conda:
-        "../../environment.yml"
-    params:
-        code=get_code("table_of_figure4"),
-        rows=get_rows(get_figure4_rows()),
-    message:
-        "The numbers of Figure 4"
-    script:
-        "../scripts/table_of_figure4.py"
+        "../scripts/comparison.py"

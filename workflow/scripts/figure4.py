@@ -1,10 +1,14 @@
-from llmchecker.reporting import figures, provenance
-from llmchecker.reporting.table_io import read_csv
+from llmchecker.interfaces.snakemake.tables import read_answers
+from llmchecker.reporting import figures, provenance, tables
+from llmchecker.reporting.table_io import read_csv, write_csv
 from llmchecker.utils.atomic_files import read_json_with_digest
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
-    table = read_csv(snakemake.input.table)
-    figure = figures.draw_noun_figure(table, snakemake.params.query)
+    output = snakemake.output
+    answers = read_answers(snakemake.params, snakemake.input)
+    write_csv(tables.build_noun_table(answers), output.csv)
+    figure = figures.draw_noun_figure(read_csv(output.csv), snakemake.params.query)
     description = provenance.format_description(read_json_with_digest(snakemake.input.provenance))
-    figures.write_figure(figure, snakemake.output, description)
+    # Each format adapts the layout, so that their order is part of the result.
+    figures.write_figure(figure, [output.pdf, output.png, output.svg], description)

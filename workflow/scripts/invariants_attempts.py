@@ -18,7 +18,7 @@ with job_log(snakemake.log[0]) as work:
     files = find_program_files(snakemake.input.programs)
     proposed = snakemake.input.get("proposals")
     proposals = read_proposals(proposed) if proposed else {}
-    ways = runner.EXPERIMENTS[params.experiment]
+    ways = runner.EXPERIMENTS[snakemake.wildcards.experiment]
     if params.served:
         ways = runner.exclude_enumeration(ways)
     with work():

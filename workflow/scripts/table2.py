@@ -1,11 +1,14 @@
 from llmchecker.interfaces.snakemake.tables import read_answers
 from llmchecker.reporting import provenance, tables
 from llmchecker.reporting.table_io import write_table
-from llmchecker.utils.atomic_files import read_json_with_digest
+from llmchecker.utils.atomic_files import atomic_write, read_json_with_digest
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
+    output = snakemake.output
     answers = read_answers(snakemake.params, snakemake.input)
     footer = provenance.format_footer(read_json_with_digest(snakemake.input.provenance))
     notes = tables.format_table2_notes(answers)
-    write_table(tables.build_table2(answers), snakemake.output, footer, notes)
+    write_table(tables.build_table2(answers), [output.csv, output.md, output.tex], footer, notes)
+    with atomic_write(output.witnesses) as partial:
+        partial.write_text(tables.format_witnesses(answers, footer), encoding="utf-8")

@@ -5,7 +5,7 @@ in which every name is defined and every query parses. Otherwise they raise an e
 fault.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from llmchecker.checking.anytime.budget import SamplingPlan
+from llmchecker.config import paths
 from llmchecker.config.experiments import (
     Experiments,
     check_name,
@@ -122,6 +123,20 @@ class Config:
         """The models with next-token distributions: all but text-only servers."""
         return _select_distribution_models(self.models)
 
+    @cached_property
+    def causal_models(self) -> Mapping[str, ModelConfig]:
+        """The local models that continue a text."""
+        return {name: model for name, model in self.models.items() if model.kind == "causal"}
+
+    @cached_property
+    def used_models(self) -> Mapping[str, ModelConfig]:
+        """The models with results: those with trees, or all with the section `topk`."""
+        return {
+            name: model
+            for name, model in self.distribution_models.items()
+            if self.prompts is not None or self.trees(name)
+        }
+
     @property
     def table2(self) -> tuple[TableRow, ...]:
         """The rows of Table II, in order."""
@@ -170,6 +185,31 @@ class Config:
         """Return the names of the quantifiers in the queries on a tree, sorted."""
         names = {name for c in self.checks if c.tree == tree for name in quantifiers_in(c.query)}
         return tuple(sorted(names))
+
+    def scores_of(self, model: str) -> tuple[tuple[TreeSpec, str], ...]:
+        """Return all pairs of a model's tree and a quantifier in the queries on it."""
+        return tuple((t, name) for t in self.trees(model) for name in self.quantifiers_of(t))
+
+    def used_quantifiers(self, model: str) -> Mapping[str, Quantifier]:
+        """Return the quantifiers in the queries on a model, by name, sorted."""
+        names = sorted({name for _, name in self.scores_of(model)})
+        return {name: self.quantifiers[name] for name in names}
+
+    def chains_of(self, model: str) -> tuple[Check, ...]:
+        """Return one check for each chain of a model.
+
+        Queries on one tree with the same quantifiers share a chain.
+        """
+        checks = {paths.chain_file(c, "prism"): c for c in self.checks_of(model)}
+        return tuple(checks.values())
+
+    def shard_files(self, tree: TreeSpec) -> list[str]:
+        """Return the files of a tree's shards; empty if one job builds the tree."""
+        return paths.shard_files(tree, self.experiments.shards.get(tree, 0))
+
+    def estimate_files(self, checks: Iterable[Check]) -> list[str]:
+        """Return the files of the estimates of those checks that are estimated."""
+        return [paths.estimate_file(c) for c in checks if c in self.experiments.estimates]
 
 
 def _select_distribution_models(models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:

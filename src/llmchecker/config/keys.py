@@ -103,11 +103,11 @@ class DecodingKeys(Section):
     repetition_penalty: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """A value above 1 makes tokens of the text, with the start string, less probable."""
     encoder_repetition_penalty: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
-    """What makes tokens of the start string more likely if it is above 1."""
+    """A value above 1 makes tokens of the start string more probable."""
     no_repeat_ngram_size: OptionalKey[int] = Field(default=None, ge=0, le=10_000)
     """No sequence of this many tokens repeats. 0 allows all."""
     encoder_no_repeat_ngram_size: OptionalKey[int] = Field(default=None, ge=0, le=10_000)
-    """No sequence of so many tokens of the start string is written again. 0 allows all."""
+    """No sequence of this many tokens of the start string repeats. 0 allows all."""
     bad_words_ids: OptionalKey[Items[NonEmpty[Token]]] = None
     """Forbidden sequences of token ids."""
     suppress_tokens: OptionalKey[Items[Token]] = None
@@ -260,6 +260,11 @@ class ExpansionConfig(Section):
     def max_cache_bytes(self) -> int:
         """Maximum size of the distribution cache, in bytes."""
         return int(self.store_gb * 1024**3)
+
+    @property
+    def max_minutes(self) -> int:
+        """The longest expansion of a tree in whole minutes, at least 1."""
+        return max(1, round(self.most_hours * 60))
 
     def build_limits(self, mem_mb: int) -> GrowthLimits:
         """Build the limits of one tree in a job of `mem_mb` MB."""
@@ -431,6 +436,12 @@ class InvariantsConfig(Section):
         random candidates.
         """
         return ProposalSettings(self.iterations, self.nodes, self.candidates, self.seed)
+
+    @property
+    def attempt_settings(self) -> dict[str, float]:
+        """The limits of an attempt on a program, and the seed of random candidates."""
+        names = ("seconds", "tool_seconds", "candidates", "seed")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def repair_settings(self) -> RepairSettings:

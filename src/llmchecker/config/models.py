@@ -53,6 +53,17 @@ class ModelConfig:
         """Whether the model has next-token distributions, which trees need."""
         return self.kind != "writer"
 
+    @property
+    def load_settings(self) -> dict[str, str]:
+        """The arguments of `load_model` that describe the model, except its directory."""
+        return {"kind": self.kind, "dtype": self.dtype, "device": self.device}
+
+    @property
+    def job_resources(self) -> dict[str, int]:
+        """The memory in MB and GPUs of a job with the model, by Snakemake name."""
+        gpus = int(self.device.startswith("cuda"))
+        return {"mem_mb": self.mem_mb, "gpu": gpus, "gpu_mem_mb": gpus * self.gpu_mem_mb}
+
     def display_name(self, decoding: DecodingChoice = None) -> str:
         """Return the name in tables and answers: the label, and the decoding, if any.
 

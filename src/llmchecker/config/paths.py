@@ -11,8 +11,6 @@ STORE_DIRECTORY = "results/distributions"
 """The directory of the distribution cache."""
 PROMPTS_FILE = "resources/datasets/prompts.csv"
 """The prompts of the top-k statistics."""
-PROMPTS_LOCK = "config/locks/datasets/prompts.json"
-"""The lock of the prompts, which exists only if their source has no commit."""
 PROVENANCE_FILE = "results/provenance.json"
 """The provenance of the results."""
 _MAX_NAME_LENGTH = 100
@@ -44,9 +42,9 @@ def trees_mark(model: str) -> str:
     return f"results/trees/{model}.grown"
 
 
-def shard_file(tree: TreeSpec, number: int, count: int) -> str:
-    """Return the file of a shard of a tree; the first shard has the number 1."""
-    return f"results/shards/{tree}/{number}-of-{count}.parquet"
+def shard_files(tree: TreeSpec, count: int) -> list[str]:
+    """Return the files of the shards of a tree; the first shard has the number 1."""
+    return [f"results/shards/{tree}/{number}-of-{count}.parquet" for number in range(1, count + 1)]
 
 
 def scores_file(tree: TreeSpec, quantifier: str) -> str:
@@ -92,11 +90,6 @@ def crosscheck_file(check: Check) -> str:
     return f"results/crosschecks/{check}.json"
 
 
-def masses_file(model: str) -> str:
-    """Return the file of a model's top-k statistics."""
-    return f"results/topk/{model}.parquet"
-
-
 def attempts_file(experiment: str, semantics: str) -> str:
     """Return the file of the attempts of an experiment on programs.
 
@@ -105,18 +98,3 @@ def attempts_file(experiment: str, semantics: str) -> str:
         semantics: the name of the semantics of integers.
     """
     return f"results/invariants/{experiment}/{semantics}.json"
-
-
-def answers_directory(model: str) -> str:
-    """Return the directory of a served model's answers with proposed invariants."""
-    return f"results/invariants/answers/{model}"
-
-
-def provable_file(model: str) -> str:
-    """Return the file of a model's probability of provable invariants."""
-    return f"results/invariants/provable/{model}.json"
-
-
-def proposals_file(model: str) -> str:
-    """Return the file of a model's proposals for the loops of the programs."""
-    return f"results/invariants/proposals/{model}.json"

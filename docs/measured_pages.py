@@ -1,0 +1,154 @@
+"""Write docs/programs_measured.md and docs/speed.md from the records of benchmarks:
+
+    .venv/bin/python docs/measured_pages.py
+
+The records are in resources/measured/: `benchmarks/verifying.py` writes programs.csv, and
+benchmarks.json is a copy of the file that `make bench` writes. Without it docs/speed.md has the
+definitions of the figures and no values.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS_RECORD = ROOT / "resources/measured/programs.csv"
+PUBLISHED = ROOT / "resources/published/invariants.csv"
+SPEED_RECORD = ROOT / "resources/measured/benchmarks.json"
+PROGRAMS_PAGE = ROOT / "docs/programs_measured.md"
+SPEED_PAGE = ROOT / "docs/speed.md"
+
+PROGRAMS_INTRODUCTION = """\
+# Results on programs
+
+    .venv/bin/python benchmarks/verifying.py "own programs" resources/programs --semantics int32
+    .venv/bin/python docs/measured_pages.py
+
+The first command verifies the C files of a directory without a language model and records the
+counts. The second command writes this page. `--seconds` is the time limit of a program. *Own
+programs* are those of `resources/programs/`, of which several are false.
+"""
+PUBLISHED_INTRODUCTION = """\
+## Published figures
+
+For the 133 programs of Code2Inv, by Pirzada and others (ASE 2024), with their own semantics and
+machines. The same programs here:
+
+    .venv/bin/snakemake --cores 1 resources/datasets/programs --configfile config/code2inv.yaml
+    .venv/bin/python benchmarks/verifying.py Code2Inv resources/datasets/programs \\
+        --semantics integers
+"""
+SPEED_INTRODUCTION = """\
+# Speed
+
+    make bench
+
+measures expansion, scoring, refinement, sampling, checking and the workflow in at most 15 minutes
+on 2 cores. `results/benchmarks/` then has `benchmarks.json` and `benchmarks.md` with every figure,
+`cost.{svg,png}` (seconds against states), and `width.{svg,png,csv}`. This page is written by:
+
+    cp results/benchmarks/benchmarks.json resources/measured/
+    cp results/benchmarks/width.png docs/images/
+    .venv/bin/python docs/measured_pages.py
+
+![Width of intervals against forward passes](images/width.png)
+"""
+SPEED_FIGURES = {
+    "expansion.{model}.speedup_over_reference": "nodes a second over the literal Algorithm 1",
+    "expansion.{model}.share_of_peak": "share of the machine's rate of matrix products",
+    "refine.player.{model}.width_ratio_to_paper": "width of certain bounds over that of the "
+    "paper's tree, equal passes",
+    "refine.player.{model}.passes_ratio_to_one_at_a_time": "passes over best-first search with "
+    "single texts, equal width",
+    "refine.player.{model}.seconds_ratio_to_one_at_a_time": "seconds over the same",
+    "estimate.player.{model}.width_ratio_to_sampling": "interval width over plain sampling, "
+    "`P=? [ F gender > 0 ]`",
+    "estimate.prefix.{model}.width_ratio_to_sampling": "the same, `P=? [ G gender = 0 ]`",
+    "estimate.rare.{model}.width_ratio_to_sampling": "the same, `P=? [ F gender > 1 ]`",
+    "estimate.ltl.{model}.width_ratio_to_sampling": "the same, `P=? [ F G gender > 0 ]`",
+    "check.exponent": "exponent of the time to check a chain, in its states",
+    "bounds.cost_ratio": "time of the bounds over building and checking the chain",
+    "workflow.overhead_share": "share of `make results` outside of jobs' work",
+}
+"""Meaning of each figure of the page, by its name in benchmarks.json."""
+
+Row = Mapping[str, str]
+
+
+def build_programs_page(measured: Sequence[Row], published: Iterable[Row]) -> str:
+    """Build the page on programs: a row for each recorded set, and the published figures."""
+    columns = ("set", "semantics", "seconds", "programs")
+    columns += ("verified", "false", "unsupported", "unknown", "commit")
+    rows = [[row[column] for column in columns] for row in measured]
+    # The CSV file calls the authors' own method "this method".
+    known = [[row["tool"].replace("this", "the authors'"), row["solved"]] for row in published]
+    return (
+        "\n".join(
+            [
+                PROGRAMS_INTRODUCTION,
+                format_table(columns, rows),
+                PUBLISHED_INTRODUCTION,
+                format_table(("tool", "verified"), known),
+            ]
+        ).rstrip("\n")
+        + "\n"
+    )
+
+
+def build_speed_page(figures: Mapping[str, float]) -> str:
+    """Build the page on speed: the meaning of each figure, and its value for each model.
+
+    Args:
+        figures: the content of benchmarks.json; empty without a record.
+    """
+    names = (re.fullmatch(r"expansion\.(.+)\.share_of_peak", name) for name in figures)
+    models = [name[1] for name in names if name]
+    if not figures:
+        meanings = "".join(f"- {meaning}\n" for meaning in SPEED_FIGURES.values())
+        title = "The repository has no record. With a record this page has the values of:"
+        return "\n".join([SPEED_INTRODUCTION, f"{title}\n", meanings])
+    rows = [
+        [meaning, *_format_values(name, models, figures)] for name, meaning in SPEED_FIGURES.items()
+    ]
+    return "\n".join([SPEED_INTRODUCTION, format_table(("figure", *models), rows)])
+
+
+def _format_values(name: str, models: Sequence[str], figures: Mapping[str, float]) -> list[str]:
+    if "{model}" in name:
+        values = [figures.get(name.format(model=model)) for model in models]
+        return ["" if value is None else f"{value:.3g}" for value in values]
+    # A figure that is not of a model has one value, in the first column.
+    return [f"{figures[name]:.3g}", *[""] * (len(models) - 1)] if name in figures else []
+
+
+def format_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Format a Markdown table, with a line break at its end."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in lines)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read the rows of a CSV file."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def read_figures(path: Path) -> Mapping[str, float]:
+    """Read a copy of benchmarks.json; an absent file has no figures."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def build_pages() -> dict[Path, str]:
+    """Build both pages from the records of this repository."""
+    programs = build_programs_page(read_rows(PROGRAMS_RECORD), read_rows(PUBLISHED))
+    return {
+        PROGRAMS_PAGE: programs,
+        SPEED_PAGE: build_speed_page(read_figures(SPEED_RECORD)),
+    }
+
+
+if __name__ == "__main__":
+    for page, text in build_pages().items():
+        page.write_text(text, encoding="utf-8")
