@@ -160,24 +160,23 @@ class AnytimeCheck:
 
         The caller may stop at any time: the answer is right after every request.
         """
-        while True:
-            progress = self.compute_progress()
-            is_cancelled = self._report(progress)
-            if is_cancelled or self._is_narrow(progress) or self._remaining_passes() < 1:
-                break
-            count = self._plan_samples(progress)
-            tree_passes, samples = self.tree.passes, self.samples
-            if count == 0:
-                batch = self._select_refinement()
-                if len(batch) == 0:
-                    break
-                yield from self._refine(batch)
-            else:
-                yield from self._sample(count)
-            # the next step would fail in the same way
-            if self.tree.passes == tree_passes and self.samples == samples:
-                break
-        self.is_finished = True
+        while not self.is_finished:
+            yield from self.advance()
+
+    def advance(self) -> Requests:
+        """Yield the requests of one round, or finish."""
+        progress = self.compute_progress()
+        is_cancelled = self._report(progress)
+        if is_cancelled or self._is_narrow(progress) or self._remaining_passes() < 1:
+            self.is_finished = True
+            return
+        passes, samples = self.tree.passes, self.samples
+        if count := self._plan_samples(progress):
+            yield from self._sample(count)
+        else:
+            yield from self._refine(self._select_refinement())
+        # nothing is left to visit, or the next round would need more passes than are left
+        self.is_finished = self.tree.passes == passes and self.samples == samples
 
     def _compute_bounds(self) -> tuple[float, float]:
         """Return the certain bounds, in which only the tree counts."""
