@@ -41,7 +41,7 @@ from llmchecker.checking.anytime.path_sampler import (
 from llmchecker.checking.anytime.refinement import HORIZON_WEIGHT, select_batch
 from llmchecker.properties.logic.ast import Probability
 
-_MIN_ROUND = 32
+_MIN_ROUND = 16
 """The number of samples of the first rounds, unless the budget allows fewer."""
 _MAX_ROUND = 4096
 _ROUND_GROWTH_DIVISOR = 4
@@ -51,7 +51,7 @@ Large rounds make large batches. In small rounds more samples begin in a grown t
 """
 _BUDGET_SHARE = 0.95
 """The share of the remaining passes that a round may be expected to need."""
-_MIN_MEASURED_SAMPLES = 64
+_MIN_MEASURED_SAMPLES = 32
 """The least number of samples that choose a limit of control variates."""
 
 Requests = Generator[ModelRequest | TailRequest, Selections | np.ndarray, None]

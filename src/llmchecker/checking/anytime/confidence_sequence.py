@@ -26,7 +26,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-_MAX_LOSS = 0.95
+_MAX_LOSS = 0.97
 """The share of the wealth that can be lost with one value."""
 
 _ROUNDING_MARGIN = 1e-6
@@ -220,7 +220,7 @@ def predict_variances(earlier: np.ndarray, values: np.ndarray) -> np.ndarray:
     squares = np.concatenate([[0.0], (sequence**2).cumsum()])
     means = (sums + 0.5) / (counts + 1)
     # no value in [0, 1] has a larger variance than a coin of the same mean
-    prior = np.clip(means * (1 - means), 0.01, 0.25)
+    prior = np.clip(means * (1 - means), 0.001, 0.25)
     deviations = np.maximum(squares - 2 * means * sums + counts * means**2, 0.0)
     variances = (prior + deviations) / (counts + 1)
     return np.maximum(variances[len(earlier) : -1], _MIN_VARIANCE)
