@@ -24,7 +24,7 @@ from llmchecker.properties.logic.query import Query
 from llmchecker.properties.registry import create_quantifier
 from llmchecker.properties.scores import score_tree
 from llmchecker.trees.builder import TreeBuilder
-from llmchecker.trees.distribution_cache import DistributionCache, PromptCache
+from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import TextTree, Truncation
 
@@ -157,7 +157,7 @@ def measure(
     )
     model = grower.model
     own = DistributionCache(Path("narrowing") / name, STORE_BYTES)
-    stored = own.open_prompt_cache(grower.model_fingerprint, model.encode(START))
+    stored = own.open_distributions(grower.model_fingerprint, model.encode(START))
     trees = _paper_trees(name, grower, efforts)
     report(f"{name}: the paper's trees")
     points, figures = [], {}
@@ -225,7 +225,7 @@ class _Asked:
         self,
         model: LanguageModel,
         passes: int,
-        stored: PromptCache | None,
+        stored: PromptDistributions | None,
         **settings: int,
     ) -> tuple[list[Point], int]:
         """The certain bounds after each batch of a refinement, and how many texts it found."""
@@ -243,7 +243,7 @@ class _Asked:
             self.quantifiers,
             RefinementBudget(passes=passes),
             progress=progress,
-            prompt_cache=stored,
+            distributions=stored,
             **settings,
         )
         return points[1:], len(tree)
@@ -280,8 +280,8 @@ def _paper_trees(name: str, grower: TreeBuilder, efforts: Efforts) -> list[TextT
         if truncation == largest and grown.is_file():
             trees.append(TextTree.read(grown))
         else:
-            stored = grower.open_prompt_cache(START)
-            trees.append(build_tree(grower.model, START, truncation, prompt_cache=stored))
+            stored = grower.open_distributions(START)
+            trees.append(build_tree(grower.model, START, truncation, distributions=stored))
     return trees
 
 

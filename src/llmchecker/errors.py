@@ -32,7 +32,8 @@ Every message names the wrong value, its place, and the fix.
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class LLMCheckerError(Exception):
@@ -156,6 +157,16 @@ class UnreadableProgram(ProgramError):
 
 class UnsupportedProgram(ProgramError):
     """C that the front end does not cover."""
+
+
+@contextmanager
+def prefix_errors(place: str) -> Iterator[None]:
+    """Prefix the messages of this package's errors in the block with a place."""
+    try:
+        yield
+    except LLMCheckerError as error:
+        # keeps the subclass, such as UnknownName
+        raise type(error)(f"{place}: {error}") from error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -118,7 +118,7 @@ def test_a_file_that_was_cut_is_found(compare, language, tmp_path):
     whole = path.read_bytes()
     for end in (len(whole) - 1, whole[:-1].rindex(b"\n") + 1, 0):
         path.write_bytes(whole[:end])
-        with pytest.raises(DamagedFile, match=rf"w\.{language} .* delete it"):
+        with pytest.raises(DamagedFile, match=rf"w\.{language}: .* delete it"):
             compare(query)
 
 

@@ -41,7 +41,7 @@ def test_a_start_string_may_be_messages():
         ([{"usr": "Hi"}], r"start_strings.s\[0\]: unknown key 'usr', did you mean 'user'"),
         ([{"user": 3}], r"start_strings.s\[0\].user: 3 is not of type string"),
         ([{"user": "Hi", "system": "Be kind."}], r"start_strings.s\[0\]: "),
-        ([{"user": "Hi"}, {"assistant": "Yes"}], "start_strings.s: the last message must be the"),
+        ([{"user": "Hi"}, {"assistant": "Yes"}], "start_strings.s: last message: not the user"),
         ([{"user": "Hi"}, {"system": "No"}, {"user": "A"}], r"start_strings.s\[1\]: a system"),
         (3, "start_strings.s: 3 is not of type string or array"),
     ],

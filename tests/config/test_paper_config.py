@@ -238,7 +238,7 @@ def test_a_run_without_access_says_how_to_get_it(hub: Hub, project: Project, fet
     hub.members = frozenset({"hf_member"})
     status, printed = fetch()
     assert status != 0
-    assert f"error: hf:owner/one@{COMMIT} is gated, and no token was sent" in printed
+    assert f"error: hf:owner/one@{COMMIT}: gated, and no token was sent" in printed
     assert f"open {hub.address}/owner/one and accept its terms" in printed
     assert "`hf auth login`, or set HF_TOKEN" in printed
     hub.accounts = hub.members
@@ -255,5 +255,5 @@ def test_a_run_with_other_prompts_stops(project: Project, fetch):
     project.write_config(config)
     status, printed = fetch()
     assert status != 0
-    assert f"error: data set hf:owner/two@{COMMIT} has 2 rows, and 153 are expected" in printed
+    assert f"error: data set hf:owner/two@{COMMIT}: 2 rows instead of 153" in printed
     assert not (project.directory / TARGETS[1]).exists()

@@ -15,7 +15,7 @@ from llmchecker.models.sources.checksums import check_checksums, read_checksums
 from llmchecker.models.sources.prompt_set import read_prompts
 from llmchecker.properties.scores import _read_scores
 from llmchecker.reporting.table_io import read_csv
-from llmchecker.trees.distribution_cache import DistributionCache, PromptCache
+from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
 from llmchecker.trees.text_tree import TextTree
 from llmchecker.trees.top_k_mass import read_masses
 from llmchecker.utils.atomic_files import (
@@ -41,7 +41,7 @@ def _scores(path: Path) -> list[int]:
 def _stored(path: Path) -> list:
     """What the store knows from a folder with this file alone; nothing once it was dropped."""
     store = DistributionCache(path.parent.parent, 2**30)
-    known = PromptCache(store, path.parent, (), 0.0)._distributions
+    known = PromptDistributions(store, path.parent, (), 0.0)._distributions
     if not path.exists():
         raise LLMCheckerError("dropped")
     return sorted((suffix, *(column.tobytes() for column in known[suffix])) for suffix in known)

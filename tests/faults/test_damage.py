@@ -94,7 +94,7 @@ def test_a_job_renames_a_damaged_input_and_the_same_command_makes_it_again(
     assert "Traceback" not in run.stdout
     made = path.parent if name.endswith("source.json") else path
     place = made.relative_to(project.directory)
-    said = f"it is now {place}.damaged. Run the same command again, which makes {place} again"
+    said = f"it is now {place}.damaged; run the same command again to recreate {place}"
     assert said in run.stdout
     logs = [log.read_text(encoding="utf-8") for log in project.found("logs/**/*.log")]
     assert any(said in log for log in logs)

@@ -61,7 +61,7 @@ def test_a_disk_that_can_only_be_read_is_one_sentence(tmp_path):
     """What cannot be written where a disk may only be read is named, with the reason."""
     with (
         mounted(tmp_path / "disk", "ro") as disk,
-        pytest.raises(MachineLimit, match="the file system can only be read"),
+        pytest.raises(MachineLimit, match="the file system is read-only"),
     ):
         write_json_with_digest({"a": 1}, disk / "a.json")
 
@@ -72,7 +72,7 @@ def test_results_where_nothing_can_be_written_are_one_sentence(fresh):
         run = fresh.snakemake("--cores", "2")
     assert run.returncode == 1
     told = run.stdout.splitlines()[-2:]
-    reason = "nothing can be written in results: the file system can only be read"
+    reason = "results: nothing can be written: the file system is read-only"
     assert told == ["The run cannot begin.", reason]
 
 
@@ -105,7 +105,7 @@ def test_a_limit_of_files_is_one_sentence(project, undisturbed):
     told = _ran([sys.executable, "-c", code, *question], project.directory)
     assert told.returncode == 2
     assert "Traceback" not in told.stderr
-    assert "larger than files may be here (ulimit -f)" in told.stderr
+    assert "exceeds the limit of file sizes (ulimit -f)" in told.stderr
     again = project.snakemake("--cores", "2")
     assert again.returncode == 0, again.stdout
 

@@ -77,6 +77,6 @@ def test_a_special_token_that_the_network_lacks_is_refused(start, parts):
     tokenizer.add_special_tokens({"bos_token": "<new>"})
     tokenizer.chat_template = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}"
     model = wrap_model(network, tokenizer)
-    with pytest.raises(UnusableText, match="does not have the special token '<new>'"):
+    with pytest.raises(UnusableText, match="lacks the tokenizer's special token '<new>'"):
         lc.grow(model, start, **SETTINGS)
     assert len(lc.grow(model, "The", **SETTINGS)) > 3

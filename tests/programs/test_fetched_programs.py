@@ -417,7 +417,7 @@ BAD = [
     ({"source": "archive:https://a.b/c.rar", "sha256": DIGEST}, "must end in one of .tar.gz"),
     ({"source": "archive:http://a.b/c.zip", "sha256": DIGEST}, "from an https:// address only"),
     ({"source": "archive:file:///c.zip", "sha256": DIGEST}, "from an https:// address only"),
-    ({"source": "archive:https://a.b/c.zip"}, "needs the sha256 of its programs"),
+    ({"source": "archive:https://a.b/c.zip"}, "sha256 is missing of its programs"),
     (
         {"source": "archive:c.zip", "sha256": DIGEST, "folder": "../x"},
         "must be a folder inside the archive",
@@ -460,7 +460,7 @@ def address():
 def test_a_download_is_whole_or_told(address, tmp_path):
     """What is delivered is written; what is too large, absent or not reached is told."""
     assert download(f"{address}/x", tmp_path / "x", 5000).read_bytes() == b"0" * 5000
-    with pytest.raises(SourceUnavailable, match="is larger than what is fetched"):
+    with pytest.raises(SourceUnavailable, match="larger than the limit of downloads"):
         download(f"{address}/x", tmp_path / "x", 4999)
     with pytest.raises(SourceUnavailable, match="could not be fetched: HTTP Error 404"):
         download(f"{address}/y", tmp_path / "y", 5000)

@@ -11,6 +11,12 @@ from llmchecker import errors
 SOURCE = Path(__file__).parents[2] / "src/llmchecker"
 ERRORS = {name for name in vars(errors) if isinstance(getattr(errors, name), type)}
 MAX_WORDS = 25
+PLACE = ": "
+"""The end of the place in a message."""
+COMPLETED = ("unknown key ", "x; give it to check")
+"""Messages to which the caller or an inserted message adds the place."""
+OTHER_FORM = ("programs/", "checking/anytime/")
+"""Folders whose messages have another form."""
 MAX_FIRST_LINE = 80
 MIN_COMMENTS = 0.05
 
@@ -28,20 +34,39 @@ def literal(node: ast.AST) -> str:
             return text
         case ast.JoinedStr(values=parts):
             return "".join(part.value if isinstance(part, ast.Constant) else "x" for part in parts)
+        case ast.BinOp(left=left, right=right):
+            return literal(left) + literal(right)
     return ""
+
+
+def messages() -> Iterator[tuple[Path, int, str]]:
+    """The module, the line and the text of each literal message of an error."""
+    for path, text in sources():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and node.args and getattr(node.func, "id", "") in ERRORS:
+                yield path.relative_to(SOURCE), node.lineno, literal(node.args[0])
 
 
 def test_messages_of_errors_are_short():
     """No message that an error is raised with has more than 25 words."""
-    seen, long = 0, []
-    for path, text in sources():
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Call) and node.args and getattr(node.func, "id", "") in ERRORS:
-                words = len(literal(node.args[0]).split())
-                seen += words > 0
-                long += [f"{path.name}:{node.lineno}"] * (words > MAX_WORDS)
-    assert seen > 300
+    found = list(messages())
+    assert sum(bool(text) for _, _, text in found) > 300
+    long = [f"{path}:{line}" for path, line, text in found if len(text.split()) > MAX_WORDS]
     assert long == []
+
+
+def test_messages_of_errors_begin_with_the_place():
+    """Each message has a place before the problem, except in folders without the form."""
+    without = [
+        f"{path}:{line}: {text}"
+        for path, line, text in messages()
+        # a text with less than two words is another error's message with its fix
+        if len(text.split()) > 1
+        and PLACE not in text
+        and not text.startswith(COMPLETED)
+        and not path.as_posix().startswith(OTHER_FORM)
+    ]
+    assert without == []
 
 
 def test_first_lines_of_docstrings_are_short():

@@ -44,15 +44,15 @@ def test_a_changed_file_is_read_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Rud", r"class: .*own_checks\.py has no class 'Rud', did you mean 'Rude'\?"),
-        ("zzz", r"class: .*own_checks\.py has no class 'zzz'; it has Rude, Breaks"),
-        ("dataclass", r"has no class 'dataclass'"),
-        (7, "class is 7, not the name of a class"),
-        ("Silent", r"class: Silent of .* has no __call__\(self, start, continuation\)"),
-        ("Demanding", r"class: Demanding of .* cannot be made without arguments; .* TypeError"),
-        ("Unranged", "Unranged has no minimum; a class of quantifiers declares"),
-        ("Inverted", "Inverted declares the minimum 10 above the maximum 9"),
-        ("Worded", "maximum of Worded is 'nine', neither an integer nor None"),
+        ("Rud", r"class: 'Rud' is not in .*own_checks\.py, did you mean 'Rude'\?"),
+        ("zzz", r"class: 'zzz' is not in .*own_checks\.py; it has Rude, Breaks"),
+        ("dataclass", r"class: 'dataclass' is not in"),
+        (7, "class: 7 is not the name of a class"),
+        ("Silent", r"class: Silent of .* lacks __call__\(self, start, continuation\)"),
+        ("Demanding", r"class: Demanding of .*: creating it without arguments raised TypeError"),
+        ("Unranged", "Unranged: minimum is missing; declare"),
+        ("Inverted", "Inverted: minimum 10 is above maximum 9"),
+        ("Worded", "Worded: maximum is 'nine', neither an integer nor None"),
     ],
 )
 def test_a_class_that_cannot_score_is_refused(name: str, message: str) -> None:
@@ -66,13 +66,13 @@ def test_a_class_that_cannot_score_is_refused(name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, r"file is '.*checks\.py', which cannot be read"),
+        (None, r"file: '.*checks\.py' cannot be read"),
         (b"import nowhere_at_all\n", "raised ModuleNotFoundError: No module named 'nowhere_at"),
         (b"class Mine\n", "raised SyntaxError"),
         (b"x = '\xff'\n", "raised SyntaxError"),
         (b"raise ValueError\n", r"raised ValueError \(line 1\)$"),
         (b"import sys\nsys.exit('bye')\n", "raised SystemExit: bye"),
-        (b"", "has no class 'Mine'; it has none"),
+        (b"", "'Mine' is not in .*; it has none"),
     ],
 )
 def test_a_file_that_does_not_run_is_refused(
@@ -92,8 +92,8 @@ def test_a_file_that_does_not_run_is_refused(
     [
         ("Breaks", r"raised ZeroDivisionError: .* \(line [0-9]+\) on the text 'The player'"),
         ("Leaves", r"raised SystemExit: gone \(line [0-9]+\) on the text 'The player'"),
-        ("Half", "scored 'The player' with 0.0, which is not an integer"),
-        ("Beyond", "scored 'The player' with 10, outside its range 0 to 9"),
+        ("Half", "the score of 'The player' is 0.0, not an integer"),
+        ("Beyond", "the score of 'The player' is 10, outside its range 0 to 9"),
     ],
 )
 def test_a_class_that_fails_at_a_text_names_it(name: str, message: str) -> None:

@@ -86,17 +86,17 @@ def test_no_package_replaces_a_type(installed):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"type": "bare"}, "Bare has no minimum"),
-        ({"type": "bare", "x": 1}, "has no setting 'x'; it has none"),
-        ({"type": "angry"}, "Angry cannot be made; it raised RuntimeError: no"),
-        ({"type": "sure"}, "final of Sure is '0', not a set of integers"),
-        ({"type": "number"}, "'number' of the installed package shouts is 3, not a class"),
+        ({"type": "bare"}, "Bare: minimum is missing"),
+        ({"type": "bare", "x": 1}, "unknown setting 'x'; it has none"),
+        ({"type": "angry"}, "Angry: creating it raised RuntimeError: no"),
+        ({"type": "sure"}, "Sure: final is '0', not a set of integers"),
+        ({"type": "number"}, "'number' of the installed package shouts: 3 is not a class"),
         (
             {"type": "lost"},
-            "'lost' of the installed package shouts cannot be loaded; it raised",
+            "'lost' of the installed package shouts: loading it raised",
         ),
-        ({"type": "absent"}, "cannot be loaded; it raised ModuleNotFoundError"),
-        ({"type": "shouting", "leest": 1}, "has no setting 'leest', did you mean 'least'"),
+        ({"type": "absent"}, "loading it raised ModuleNotFoundError"),
+        ({"type": "shouting", "leest": 1}, "unknown setting 'leest', did you mean 'least'"),
     ],
 )
 def test_an_installed_type_that_does_not_work_is_refused(installed, settings, message):
@@ -114,5 +114,5 @@ def test_installed_types_are_suggested(installed):
 def test_two_packages_with_one_type_are_refused(installed):
     """Which of two packages a config means is not guessed."""
     install(installed, "others", "[llmchecker.quantifiers]\nshouting = json:loads\n")
-    with pytest.raises(ConfigError, match="two installed packages have a type 'shouting'"):
+    with pytest.raises(ConfigError, match="quantifier type 'shouting': both"):
         create_quantifier("mine", {"type": "shouting"})

@@ -40,11 +40,11 @@ class Refusing:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (2, "quantifier 'rude': the score of 'w' is 2, outside the range 0 to 1"),
-        (0.5, "quantifier 'rude': the score of 'w' is 0.5, which is not an integer"),
+        (2, "quantifier 'rude': score of 'w': 2 is outside the range 0 to 1"),
+        (0.5, "quantifier 'rude': score of 'w': 0.5 is not an integer"),
         (ConfigError("too long"), "quantifier 'rude': too long"),
-        (ZeroDivisionError("by zero"), "quantifier 'rude' raised ZeroDivisionError: by zero"),
-        (SystemExit(3), "quantifier 'rude' raised SystemExit: 3"),
+        (ZeroDivisionError("by zero"), "quantifier 'rude': it raised ZeroDivisionError: by zero"),
+        (SystemExit(3), "quantifier 'rude': it raised SystemExit: 3"),
     ],
 )
 def test_a_failure_to_score_names_the_quantifier(how, message):
@@ -113,7 +113,9 @@ def test_scores_of_another_tree_are_refused(other, tmp_path):
     """Scores that cannot be of this tree are refused, and the message says what to do."""
     path = tmp_path / "gender.parquet"
     write_scores(np.zeros(len(other) + 1, dtype=int), trees.by_hand(other), path)
-    with pytest.raises(InvalidTree, match=r"gender\.parquet does not hold .* delete it to score"):
+    with pytest.raises(
+        InvalidTree, match=r"gender\.parquet: not the scores .* delete the file to score"
+    ):
         _read_scores(trees.by_hand(DRAWN), path)
 
 
@@ -124,5 +126,5 @@ def test_every_flipped_bit_of_scores_is_found(tmp_path):
     whole = path.read_bytes()
     for bit in range(8 * len(whole)):
         path.write_bytes(flipped(whole, bit))
-        with pytest.raises(DamagedFile, match=r"gender\.parquet .* delete it"):
+        with pytest.raises(DamagedFile, match=r"gender\.parquet: .* delete it"):
             _read_scores(tree, path)

@@ -142,7 +142,7 @@ def test_a_table_or_figure_that_was_cut_is_found(written, name, tmp_path):
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(content[: content[:-1].rindex(b"\n") + 1])
-    with pytest.raises(DamagedFile, match=rf"{Path(name).name} is not as this program writes"):
+    with pytest.raises(DamagedFile, match=rf"{Path(name).name}: damaged or from an older version"):
         page_of(tmp_path, results())
 
 
@@ -312,7 +312,9 @@ def test_estimates_stand_apart_from_what_is_certain(page, written):
     records = read_csv(written.parent / "tables/table2.csv")
     for answer, record in zip(page.locator(".answer").all(), records, strict=True):
         lines = answer.locator(".figures").all_inner_texts()
-        certain = [line for line in lines if line.startswith("Certain for the whole model: ")]
+        certain = [
+            line for line in lines if line.startswith("Certain bounds for the whole model: ")
+        ]
         likely = [line for line in lines if line.startswith("With confidence 0.99: ")]
         assert len(certain) == 1
         assert len(likely) == (record["query"][0] == "P")
@@ -338,8 +340,8 @@ def test_estimates_stand_apart_from_what_is_certain(page, written):
             assert answer.locator(".estimated").text_content().strip() == "true"
 
 
-def test_findings_are_the_rows_of_table_2(page, written):
-    """Each row's value and bounds stand in the findings as in the CSV, on the axis too."""
+def test_answers_are_the_rows_of_table_2(page, written):
+    """Each row's value and bounds equal those of the CSV in the answers, on the axis too."""
     records = read_csv(written.parent / "tables/table2.csv")
     answers = page.locator(".answer").all()
     assert len(answers) == len(records) == len(QUERIES) * len(LABELS)
@@ -494,7 +496,7 @@ def test_a_run_without_experiments_has_a_page(browser, written, tmp_path):
     """Where nothing was asked the page says so."""
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     seen = opened(browser, page_of(tmp_path, [], view=None, provenance={}))
-    assert "The run has no experiments." in seen.page.locator("#findings").inner_text()
+    assert "The run has no experiments." in seen.page.locator("#answers").inner_text()
     assert "there is no tree to show" in seen.page.locator("#tree").inner_text()
     assert seen.complaints == []
     seen.page.context.close()
@@ -512,14 +514,14 @@ def test_the_smallest_tree_that_a_text_decides_is_shown():
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("P=? [ F gender > 0 ]", "How likely is gender > 0 at some point?"),
-        ("P=? [ G<=3 gender > 0 ]", "How likely is gender > 0 all the time within 3 tokens?"),
-        ("P=? [ gender = 0 U gender < 0 ]", "How likely is gender = 0 until gender < 0?"),
+        ("P=? [ F gender > 0 ]", "Probability of eventually gender > 0"),
+        ("P=? [ G<=3 gender > 0 ]", "Probability of always gender > 0 within 3 tokens"),
+        ("P=? [ gender = 0 U gender < 0 ]", "Probability of gender = 0 until gender < 0"),
         ("P>=0.1875 [ F gender > 0 ]", ""),
         ("P=? [ F (G gender > 0) ]", ""),
         ('R{"gender"}=? [ I=1 ]', ""),
     ],
 )
-def test_simple_queries_are_told_in_words(query, words):
-    """One temporal operator over states is told in English, and no other query is."""
+def test_simple_queries_are_described(query, words):
+    """Only queries with one temporal operator over states have a description in English."""
     assert html_report._describe_query(parse(query)) == words

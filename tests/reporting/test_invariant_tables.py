@@ -315,7 +315,7 @@ def test_notes_that_hold_for_several_models_are_told_once():
 )
 def test_a_program_is_never_counted_twice(table):
     """Two attempts on a program by one way are refused, with the program's name."""
-    with pytest.raises(InvalidTable, match="prog has two attempts over integers"):
+    with pytest.raises(InvalidTable, match="prog: two attempts over integers"):
         table([attempt("prog", "x"), attempt("prog", "x", FALSE)])
 
 
@@ -345,7 +345,10 @@ def test_the_published_figures_are_read():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("tool,programs\nx,3\n", "has the columns tool, programs; expected tool, programs, solved"),
+        (
+            "tool,programs\nx,3\n",
+            ": the columns are tool, programs; expected tool, programs, solved",
+        ),
         ("tool,programs,solved\nx,3,4\n", "x solves 4 of 3 programs"),
         ("tool,programs,solved\nx,3,some\n", "some"),
         ("", "No columns"),

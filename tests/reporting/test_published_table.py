@@ -30,24 +30,24 @@ def test_the_published_table_is_read_as_it_is_printed():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "has the columns ; expected label, interest"),
+        ("", "the columns are ; expected label, interest"),
         (
             HEADER.replace("result", "value"),
-            "has the columns label, .*, value; expected .*, result",
+            "the columns are label, .*, value; expected .*, result",
         ),
-        (f"{HEADER}\n{ROW}\nPlayer,Gender", "line 3: a row must have 12 cells"),
-        (f"{HEADER}\n{ROW},1", "line 2: a row must have 12 cells"),
-        (f"{HEADER}\n{ROW.replace('0.8', '1.8')}", "line 2: alpha is 1.8"),
+        (f"{HEADER}\n{ROW}\nPlayer,Gender", "line 3: row: not 12 cells"),
+        (f"{HEADER}\n{ROW},1", "line 2: row: not 12 cells"),
+        (f"{HEADER}\n{ROW.replace('0.8', '1.8')}", "line 2: alpha: 1.8"),
         (f"{HEADER}\n{ROW.replace('F gender', 'F F')}", "line 2: column 15 of the query"),
         (f"{HEADER}\n{ROW.replace(',11,', ',11.5,')}", "line 2: .*'11.5'"),
-        (f"{HEADER}\n{ROW.replace(',11,', ',0,')}", "line 2: states is 0; it must be at least 1"),
-        (f"{HEADER}\n{ROW.replace(',16,', ',-1,')}", "line 2: transitions is -1"),
+        (f"{HEADER}\n{ROW.replace(',11,', ',0,')}", "line 2: states: 0 is not at least 1"),
+        (f"{HEADER}\n{ROW.replace(',16,', ',-1,')}", "line 2: transitions: -1"),
         (
             f"{HEADER}\n{ROW.replace('0.03', 'nan')}",
-            "line 2: found 'nan', expected a decimal number",
+            "line 2: cell: 'nan' is not a decimal number",
         ),
-        (f"{HEADER}\n{ROW.replace('0.03', '-0.03')}", "line 2: check_seconds is -0.03; it must be"),
-        (f"{HEADER}\n{ROW.replace('0.0000', '1.01')}", "line 2: result is 1.01; it must be a prob"),
+        (f"{HEADER}\n{ROW.replace('0.03', '-0.03')}", "line 2: check_seconds: -0.03 is not"),
+        (f"{HEADER}\n{ROW.replace('0.0000', '1.01')}", "line 2: result: 1.01 is not a prob"),
     ],
 )
 def test_a_table_that_cannot_be_is_not_read(content, message, tmp_path):
@@ -62,5 +62,5 @@ def test_a_table_that_was_cut_is_not_read(tmp_path):
     """A table that lost its end is refused by name, also where the last cell is a number still."""
     path = tmp_path / "table2.csv"
     path.write_text(f"{HEADER}\n{ROW.removesuffix('00')}", encoding="utf-8")
-    with pytest.raises(InvalidTable, match=f"{path}, line 2 has no end: the file was cut"):
+    with pytest.raises(InvalidTable, match=f"{path}, line 2: no end of line, so the file was cut"):
         read_published_rows(path)

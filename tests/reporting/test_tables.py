@@ -123,7 +123,7 @@ def test_an_estimate_that_was_changed_is_refused(tmp_path):
     asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
     path = estimated(tmp_path, asked)
     path.write_text(path.read_text(encoding="utf-8").replace("0.34", "0.35"), encoding="utf-8")
-    with pytest.raises(DamagedFile, match="does not fit its checksum"):
+    with pytest.raises(DamagedFile, match="does not match its checksum"):
         read_with(tmp_path, [asked], [path])
 
 

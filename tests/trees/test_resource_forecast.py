@@ -54,7 +54,7 @@ def test_a_tree_that_would_be_too_large_is_refused_while_it_is_small(limits, key
     with pytest.raises(ConfigError) as caught:
         build_tree(model, "a", truncation, monitor=watch(truncation, **limits))
     assert key in str(caught.value)
-    assert "the tree of one, alpha=1.0, k=8, L=12, is not grown" in str(caught.value)
+    assert "tree of one, alpha=1.0, k=8, L=12: expected" in str(caught.value)
     assert "about 79,000,000,000 states, 9,800,000,000 passes" in str(caught.value)
     assert len(asked) <= 1 + 8 + 64 + 512
 
@@ -82,5 +82,5 @@ def test_the_library_grows_no_tree_beyond_its_limit():
 )
 def test_a_horizon_or_width_beyond_reason_is_refused(k, length, name):
     """k and L have stated limits, which the message names."""
-    with pytest.raises(InvalidBound, match=f"^{name} is .* whole number from 1 to"):
+    with pytest.raises(InvalidBound, match=f"^{name}: .* whole number from 1 to"):
         Truncation(0.8, k, length)

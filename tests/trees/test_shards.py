@@ -90,7 +90,7 @@ def test_parts_of_different_trees_are_refused():
     """Parts that do not agree above the split are named."""
     one = in_parts(weighted([5, 3, 1]), "a", Truncation(1.0, 3, 3), 2)
     other = in_parts(weighted([3, 5, 1]), "a", Truncation(1.0, 3, 3), 2)
-    with pytest.raises(InvalidTree, match="shard 2 of 2 is of another tree than shard 1"):
+    with pytest.raises(InvalidTree, match="shard 2 of 2: of another tree than shard 1"):
         merge_shards([one[0], other[1]])
 
 

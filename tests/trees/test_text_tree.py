@@ -35,12 +35,12 @@ def small_tree() -> TextTree:
 @pytest.mark.parametrize(
     ("alpha", "k", "length", "named"),
     [
-        (-0.1, 1, 1, "alpha is -0.1"),
-        (1.1, 1, 1, "alpha is 1.1"),
-        (float("nan"), 1, 1, "alpha is nan"),
-        (0.5, 0, 1, "k is 0"),
-        (0.5, 1.5, 1, "k is 1.5"),
-        (0.5, 1, 0, "L is 0"),
+        (-0.1, 1, 1, "alpha: -0.1 is not"),
+        (1.1, 1, 1, "alpha: 1.1 is not"),
+        (float("nan"), 1, 1, "alpha: nan is not"),
+        (0.5, 0, 1, "k: 0 is not"),
+        (0.5, 1.5, 1, "k: 1.5 is not"),
+        (0.5, 1, 0, "L: 0 is not"),
     ],
 )
 def test_bounds_out_of_range_are_refused_by_name(alpha, k, length, named):
@@ -93,26 +93,26 @@ def test_every_flipped_bit_of_a_tree_is_found(apart, tmp_path):
     whole = path.read_bytes()
     for bit in range(0, 8 * len(whole), apart):
         path.write_bytes(flipped(whole, bit))
-        with pytest.raises(DamagedFile, match=r"tree\.parquet .* delete it"):
+        with pytest.raises(DamagedFile, match=r"tree\.parquet: .* delete it"):
             TextTree.read(path)
 
 
 @pytest.mark.parametrize(
     ("column", "value", "reason"),
     [
-        ("step", [0, 1, 1, 1], "equal length"),
-        ("parent", [-1, 0, 0, 0, 4], "follow its parent"),
-        ("parent", [-1, 0, 0, 0, -1], "follow its parent"),
-        ("parent", [0, 0, 0, 0, 1], "row 0 is the root"),
+        ("step", [0, 1, 1, 1], "differ in length"),
+        ("parent", [-1, 0, 0, 0, 4], "precedes its parent"),
+        ("parent", [-1, 0, 0, 0, -1], "precedes its parent"),
+        ("parent", [0, 0, 0, 0, 1], "row 0 is not the root"),
         ("parent", [-1, 0, 0, 1, 0], "breadth-first"),
         ("step", [0, 1, 1, 1, 3], "breadth-first"),
-        ("parent", [-1, 0, 0, 0, 3], "only a text can have children"),
-        ("probability", [1, 0.5, 0.25, 0.2, 1], "children of state 0 have probability 0.95"),
+        ("parent", [-1, 0, 0, 0, 3], "only texts may have children"),
+        ("probability", [1, 0.5, 0.25, 0.2, 1], "state 0: its children have probability 0.95"),
         ("probability", [1, 0.75, 0.5, -0.25, 1], "not a number from 0 to 1"),
         ("probability", [1, float("nan"), 0.25, 0.25, 1], "not a number from 0 to 1"),
         ("probability", [1, 0.5, 0.25, 0.25, float("nan")], "not a number from 0 to 1"),
         ("probability", [1, float("inf"), 0.25, 0.25, 1], "not a number from 0 to 1"),
-        ("kind", [0, 0, 0, 1, 2], "state 2 is a text of 1 token, fewer than L = 2"),
+        ("kind", [0, 0, 0, 1, 2], "state 2: a text of 1 token below L = 2"),
     ],
 )
 def test_columns_that_form_no_tree_are_refused(column, value, reason):
@@ -126,10 +126,10 @@ def test_another_parquet_file_is_refused(tmp_path):
     """A parquet file of something else is refused by its path, whoever wrote it."""
     path = tmp_path / "other.parquet"
     pd.DataFrame({"a": [1]}).to_parquet(path)
-    with pytest.raises(DamagedFile, match=r"other\.parquet is not .* has no checksum"):
+    with pytest.raises(DamagedFile, match=r"other\.parquet: .* has no checksum"):
         TextTree.read(path)
     write_parquet(pa.table({"a": [1]}), path)
-    with pytest.raises(InvalidTree, match=r"other\.parquet is not a text tree"):
+    with pytest.raises(InvalidTree, match=r"other\.parquet: not a text tree"):
         TextTree.read(path)
 
 

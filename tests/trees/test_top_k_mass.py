@@ -62,13 +62,6 @@ def test_no_prompts():
     assert len(frame) == 0
 
 
-def test_progress_counts_prompts():
-    """The callback is told after every prompt how many of them are done."""
-    told = []
-    _compute_masses(table(), ["a", "b"], 1, lambda done, total: told.append((done, total)))
-    assert told == [(1, 2), (2, 2)]
-
-
 @pytest.mark.parametrize(("architecture", "kind"), [("llama", "causal"), ("bert", "masked")])
 def test_threads_change_no_bit_of_a_mass(architecture, kind, random_model):
     """Prompts that are asked three at once have the masses that they have one after the other."""
@@ -149,7 +142,7 @@ def test_numbers_that_are_no_masses_are_refused(values, tmp_path):
     """Masses that fall with k, or are no probabilities, are refused although nothing is damaged."""
     path = tmp_path / "masses.parquet"
     write_masses(pd.DataFrame({"prompt": [0, 0], "k": [1, 2], "mass": values}), path)
-    with pytest.raises(DamagedFile, match=r"masses\.parquet holds numbers that are no masses"):
+    with pytest.raises(DamagedFile, match=r"masses\.parquet: its numbers are not masses"):
         read_masses(path)
 
 

@@ -58,26 +58,26 @@ def test_an_error_of_the_package_ends_the_job_with_its_message(tmp_path, capsys)
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (RuntimeError("can't start new thread"), "the memory does not suffice: can't start new"),
-        (ImportError("torch.so: failed to map segment"), "the memory does not suffice: torch.so"),
-        (RuntimeError("std::bad_alloc"), "the memory does not suffice: std::bad_alloc"),
+        (RuntimeError("can't start new thread"), "memory: not enough: can't start new"),
+        (ImportError("torch.so: failed to map segment"), "memory: not enough: torch.so"),
+        (RuntimeError("std::bad_alloc"), "memory: not enough: std::bad_alloc"),
         (
             SystemError("error return without exception set"),
-            "the memory does not suffice: error return",
+            "memory: not enough: error return",
         ),
-        (MemoryError(), "the memory does not suffice. What was finished before is kept"),
+        (MemoryError(), "memory: not enough; free memory"),
         (
             RuntimeError(
                 "[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory"
             ),
-            "the memory does not suffice: ",
+            "memory: not enough: ",
         ),
         (
             OSError(errno.ENOSPC, "No space left on device", "a.bin"),
-            "a.bin cannot be used: No space",
+            "a.bin: cannot be used: No space",
         ),
-        (PermissionError(errno.EACCES, "Permission denied", "a"), "a cannot be used: Permission"),
-        (BrokenPipeError(errno.EPIPE, "Broken pipe"), "the output was closed before everything"),
+        (PermissionError(errno.EACCES, "Permission denied", "a"), "a: cannot be used: Permission"),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), "output: closed before everything"),
     ],
 )
 def test_a_limit_of_the_machine_is_one_sentence(error, told, tmp_path):
@@ -103,7 +103,7 @@ def test_a_log_that_cannot_be_written_costs_no_result(tmp_path, capsys):
     (tmp_path / "logs").write_text("in the way")
     with job_log(tmp_path / "logs/a.log"):
         logging.info("worked on")
-    assert "no log is kept" in (told := capsys.readouterr().err)
+    assert "the log cannot be written" in (told := capsys.readouterr().err)
     assert "worked on" in told
 
 
@@ -176,7 +176,7 @@ def test_a_damaged_result_is_renamed(tmp_path, monkeypatch, capsys):
             read_with_digest("results/a.json")
         assert not Path("results/a.json").exists()
         assert Path(aside).read_text() == aside
-        said = f"it is now {aside}. Run the same command again, which makes results/a.json again"
+        said = f"it is now {aside}; run the same command again to recreate results/a.json"
         assert said in Path("logs/a.log").read_text()
         assert said in capsys.readouterr().err
 

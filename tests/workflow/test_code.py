@@ -19,7 +19,7 @@ from llmchecker.properties.registry import BUILTIN_TYPES
 from llmchecker.trees.fingerprint import _SERVER_MODULES, _TREE_MODULES
 
 KEEPING = {
-    *("trees/builder.py", "trees/stored_model.py"),
+    *("trees/builder.py", "trees/lazy_model.py"),
     *("trees/resource_forecast.py", "trees/distribution_cache.py"),
     *("interfaces/snakemake/model_params.py", "interfaces/snakemake/tree_jobs.py"),
 }

@@ -1,6 +1,6 @@
 from llmchecker.interfaces.snakemake.model_params import parse_model
 from llmchecker.models.sources.prompt_set import read_prompts
-from llmchecker.trees.stored_model import StoredModel
+from llmchecker.trees.lazy_model import LazyModel
 from llmchecker.trees.top_k_mass import load_or_compute_masses, write_masses
 from llmchecker.utils.job_logging import job_log
 
@@ -8,5 +8,5 @@ with job_log(snakemake.log[0]) as work:
     params = snakemake.params
     model = parse_model(params.growing, snakemake.input.model, snakemake.threads)
     prompts = read_prompts(snakemake.input.prompts, params.column)
-    table, work.seconds = load_or_compute_masses(StoredModel(**model), prompts, params.maximum_k)
+    table, work.seconds = load_or_compute_masses(LazyModel(**model), prompts, params.maximum_k)
     write_masses(table, snakemake.output[0])

@@ -129,8 +129,8 @@ def _compute_conditional_bounds(
     # P(given) is 0 for every model with these probabilities
     if upper == 0 and upper_negation == 0:
         raise ImpossibleCondition(
-            f"the query {query.text} has no answer: its condition has probability 0 whatever the "
-            "model writes; ask for a condition that can hold"
+            f"query {query.text}: its condition has probability 0 for every text; ask for a "
+            "condition that can hold"
         )
     # the graph shows that the path formula holds on all or on no paths of the condition
     lower_quotient = (

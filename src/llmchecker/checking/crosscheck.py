@@ -62,13 +62,13 @@ def crosscheck(
         return outcome | {"compared": False, "reason": str(error)}
     if not _is_close(verdict, answer):
         raise CheckFailed(
-            f"{verdict.query}: the chain gives {verdict.value!r}, {path} {answer.value!r}"
+            f"{verdict.query}: {verdict.value!r} on the chain, but {answer.value!r} on {path}"
         )
     sizes = (verdict.states_explored, verdict.transitions_explored)
     # equal values may be a coincidence, so the sizes are a second check
     if (answer.states, answer.transitions) != sizes:
         raise CheckFailed(
-            f"{verdict.query}: states and transitions explored are {sizes} on the chain, "
+            f"{verdict.query}: {sizes} states and transitions explored on the chain, "
             f"{(answer.states, answer.transitions)} on {path}"
         )
     return outcome | {"compared": True, "by": language, "value_of_file": answer.value}

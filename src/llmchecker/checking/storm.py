@@ -133,16 +133,16 @@ def _check_exact_numbers(query: Query) -> None:
         magnitudes = {name: np.array([_MAX_SCORE]) for name in atom.variables}
         if atom.compute_max_magnitude(magnitudes) > _MAX_EXACT_INTEGER:
             raise InvalidQuery(
-                f"Storm's front end is not asked {query.text}: in {atom} numbers may be larger "
-                f"than {_MAX_EXACT_INTEGER}, beyond which float64 lacks some whole numbers"
+                f"{query.text}: Storm's front end may round numbers of {atom}, which may exceed "
+                f"{_MAX_EXACT_INTEGER}"
             )
     for formula in subformulas(query.root):
         threshold = formula.threshold if isinstance(formula, Probability) else None
         # 0 and 1 are decided on the graph, so a threshold rounded to them changes the answer
         if threshold is not None and float(threshold) in (0, 1) and threshold not in (0, 1):
             raise InvalidQuery(
-                f"Storm's front end is not asked {query.text}: it would take the threshold "
-                f"{threshold} for {float(threshold):.0f}"
+                f"{query.text}: Storm's front end would round the threshold {threshold} to "
+                f"{float(threshold):.0f}"
             )
 
 

@@ -114,4 +114,4 @@ class Verdict:
             return replace(verdict.with_witnesses(verdict.witnesses), notes=tuple(verdict.notes))
         # a file of another kind or version has other fields
         except TypeError as error:
-            raise CheckFailed(f"{path} is not a verdict: {error}") from error
+            raise CheckFailed(f"{path}: not a verdict: {error}") from error

@@ -28,9 +28,9 @@ from llmchecker.config.keys import (
 )
 from llmchecker.config.models import ModelConfig, check_labels, check_listed_tokens, parse_model
 from llmchecker.config.plan import Check, Refinement, TableRow, TreeSpec, quantifiers_in
-from llmchecker.config.schema import compute_config_sha256, parse_keys, prefix_errors
+from llmchecker.config.schema import compute_config_sha256, parse_keys
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
-from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.errors import ConfigError, LLMCheckerError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.properties import registry
@@ -280,13 +280,14 @@ def _parse_invariants(
         key = f"invariants.models[{number}]"
         # A masked model predicts a token at a mask and does not continue a text.
         if models[check_name(key, name, models, "model")].kind == "masked":
-            raise ConfigError(f"{key}: {name!r} is a masked model; only causal ones write on")
+            raise ConfigError(f"{key}: {name!r} is a masked model; name a causal model")
         # Proposals are always drawn at temperature 1.
         if models[name].decoding is not None:
             raise ConfigError(
-                f"{key}: {name!r} has a decoding, and proposals are drawn at temperature 1"
+                f"{key}: {name!r} has a decoding, but proposals need temperature 1; name a "
+                "model without decoding"
             )
     if not names:
-        raise ConfigError("invariants.models: there is no causal model to ask")
+        raise ConfigError("invariants.models: no causal model; add one")
     # The section is frozen; the copy contains the default names of models.
     return section.model_copy(update={"models": names})

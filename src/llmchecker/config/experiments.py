@@ -12,12 +12,12 @@ from llmchecker.config.models import (
     select_decoding_override,
 )
 from llmchecker.config.plan import Check, Refinement, TableRow, TreeSpec
-from llmchecker.config.schema import prefix_errors
 from llmchecker.errors import (
     ConfigError,
     InvalidEstimate,
     UnknownName,
     did_you_mean,
+    prefix_errors,
 )
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
@@ -160,23 +160,22 @@ def _select_truncation(
     """
     missing_keys = [name for name in ("alpha", "k") if getattr(entry, name) is None]
     if entry.refine is not None and len(missing_keys) < 2:
-        raise ConfigError(
-            f"{key}: refine contradicts alpha and k: a tree is cut at alpha and k, or grown as far "
-            "as refine says"
-        )
+        raise ConfigError(f"{key}: refine contradicts alpha and k; remove refine, or alpha and k")
     if not missing_keys:
         return build_truncation(entry.alpha, entry.k, entry.L)
     prefix, refine = ("", keys.refine) if entry.refine is None else (f"{key}.", entry.refine)
     # One of the two keys alone is a mistake, even with a `refine` at the top level.
     if len(missing_keys) == 1 or refine is None:
         raise ConfigError(
-            f"{key}: the key {missing_keys[0]!r} is missing; a tree needs alpha and k, or refine"
+            f"{key}: the key {missing_keys[0]!r} is missing; add alpha and k, or refine"
         )
     # Only passes and width bound a refinement.
     if not refine.explicit_keys:
-        raise ConfigError(f"{prefix}refine: passes or width must say how far a tree is grown")
+        raise ConfigError(f"{prefix}refine: passes and width are missing; add one as a limit")
     if isinstance(entry, ExperimentKeys) and entry.shards > 1:
-        raise ConfigError(f"{key}.shards: one job refines a tree; shards need alpha and k")
+        raise ConfigError(
+            f"{key}.shards: one job refines a tree; remove shards, or set alpha and k"
+        )
     return Refinement(queries, entry.L, **refine.explicit_keys)
 
 
@@ -234,8 +233,8 @@ def _collect_estimates(entries: Collection[_Entry]) -> dict[Check, SamplingPlan]
         for check in entry.checks if entry.sampling is not None else ():
             if plans.setdefault(check, entry.sampling) != entry.sampling:
                 raise ConfigError(
-                    f"{entry.sampling_key}: {check.query.text} on the tree {check.tree} is "
-                    f"estimated otherwise by {keys[check]}; the two must agree"
+                    f"{entry.sampling_key}: {check.query.text} on the tree {check.tree} has "
+                    f"another estimate in {keys[check]}; make both equal"
                 )
             keys.setdefault(check, entry.sampling_key)
     return plans
@@ -256,5 +255,5 @@ def check_name(key: str, name: str, names: Collection[str], kind: str) -> str:
     """
     if name not in names:
         hint = did_you_mean(name, names)
-        raise UnknownName(f"{key}: no {kind} {name!r} is defined{hint}; known: {', '.join(names)}")
+        raise UnknownName(f"{key}: {kind} {name!r} is not defined{hint}; known: {', '.join(names)}")
     return name

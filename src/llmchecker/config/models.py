@@ -7,8 +7,7 @@ from typing import Any
 
 from llmchecker.config import paths
 from llmchecker.config.keys import ModelKeys
-from llmchecker.config.schema import prefix_errors
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
     Decoding,
@@ -85,8 +84,8 @@ def parse_model(name: str, keys: ModelKeys) -> ModelConfig:
     # The directory of its trees would have the path of another model's mark.
     if name.endswith(_TREES_MARK_SUFFIX):
         raise ConfigError(
-            f"models.{name}: a name that ends in {_TREES_MARK_SUFFIX} would be that of a file of "
-            "another model"
+            f"models.{name}: a name that ends in {_TREES_MARK_SUFFIX} is reserved for "
+            "files; rename the model"
         )
     with prefix_errors(f"models.{name}"):
         parsed_source = parse_source(keys.source)
@@ -119,8 +118,7 @@ def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> D
     # Servers and masked models do not support the decodings of `generate`.
     if model.kind != "causal":
         raise ConfigError(
-            f"{key}: {model.name} is a {model.kind} model; only causal models that run here have a "
-            "decoding"
+            f"{key}: {model.name} is a {model.kind} model; only local causal models have a decoding"
         )
     with prefix_errors(key):
         return parse_decoding(entry["decoding"])
@@ -149,8 +147,8 @@ def check_labels(models: Mapping[str, ModelConfig]) -> None:
     for name, model in models.items():
         if names.setdefault(model.label, name) != name:
             raise ConfigError(
-                f"models.{name}.label: {model.label!r} is the label of "
-                f"models.{names[model.label]} too; labels must differ"
+                f"models.{name}.label: {model.label!r} is also the label of "
+                f"models.{names[model.label]}; make them differ"
             )
 
 
@@ -166,9 +164,8 @@ def check_has_distributions(key: str, model: ModelConfig) -> None:
     """
     if not model.has_distributions:
         raise ConfigError(
-            f"{key}: {model.name} is asked by an interface that only writes texts; a tree needs "
-            "the "
-            "distributions of vLLM or llama.cpp"
+            f"{key}: the interface of {model.name} returns only texts; a tree needs "
+            "distributions, as of vLLM or llama.cpp"
         )
 
 
@@ -186,7 +183,7 @@ def check_listed_tokens(key: str, k: int, model: ModelConfig) -> None:
     source = model.source
     if isinstance(source, ServerSource) and k > source.tokens:
         raise ConfigError(
-            f"{key}: {k} is more than models.{model.name}.tokens, {source.tokens}, the number of "
+            f"{key}: {k} exceeds models.{model.name}.tokens, {source.tokens}, the number of "
             "requested tokens; raise that (and vLLM's --max-logprobs), or lower this"
         )
 
@@ -194,7 +191,7 @@ def check_listed_tokens(key: str, k: int, model: ModelConfig) -> None:
 def _parse_model_source(source: Source, keys: ModelKeys) -> ModelSource:
     # A key for servers would be ignored without a word.
     if server_keys := [key for key in SERVER_KEYS if key in keys.explicit_keys]:
-        raise ConfigError(f"{server_keys[0]} is for a server, and the source is {source}")
+        raise ConfigError(f"{server_keys[0]}: {source} is not a server; remove the key")
     return ModelSource(
         source=source,
         file=keys.file,

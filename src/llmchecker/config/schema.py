@@ -9,8 +9,7 @@ keys; `config` checks that names refer to defined models, start strings and quan
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from pydantic_core import ErrorDetails
 
 from llmchecker.config.keys import ConfigKeys
 from llmchecker.config.section import Section, format_value
-from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.errors import ConfigError
 from llmchecker.utils.number_format import format_count
 
 SCHEMA_FILE = Path(__file__).with_name("config.schema.yaml")
@@ -59,15 +58,6 @@ def compute_config_sha256(keys: ConfigKeys) -> str:
     # 1 and 1.0 are the same number in a configuration.
     normal_form = json.loads(json.dumps(data), parse_int=float)
     return hashlib.sha256(json.dumps(normal_form, sort_keys=True).encode()).hexdigest()
-
-
-@contextmanager
-def prefix_errors(key: str) -> Iterator[None]:
-    """Prefix the messages of errors in the block with a key."""
-    try:
-        yield
-    except LLMCheckerError as error:
-        raise type(error)(f"{key}: {error}") from error
 
 
 class _SchemaGenerator(GenerateJsonSchema):

@@ -127,14 +127,14 @@ _Value = TypeVar("_Value")
 def _check_not_empty(values: tuple[_Value, ...]) -> tuple[_Value, ...]:
     # `min_length` would also report a list whose entries are invalid themselves.
     if not values:
-        raise build_error("[] is too short; it must have at least 1")
+        raise build_error("[] is too short; add at least 1 entry")
     return values
 
 
 def _check_unique(values: tuple[_Value, ...]) -> tuple[_Value, ...]:
     for position, value in enumerate(values):
         if value in values[:position]:
-            raise build_error(f"{format_value(str(value))} stands twice; each may stand once")
+            raise build_error(f"{format_value(str(value))} occurs twice; remove one")
     return values
 
 

@@ -89,16 +89,16 @@ def read_yaml(path: str | Path) -> YamlFile:
         node = yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        _raise_error(path, mark.line + 1 if mark else 1, f"this is not YAML: {error.problem}")
+        _raise_error(path, mark.line + 1 if mark else 1, f"not YAML: {error.problem}")
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         _raise_error(
-            path, line, f"YAML has no character U+{ord(text[error.position]):04X}; leave it out"
+            path, line, f"U+{ord(text[error.position]):04X} is not a YAML character; remove it"
         )
     if node is None:
-        raise ConfigError(f"{path} is empty; it must hold keys and values")
+        raise ConfigError(f"{path}: the file is empty; write keys and values")
     if not isinstance(node, yaml.MappingNode):
-        _raise_error(path, _line_number(node), "the file must hold keys and values")
+        _raise_error(path, _line_number(node), "the file is not a mapping; write keys and values")
     reader = _YamlConverter(path)
     content = reader.convert(node, "")
     return YamlFile(path, content, reader.lines)
@@ -118,10 +118,12 @@ class _YamlConverter:
         self._value_count += 1
         # Nested aliases can repeat values exponentially.
         if self._value_count > _MAX_VALUES:
-            self._raise_error(node, f"with its aliases the file has over {_MAX_VALUES} values")
+            self._raise_error(
+                node, f"with its aliases the file has over {_MAX_VALUES} values; use fewer aliases"
+            )
         # An alias to an outer node would lead to infinite recursion.
         if any(node is open_node for open_node in self._open_nodes):
-            self._raise_error(node, "this value contains itself, by an alias")
+            self._raise_error(node, "this value contains itself; remove the alias")
         # For a value of a mapping, the line of its key is already recorded.
         self.lines.setdefault(key, _line_number(node))
         if isinstance(node, yaml.ScalarNode):
@@ -153,7 +155,7 @@ class _YamlConverter:
             if name in line_numbers:
                 self._raise_error(
                     name_node,
-                    f"the key {name!r} stands here again; it is in line {line_numbers[name]} too",
+                    f"the key {name!r} is also in line {line_numbers[name]}; remove one",
                 )
             line_numbers[name] = _line_number(name_node)
             path = f"{key}.{name}".removeprefix(".")
@@ -172,10 +174,10 @@ class _YamlConverter:
     def _convert_key(self, node: yaml.Node) -> str:
         name = self._convert_scalar(node) if isinstance(node, yaml.ScalarNode) else None
         if not isinstance(name, str):
-            key_text = node.value if isinstance(node, yaml.ScalarNode) else "a list"
+            key_text = (node.value or "null") if isinstance(node, yaml.ScalarNode) else "a list"
             self._raise_error(
                 node,
-                f"a key must be a text, and {key_text} is none; put it in quotes if it is a name",
+                f"a key is {key_text}, not a text; put it in quotes",
             )
         return name
 
@@ -190,14 +192,14 @@ class _YamlConverter:
         if surrogate := re.search(r"[\ud800-\udfff]", text):
             self._raise_error(
                 node,
-                f"U+{ord(surrogate[0]):04X} is half a character; write the whole one",
+                f"U+{ord(surrogate[0]):04X} is half a character; write the whole character",
             )
         kind = node.tag.removeprefix(_TAG_PREFIX)
         # An integer of more than 308 digits does not fit into a float.
         if kind in ("int", "float") and len(text) > _MAX_DIGITS:
             self._raise_error(
                 node,
-                f"the number has {len(text)} digits; the longest that is read has {_MAX_DIGITS}",
+                f"the number has {len(text)} digits, more than {_MAX_DIGITS}; shorten it",
             )
         match kind:
             case "null":
@@ -220,8 +222,8 @@ class _YamlConverter:
         if yaml11_type != core_type:
             self._raise_error(
                 node,
-                f"{node.value} has several meanings in YAML; write a plain decimal number or true "
-                "or false, and put it in quotes if it is a text",
+                f"{node.value} is ambiguous in YAML; write a decimal number, true, false, or a "
+                "text in quotes",
             )
 
     def _check_tag(self, node: yaml.Node, kind: str) -> None:
@@ -230,7 +232,7 @@ class _YamlConverter:
 
     def _raise_tag_error(self, node: yaml.Node) -> NoReturn:
         tag = node.tag.replace(_TAG_PREFIX, "!!")
-        self._raise_error(node, f"the tag {tag} is not read; leave it out")
+        self._raise_error(node, f"the tag {tag} is not supported; remove it")
 
     def _raise_error(self, node: yaml.Node, reason: str) -> NoReturn:
         _raise_error(self._path, _line_number(node), reason)
@@ -243,12 +245,12 @@ def _read_text(path: Path) -> str:
             # One more byte than allowed is enough to detect a file that is too large.
             content = file.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     if len(content) > _MAX_BYTES:
-        raise ConfigError(f"{path} is larger than {_MAX_BYTES} bytes, the most that is read")
+        raise ConfigError(f"{path}: larger than the maximum of {_MAX_BYTES} bytes; shorten it")
     # Zero bytes at the beginning reveal UTF-16 and UTF-32 without a byte order mark.
     if content.startswith(_UTF16_MARKS) or b"\0" in content[:4]:
-        raise ConfigError(f"{path} is in UTF-16 or UTF-32; save it in UTF-8")
+        raise ConfigError(f"{path}: encoded in UTF-16 or UTF-32; save it in UTF-8")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -269,9 +271,7 @@ def _check_depth(path: Path, text: str) -> None:
             depth -= 1
         if depth > _MAX_DEPTH:
             line = event.start_mark.line + 1
-            _raise_error(
-                path, line, f"this is nested over {_MAX_DEPTH} deep; a configuration is not"
-            )
+            _raise_error(path, line, f"more than {_MAX_DEPTH} nested levels; flatten them")
 
 
 def _line_number(node: yaml.Node) -> int:

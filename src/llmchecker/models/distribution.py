@@ -178,7 +178,7 @@ class Distributions:
             sums[chunk] = compute_chunk_weights(chunk).sum()
         boundaries = np.concatenate([[0.0], sums.cumsum()])
         if not boundaries[-1] > 0:
-            raise InvalidDistribution("all tokens that are not excluded have probability 0")
+            raise InvalidDistribution("sample: all remaining tokens have probability 0")
         targets = numbers * boundaries[-1]
         # a product rounded up to the total would select an index after the last possible token
         chunks = np.searchsorted(boundaries[1:], targets, side="right").clip(

@@ -41,8 +41,8 @@ class _TablePrefix:
         if row is not None:
             (text,) = self._model.decode([texts[row]])
             raise InvalidDistribution(
-                f"{self._model.name} gives no probabilities after {text!r}: {rows[row]} are not "
-                f"all between 0 and 1 with a sum of 1, up to {SUM_TOLERANCE}"
+                f"{self._model.name}: probabilities {rows[row]} after {text!r} are not between "
+                f"0 and 1 with a sum of 1, up to {SUM_TOLERANCE}"
             )
         yield function(distributions)
 
@@ -78,7 +78,7 @@ class TableModel:
             UnusableText: the start is a chat, or the text contains something other than tokens.
         """
         if not isinstance(start, str):
-            raise UnusableText(f"{self.name} is a table, which answers no messages")
+            raise UnusableText(f"{self.name}: a table answers no messages; use a start string")
         text = start
         # an empty token would match every text and consume nothing of it
         token_ids = [t for t in range(self.vocabulary_size) if self.vocabulary[t]]
@@ -87,7 +87,7 @@ class TableModel:
         while text:
             token = next((t for t in sorted_tokens if text.startswith(self.vocabulary[t])), None)
             if token is None:
-                raise UnusableText(f"{self.name}: no token of the table begins {text!r}")
+                raise UnusableText(f"{self.name}: the table has no token that begins {text!r}")
             tokens.append(token)
             text = text[len(self.vocabulary[token]) :]
         return tuple(tokens)

@@ -43,9 +43,9 @@ class OwnClass:
 
     def __post_init__(self) -> None:
         if not isinstance(self.file, str | Path):
-            raise ConfigError(f"file is {self.file!r}, not the path of a Python file")
+            raise ConfigError(f"file: {self.file!r} is not the path of a Python file")
         if not isinstance(self.class_, str):
-            raise ConfigError(f"class is {self.class_!r}, not the name of a class")
+            raise ConfigError(f"class: {self.class_!r} is not the name of a class")
         file = Path(self.file)
         instance = _create_instance(file, self.class_)
         # frozen dataclass: only `object.__setattr__` can set derived fields
@@ -60,14 +60,14 @@ class OwnClass:
             score = self.instance(start, continuation)
         except FOREIGN_ERRORS as error:
             problem = format_foreign_error(error, self.file)
-            raise ConfigError(f"{label} raised {problem} on the text {text!r}") from error
+            raise ConfigError(f"{label}: it raised {problem} on the text {text!r}") from error
         # accepts NumPy integers; bool is a subclass of int, but not a score
         if not isinstance(score, Integral) or isinstance(score, bool):
-            raise ConfigError(f"{label} scored {text!r} with {score!r}, which is not an integer")
+            raise ConfigError(f"{label}: the score of {text!r} is {score!r}, not an integer")
         score, low, high = int(score), self.minimum, self.maximum
         if (low is not None and score < low) or (high is not None and score > high):
             raise ConfigError(
-                f"{label} scored {text!r} with {score}, outside its range {low} to {high}"
+                f"{label}: the score of {text!r} is {score}, outside its range {low} to {high}"
             )
         return score
 
@@ -83,16 +83,16 @@ def read_declared_range(quantifier: Any) -> tuple[int | None, int | None]:
     for name in ("minimum", "maximum"):
         if not hasattr(quantifier, name):
             raise ConfigError(
-                f"{owner} has no {name}; a class of quantifiers declares minimum and maximum, as "
-                "integers or None for no limit"
+                f"{owner}: {name} is missing; declare minimum and maximum, as integers or None "
+                "for no limit"
             )
         value = getattr(quantifier, name)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            raise ConfigError(f"{name} of {owner} is {value!r}, neither an integer nor None")
+            raise ConfigError(f"{owner}: {name} is {value!r}, neither an integer nor None")
         limits.append(value)
     low, high = limits
     if low is not None and high is not None and low > high:
-        raise ConfigError(f"{owner} declares the minimum {low} above the maximum {high}")
+        raise ConfigError(f"{owner}: minimum {low} is above maximum {high}; exchange them")
     return low, high
 
 
@@ -117,15 +117,17 @@ def _create_instance(file: Path, name: str) -> Quantifier:
     if not isinstance(class_, type):
         classes = [key for key, value in vars(module).items() if isinstance(value, type)]
         hint = did_you_mean(name, classes) or f"; it has {', '.join(classes) or 'none'}"
-        raise ConfigError(f"class: {file} has no class {name!r}{hint}")
+        raise ConfigError(f"class: {name!r} is not in {file}{hint}")
     # `callable` would be true for every class
     if "__call__" not in dir(class_):
-        raise ConfigError(f"class: {name} of {file} has no __call__(self, start, continuation)")
+        raise ConfigError(
+            f"class: {name} of {file} lacks __call__(self, start, continuation); add it"
+        )
     try:
         return class_()
     except FOREIGN_ERRORS as error:
         raise ConfigError(
-            f"class: {name} of {file} cannot be made without arguments; it raised "
+            f"class: {name} of {file}: creating it without arguments raised "
             f"{format_foreign_error(error, file)}"
         ) from error
 
@@ -138,12 +140,14 @@ def _load_module(file: Path) -> ModuleType:
     try:
         source = file.read_bytes()
     except (OSError, ValueError) as error:
-        raise ConfigError(f"file is {str(file)!r}, which cannot be read: {error}") from error
+        raise ConfigError(f"file: {str(file)!r} cannot be read: {error}") from error
     module = ModuleType(f"llmchecker_own_{file.stem}")
     module.__file__ = str(file)
     sys.modules[module.__name__] = module  # dataclasses search their module here
     try:
         exec(compile(source, str(file), "exec"), vars(module))
     except FOREIGN_ERRORS as error:
-        raise ConfigError(f"file: {file} raised {format_foreign_error(error, file)}") from error
+        raise ConfigError(
+            f"file: importing {file} raised {format_foreign_error(error, file)}"
+        ) from error
     return module

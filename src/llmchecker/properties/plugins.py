@@ -22,8 +22,8 @@ def find_installed_types() -> dict[str, EntryPoint]:
         # the same entry point may be found twice, which is no conflict
         if previous.value != entry.value:
             raise ConfigError(
-                f"two installed packages have a type {entry.name!r}: {_package_name(previous)} and "
-                f"{_package_name(entry)}; uninstall one"
+                f"quantifier type {entry.name!r}: both {_package_name(previous)} and "
+                f"{_package_name(entry)} install it; uninstall one"
             )
     return types
 
@@ -39,11 +39,9 @@ def load_type(entry: EntryPoint) -> type[Quantifier]:
         class_ = entry.load()
     # the import runs foreign code, which may raise anything
     except FOREIGN_ERRORS as error:
-        raise ConfigError(
-            f"{label} cannot be loaded; it raised {format_foreign_error(error)}"
-        ) from error
+        raise ConfigError(f"{label}: loading it raised {format_foreign_error(error)}") from error
     if not isinstance(class_, type) or "__call__" not in dir(class_):
-        raise ConfigError(f"{label} is {class_!r}, not a class with __call__(start, continuation)")
+        raise ConfigError(f"{label}: {class_!r} is not a class with __call__(start, continuation)")
     return class_
 
 

@@ -62,7 +62,7 @@ def create_quantifier(name: str, settings: Mapping[str, Any] | None = None) -> Q
     _check_name(name)
     settings = {} if settings is None else settings
     if not isinstance(settings, Mapping):
-        raise ConfigError(f"quantifier {name!r}: its settings are {settings!r}, not a mapping")
+        raise ConfigError(f"quantifier {name!r}: settings {settings!r} are not a mapping")
     quantifier_type = _find_type(name, settings)
     settings = {key: value for key, value in settings.items() if key != _TYPE_KEY}
     setting_fields = _collect_setting_fields(quantifier_type)
@@ -108,8 +108,8 @@ def _check_name(name: object) -> None:
         )
     if not isinstance(name, str) or not is_variable_name(name):
         raise ConfigError(
-            f"quantifier {name!r}: a name consists of letters, digits and _, and means nothing "
-            "else in a query or a PRISM file"
+            f"quantifier {name!r}: not letters, digits and _, or a reserved word of queries "
+            "or PRISM; rename it"
         )
 
 
@@ -128,10 +128,10 @@ def _find_type(name: str, settings: Mapping[str, Any]) -> type[Quantifier]:
     type_names = sorted({*BUILTIN_TYPES, *installed_types})
     hint = f"{did_you_mean(str(type_name), type_names) or ';'} known are {', '.join(type_names)}"
     if _TYPE_KEY in settings:
-        raise UnknownName(f"{_TYPE_KEY}: there is no type {type_name!r}{hint}")
+        raise UnknownName(f"{_TYPE_KEY}: {type_name!r} is unknown{hint}")
     raise UnknownName(
-        f"there is no quantifier {name!r}{hint}; a quantifier with a name of its own says which of "
-        f"these it is by the key {_TYPE_KEY!r}"
+        f"quantifier {name!r}: unknown{hint}; a quantifier with another name needs the "
+        f"key {_TYPE_KEY!r}"
     )
 
 
@@ -146,7 +146,7 @@ def _instantiate(quantifier_type: type[Quantifier], settings: Mapping[str, Any])
         raise
     except FOREIGN_ERRORS as error:
         raise ConfigError(
-            f"{quantifier_type.__name__} cannot be made; it raised {format_foreign_error(error)}"
+            f"{quantifier_type.__name__}: creating it raised {format_foreign_error(error)}"
         ) from error
     # a foreign class may violate the protocol, on which bounds rely
     read_declared_range(quantifier)
@@ -155,7 +155,7 @@ def _instantiate(quantifier_type: type[Quantifier], settings: Mapping[str, Any])
         type(score) is int for score in final_scores
     ):
         raise ConfigError(
-            f"final of {quantifier_type.__name__} is {final_scores!r}, not a set of integers"
+            f"{quantifier_type.__name__}: final is {final_scores!r}, not a set of integers"
         )
     return quantifier
 
@@ -181,7 +181,7 @@ def _check_keys(
                 f"it has {', '.join(sorted(setting_fields))}" if setting_fields else "it has none"
             )
             hint = did_you_mean(str(key), setting_fields) or ";"
-            raise ConfigError(f"quantifier {name!r} has no setting {key!r}{hint} {known_keys}")
+            raise ConfigError(f"quantifier {name!r}: unknown setting {key!r}{hint} {known_keys}")
     for key, field in setting_fields.items():
         if key not in settings and field.default is MISSING and field.default_factory is MISSING:
-            raise ConfigError(f"quantifier {name!r} needs the setting {key!r}")
+            raise ConfigError(f"quantifier {name!r}: the setting {key!r} is missing; add it")

@@ -107,7 +107,7 @@ def _read_scores(tree: TextTree, path: str | Path) -> np.ndarray:
     table, metadata = read_parquet(path)
     # scores are matched to states by row, so they must be of exactly this tree
     if metadata.get("tree") != tree.digest or "score" not in table.column_names:
-        raise InvalidTree(f"{path} does not hold the scores of this tree; delete it to score again")
+        raise InvalidTree(f"{path}: not the scores of this tree; delete the file to score again")
     return table["score"].combine_chunks().fill_null(_REST_SCORE).to_numpy()
 
 
@@ -138,7 +138,9 @@ def _add_name_to_errors(name: str | None) -> Iterator[None]:
     except FOREIGN_ERRORS as error:
         if name is None:
             raise
-        raise ConfigError(f"quantifier {name!r} raised {format_foreign_error(error)}") from error
+        raise ConfigError(
+            f"quantifier {name!r}: it raised {format_foreign_error(error)}"
+        ) from error
 
 
 def _check_scores(quantifier: Quantifier, texts: Iterable[str], values: Sequence[Any]) -> None:
@@ -147,11 +149,9 @@ def _check_scores(quantifier: Quantifier, texts: Iterable[str], values: Sequence
     for text, value in zip(texts, values, strict=True):
         # nearly every score is a plain int: the fast test first saves a third of the time
         if type(value) is not int and not _is_integer(value):
-            raise ConfigError(f"the score of {text!r} is {value!r}, which is not an integer")
+            raise ConfigError(f"score of {text!r}: {value!r} is not an integer")
         if not min_score <= value <= max_score:
-            raise ConfigError(
-                f"the score of {text!r} is {value}, outside the range {low} to {high}"
-            )
+            raise ConfigError(f"score of {text!r}: {value} is outside the range {low} to {high}")
 
 
 def _is_integer(value: Any) -> bool:

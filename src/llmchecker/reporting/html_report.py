@@ -42,7 +42,7 @@ _MAX_SHOWN_STATES = 1500
 _TITLES = {
     "table1": "Table I: start strings",
     "table2": "Table II: experiments",
-    "comparison": "Published beside reproduced",
+    "comparison": "Published and reproduced figures",
     "audit": "Audit of the published table",
     "figure3": "Figure 3: mass of the most probable tokens",
     "figure4": "Figure 4: one query for several nouns",
@@ -231,11 +231,11 @@ def _describe_query(query: Query) -> str:
     bound_text = "" if path.bound is None else f" within {format_count(path.bound, 'token')}"
     match path.operator:
         case "F":
-            return f"How likely is {operands[0]} at some point{bound_text}?"
+            return f"Probability of eventually {operands[0]}{bound_text}"
         case "G":
-            return f"How likely is {operands[0]} all the time{bound_text}?"
+            return f"Probability of always {operands[0]}{bound_text}"
         case _:
-            return f"How likely is {operands[0]} until {operands[1]}{bound_text}?"
+            return f"Probability of {operands[0]} until {operands[1]}{bound_text}"
 
 
 def _group_by_question(answers: Sequence[AnsweredQuery]) -> list[list[AnsweredQuery]]:

@@ -146,7 +146,7 @@ def draw_seconds(table: pd.DataFrame, method: str) -> Figure:
 
 def _check_rows(table: pd.DataFrame) -> None:
     if table.empty:
-        raise InvalidTable("the table has no rows; a figure shows at least one program")
+        raise InvalidTable("table: no rows; a figure needs at least one program")
 
 
 def _select_largest_sets(sets: pd.DataFrame, strategies: list[str]) -> pd.DataFrame:

@@ -5,7 +5,7 @@ programs have columns of their own, and the notes list them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -65,11 +65,7 @@ def build_variants_table(attempts: AttemptsByModel) -> pd.DataFrame:
             "mean_iterations_of_solved": group.loc[group["solved"], "iterations"].mean(),
             "parse_errors": group["parse_errors"].sum(),
         }
-        for model, model_attempts in attempts.items()
-        for semantics, semantics_group in build_frame(model_attempts).groupby(
-            "semantics", sort=False
-        )
-        for strategy, group in semantics_group.groupby("way", sort=False)
+        for model, semantics, semantics_group, strategy, group in _iter_groups(attempts)
     ]
     table = pd.DataFrame(records, columns=_COLUMNS_OF_VARIANTS)
     return table.astype({"parse_errors": "Int64"})
@@ -99,11 +95,7 @@ def build_sources_table(attempts: AttemptsByModel) -> pd.DataFrame:
                 select_solved_by(semantics_group, [PROGRAM_SOURCES]) - _select_solved(group)
             ),
         }
-        for model, model_attempts in attempts.items()
-        for semantics, semantics_group in build_frame(model_attempts).groupby(
-            "semantics", sort=False
-        )
-        for strategy, group in semantics_group.groupby("way", sort=False)
+        for model, semantics, semantics_group, strategy, group in _iter_groups(attempts)
     ]
     return pd.DataFrame(records, columns=_COLUMNS_OF_SOURCES)
 
@@ -278,7 +270,7 @@ def read_published(path: str | Path) -> pd.DataFrame:
         raise InvalidTable(f"{path}: {error}") from error
     if list(table) != _COLUMNS_OF_PUBLISHED_FIGURES:
         expected = ", ".join(_COLUMNS_OF_PUBLISHED_FIGURES)
-        raise InvalidTable(f"{path} has the columns {', '.join(table)}; expected {expected}")
+        raise InvalidTable(f"{path}: the columns are {', '.join(table)}; expected {expected}")
     for row in table.itertuples():
         if not 0 <= row.solved <= row.programs:
             raise InvalidTable(
@@ -308,12 +300,21 @@ def build_frame(attempts: Sequence[Attempt]) -> pd.DataFrame:
     return frame.astype({"solved": bool, "bare": bool, **integer_dtypes})
 
 
+def _iter_groups(
+    attempts: AttemptsByModel,
+) -> Iterator[tuple[str, str, pd.DataFrame, str, pd.DataFrame]]:
+    """Yield model, semantics with its attempts, and way with its attempts."""
+    for model, model_attempts in attempts.items():
+        for semantics, semantics_group in build_frame(model_attempts).groupby(
+            "semantics", sort=False
+        ):
+            for strategy, group in semantics_group.groupby("way", sort=False):
+                yield model, semantics, semantics_group, strategy, group
+
+
 def _format_duplicate(program: str, semantics: str, strategy: str = "") -> str:
     strategy_text = f" by {strategy}" if strategy else ""
-    return (
-        f"{program} has two attempts over {semantics}{strategy_text}; "
-        "a table counts each program once"
-    )
+    return f"{program}: two attempts over {semantics}{strategy_text}; remove one of them"
 
 
 def _count_outcomes(group: pd.DataFrame) -> dict[str, float]:

@@ -50,12 +50,12 @@ class PublishedRow:
     def __post_init__(self) -> None:
         for name in ("states", "transitions"):
             if getattr(self, name) < 1:
-                raise InvalidTable(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise InvalidTable(f"{name}: {getattr(self, name)} is not at least 1")
         for name in ("encode_seconds", "check_seconds"):
             if getattr(self, name) < 0:
-                raise InvalidTable(f"{name} is {getattr(self, name)}; it must be 0 or more")
+                raise InvalidTable(f"{name}: {getattr(self, name)} is not 0 or more")
         if not 0 <= self.value <= 1:
-            raise InvalidTable(f"result is {self.value}; it must be a probability")
+            raise InvalidTable(f"result: {self.value} is not a probability")
 
     @property
     def internal_states(self) -> int:
@@ -74,7 +74,7 @@ def read_published_rows(path: str | Path) -> tuple[PublishedRow, ...]:
         reader = csv.DictReader(file, strict=True)
         if reader.fieldnames != _FILE_COLUMNS:
             columns, expected_columns = ", ".join(reader.fieldnames or ()), ", ".join(_FILE_COLUMNS)
-            raise InvalidTable(f"{path} has the columns {columns}; expected {expected_columns}")
+            raise InvalidTable(f"{path}: the columns are {columns}; expected {expected_columns}")
         rows = []
         for number, cells in enumerate(reader, start=1):
             try:
@@ -83,14 +83,16 @@ def read_published_rows(path: str | Path) -> tuple[PublishedRow, ...]:
                 raise InvalidTable(f"{path}, line {reader.line_num}: {error}") from error
     if not Path(path).read_bytes().endswith(b"\n"):
         # The last cell may have lost digits and still be a valid number.
-        raise InvalidTable(f"{path}, line {reader.line_num} has no end: the file was cut")
+        raise InvalidTable(
+            f"{path}, line {reader.line_num}: no end of line, so the file was cut; restore it"
+        )
     return tuple(rows)
 
 
 def _parse_row(number: int, cells: Mapping[str, str]) -> PublishedRow:
     # csv marks missing cells by None as a value, and surplus cells by None as a key.
     if None in cells or None in cells.values():
-        raise InvalidTable(f"a row must have {len(_FILE_COLUMNS)} cells")
+        raise InvalidTable(f"row: not {len(_FILE_COLUMNS)} cells")
     return PublishedRow(
         number=number,
         label=cells["label"],
@@ -109,5 +111,5 @@ def _parse_row(number: int, cells: Mapping[str, str]) -> PublishedRow:
 def _parse_decimal(cell: str) -> Decimal:
     # `Decimal` also accepts nan, exponents and underscores.
     if not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", cell):
-        raise InvalidTable(f"found {cell!r}, expected a decimal number")
+        raise InvalidTable(f"cell: {cell!r} is not a decimal number")
     return Decimal(cell)

@@ -120,9 +120,9 @@ def check_drawable(tree: TextTree) -> None:
         *(f"L={length} with k={truncation.k}" for length in smaller_length[-1:]),
     ]
     raise InvalidBound(
-        f"a tree of {format_count(len(tree), 'state')} ({truncation}) is too large to draw, "
-        f"which ends at {MAX_DRAWN_STATES}; a smaller k or length is needed"
-        + (f": {' or '.join(remedies)} is small enough whatever alpha is" if remedies else "")
+        f"tree ({truncation}): {format_count(len(tree), 'state')} exceed the maximum of "
+        f"{MAX_DRAWN_STATES}; lower k or length"
+        + (f", for example to {' or '.join(remedies)}" if remedies else "")
     )
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from llmchecker.errors import DamagedFile
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.trees import fingerprint
+from llmchecker.trees.lazy_model import LazyModel
 from llmchecker.trees.resource_forecast import GrowthLimits, GrowthMonitor
 from llmchecker.trees.shards import Shard, merge_shards
-from llmchecker.trees.stored_model import StoredModel
 from llmchecker.trees.text_tree import TextTree, Truncation
 from llmchecker.utils.atomic_files import (
     read_json_with_digest,
@@ -64,7 +64,7 @@ def _record_path(tree: str | Path) -> Path:
 
 
 @dataclass(frozen=True)
-class TreeBuilder(StoredModel):
+class TreeBuilder(LazyModel):
     """Builder of the trees of one model.
 
     Args:
@@ -118,14 +118,14 @@ class TreeBuilder(StoredModel):
 
         model = self.model
         start_time = time.monotonic()
-        prompt_cache = self.open_prompt_cache(start)
+        distributions = self.open_distributions(start)
         monitor = GrowthMonitor(model.name, truncation, self.limits, len(str(start)))
         tree = build_tree(
-            model, start, truncation, self.end_of_sequence, progress, prompt_cache, shard, monitor
+            model, start, truncation, self.end_of_sequence, progress, distributions, shard, monitor
         )
         seconds = time.monotonic() - start_time
         fingerprint = self.compute_fingerprint(start, truncation)
-        return tree, self.write_tree(tree, path, fingerprint, prompt_cache.added_count, seconds)
+        return tree, self.write_tree(tree, path, fingerprint, distributions.added_count, seconds)
 
     def write_tree(
         self, tree: TextTree, path: str | Path, fingerprint: str, computed: int, seconds: float

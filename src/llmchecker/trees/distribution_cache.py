@@ -58,9 +58,9 @@ class DistributionCache:
     directory: Path
     max_bytes: int
 
-    def open_prompt_cache(
+    def open_distributions(
         self, fingerprint: str, prompt: Sequence[int], min_rest: float = CANCELLATION_THRESHOLD
-    ) -> "PromptCache":
+    ) -> "PromptDistributions":
         """Open the stored distributions of a model after a prompt.
 
         Args:
@@ -69,7 +69,7 @@ class DistributionCache:
             min_rest: as in `selection.reselect_tokens`.
         """
         folder = self.locate_folder(fingerprint, *prompt)
-        return PromptCache(self, folder, tuple(prompt), min_rest)
+        return PromptDistributions(self, folder, tuple(prompt), min_rest)
 
     def locate_folder(self, *key_parts: str | int) -> Path:
         """Return the folder for a key, which need not exist.
@@ -94,7 +94,7 @@ class DistributionCache:
             excess_bytes -= size
 
 
-class PromptCache:
+class PromptDistributions:
     """Stored and new distributions after one prompt.
 
     Attributes:
@@ -223,7 +223,7 @@ def _read_distributions(
     """
     table, _ = read_parquet(path)
     if table.schema != _SCHEMA:
-        raise DamagedFile(f"{path} holds no distributions", path)
+        raise DamagedFile(f"{path}: no distributions", path)
     tokens, probabilities = (table[name].combine_chunks() for name in _SCHEMA.names[1:])
     offsets = tokens.offsets.to_numpy()
     values = probabilities.flatten().to_numpy()
@@ -237,7 +237,7 @@ def _read_distributions(
         and np.all(is_row_start[1:] | (np.diff(values) <= 0))
         and np.all(sums <= 1 + PROBABILITY_TOLERANCE)
     ):
-        raise DamagedFile(f"{path} holds numbers that are no distributions", path)
+        raise DamagedFile(f"{path}: its numbers are not distributions", path)
     continuations = list(map(tuple, table["suffix"].to_pylist()))
     return continuations, offsets, tokens.flatten().to_numpy(), values
 

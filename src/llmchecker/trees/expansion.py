@@ -15,7 +15,7 @@ from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import LanguageModel, Prefix
 from llmchecker.models.transformers.batching import join_prompt
-from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.resource_forecast import GrowthMonitor
 from llmchecker.trees.selection import Selection, select_tokens
 from llmchecker.trees.shards import Shard, is_split
@@ -32,7 +32,7 @@ def build_tree(
     truncation: Truncation,
     end_of_sequence: EndOfSequence = "terminal",
     progress: ProgressCallback = lambda step, done, total: None,
-    prompt_cache: PromptCache | None = None,
+    distributions: PromptDistributions | None = None,
     shard: Shard | None = None,
     monitor: GrowthMonitor | None = None,
 ) -> TextTree:
@@ -47,7 +47,7 @@ def build_tree(
         truncation: alpha, k and the horizon L.
         end_of_sequence: `terminal` ends a text at an end-of-sequence token; `ordinary` continues.
         progress: callback after every batch with the progress of the level.
-        prompt_cache: cache of this model's distributions after this start string. New distributions
+        distributions: cached distributions of this model after this start string. New distributions
             are added to it. The tree is the same with and without a cache.
         shard: the part of the tree to build, for `merge_shards`; None for the whole tree.
         monitor: resource limits, checked after every batch.
@@ -55,7 +55,7 @@ def build_tree(
     Raises:
         ConfigError: the forecast of the tree exceeds the limits of `monitor`.
     """
-    prompt = model.encode(start) if prompt_cache is None else prompt_cache.prompt
+    prompt = model.encode(start) if distributions is None else distributions.prompt
     # opened on first use: a fully cached tree needs no pass of the model over the prompt
     continuations = cache(lambda: model.open_prefix(prompt, truncation.length - 1))
     end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
@@ -72,10 +72,10 @@ def build_tree(
         # the last level has no children, so the model need not keep its attention cache
         will_extend = step < truncation.length
         children, done, child_count, open_count = [], 0, 0, 0
-        with _saved(prompt_cache):
+        with _saved(distributions):
             for rows, selection in iter_selections(
                 continuations,
-                prompt_cache,
+                distributions,
                 frontier.continuations,
                 truncation.alpha,
                 truncation.k,
@@ -109,7 +109,7 @@ def build_tree(
 
 def iter_selections(
     open_prefix: Callable[[], Prefix],
-    prompt_cache: PromptCache | None,
+    distributions: PromptDistributions | None,
     continuations: np.ndarray,
     alpha: float,
     k: int,
@@ -122,7 +122,7 @@ def iter_selections(
 
     Args:
         open_prefix: returns the prompt's prefix; called only if a distribution must be computed.
-        prompt_cache: cached distributions; new distributions are added to it, and the caller
+        distributions: cached distributions; new distributions are added to it, and the caller
             saves them.
         continuations: (n, d) int64, token ids after the prompt.
         alpha: probability that the selected tokens hold together, from 0 to 1.
@@ -131,8 +131,8 @@ def iter_selections(
         keep: called with the rows of continuations and their computed distributions.
     """
     is_missing = np.ones(len(continuations), dtype=bool)
-    if prompt_cache is not None:
-        for rows, selection in prompt_cache.select(continuations, alpha, k):
+    if distributions is not None:
+        for rows, selection in distributions.select(continuations, alpha, k):
             is_missing[rows] = False
             yield rows, selection
     missing_rows = np.flatnonzero(is_missing)
@@ -141,15 +141,15 @@ def iter_selections(
     # selected inside the model's batches, so that no full distributions are kept
     select_top = partial(_select, alpha=alpha, k=k, returns_distributions=keep is not None)
     done = 0
-    for distributions, selection in open_prefix().map_next(
+    for computed, selection in open_prefix().map_next(
         select_top, continuations[missing_rows], will_extend
     ):
         rows = missing_rows[done : done + len(selection.counts)]
         done += len(rows)
         if keep is not None:
-            keep(rows, distributions)
-        if prompt_cache is not None:
-            prompt_cache.add(continuations[rows], selection)
+            keep(rows, computed)
+        if distributions is not None:
+            distributions.add(continuations[rows], selection)
         yield rows, selection
 
 
@@ -162,14 +162,14 @@ def _select(
 
 
 @contextmanager
-def _saved(prompt_cache: PromptCache | None) -> Iterator[None]:
+def _saved(distributions: PromptDistributions | None) -> Iterator[None]:
     """Save the new distributions of a block, also after an interrupt."""
     try:
         yield
     finally:
         # the next run reads these distributions from the cache
-        if prompt_cache is not None:
-            prompt_cache.save()
+        if distributions is not None:
+            distributions.save()
 
 
 @dataclass(frozen=True)

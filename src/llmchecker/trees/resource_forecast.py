@@ -173,9 +173,8 @@ class GrowthMonitor:
         for value, limit, unit, key in checks:
             if limit is not None and value > limit:
                 raise ConfigError(
-                    f"the tree of {self.name}, {self.truncation}, is not grown: expected are "
-                    f"{forecast}, and {key} allows {limit:,.10g} {unit}. Set alpha, k or L lower, "
-                    f"or {key} higher"
+                    f"tree of {self.name}, {self.truncation}: expected {forecast}, but {key} "
+                    f"allows {limit:,.10g} {unit}; lower alpha, k or L, or raise {key}"
                 )
 
 

@@ -59,4 +59,4 @@ def read_parquet(path: str | Path) -> tuple[pa.Table, dict[str, Any]]:
         return table, json.loads(file.metadata.metadata[_METADATA_KEY])
     # a valid checksum with other contents: another writer's file
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedFile(f"{path} is not a table of this package: {error}", path) from error
+        raise DamagedFile(f"{path}: not a table of this package: {error}", path) from error

@@ -64,7 +64,7 @@ def top_alpha_k(probabilities: "Tensor", alpha: float, k: int) -> Selection:
 
     distributions = Distributions.from_probabilities(probabilities)
     if (row := distributions.find_invalid_row()) is not None:
-        raise InvalidDistribution(f"row {row} holds no probabilities that add up to 1")
+        raise InvalidDistribution(f"row {row}: not probabilities with sum 1")
     return select_tokens(distributions, alpha, k)
 
 
@@ -79,7 +79,7 @@ def select_tokens(distributions: "Distributions | TopLogprobs", alpha: float, k:
         InvalidBound: as `top_alpha_k`, or a server reports fewer than k tokens.
     """
     if not 0 <= alpha <= 1 or k < 1:
-        raise InvalidBound(f"alpha={alpha!r}, k={k!r}: alpha must lie in [0, 1], k be at least 1")
+        raise InvalidBound(f"alpha={alpha!r}, k={k!r}: alpha must be in [0, 1] and k at least 1")
     # a k above the vocabulary selects all tokens
     token_count = min(k, distributions.vocabulary_size)
     values, tokens = distributions.top_k(
@@ -152,5 +152,5 @@ def _compute_counts_and_rest(
         is_selected[:, 1:] &= sums[:, :-1] < alpha
     counts = is_selected.sum(axis=1)
     if (counts == 0).any():
-        raise InvalidDistribution("no token of a distribution has a probability above 0")
+        raise InvalidDistribution("distribution: no token has a probability above 0")
     return counts, 1 - sums[np.arange(len(sums)), counts - 1]

@@ -34,7 +34,7 @@ class Shard:
 
     def __post_init__(self) -> None:
         if not 0 <= self.number < self.count:
-            raise InvalidBound(f"there is no shard {self.number} of {self.count}")
+            raise InvalidBound(f"shard {self.number} of {self.count}: not from 1 to {self.count}")
 
     def __str__(self) -> str:
         return f"shard {self.number + 1} of {self.count}"
@@ -82,8 +82,8 @@ def merge_shards(shards: Sequence[TextTree]) -> TextTree:
             and np.array_equal(shard.kind[:shared_count], first_shard.kind[:shared_count])
         ):
             raise InvalidTree(
-                f"shard {index + 1} of {len(shards)} is of another tree than shard 1; expand all "
-                "with one model, start string and truncation, on machines with equal arithmetic"
+                f"shard {index + 1} of {len(shards)}: of another tree than shard 1; expand all "
+                "with one model, start string and truncation, on equal machines"
             )
     # by step, then by shard; within a shard the states have the order of the level already
     steps = np.concatenate([shard.step[shared_count:] for shard in shards])

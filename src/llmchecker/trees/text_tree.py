@@ -59,12 +59,10 @@ class Truncation:
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
-            raise InvalidBound(f"alpha is {self.alpha!r}; it must be a number from 0 to 1")
+            raise InvalidBound(f"alpha: {self.alpha!r} is not a number from 0 to 1")
         for name, value, max_value in (("k", self.k, MAX_K), ("L", self.length, _MAX_TOKENS)):
             if not (1 <= value <= max_value and value == int(value)):
-                raise InvalidBound(
-                    f"{name} is {value!r}; it must be a whole number from 1 to {max_value}"
-                )
+                raise InvalidBound(f"{name}: {value!r} is not a whole number from 1 to {max_value}")
 
     def __str__(self) -> str:
         return f"alpha={self.alpha}, k={self.k}, L={self.length}"
@@ -207,7 +205,7 @@ class TextTree:
         table, metadata = read_parquet(path)
         if metadata.get("shard", False) != is_shard:
             contents = "a whole tree, not one shard" if is_shard else "one shard of a tree, not all"
-            raise InvalidTree(f"{path} holds {contents} of it")
+            raise InvalidTree(f"{path}: it holds {contents} of it")
         try:
             return cls(
                 model=metadata["model"],
@@ -221,7 +219,7 @@ class TextTree:
                 is_shard=is_shard,
             )
         except (pa.ArrowInvalid, KeyError, TypeError) as error:
-            raise InvalidTree(f"{path} is not a text tree: {error}") from error
+            raise InvalidTree(f"{path}: not a text tree: {error}") from error
 
 
 def _parse_kinds(words: pa.DictionaryArray) -> np.ndarray:
@@ -237,32 +235,44 @@ def _check_columns(tree: TextTree) -> None:
     n = len(tree.parent)
     columns = (tree.step, tree.token, tree.probability, tree.kind, tree.text)
     if n == 0 or any(len(column) != n for column in columns):
-        raise InvalidTree("the columns of a tree must have one equal length of at least 1")
+        raise InvalidTree("tree: its columns are empty or differ in length")
     parent = tree.parent[1:]
     if tree.parent[0] != -1 or np.any(parent < 0) or np.any(parent >= np.arange(1, n)):
-        raise InvalidTree("row 0 is the root, and every other state must follow its parent")
+        raise InvalidTree("tree: row 0 is not the root, or a state precedes its parent")
     # breadth-first order means that parents never decrease
     if np.any(np.diff(parent) < 0) or np.any(tree.step[1:] != tree.step[parent] + 1):
-        raise InvalidTree("states must stand in breadth-first order, each a step after its parent")
+        raise InvalidTree(
+            "tree: its states are not in breadth-first order, each one step after its parent"
+        )
     if np.any(tree.kind[parent] != StateKind.TEXT):
-        raise InvalidTree("only a text can have children; rest and end are terminal")
+        raise InvalidTree("tree: a rest or an end has children; only texts may have children")
     # negated, because NaN compares as false and must be rejected too
     if not np.all((tree.probability >= 0) & (tree.probability <= 1)):
-        raise InvalidTree("a probability is not a number from 0 to 1")
+        raise InvalidTree("tree: a probability is not a number from 0 to 1")
     sums = np.bincount(parent, weights=tree.probability[1:], minlength=n)
     is_wrong = tree.internal & (np.abs(sums - 1) > PROBABILITY_TOLERANCE)
     if np.any(is_wrong):
         uid = int(np.flatnonzero(is_wrong)[0])
-        raise InvalidTree(
-            f"the children of state {uid} have probability {float(sums[uid])!r}, not 1"
-        )
+        raise InvalidTree(f"state {uid}: its children have probability {float(sums[uid])!r}, not 1")
+    # another shard may hold the children
+    if not tree.is_shard:
+        check_complete(tree)
+
+
+def check_complete(tree: TextTree) -> None:
+    """Check that every text without children has ended or is at the horizon.
+
+    A chain would give an unfinished text a loop, although the model continues it.
+
+    Raises:
+        InvalidTree: a text without children has not ended and is before the horizon.
+    """
     is_unfinished = (
         (tree.kind == StateKind.TEXT) & (tree.step < tree.truncation.length) & ~tree.internal
     )
-    # another shard may hold the children
-    if np.any(is_unfinished) and not tree.is_shard:
+    if np.any(is_unfinished):
         uid = int(np.flatnonzero(is_unfinished)[0])
         raise InvalidTree(
-            f"state {uid} is a text of {format_count(tree.step[uid], 'token')}, fewer than L = "
-            f"{tree.truncation.length}, that has not ended and has no children"
+            f"state {uid}: a text of {format_count(tree.step[uid], 'token')} below L = "
+            f"{tree.truncation.length} that has neither ended nor children; build the whole tree"
         )

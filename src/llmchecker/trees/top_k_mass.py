@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,13 +22,13 @@ from llmchecker.trees.text_tree import PROBABILITY_TOLERANCE
 if TYPE_CHECKING:
     from llmchecker.models.distribution import Distributions
     from llmchecker.models.interface import LanguageModel
-    from llmchecker.trees.stored_model import StoredModel
+    from llmchecker.trees.lazy_model import LazyModel
 
 _COLUMNS = ("prompt", "k", "mass")
 
 
 def load_or_compute_masses(
-    stored: "StoredModel", prompts: Sequence[str], max_k: int
+    stored: "LazyModel", prompts: Sequence[str], max_k: int
 ) -> tuple[pd.DataFrame, float]:
     """Load the masses after prompts, or compute and store them.
 
@@ -75,11 +75,11 @@ def read_masses(path: str | Path) -> pd.DataFrame:
     """
     table = read_parquet(path)[0].to_pandas(use_threads=False)
     if list(table.columns) != list(_COLUMNS):
-        raise DamagedFile(f"{path} holds no masses", path)
+        raise DamagedFile(f"{path}: no masses", path)
     # the first row of a prompt follows the last row of another prompt
     is_rising = (table["mass"].diff() >= 0) | (table["k"] == 1)
     if not (table["mass"].between(0, 1 + PROBABILITY_TOLERANCE) & is_rising).all():
-        raise DamagedFile(f"{path} holds numbers that are no masses", path)
+        raise DamagedFile(f"{path}: its numbers are not masses", path)
     return table
 
 
@@ -87,7 +87,6 @@ def _compute_masses(
     model: "LanguageModel",
     prompts: Sequence[str],
     max_k: int,
-    progress: Callable[[int, int], None] = lambda done, total: None,
     threads: int = 1,
 ) -> pd.DataFrame:
     """Return the mass of the k most probable next tokens of every prompt.
@@ -96,7 +95,6 @@ def _compute_masses(
         model: the language model.
         prompts: the prompts.
         max_k: maximum number of tokens.
-        progress: callback of the number of finished prompts and of all prompts.
         threads: number of prompts computed at once. A model loaded with fewer threads computes them
             in sequence.
 
@@ -119,12 +117,9 @@ def _compute_masses(
         return np.pad(masses, (0, max_k - len(masses)), mode="edge")
 
     token_sequences = [model.encode(prompt) for prompt in prompts]
-    rows = []
     with ThreadPoolExecutor(threads) as pool:
         # `map` keeps the order of the prompts
-        for row in pool.map(compute_mass, token_sequences):
-            rows.append(row)
-            progress(len(rows), len(prompts))
+        rows = list(pool.map(compute_mass, token_sequences))
     return pd.DataFrame(
         {
             "prompt": np.repeat(np.arange(len(prompts)), max_k),

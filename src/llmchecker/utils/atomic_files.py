@@ -91,7 +91,7 @@ def check_writable(folder: str | Path) -> None:
     if not os.access(existing_folder, os.W_OK | os.X_OK):
         is_read_only = os.statvfs(existing_folder).f_flag & os.ST_RDONLY
         reason = _OS_ERROR_REASONS[errno.EROFS if is_read_only else errno.EACCES]
-        raise MachineLimit(f"nothing can be written in {folder}: {reason}")
+        raise MachineLimit(f"{folder}: nothing can be written: {reason}")
 
 
 def partial_prefix() -> str:
@@ -156,14 +156,14 @@ def _ensure_folder(path: Path) -> Path:
 
 _OS_ERROR_REASONS = {
     errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the quota of the disk is used up",
-    errno.EFBIG: "it is larger than files may be here (ulimit -f)",
-    errno.EROFS: "the file system can only be read",
-    errno.EACCES: "the folder may not be written by this user",
-    errno.EPERM: "it may not be written by this user",
+    errno.EDQUOT: "the disk quota is exhausted",
+    errno.EFBIG: "it exceeds the limit of file sizes (ulimit -f)",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "this user may not write the folder",
+    errno.EPERM: "this user may not write it",
     errno.EISDIR: "it is a directory",
     errno.EIO: "the disk or device reports an error",
-    errno.EPIPE: "its reader has gone",
+    errno.EPIPE: "its reader has ended",
 }
 """Reason of a failed write, by the error number of the operating system."""
 
@@ -185,9 +185,9 @@ def _translate_os_errors(path: Path) -> Iterator[None]:
         if error.errno not in _OS_ERROR_REASONS or not is_own_path:
             raise
         raise MachineLimit(
-            f"{path} cannot be written: "
-            f"{_OS_ERROR_REASONS[error.errno]}{_format_free_space(path, error.errno)}. What was "
-            "finished before is kept; run the same command again when that is mended"
+            f"{path}: cannot be written: "
+            f"{_OS_ERROR_REASONS[error.errno]}{_format_free_space(path, error.errno)}; "
+            "correct this and run the same command again"
         ) from error
 
 
@@ -286,7 +286,7 @@ def read_with_digest(path: str | Path) -> bytes:
     position = _find_digest(contents)
     if position is None or contents[position] != _compute_digest(contents, position):
         raise _build_damage_error(
-            path, "has no checksum" if position is None else "does not fit its checksum"
+            path, "has no checksum" if position is None else "does not match its checksum"
         )
     return contents
 
@@ -315,10 +315,10 @@ def read_with_checksum(path: str | Path) -> bytes:
     """
     contents, checksum = Path(path).read_bytes(), checksum_path(path)
     if not checksum.is_file():
-        raise _build_damage_error(path, f"has no checksum beside it, in {checksum.name}")
+        raise _build_damage_error(path, f"has no checksum in {checksum.name}")
     # the format of sha256sum: 64 digits, two spaces, the file's name
     if checksum.read_bytes()[:64] != hashlib.sha256(contents).hexdigest().encode():
-        raise _build_damage_error(path, f"does not fit its checksum in {checksum.name}")
+        raise _build_damage_error(path, f"does not match its checksum in {checksum.name}")
     return contents
 
 
@@ -331,9 +331,9 @@ def _parse_mapping(contents: bytes, path: str | Path) -> dict[str, Any]:
         content = json.loads(contents)
     # deeply nested JSON raises RecursionError in the parser
     except (ValueError, RecursionError) as error:
-        raise _build_damage_error(path, f"is not whole JSON ({error})") from error
+        raise _build_damage_error(path, f"is not complete JSON ({error})") from error
     if not isinstance(content, dict):
-        raise _build_damage_error(path, "holds no keys and values")
+        raise _build_damage_error(path, "has no keys and values")
     return content
 
 
@@ -344,10 +344,9 @@ def checksum_path(path: str | Path) -> Path:
 
 def _build_damage_error(path: str | Path, reason: str) -> DamagedFile:
     return DamagedFile(
-        f"{path} is not as this program writes files: it {reason}",
+        f"{path}: damaged or from an older version: it {reason}",
         path,
-        ". If it is a result that was damaged, or that an older version wrote, delete it, and the "
-        "command that made it makes it again",
+        "; delete it and run the same command again",
     )
 
 

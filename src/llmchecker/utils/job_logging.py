@@ -101,12 +101,10 @@ def _rename_if_damaged(error: BaseException) -> str | None:
         path = Path(os.fsdecode(error.filename))
         if (product := _find_product(path)) is None or not damaged_path(product).exists():
             return None
-        new_path, problem = damaged_path(product), f"{product} is damaged"
+        new_path, problem = damaged_path(product), f"{product}: damaged"
     else:
         return None
-    return (
-        f"{problem}; it is now {new_path}. Run the same command again, which makes {product} again"
-    )
+    return f"{problem}; it is now {new_path}; run the same command again to recreate {product}"
 
 
 def _find_product(path: Path) -> Path | None:
@@ -136,23 +134,21 @@ def user_message(error: Exception) -> str | None:
     if is_out_of_memory(error):
         message = _first_line(error)
         return (
-            f"the memory does not suffice{': ' * bool(message)}{message}. What was finished before "
-            "is kept; free memory, run fewer jobs at once (--cores 1), or set expansion.memory_gb, "
-            "k or L lower"
+            f"memory: not enough{': ' * bool(message)}{message}; free memory, run fewer jobs at "
+            "once (--cores 1), or lower expansion.memory_gb, k or L"
         )
     # a worker that the kernel's out-of-memory killer ended raises no MemoryError
     if isinstance(error, BrokenExecutor):
         return (
-            "a process that computed a part was killed, as systems do where memory runs out; free "
-            "memory, or run fewer at once (--jobs 1)"
+            "worker process: killed, probably because memory ran out; free memory, or run fewer at "
+            "once (--jobs 1)"
         )
     if isinstance(error, BrokenPipeError):
-        return "the output was closed before everything was written"
+        return "output: closed before everything was written"
     if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
         path = error.filename or "a file or the output"
         return (
-            f"{path} cannot be used: {error.strerror}. What was finished before is kept; run the "
-            "same command again when that is mended"
+            f"{path}: cannot be used: {error.strerror}; correct this and run the same command again"
         )
     return None
 
@@ -171,7 +167,7 @@ def _build_file_handlers(path: Path) -> list[logging.Handler]:
         path.parent.mkdir(parents=True, exist_ok=True)
         return [logging.FileHandler(path, mode="w", encoding="utf-8")]
     except OSError as error:
-        print(f"no log is kept: {path}: {error.strerror}", file=sys.stderr)
+        print(f"{path}: the log cannot be written: {error.strerror}", file=sys.stderr)
         return []
 
 
@@ -252,20 +248,17 @@ def build_node_progress(
     return report
 
 
-def build_sample_progress(
-    name: str, clock: Callable[[], float] = time.monotonic
-) -> Callable[[int, int], None]:
+def build_sample_progress(name: str) -> Callable[[int, int], None]:
     """Return a sampling callback that logs the samples and their rate.
 
     Args:
         name: str, name of the estimate for the log.
-        clock: function that returns the time in seconds.
     """
-    start_time = last_report = clock()
+    start_time = last_report = time.monotonic()
 
     def report(done: int, total: int) -> None:
         nonlocal last_report
-        current_time = clock()
+        current_time = time.monotonic()
         if current_time - last_report >= _REPORT_INTERVAL_SECONDS:
             last_report = current_time
             rate = done / (current_time - start_time)

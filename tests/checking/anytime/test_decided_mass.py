@@ -108,7 +108,7 @@ def test_every_continuation_of_a_decided_text_has_the_same_truth(seed, formula, 
 )
 def test_what_no_single_text_decides_is_refused(path):
     """A nested P, E or A, or "rest", is not read along texts."""
-    with pytest.raises(InvalidQuery, match="not decided by single texts"):
+    with pytest.raises(InvalidQuery, match="single texts do not decide"):
         Monitor(parse(f"P=? [ {path} ]").root.path, 3, RANGES)
 
 

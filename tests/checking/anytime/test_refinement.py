@@ -174,11 +174,11 @@ def test_the_tree_is_the_same_for_any_threads_memory_and_store(random_model, tmp
         (2, 2**30, "warm"),
     ):
         model = load_model(random_model("llama"), threads=threads, memory_bytes=memory)
-        opened = store.open_prompt_cache("model", model.encode("he said")) if stored else None
+        opened = store.open_distributions("model", model.encode("he said")) if stored else None
         budget = RefinementBudget(passes=150)
         trees.append(
             refine(
-                model, model.encode("he said"), [reading], quantifiers, budget, prompt_cache=opened
+                model, model.encode("he said"), [reading], quantifiers, budget, distributions=opened
             )
         )
         added.append(opened.added_count if opened else None)

@@ -115,5 +115,5 @@ def test_quantifier_atoms_are_guarded_against_rest():
 @pytest.mark.parametrize("name", ["step", "rest", "end", "module", "F", "two words", "größe", ""])
 def test_a_quantifier_that_cannot_be_a_variable_is_refused(name):
     """Keywords and the model's own variables are no names for quantifiers."""
-    with pytest.raises(UnknownName, match="cannot be a variable in JANI"):
+    with pytest.raises(UnknownName, match="not the name of a variable in JANI"):
         jani._format_jani(trees.by_hand(DRAWN), {name: GENDER})

@@ -126,5 +126,5 @@ def test_quantifier_atoms_are_guarded_against_rest():
 @pytest.mark.parametrize("name", ["uid", "step", "kind", "module", "F", "two words", "größe", ""])
 def test_a_quantifier_that_prism_cannot_name_is_refused(name):
     """PRISM's keywords and the program's own variables are no names for quantifiers."""
-    with pytest.raises(UnknownName, match="cannot be a variable in PRISM"):
+    with pytest.raises(UnknownName, match="not the name of a variable in PRISM"):
         prism._format_prism(trees.by_hand(DRAWN), {name: GENDER})

@@ -267,14 +267,14 @@ def test_alike_leaves_are_one_state():
 
 def test_a_score_outside_the_declared_range_is_refused():
     """Bounds are refused, not wrong, where a text scores what its quantifier says it cannot."""
-    with pytest.raises(InvalidTree, match="outside the range"):
+    with pytest.raises(InvalidTree, match="exceed the declared range"):
         interval(by_hand(DRAWN), GENDER, "P=? [ F gender > 0 ]", {"gender": (-1, 0)})
 
 
 def test_a_score_that_was_to_be_final_and_changes_is_refused():
     """A text that scores 1 below one that scores 0 contradicts that 0 is final."""
     tree = by_hand([(0, 1.0, StateKind.TEXT), (1, 1.0, StateKind.TEXT)])
-    with pytest.raises(InvalidTree, match="declares final, which are 0"):
+    with pytest.raises(InvalidTree, match="declares final; correct its final scores 0"):
         interval(
             tree, {"gender": np.array([0, 0, 1])}, "P=? [ F gender = 1 ]", {"gender": (0, 1, 0)}
         )

@@ -128,7 +128,7 @@ def test_ctrl_c_ends_with_the_answer_so_far(project, capfd, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--alpha", "0.5"), "--k is missing"),
+        (("--alpha", "0.5"), "--k: missing"),
         (("--confidence", "1"), "confidence is 1.0; it must be from 0.001 to 0.999999999"),
         (("--width", "-1"), "width is -1.0; it must be from 0 to 1"),
         (("--passes", "0"), "passes is 0; it must be at least 1"),
@@ -191,9 +191,9 @@ def test_a_question_is_asked_as_a_user_asks_it(chatting, capfd):
 def test_a_chat_needs_a_user_and_a_template(project, capfd):
     """--system without --user is refused, and so is a chat with a model that has no template."""
     assert main(asked("--system", "Be kind.")) == 2
-    assert "--system is for a chat: it goes with --user" in capfd.readouterr().err
+    assert "--system: it belongs to a chat" in capfd.readouterr().err
     assert main(["check", QUERY, "--user", "Is it so?"]) == 2
-    assert "gpt2 has no chat template" in capfd.readouterr().err
+    assert "gpt2: no chat template" in capfd.readouterr().err
     for words in (["--user", "Hi", "--start", START], ["--system", "Be kind."]):
         with pytest.raises(SystemExit, match="2"):
             main(["check", QUERY, *words])
@@ -202,9 +202,9 @@ def test_a_chat_needs_a_user_and_a_template(project, capfd):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--temperature", "0"), "--temperature: temperature is 0.0; it must be above 0"),
-        (("--greedy", "--top-p", "0.5"), "--top-p, --greedy: top_p contradicts greedy"),
-        (("--top-k", "-4"), "--top-k: top_k is -4"),
+        (("--temperature", "0"), "--temperature: temperature: 0.0 is not above 0"),
+        (("--greedy", "--top-p", "0.5"), "--top-p, --greedy: top_p: no effect with greedy"),
+        (("--top-k", "-4"), "--top-k: top_k: -4"),
     ],
 )
 def test_an_impossible_decoding_is_refused(project, capfd, words, said):

@@ -161,7 +161,7 @@ def test_a_person_reads_every_figure(project, capfd):
     assert f"whole model  {whole_model}" in lines
     assert f"states       {answer['states']:,}" in lines
     assert f"transitions  {answer['transitions']:,}" in lines
-    assert any(line.startswith("seconds      tree kept from before, scoring ") for line in lines)
+    assert any(line.startswith("seconds      tree from the cache, scoring ") for line in lines)
     first = answer["witnesses"][0]
     text = json.dumps(first["text"][first["kept"] :], ensure_ascii=False)
     assert any(
@@ -303,14 +303,14 @@ def test_a_start_string_is_data(project, capfd, start):
         (arguments(query="P>=1.5 [ F readability < 0 ]"), "a probability from 0 to 1"),
         (arguments(query="P=? [ F step = 4 ]"), "step = 4 never holds"),
         (arguments(model="gpt3"), "did you mean 'gpt2'? known are gpt2"),
-        (arguments(model="../gpt2"), "no model '../gpt2'"),
-        (arguments("--alpha", "1.5"), "alpha is 1.5"),
-        (arguments("--alpha", "nan"), "alpha is nan"),
+        (arguments(model="../gpt2"), "--model: '../gpt2' is not defined"),
+        (arguments("--alpha", "1.5"), "alpha: 1.5 is not"),
+        (arguments("--alpha", "nan"), "alpha: nan is not"),
         (arguments("--alpha", "most"), "--alpha"),
-        (arguments("--k", "0"), "k is 0"),
-        (arguments("--length", "-1"), "L is -1"),
+        (arguments("--k", "0"), "k: 0 is not"),
+        (arguments("--length", "-1"), "L: -1 is not"),
         (arguments("--length", "2.5"), "--length"),
-        (arguments("--config", "absent.yaml"), "absent.yaml is absent, not a configuration file"),
+        (arguments("--config", "absent.yaml"), "absent.yaml: absent, not a configuration file"),
         (arguments(start="\udcff"), "--start"),
         (["check", QUERY], "--model"),
         ([], "command"),
@@ -365,7 +365,7 @@ def test_a_model_of_the_hub_is_locked(project, capfd, tmp_path, monkeypatch):
     assert main(ask) == 0
     lock.write_text(lock.read_text().replace(hub.commits[-1], "a" * 40))
     message = refused(capfd, ask)
-    assert f"holds a model from hf:owner/name@{hub.commits[-1]}" in message
+    assert f"contains hf:owner/name@{hub.commits[-1]}" in message
 
 
 def test_a_model_that_cannot_be_had_is_explained(project, capfd):
@@ -506,7 +506,7 @@ def test_a_drawing_goes_to_the_file_that_is_named(project, capfd):
 def test_a_tree_too_large_to_draw_is_refused(project, capfd):
     """Too many states, like a file that cannot be written, end with a message and nothing else."""
     asked = ["tree", "--model", "gpt2", f"--start={START}", "--alpha", "1", "--k", "9"]
-    assert "a smaller k or length is needed" in refused(capfd, [*asked, "--length", "3"])
+    assert "lower k or length" in refused(capfd, [*asked, "--length", "3"])
     nowhere = project / "config.yaml" / "tree.svg"
     assert "cannot be written" in refused(
         capfd, [*asked, "--length", "1", "--output", str(nowhere)]

@@ -43,16 +43,16 @@ def test_a_worker_that_dies_ends_its_file_alone(programs, jobs, monkeypatch, cap
     for name, line in told.items():
         expected = "killed" if name in ("b", "d") else "verified"
         assert line.split("\t")[1] == expected
-    assert "where memory runs out" in told["b"]
+    assert "because memory ran out" in told["b"]
     assert "3 verified, 2 killed" in total
 
 
 def test_memory_that_runs_out_is_told(programs, monkeypatch, capsys) -> None:
-    """A program that takes more memory than there is ends with a message, not with a traceback."""
+    """A program that needs more memory than the machine has ends with a message."""
     monkeypatch.setattr("llmchecker.programs.frontend.parser.read_program", out_of_memory)
     assert main(["verify", str(programs / "a.c")]) == 2
     assert "killed" in (line := capsys.readouterr().out)
-    assert "more memory than there is" in line
+    assert "more memory than the machine has" in line
 
 
 MIXED = {

@@ -121,7 +121,7 @@ def test_progress_is_told(model):
     ("arguments", "error", "message"),
     [
         (("P=? [ F ", "once"), InvalidQuery, "of the query"),
-        (("P=? [ F he > 0 ]", 7), ConfigError, "the start string is 7"),
+        (("P=? [ F he > 0 ]", 7), ConfigError, "start: 7 is neither"),
         (("P=? [ F hee > 0 ]", "once"), InvalidQuery, "hee is neither step nor"),
         (('R{"he"}=? [ I=9 ]', "once"), InvalidQuery, "beyond the horizon"),
     ],
@@ -162,8 +162,8 @@ def test_many_coupled_atoms_are_answered_alike(model, number):
 def test_too_many_coupled_atoms_are_refused_alike(model):
     """A query nested too deep to read is refused by the same name in `check` and `ask`."""
     coupled = " & ".join(f"he + {i} * she > {i}" for i in range(1, 301))
-    with pytest.raises(InvalidQuery, match="nests more than 100 levels"):
+    with pytest.raises(InvalidQuery, match="more than 100 nested levels"):
         lc.ask(f"P=? [ F ({coupled}) ]", model, "once", length=2, passes=3, he=he, she=she)
     tree = lc.grow(model, "once", alpha=0.7, k=2, length=2)
-    with pytest.raises(InvalidQuery, match="nests more than 100 levels"):
+    with pytest.raises(InvalidQuery, match="more than 100 nested levels"):
         lc.check(f"P=? [ F ({coupled}) ]", tree, he=he, she=she)

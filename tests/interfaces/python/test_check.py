@@ -61,9 +61,14 @@ def test_a_query_may_be_parsed_beforehand():
         (InvalidQuery, "P=? [ F lettrs > 0 ]", {"letters": letters}, "did you mean 'letters'"),
         (InvalidQuery, "P=? [ F step = 9 ]", {}, "never holds"),
         (ConfigError, "P=? [ F similarity > 0 ]", {}, "similarity=llmchecker.Similarity"),
-        (ConfigError, "P=? [ F gender > 0 ]", {"gender": lc.Gender}, "make one: Gender"),
-        (ConfigError, "P=? [ F gender > 0 ]", {"gender": 3}, "gender is 3"),
-        (ConfigError, "P=? [ F step = 1 ]", {"step": letters}, "'step' means something else"),
+        (ConfigError, "P=? [ F gender > 0 ]", {"gender": lc.Gender}, "create an instance: Gender"),
+        (ConfigError, "P=? [ F gender > 0 ]", {"gender": 3}, "gender: 3 is not"),
+        (
+            ConfigError,
+            "P=? [ F step = 1 ]",
+            {"step": letters},
+            "'step': a query reserves this name",
+        ),
         (ConfigError, "P=? [ F half > 0 ]", {"half": lambda *_: 0.5}, "half': .* not an integer"),
     ],
 )

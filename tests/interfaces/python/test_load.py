@@ -67,24 +67,26 @@ def refused(error: type[Exception], *arguments, **named) -> str:
 def test_a_network_that_cannot_be_asked_is_refused(loaded):
     """No head, training mode, weights nowhere, no tokenizer: each is named, with a remedy."""
     network, tokenizer = loaded("gpt2")
-    assert "load(network, tokenizer); given is none" in refused(UnusableModel, network)
-    assert "given is a str" in refused(UnusableModel, network, "gpt2")
-    assert "has no known head" in refused(UnusableModel, *loaded("gpt2", AutoModel))
+    assert "needs its tokenizer, not none; call load(network, tokenizer)" in refused(
+        UnusableModel, network
+    )
+    assert "needs its tokenizer, not a str" in refused(UnusableModel, network, "gpt2")
+    assert "no known head" in refused(UnusableModel, *loaded("gpt2", AutoModel))
     assert "call network.eval()" in refused(UnusableModel, network.train(), tokenizer)
     nowhere = network.eval().to("meta")
-    assert "lie on meta" in refused(UnusableModel, nowhere, tokenizer)
-    assert "not a dict" in refused(UnusableModel, {}, tokenizer)
+    assert "are on meta" in refused(UnusableModel, nowhere, tokenizer)
+    assert "dict is neither a directory" in refused(UnusableModel, {}, tokenizer)
 
 
 def test_arguments_that_do_not_go_together_are_refused(loaded, random_model, tmp_path):
     """A tokenizer beside a directory, a dtype beside a network, no thread: each is a message."""
     network, tokenizer = loaded("gpt2")
     directory = random_model("gpt2")
-    assert "leave it out" in refused(ConfigError, directory, tokenizer)
+    assert "leave the argument out" in refused(ConfigError, directory, tokenizer)
     assert "network.to" in refused(ConfigError, network, tokenizer, dtype="bfloat16")
     assert "threads=0" in refused(ConfigError, directory, threads=0)
     assert "memory_gb=nan" in refused(ConfigError, directory, memory_gb=float("nan"))
     message = refused(UnusableModel, "owner/name")
-    assert "'owner/name' is absent, not a directory" in message
+    assert "'owner/name': absent, not a directory" in message
     assert "load(network, tokenizer)" in message
     assert str(tmp_path) in refused(UnusableModel, tmp_path)

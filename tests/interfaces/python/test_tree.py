@@ -46,7 +46,7 @@ def test_a_frame_has_scores_by_name():
     scored = tree.frame(letters=lambda start, continuation: len(continuation))["letters"]
     assert scored.tolist()[:3] == [0, 1, 1]
     assert scored.isna().tolist() == [False, False, False, True, False, True]
-    with pytest.raises(ConfigError, match="text is a column of every tree"):
+    with pytest.raises(ConfigError, match="text: every tree has a column"):
         tree.frame(text=lc.Gender())
 
 
@@ -71,13 +71,18 @@ def test_a_file_is_read_back_as_a_tree_of_the_library(tmp_path):
 @pytest.mark.parametrize(
     ("error", "said", "arguments", "named"),
     [
-        (ConfigError, "load(…) returns one", ("gpt2", "w"), {"alpha": 1, "k": 1, "length": 1}),
-        (ConfigError, "not a text", (coin(), b"w"), {"alpha": 1, "k": 1, "length": 1}),
-        (ConfigError, "needs k and length too", (coin(), "w"), {"alpha": 1}),
-        (ConfigError, "not both", (coin(), "w", lc.Truncation(1, 1, 1)), {"k": 2}),
+        (ConfigError, "call load(…)", ("gpt2", "w"), {"alpha": 1, "k": 1, "length": 1}),
+        (
+            ConfigError,
+            "neither a text nor messages",
+            (coin(), b"w"),
+            {"alpha": 1, "k": 1, "length": 1},
+        ),
+        (ConfigError, "k and length missing", (coin(), "w"), {"alpha": 1}),
+        (ConfigError, "contradict", (coin(), "w", lc.Truncation(1, 1, 1)), {"k": 2}),
         (ConfigError, r"Truncation\(alpha=…", (coin(), "w", (1, 1, 1)), {}),
         (ConfigError, "'no'", (coin(), "w", lc.Truncation(1, 1, 1)), {"end_of_sequence": "no"}),
-        (InvalidBound, "alpha is 2", (coin(), "w"), {"alpha": 2, "k": 1, "length": 1}),
+        (InvalidBound, "alpha: 2 is not", (coin(), "w"), {"alpha": 2, "k": 1, "length": 1}),
     ],
 )
 def test_a_mistake_is_explained(error, said, arguments, named):

@@ -31,7 +31,7 @@ from llmchecker.models.sources.datasets import DatasetSource
 from llmchecker.models.sources.fetch import ModelSource
 from llmchecker.models.sources.source_spec import Source
 from llmchecker.properties.logic.parser import parse
-from llmchecker.trees.stored_model import StoredModel
+from llmchecker.trees.lazy_model import LazyModel
 from llmchecker.trees.text_tree import Truncation
 
 QUERIES = (parse("P=? [ F gender > 0 ]"), parse("P>=0.5 [ G step < 3 ]"))
@@ -103,11 +103,11 @@ def test_a_data_set_is_parsed_as_it_was_described():
 
 
 def test_settings_make_a_model(tmp_path):
-    """The plain settings of a model name every argument of `StoredModel`."""
+    """The plain settings of a model name every argument of `LazyModel`."""
     settings = {"kind": "causal", "dtype": "float32", "device": "cpu", "memory_bytes": 5}
     settings |= {"end_of_sequence": "terminal", "decoding": {"top_k": 2}}
     settings |= {"cache": {"directory": str(tmp_path), "bytes": 6}}
-    model = StoredModel(**parse_model(settings, "models/one", 3))
+    model = LazyModel(**parse_model(settings, "models/one", 3))
     assert (model.threads, model.decoding) == (3, Decoding(top_k=2))
     assert str(model.directory) == "models/one"
     assert (str(model.cache.directory), model.cache.max_bytes) == (str(tmp_path), 6)

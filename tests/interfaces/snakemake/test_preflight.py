@@ -31,12 +31,12 @@ def test_what_is_there_passes(config):
     [
         (None, {}, "topk.source: "),
         ("act,prompt\na,b\n", {"column": "prompts"}, "no column 'prompts', did you mean 'prompt'"),
-        ("act,prompt\na,b\n", {"rows": 3}, "has 1 row, and 3 are expected"),
-        ("act,prompt\na,b\n", {"sha256": "0" * 64}, "expected sha256 000000"),
-        ("act,prompt\n", {}, "has a header and no rows"),
-        ("act,prompt\na\n", {}, "row 1 has 1 values, and the header names 2 columns"),
-        ("", {}, "the first row must name each column once"),
-        ("act,prompt\na,f\xfcr\n", {}, "the file is not CSV in UTF-8"),
+        ("act,prompt\na,b\n", {"rows": 3}, "1 row instead of 3"),
+        ("act,prompt\na,b\n", {"sha256": "0" * 64}, "not the expected 000000"),
+        ("act,prompt\n", {}, "a header and no rows"),
+        ("act,prompt\na\n", {}, "row 1 has 1 values, but the header names 2 columns"),
+        ("", {}, "does not name each column once"),
+        ("act,prompt\na,f\xfcr\n", {}, "not CSV in UTF-8"),
     ],
 )
 def test_prompts_that_cannot_be_used_are_named(content, change, message, config, tmp_path):
@@ -104,7 +104,7 @@ def test_a_template_that_fails_is_told_before_any_job(asked, tmp_path):
     save("llama", tmp_path / "one")
     template = tmp_path / "one/chat_template.jinja"
     template.write_text("{{ raise_exception('a system prompt is required') }}")
-    said = "start_strings.chat: the chat template of models.one does not take .* is required"
+    said = "start_strings.chat: chat template of models.one: it rejects .* is required"
     with pytest.raises(UnusableText, match=said):
         check_inputs(Config.parse(asked))
     template.write_text("{% for message in messages %}{{ message.content }}{% endfor %}")
@@ -118,10 +118,14 @@ def test_a_decoding_that_a_model_cannot_have_is_told_before_any_job(asked, tmp_p
     (tmp_path / "one/generation_config.json").write_text('{"eos_token_id": 2}')
     model, experiment = asked["models"]["one"], asked["experiments"][0]
     model["decoding"] = "as_published"
-    with pytest.raises(ConfigError, match=r"models\.one\.decoding: as_published: .* says nothing"):
+    with pytest.raises(
+        ConfigError, match=r"models\.one\.decoding: as_published: .* no decoding settings"
+    ):
         check_inputs(Config.parse(asked))
     model["decoding"] = {"suppress_tokens": [10**6]}
-    with pytest.raises(ConfigError, match=r"models\.one\.decoding: suppress_tokens: .* no token"):
+    with pytest.raises(
+        ConfigError, match=r"models\.one\.decoding: suppress_tokens: .* is not a token"
+    ):
         check_inputs(Config.parse(asked))
     del model["decoding"]
     experiment["decoding"] = {"bad_words_ids": [[10**6]]}

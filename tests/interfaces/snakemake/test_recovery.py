@@ -80,7 +80,7 @@ def test_an_empty_or_cut_file_is_renamed(name, results, capsys):
         Path(name).write_bytes(damaged)
         assert main(["repair"]) == 0
         aside = f"{name}.damaged{'-2' * number}"
-        assert f"renamed to {aside}: {name} is" in capsys.readouterr().out
+        assert f"renamed to {aside}: {name}: " in capsys.readouterr().out
         others[aside] = damaged
         assert contents() == others
 

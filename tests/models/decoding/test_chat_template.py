@@ -170,15 +170,15 @@ def test_messages_may_be_written_in_two_ways():
 @pytest.mark.parametrize(
     ("messages", "said"),
     [
-        ([], "the messages: the last message must be the user's"),
-        ([{"system": "Be kind."}], "the messages: the last message must be the user's"),
-        ([{"user": "Hi"}, {"assistant": "Hello"}], "the last message must be the user's"),
+        ([], "messages: last message: not the user's"),
+        ([{"system": "Be kind."}], "messages: last message: not the user's"),
+        ([{"user": "Hi"}, {"assistant": "Hello"}], "last message: not the user's"),
         ([{"user": "Hi"}, {"system": "Be kind."}, {"user": "Hi"}], r"messages\[1\]: a system"),
-        ([{"human": "Hi"}], r"the messages\[0\]: the role 'human' is none of system, user"),
-        ([{"user": 3}], r"the messages\[0\].user: 3 is no text"),
-        ([{"user": "Hi", "name": "Eve"}], r"messages\[0\]: .* is no message such as"),
-        (["Hi"], r"the messages\[0\]: 'Hi' is no message such as"),
-        (3, "the start string is 3, which is not a text and no messages"),
+        ([{"human": "Hi"}], r"messages\[0\]: the role 'human' is unknown; use system, user"),
+        ([{"user": 3}], r"messages\[0\].user: 3 is not a text"),
+        ([{"user": "Hi", "name": "Eve"}], r"messages\[0\]: .* is not a message such as"),
+        (["Hi"], r"messages\[0\]: 'Hi' is not a message such as"),
+        (3, "start: 3 is neither a text nor messages"),
     ],
     ids=str,
 )
@@ -193,7 +193,7 @@ def test_models_that_answer_no_messages_say_so(random_model):
     """No template, a masked model and a table get a clear message each."""
     table = lc.TableModel(["a"], lambda text: [1.0])
     for model, said in (
-        (lc.load(random_model("llama")), "llama.* has no chat template"),
+        (lc.load(random_model("llama")), "llama.* no chat template"),
         (lc.load(random_model("bert")), "is a masked model, which answers no messages"),
         (table, "table is a table, which answers no messages"),
     ):
@@ -205,11 +205,14 @@ def test_models_that_answer_no_messages_say_so(random_model):
     ("template", "said"),
     [
         ("{{ raise_exception('Conversation roles must alternate') }}", "roles must alternate"),
-        ("{% for m in messages %}", "does not take these messages"),
-        ("{{ messages[0]['content'].missing.more }}", "does not take these messages"),
-        ("{{ messages[4]['content'].strip() }}", "does not take these messages"),
-        (TEMPLATE + "{{ strftime_now(messages[0]['content']) }}", "puts the day's date"),
-        ("{% if 'yes' in messages[0]['content'] %}<|im_end|>{% endif %}hi", "other special tokens"),
+        ("{% for m in messages %}", "rejects these messages"),
+        ("{{ messages[0]['content'].missing.more }}", "rejects these messages"),
+        ("{{ messages[4]['content'].strip() }}", "rejects these messages"),
+        (
+            TEMPLATE + "{{ strftime_now(messages[0]['content']) }}",
+            "computes the format of the date",
+        ),
+        ("{% if 'yes' in messages[0]['content'] %}<|im_end|>{% endif %}hi", "adds special tokens"),
     ],
 )
 def test_a_template_that_fails_is_one_message(template, said, random_model):
@@ -245,7 +248,7 @@ def test_a_template_is_told_one_day_for_ever(chatting):
 def test_marks_of_the_library_are_refused(chatting):
     """Two characters that transformers would silently leave out of a message are named."""
     for mark in "\U000f0000\U000f0001":
-        with pytest.raises(UnusableText, match=r"holds U\+F0000 or U\+F0001"):
+        with pytest.raises(UnusableText, match=r"contains U\+F0000 or U\+F0001"):
             chatting("gpt2").encode(Chat.from_messages([{"user": f"a{mark}b"}]))
 
 

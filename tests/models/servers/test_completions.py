@@ -174,7 +174,7 @@ WRONG = {
     "always 500": (raising(lambda: Status(500, {"error": {"message": "no"}})), "status 500"),
     "always cut": (raising(Cut), "no answer in 6 attempts"),
     "refused": (raising(lambda: Status(400, {"error": {"message": "bad words"}})), "bad words"),
-    "no JSON": (lambda server, answer: b"<html>hello</html>", "is no JSON"),
+    "not JSON": (lambda server, answer: b"<html>hello</html>", "not JSON"),
     "a list": (lambda server, answer: [], "the answer: Input should"),
     "no choices": (lambda server, answer: {"choices": []}, "choices: List should have"),
     "another form": (lambda server, answer: {"choices": [{"message": "x"}]}, r"choices\.0\."),
@@ -247,7 +247,7 @@ def test_nothing_can_be_decided_by_a_server_that_only_writes(tmp_path):
     """A tree asks for distributions, which such a server does not tell."""
     with running(FakeWriter(lambda prompt: "x")) as address:
         connected(tmp_path, address)
-        with pytest.raises(ConfigError, match="only writes texts"):
+        with pytest.raises(ConfigError, match="returns only texts"):
             connect_model(tmp_path / "asked")
 
 

@@ -75,7 +75,7 @@ WRONG = {
     "repeated": heads_changed(lambda head: [*head[:-1], head[0]]),
     "too few": heads_changed(lambda head: head[:-1]),
     "too many": heads_changed(lambda head: [*head, [END, -50.0]] * 2),
-    "no JSON": lambda server, answer: b"<html>",
+    "not JSON": lambda server, answer: b"<html>",
     "a list": lambda server, answer: [1, 2],
     "null": lambda server, answer: None,
     "redirect": raising(lambda: Status(307, Location="http://example.org/v1/completions")),
@@ -157,18 +157,21 @@ def test_what_was_answered_before_a_server_stops_is_not_asked_again(tmp_path, mo
         server.fault = stops
         with pytest.raises(LLMCheckerError, match="stopped"):
             build_tree(
-                model, START, truncation, prompt_cache=store.open_prompt_cache("model", prompt, 0.0)
+                model,
+                START,
+                truncation,
+                distributions=store.open_distributions("model", prompt, 0.0),
             )
         server.fault, first, server.asked = None, server.asked, []
         tree = build_tree(
-            model, START, truncation, prompt_cache=store.open_prompt_cache("model", prompt, 0.0)
+            model, START, truncation, distributions=store.open_distributions("model", prompt, 0.0)
         )
         again = set(first) & set(server.asked)
         assert len(first) == 12
         assert len(again) <= 2  # answers that were under way
         server.asked = []
         build_tree(
-            model, START, truncation, prompt_cache=store.open_prompt_cache("model", prompt, 0.0)
+            model, START, truncation, distributions=store.open_distributions("model", prompt, 0.0)
         )
         assert server.asked == []
     assert_same(tree, build_tree(server.model, START, truncation))
@@ -199,7 +202,7 @@ def test_a_text_that_is_too_long_is_refused_before_it_is_sent(tmp_path):
     server = fake(tmp_path, "vllm")
     with running(server) as address:
         model = connected(tmp_path, server, address)
-        with pytest.raises(LLMCheckerError, match=r"64 tokens at most.*67"):
+        with pytest.raises(LLMCheckerError, match=r"at most 64 tokens.*67"):
             build_tree(model, "a" * 63, Truncation(1.0, TOLD, 4))
     assert server.asked == []
 

@@ -45,7 +45,7 @@ def test_dataset_of_the_hub(served: Hub, tmp_path: Path) -> None:
     served.files["gated.csv"] = CSV
     served.members = frozenset()
     page = f"{served.address}/datasets/owner/prompts"
-    with pytest.raises(SourceUnavailable, match=f"is gated.* open {page} and accept"):
+    with pytest.raises(SourceUnavailable, match=f"gated.* open {page} and accept"):
         fetch_dataset(DatasetSource(source, "gated.csv"), tmp_path / "p" / "a.csv")
     assert not (tmp_path / "p").exists()
 
@@ -69,7 +69,7 @@ def test_dataset_with_another_number_of_rows(served: Hub, tmp_path: Path) -> Non
     with pytest.raises(ChecksumMismatch) as caught:
         fetch_dataset(dataset, tmp_path / "o" / "a.csv", tmp_path / "lock.json")
     assert str(caught.value) == (
-        f"data set hf:owner/prompts@{COMMIT} has 2 rows, and 153 are expected; name a commit that "
+        f"data set hf:owner/prompts@{COMMIT}: 2 rows instead of 153; name a commit that "
         "has so many, as in hf:owner/prompts@commit, where the data set grew or shrank since, or "
         "change `rows`"
     )
@@ -90,9 +90,7 @@ def test_rows_are_counted_as_csv(tmp_path: Path, contents: str, rows: int) -> No
     (tmp_path / "p.csv").write_text(contents, newline="")
     source = Source("path", str(tmp_path / "p.csv"))
     fetch_dataset(DatasetSource(source, rows=rows), tmp_path / "a.csv")
-    with pytest.raises(
-        ChecksumMismatch, match=f"has {rows} rows?, and {rows + 1} are expected; put"
-    ):
+    with pytest.raises(ChecksumMismatch, match=f"{rows} rows? instead of {rows + 1}; put"):
         fetch_dataset(DatasetSource(source, rows=rows + 1), tmp_path / "a.csv")
 
 
@@ -129,12 +127,12 @@ def test_dataset_in_a_wheel() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"act,prompt\n", "has a header and no rows"),
-        (b"", "must name each column once"),
-        (b"\n\n", "must name each column once"),
-        (b"prompt,prompt\na,b\n", "must name each column once"),
-        (b"act,prompt\na,b\nc\n", "row 2 has 1 values, and the header names 2 columns"),
-        (b"act,prompt\na,b,c\n", "row 1 has 3 values, and the header names 2 columns"),
+        (b"act,prompt\n", "a header and no rows"),
+        (b"", "does not name each column once"),
+        (b"\n\n", "does not name each column once"),
+        (b"prompt,prompt\na,b\n", "does not name each column once"),
+        (b"act,prompt\na,b\nc\n", "row 2 has 1 values, but the header names 2 columns"),
+        (b"act,prompt\na,b,c\n", "row 1 has 3 values, but the header names 2 columns"),
         ("act,prompt\na,caf\u00e9\n".encode("latin-1"), "not CSV in UTF-8: 'utf-8' codec can't"),
         (b'act,prompt\na,"b\n', "not CSV in UTF-8: unexpected end of data"),
         (b"act,prompt\na," + b"b" * 200_000, "not CSV in UTF-8: field larger than"),

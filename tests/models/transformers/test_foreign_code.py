@@ -89,7 +89,7 @@ def test_code_of_a_model_is_refused_without_advice_to_run_it(file, values, chang
     directory = changed(file, values)
     load = {"config.json": lambda path: _read_vocabulary_size(path, None)}.get(file, load_tokenizer)
     for act in (load_model, load):
-        with pytest.raises(UnusableModel, match="code of its own, which is never run") as refusal:
+        with pytest.raises(UnusableModel, match="foreign code, which never runs") as refusal:
             act(directory)
         assert "trust_remote_code" not in str(refusal.value)
 

@@ -126,7 +126,7 @@ def test_a_model_of_another_kind_is_refused_before_it_is_loaded(tmp_path) -> Non
     save(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     write_json(config | {"architectures": ["BertForMaskedLM"]}, tmp_path / "config.json")
-    with pytest.raises(ConfigError, match=r"no model for text .* but BertForMaskedLM"):
+    with pytest.raises(ConfigError, match=r"describes BertForMaskedLM, not a text classifier"):
         Classifier(tmp_path, "calm")
 
 
@@ -135,14 +135,14 @@ def test_a_model_of_another_kind_is_refused_before_it_is_loaded(tmp_path) -> Non
     [
         (
             {"label": "gald"},
-            "label: the model has no label 'gald', did you mean 'glad'? it has calm",
+            "label: the model lacks 'gald', did you mean 'glad'? its labels are calm",
         ),
-        ({"label": 1}, "label: the model has no label 1; it has calm, glad, angry"),
-        ({"directory": "nowhere"}, "directory 'nowhere': there is no config.json"),
-        ({"directory": 3}, "directory is 3, not the path of a directory"),
-        ({"of": "answer"}, "of is 'answer'"),
-        ({"sha256": "0" * 64}, "it must give checksums of 64 hexadecimal digits to names of files"),
-        ({"sha256": {"config.json": "x"}}, "it must give checksums"),
+        ({"label": 1}, "label: the model lacks 1; its labels are calm, glad, angry"),
+        ({"directory": "nowhere"}, "directory 'nowhere': config.json: the file is missing"),
+        ({"directory": 3}, "directory: 3 is not the path of a directory"),
+        ({"of": "answer"}, "of: 'answer' is unknown"),
+        ({"sha256": "0" * 64}, "is not checksums of 64 hexadecimal digits by file name"),
+        ({"sha256": {"config.json": "x"}}, "is not checksums"),
         ({"sha256": {"model.bin": "0" * 64}}, "is absent, not a file"),
     ],
 )
@@ -175,11 +175,11 @@ def test_checksums_are_compared(directory: Path, tmp_path: Path) -> None:
     """Weights that are not those that config or record name give an error and no score."""
     named = {"model.safetensors": compute_sha256(directory / "model.safetensors")}
     assert Classifier(directory, "calm", sha256=named)("", "a") >= 0
-    with pytest.raises(ConfigError, match=r"sha256: .*model\.safetensors has .* is not 0000"):
+    with pytest.raises(ConfigError, match=r"sha256: .*model\.safetensors has .*, not 0000"):
         Classifier(directory, "calm", sha256={"model.safetensors": "0" * 64})("", "a")
     fetched = save(tmp_path / "fetched")
     write_json({"files": {"model.safetensors": "0" * 64}}, fetched / "source.json")
-    with pytest.raises(ChecksumMismatch, match="is not what was fetched"):
+    with pytest.raises(ChecksumMismatch, match="its sha256 is"):
         Classifier(fetched, "calm")("", "a")
 
 
@@ -192,5 +192,7 @@ def test_a_regression_has_no_probabilities(tmp_path: Path) -> None:
 
 def test_a_text_is_never_cut(directory: Path) -> None:
     """A text that is longer than the network reads is an error that names it."""
-    with pytest.raises(ConfigError, match=r"a text has \d+ tokens, .* reads at most 48: 'a a a"):
+    with pytest.raises(
+        ConfigError, match=r"text: \d+ tokens exceed the classifier's maximum of 48; shorten 'a a a"
+    ):
         Classifier(directory, "calm")("", "a " * 60)

@@ -80,7 +80,7 @@ def test_a_catastrophic_pattern_is_stopped(way: str) -> None:
     """A pattern that would run for ages gives an error with pattern and text, and no score."""
     catastrophic = Pattern(r"(a|aa)+$", match=way, seconds=0.05)
     text = "a" * 80 + "!"
-    with pytest.raises(ConfigError, match=r"took longer than 0.05 s on the text 'aaa.*!'") as error:
+    with pytest.raises(ConfigError, match=r"longer than 0.05 s on the text 'aaa.*!'") as error:
         catastrophic("", text)
     assert catastrophic.pattern in str(error.value)
 
@@ -88,16 +88,19 @@ def test_a_catastrophic_pattern_is_stopped(way: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pattern": "(a"}, r"pattern '\(a' does not compile: missing \)"),
-        ({"pattern": 3}, "pattern is 3, not a text"),
+        ({"pattern": "(a"}, r"pattern '\(a': does not compile: missing \)"),
+        ({"pattern": 3}, "pattern: 3 is not a text"),
         ({"pattern": "a{99999999999}"}, "does not compile"),
         ({"pattern": "(?<n>a)(?P=m)"}, "does not compile: unknown group"),
-        ({"pattern": "a", "match": "hole"}, "match is 'hole', did you mean 'whole'"),
-        ({"pattern": "a", "match": ["whole"]}, "it must be one of found, whole, possible, count"),
-        ({"pattern": "a", "of": "answer"}, "of is 'answer'; it must be one of continuation, text"),
-        ({"pattern": "a", "seconds": 0}, "seconds is 0; it must be above 0"),
-        ({"pattern": "a", "seconds": float("nan")}, "seconds is nan; it must be above 0"),
-        ({"pattern": "a", "seconds": True}, "seconds is True, not a number"),
+        ({"pattern": "a", "match": "hole"}, "match: 'hole' is unknown, did you mean 'whole'"),
+        ({"pattern": "a", "match": ["whole"]}, "use one of found, whole, possible, count"),
+        (
+            {"pattern": "a", "of": "answer"},
+            "of: 'answer' is unknown; use one of continuation, text",
+        ),
+        ({"pattern": "a", "seconds": 0}, "seconds: 0 is not above 0"),
+        ({"pattern": "a", "seconds": float("nan")}, "seconds: nan is not above 0"),
+        ({"pattern": "a", "seconds": True}, "seconds: True is not a number"),
     ],
 )
 def test_a_bad_setting_of_a_pattern_is_named(settings: dict, message: str) -> None:

@@ -106,7 +106,7 @@ def test_a_score_outside_the_declaration_is_refused(value: object) -> None:
         def __call__(self, start: str, continuation: str) -> int:
             return value
 
-    with pytest.raises(ConfigError, match=r"^the score of 'The player'"):
+    with pytest.raises(ConfigError, match=r"^score of 'The player'"):
         score_tree(Wrong(), tree_of("The player is"))
 
 
@@ -172,9 +172,9 @@ def test_the_word_lists_are_balanced() -> None:
 @pytest.mark.parametrize(
     ("male", "female", "message"),
     [
-        ("he\nHIM # comment\n", "she\nhim\n", r"share \['him'\]"),
+        ("he\nHIM # comment\n", "she\nhim\n", r"both contain \['him'\]"),
         ("he\nold man\n", "she\n", "line 2 of .* is 'old man', not a single word"),
-        ("# nothing\n\n", "she\n", "male: .* holds no term"),
+        ("# nothing\n\n", "she\n", "male: .* has no terms"),
     ],
 )
 def test_word_lists_are_checked(male: str, female: str, message: str, tmp_path: Path) -> None:

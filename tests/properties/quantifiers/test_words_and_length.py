@@ -58,15 +58,15 @@ def test_a_file_and_a_list_mean_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "there must be words, a list that is not empty, or a file; not both"),
-        ({"words": []}, "there must be words"),
-        ({"words": ["a"], "file": "b"}, "not both"),
-        ({"words": "cat"}, "words is 'cat', not a list of words"),
+        ({}, "words, file: not exactly one is set"),
+        ({"words": []}, "words, file: not exactly one is set"),
+        ({"words": ["a"], "file": "b"}, "not exactly one"),
+        ({"words": "cat"}, "words: 'cat' is not a list of words"),
         ({"words": ["cat", "a dog"]}, "words: word 2 is 'a dog', not a single word"),
         ({"words": ["cat", 3]}, "words: word 2 is 3, not a single word"),
-        ({"words": ["cat"], "of": "x"}, "of is 'x'; it must be one of continuation, text"),
-        ({"file": "nowhere.txt"}, "file is 'nowhere.txt', which cannot be read"),
-        ({"file": 3}, "file is 3, which cannot be read"),
+        ({"words": ["cat"], "of": "x"}, "of: 'x' is unknown; use one of continuation, text"),
+        ({"file": "nowhere.txt"}, "file: 'nowhere.txt' cannot be read"),
+        ({"file": 3}, "file: 3 cannot be read"),
     ],
 )
 def test_a_bad_list_is_named(settings: dict, message: str) -> None:
@@ -78,8 +78,8 @@ def test_a_bad_list_is_named(settings: dict, message: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"# nothing\n", "holds no term"),
-        (b"", "holds no term"),
+        (b"# nothing\n", "has no terms"),
+        (b"", "has no terms"),
         (b"caf\xe9\n", "cannot be read: 'utf-8' codec"),
         (b"cat\nold dog\n", "file: line 2 of .* is 'old dog', not a single word"),
     ],
@@ -129,7 +129,7 @@ def test_words_between_spaces_are_counted(words: list[str], start: str) -> None:
 
 def test_tokens_are_steps() -> None:
     """Who asks for tokens is told that queries have them already."""
-    with pytest.raises(ConfigError, match="unit is 'tokens'; queries say step"):
+    with pytest.raises(ConfigError, match="unit: 'tokens' is unknown; use `step`"):
         Length("tokens")
-    with pytest.raises(ConfigError, match="unit is 'word', did you mean 'words'"):
+    with pytest.raises(ConfigError, match="unit: 'word' is unknown, did you mean 'words'"):
         Length("word")

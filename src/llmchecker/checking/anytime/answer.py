@@ -24,7 +24,7 @@ from llmchecker.checking.markov.sparse_matrix import compute_relative_error
 from llmchecker.checking.verdict import Verdict
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
-from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.text_tree import TextTree
 
@@ -63,7 +63,7 @@ def check_anytime(
     budget: AnswerBudget,
     *,
     end_of_sequence: EndOfSequence = "terminal",
-    prompt_cache: PromptCache | None = None,
+    distributions: PromptDistributions | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
     watch: Callable[[AnytimeProgress], bool | None] = lambda progress: None,
 ) -> AnytimeResult:
@@ -80,7 +80,7 @@ def check_anytime(
         start: the start string.
         asked: the query, its quantifiers and the horizon.
         budget: the limits on the costs, and the confidence.
-        end_of_sequence, prompt_cache: as in `expansion.build_tree`.
+        end_of_sequence, distributions: as in `expansion.build_tree`.
         is_cancelled: called between batches; the work ends when it returns true.
         watch: called with the intervals after each round; the work ends when it returns true.
 
@@ -90,11 +90,11 @@ def check_anytime(
     """
     start_time = time.monotonic()
     # a prompt cache has encoded the start string already
-    prompt = model.encode(start) if prompt_cache is None else prompt_cache.prompt
+    prompt = model.encode(start) if distributions is None else distributions.prompt
     open_prefix = cache(lambda: model.open_prefix(prompt))
     tree = PartialTree(model, prompt, asked.monitors, asked.quantifiers, end_of_sequence)
     deadline = None if budget.seconds is None else start_time + budget.seconds
-    batches = ModelBatches(model, open_prefix, prompt_cache, is_cancelled, deadline)
+    batches = ModelBatches(model, open_prefix, distributions, is_cancelled, deadline)
     history: list[AnytimeProgress] = []
 
     def record(progress: AnytimeProgress) -> bool:

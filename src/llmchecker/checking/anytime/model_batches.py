@@ -10,7 +10,7 @@ from llmchecker.checking.anytime.anytime_check import Requests
 from llmchecker.checking.anytime.partial_tree import ModelRequest, Selections, TailRequest
 from llmchecker.checking.anytime.token_sampler import TailSampler
 from llmchecker.models.interface import LanguageModel, Prefix
-from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import iter_selections
 
 _BATCH_SECONDS = 1.0
@@ -29,7 +29,7 @@ class ModelBatches:
     Args:
         model: the language model.
         open_prefix: returns the prompt's prefix.
-        prompt_cache: as in `expansion.build_tree`.
+        distributions: as in `expansion.build_tree`.
         is_cancelled: called between batches.
         deadline: the time by `time.monotonic` at which the answer is due; None for no limit.
     """
@@ -38,11 +38,11 @@ class ModelBatches:
         self,
         model: LanguageModel,
         open_prefix: Callable[[], Prefix],
-        prompt_cache: PromptCache | None,
+        distributions: PromptDistributions | None,
         is_cancelled: Callable[[], bool],
         deadline: float | None,
     ) -> None:
-        self._model, self._open_prefix, self._prompt_cache = model, open_prefix, prompt_cache
+        self._model, self._open_prefix, self._distributions = model, open_prefix, distributions
         self._is_cancelled, self._deadline = is_cancelled, deadline
         # a model of unknown speed gets one text at first if time is limited
         self._size = _FIRST_TEXTS if deadline is None else 1
@@ -80,8 +80,8 @@ class ModelBatches:
             return
         finally:
             # the next run reads these distributions from the cache
-            if self._prompt_cache is not None:
-                self._prompt_cache.save()
+            if self._distributions is not None:
+                self._distributions.save()
 
     def _remaining_seconds(self, tree_size: int) -> float:
         if self._deadline is None:
@@ -113,12 +113,12 @@ class ModelBatches:
             self._depth = continuations.shape[1]
         selections = iter_selections(
             self._open_prefix,
-            self._prompt_cache,
+            self._distributions,
             continuations,
             request.alpha,
             request.k,
             request.will_extend,
-            lambda kept, distributions: self._tails.keep(continuations[kept], distributions),
+            lambda kept, computed: self._tails.keep(continuations[kept], computed),
         )
         return [(rows[index], selection) for index, selection in selections]
 

@@ -22,7 +22,7 @@ from llmchecker.checking.markov.sparse_matrix import (
 from llmchecker.errors import InvalidTree, UnknownName
 from llmchecker.properties.logic.ast import LABELS, STEP, Atom, Connective, Formula, Label, Literal
 from llmchecker.properties.logic.query import Query
-from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
 from llmchecker.utils.number_format import format_count
 
 
@@ -152,7 +152,9 @@ class MarkovChain:
         unknown_names = sorted(set(names).difference(self.variables))
         if unknown_names:
             known_names = ", ".join(self.variables)
-            raise UnknownName(f"the chain has no variable {unknown_names[0]}; it has {known_names}")
+            raise UnknownName(
+                f"variable {unknown_names[0]}: the chain lacks it; its variables are {known_names}"
+            )
 
     def _find_entries(self, states: np.ndarray) -> np.ndarray:
         """Return the indices into `columns` of all transitions of the states."""
@@ -184,17 +186,16 @@ def build_dtmc(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
         InvalidTree: scores are not one integer for each state, a quantifier is named `step`, or a
             text is not finished.
     """
-    check_complete_tree(tree)
+    check_complete(tree)
     n = len(tree)
     # both would be the same variable of the chain
     if STEP in scores:
-        raise InvalidTree(
-            f"a quantifier cannot be named {STEP}: the tree has a column of that name"
-        )
+        raise InvalidTree(f"quantifier {STEP}: the tree has a column of that name; rename it")
     for name, column in scores.items():
         if np.shape(column) != (n,) or not np.issubdtype(np.asarray(column).dtype, np.integer):
             raise InvalidTree(
-                f"the scores of {name} must be one integer for each of {format_count(n, 'state')}"
+                f"scores of {name}: not one integer for each of {format_count(n, 'state')}; "
+                "score the tree again"
             )
     # the root has no edge that leads to it
     children = 1 + np.flatnonzero(tree.probability[1:] > 0)
@@ -211,23 +212,3 @@ def build_dtmc(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
         rest=tree.kind == StateKind.REST,
         end=tree.kind == StateKind.END,
     )
-
-
-def check_complete_tree(tree: TextTree) -> None:
-    """Check that every text without children has ended or is at the horizon.
-
-    The chain would give an unfinished text a loop, as if it stayed the same for ever, although the
-    model continues it.
-
-    Raises:
-        InvalidTree: a text without children has not ended and is before the horizon.
-    """
-    is_unfinished = (
-        (tree.kind == StateKind.TEXT) & ~tree.internal & (tree.step < tree.truncation.length)
-    )
-    if np.any(is_unfinished):
-        uid = int(np.flatnonzero(is_unfinished)[0])
-        raise InvalidTree(
-            f"state {uid} has no children, though its text has not ended and stands at step "
-            f"{int(tree.step[uid])} of {tree.truncation.length}: the tree is not whole"
-        )

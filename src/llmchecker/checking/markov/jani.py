@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from llmchecker.checking.markov.dtmc import check_complete_tree
 from llmchecker.errors import UnknownName
 from llmchecker.properties.logic.ast import STEP, Atom, Literal, is_variable_name
-from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
 
 _REST_VALUE = 0
@@ -44,10 +43,10 @@ def _format_jani(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         InvalidTree: a text is not finished.
         UnknownName: the name of a quantifier cannot be a variable.
     """
-    check_complete_tree(tree)
+    check_complete(tree)
     for name in scores:
         if not is_variable_name(name):
-            raise UnknownName(f"a quantifier named {name!r} cannot be a variable in JANI")
+            raise UnknownName(f"quantifier {name!r}: not the name of a variable in JANI; rename it")
     is_known = tree.kind != StateKind.REST
     columns = {STEP: tree.step} | {
         name: np.where(is_known, column, _REST_VALUE) for name, column in scores.items()

@@ -25,10 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
-from llmchecker.checking.markov.dtmc import check_complete_tree
 from llmchecker.errors import UnknownName
 from llmchecker.properties.logic.ast import STEP, Atom, Literal, is_variable_name
-from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
 
 _HEADER = """\
@@ -57,11 +56,13 @@ def _format_prism(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         InvalidTree: a text is not finished.
         UnknownName: the name of a quantifier cannot be a variable.
     """
-    check_complete_tree(tree)
+    check_complete(tree)
     for name in scores:
         # a name that PRISM cannot parse would make the whole file unreadable
         if not is_variable_name(name):
-            raise UnknownName(f"a quantifier named {name!r} cannot be a variable in PRISM")
+            raise UnknownName(
+                f"quantifier {name!r}: not the name of a variable in PRISM; rename it"
+            )
     columns = {"uid": np.arange(len(tree)), STEP: tree.step, "kind": tree.kind}
     ranges = {
         "uid": (0, len(tree) - 1),

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmchecker.checking.markov.dtmc import check_complete_tree
 from llmchecker.checking.markov.product import MarkovProcess
 from llmchecker.checking.markov.sparse_matrix import (
     Entries,
@@ -43,7 +42,7 @@ from llmchecker.properties.logic.valuations import (
     TooManyValuations,
     enumerate_valuations,
 )
-from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
 
 _MAX_PACKED_ATOMS = 48
 """The largest number of atoms in 64 bits, together with the kind."""
@@ -81,7 +80,7 @@ def build_mdp(
     Raises:
         InvalidTree: a score is outside the range of its quantifier, or a text is not finished.
     """
-    check_complete_tree(tree)
+    check_complete(tree)
     _check_scores(tree, scores, score_ranges)
     atoms, length = query.atoms, tree.truncation.length
     final_scores = FinalScores(query.variables - {STEP}, score_ranges)
@@ -137,15 +136,15 @@ def _check_scores(
         min_score, max_score = int(column[is_known].min()), int(column[is_known].max())
         if (low is not None and min_score < low) or (high is not None and max_score > high):
             raise InvalidTree(
-                f"a text scores outside the range that its quantifier declares: {name} is from "
-                f"{min_score} to {max_score}, declared is {low} to {high}"
+                f"{name}: scores from {min_score} to {max_score} exceed the declared range "
+                f"{low} to {high}; correct the quantifier's range"
             )
         # a final score limits all continuations, so a change would make the bounds wrong
         parent_scores = column[tree.parent]
         if (is_known & np.isin(parent_scores, final_scores) & (column != parent_scores))[1:].any():
             raise InvalidTree(
-                f"a text loses a score of {name} that its quantifier declares final, which are "
-                f"{', '.join(map(str, final_scores))}"
+                f"{name}: a text loses a score that its quantifier declares final; correct its "
+                f"final scores {', '.join(map(str, final_scores))}"
             )
 
 

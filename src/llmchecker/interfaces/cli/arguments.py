@@ -93,52 +93,55 @@ def add_request_arguments(command: argparse.ArgumentParser, *, requires_truncati
         command: the parser of the command.
         requires_truncation: whether alpha and k are required.
     """
-    command.add_argument("--model", help="its name in the config (default: the first)")
+    command.add_argument(
+        "--model", help="name of the model in the configuration (default: the first)"
+    )
     group = command.add_mutually_exclusive_group(required=True)
     group.add_argument(
-        "--start", help="the text that the model continues; write --start=-… if it begins with -"
+        "--start",
+        help="text that the model continues; write --start=-… for a text with a leading -",
     )
     group.add_argument(
-        "--user", help="instead of a text, what a user says, which the model answers as in a chat"
+        "--user", help="user message that the model answers in a chat, instead of --start"
     )
-    command.add_argument("--system", help="the system prompt of the chat")
+    command.add_argument("--system", help="system prompt of the chat")
     command.add_argument(
         "--alpha",
         type=float,
         required=requires_truncation,
-        help="select the most probable tokens until together they have this probability",
+        help="select the most probable tokens up to this total probability",
     )
     command.add_argument(
-        "--k", type=int, required=requires_truncation, help="but select at most this many tokens"
+        "--k", type=int, required=requires_truncation, help="maximum number of selected tokens"
     )
     command.add_argument(
         "--length",
         type=int,
         default=DEFAULT_LENGTH,
-        help="the horizon L in tokens (default: %(default)s)",
+        help="horizon L in tokens (default: %(default)s)",
     )
     _add_decoding_arguments(command)
     command.add_argument(
         "--config",
         default=_DEFAULT_CONFIG,
         type=Path,
-        help="the configuration (default: %(default)s)",
+        help="configuration file (default: %(default)s)",
     )
 
 
 def _add_decoding_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of the decoding."""
-    description = "how tokens are chosen; any of these replaces the decoding that the config names"
+    description = "choice of the next token; replaces the decoding in the configuration"
     group = command.add_argument_group("decoding", description)
-    group.add_argument("--temperature", type=float, help="divide logits by this (default: 1)")
-    group.add_argument("--top-k", type=int, help="leave only so many of the most probable tokens")
+    group.add_argument("--temperature", type=float, help="divisor of the logits (default: 1)")
+    group.add_argument("--top-k", type=int, help="keep this number of most probable tokens")
     group.add_argument(
-        "--top-p", type=float, help="leave the most probable tokens that hold this together"
+        "--top-p", type=float, help="keep the most probable tokens up to this total probability"
     )
     group.add_argument(
-        "--min-p", type=float, help="leave tokens with this share of the largest probability"
+        "--min-p", type=float, help="keep tokens with this share of the largest probability"
     )
-    group.add_argument("--greedy", action="store_true", help="the most probable token follows")
+    group.add_argument("--greedy", action="store_true", help="choose the most probable token")
 
 
 def _apply_decoding(model: ModelConfig, arguments: argparse.Namespace) -> ModelConfig:
@@ -159,23 +162,23 @@ def _apply_decoding(model: ModelConfig, arguments: argparse.Namespace) -> ModelC
 def add_budget_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of the budget of refinement and estimation."""
     command.add_argument(
-        "--width", type=float, default=0.0, help="stop when the interval is this narrow"
+        "--width", type=float, default=0.0, help="stop at this width of the interval"
     )
-    command.add_argument("--passes", type=int, help="ask the model about this many texts")
+    command.add_argument("--passes", type=int, help="maximum number of texts that the model reads")
     command.add_argument(
         "--seconds",
         type=float,
-        help=f"take about this long (default: {_DEFAULT_SECONDS:g}, or no limit with --passes)",
+        help=f"time limit in seconds (default: {_DEFAULT_SECONDS:g}, or none with --passes)",
     )
     command.add_argument(
         "--confidence",
         type=float,
         default=0.99,
-        help="the confidence of the estimate (default: %(default)s)",
+        help="confidence of the estimate (default: %(default)s)",
     )
-    command.add_argument("--seed", type=int, default=0, help="the seed of the samples (default: 0)")
+    command.add_argument("--seed", type=int, default=0, help="seed of the samples (default: 0)")
     command.add_argument(
-        "--certain", action="store_true", help="spend all effort on the bounds, with no estimate"
+        "--certain", action="store_true", help="compute only bounds, without an estimate"
     )
 
 
@@ -188,8 +191,8 @@ def _parse_budget(arguments: argparse.Namespace) -> AnswerBudget | None:
     # The paper's tree is defined by both together.
     if len(missing_names) == 1:
         raise ConfigError(
-            f"--{missing_names[0]} is missing: --alpha and --k together name a tree, and "
-            "without both the tree is grown where it narrows the answer"
+            f"--{missing_names[0]}: missing; give --alpha and --k, or neither to grow the "
+            "tree where it narrows the answer"
         )
     seconds = arguments.seconds
     # An answer may never become as narrow as --width, so a time limit applies by default.
@@ -235,8 +238,8 @@ def _find_project(config: Path) -> Path:
     """Return the nearest directory above a config with the workflow, or its own."""
     if not config.is_file():
         raise ConfigError(
-            f"{config} is {describe_kind(config)}, not a configuration file; run llmchecker where "
-            f"{_DEFAULT_CONFIG} is, or name a configuration by --config"
+            f"{config}: {describe_kind(config)}, not a configuration file; run llmchecker "
+            f"next to {_DEFAULT_CONFIG}, or name a configuration by --config"
         )
     projects = (directory for directory in config.parents if (directory / _WORKFLOW_FILE).is_file())
     return next(projects, config.parent)
@@ -249,7 +252,7 @@ def _check_model_name(name: str | None, config: Config) -> str:
     if name not in config.models:
         hint = did_you_mean(name, config.models) or ";"
         names = ", ".join(config.models)
-        raise UnknownName(f"--model: no model {name!r} is defined{hint} known are {names}")
+        raise UnknownName(f"--model: {name!r} is not defined{hint} known are {names}")
     return name
 
 
@@ -265,7 +268,7 @@ def _parse_start(arguments: argparse.Namespace) -> Start:
         return Chat(tuple(texts.items()))
     # A system prompt is a message, and --start is continued without a chat template.
     if "system" in texts:
-        raise ConfigError("--system is for a chat: it goes with --user, not with --start")
+        raise ConfigError("--system: it belongs to a chat, not to --start; use --user")
     return texts["start"]
 
 

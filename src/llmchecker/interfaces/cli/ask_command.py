@@ -48,7 +48,7 @@ def run_ask(request: CheckRequest) -> _AnsweredRequest:
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.answer import check_anytime
 
-    prompt_cache = builder.open_prompt_cache(request.start)
+    distributions = builder.open_distributions(request.start)
     with job_logging.show_status() as status, _catch_interrupt() as is_cancelled:
         start_time = time.monotonic()
 
@@ -74,7 +74,7 @@ def run_ask(request: CheckRequest) -> _AnsweredRequest:
             request.checked_query,
             request.budget,
             end_of_sequence=builder.end_of_sequence,
-            prompt_cache=prompt_cache,
+            distributions=distributions,
             is_cancelled=is_cancelled,
             report_refinement=report_refining,
             report_samples=report_sampling,

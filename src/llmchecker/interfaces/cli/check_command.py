@@ -114,7 +114,7 @@ def format_check_text(answer: _AnsweredRequest) -> str:
     request, verdict, cached_tree = answer.request, answer.verdict, answer.cached_tree
     # A tree from the cache took no time in this run.
     growth_text = (
-        f"growing {cached_tree.seconds:.1f}" if cached_tree.seconds else "tree kept from before"
+        f"growing {cached_tree.seconds:.1f}" if cached_tree.seconds else "tree from the cache"
     )
     figures = formatting.build_verdict_rows(verdict)
     rows = {

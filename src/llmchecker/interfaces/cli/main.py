@@ -81,38 +81,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _build_parser() -> argparse.ArgumentParser:
     """Build the parser of all commands and their arguments."""
     parser = argparse.ArgumentParser(
-        prog="llmchecker", description="Proofs about what a language model writes."
+        prog="llmchecker", description="Prove statements about the texts of a language model."
     )
     commands = parser.add_subparsers(required=True, metavar="command")
     check = commands.add_parser(
         "check",
-        help="answer one query on what a model writes after a text",
-        description="Answer one query on what a model writes after a text: bounds for the whole "
-        "model, which are certain, and an estimate with a confidence interval. With --alpha and "
-        "--k: the value on the tree of the paper, and bounds.",
+        help="check one query on the texts of a model",
+        description="Check one query on the texts of a model after a start string. The answer has "
+        "certain bounds for the whole model and an estimate with a confidence interval. With "
+        "--alpha and --k, it has bounds and the value on the tree of the paper.",
     )
     check.set_defaults(run=_run_check)
-    check.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
+    check.add_argument("query", help='query, such as "P=? [ F gender > 0 ]"')
     add_request_arguments(check, requires_truncation=False)
     add_budget_arguments(check)
-    check.add_argument(
-        "--json", action="store_true", help="print one JSON object, and nothing else"
-    )
+    check.add_argument("--json", action="store_true", help="print one JSON object")
     tree = commands.add_parser(
         "tree",
-        help="draw what a model writes after a text",
-        description="Draw the tree of what a model writes after a text, as SVG or DOT. With a "
-        "query, also show the scores of the texts and the states that decide the query.",
+        help="draw the text tree of a model",
+        description="Draw the text tree of a model after a start string, as SVG or DOT. With a "
+        "query, the drawing also has scores and deciding states.",
     )
     tree.set_defaults(run=_run_tree)
     tree.add_argument(
-        "--query", help='mark the states that decide it, as in "P=? [ F gender > 0 ]"'
+        "--query", help='query whose deciding states are marked, such as "P=? [ F gender > 0 ]"'
     )
     add_request_arguments(tree, requires_truncation=True)
     tree.add_argument(
-        "--format", choices=tree_drawing.FORMATTERS, help="default: that of --output, or svg"
+        "--format",
+        choices=tree_drawing.FORMATTERS,
+        help="file format (default: by the suffix of --output, or svg)",
     )
-    tree.add_argument("--output", type=Path, help="a file (default: standard output)")
+    tree.add_argument("--output", type=Path, help="file to write (default: standard output)")
     add_verify_command(commands)
     add_repair_command(commands)
     return parser

@@ -74,55 +74,52 @@ def add_verify_command(commands: argparse._SubParsersAction) -> None:
     """Add the command `verify` to a command line."""
     parser = commands.add_parser(
         "verify",
-        help="verify C programs with invariants that the programs themselves suggest",
+        help="verify C programs with invariants from the programs themselves",
         description="Verify C programs without a model. The programs and their runs suggest loop "
         "invariants, Z3 proves them, and ESBMC confirms the result.",
     )
-    parser.add_argument("path", type=Path, help="a C file, or a directory of them")
+    parser.add_argument("path", type=Path, help="C file, or directory of C files")
     parser.add_argument(
         "--semantics",
         type=Semantics,
         choices=list(Semantics),
         default=Semantics.INTEGERS,
-        help="mathematical integers, or 32-bit ones that wrap around (default: %(default)s)",
+        help="mathematical or wrapping 32-bit integers (default: %(default)s)",
     )
     parser.add_argument(
         "--seconds",
         type=_parse_seconds,
         default=60.0,
-        help="the most time for one program (default: %(default)g)",
+        help="time limit of one program in seconds (default: %(default)g)",
     )
     parser.add_argument(
         "--jobs",
         type=int,
         default=os.cpu_count() or 1,
-        help="programs at a time (default: the machine's cores, here %(default)s)",
+        help="number of parallel programs (default: the machine's cores, here %(default)s)",
     )
     parser.add_argument(
         "--without",
         action="append",
         choices=[str(source) for source in BUILTIN_SOURCES],
         default=[],
-        help="a source of candidates to switch off; may be given several times",
+        help="disabled source of candidates; repeatable",
     )
     parser.add_argument(
         "--property",
         type=Property,
         choices=list(Property),
         default=Property.ASSERT,
-        help="what must hold: every assertion, no call of reach_error, or no signed overflow and "
-        "division by zero (default: %(default)s)",
+        help="property to verify: every assertion, no call of reach_error, or no signed overflow "
+        "and division by zero (default: %(default)s)",
     )
     parser.add_argument(
         "--witness",
         type=Path,
         metavar="PATH",
-        help="where to write a witness in SV-COMP's format 2.0: a file for a C file, a directory "
-        "for a directory",
+        help="file (or directory, for a directory) of witnesses in SV-COMP's format 2.0",
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object, and nothing else"
-    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=_run_verify)
 
 
@@ -325,7 +322,7 @@ def _verify_in_own_process(verify: Callable[[Path], _VerifyReport], file: Path) 
         try:
             return pool.submit(verify, file).result()
         except BrokenProcessPool:
-            message = "the process that verified it was ended, as happens where memory runs out"
+            message = "the verifying process was killed, probably because memory ran out"
             seconds = time.monotonic() - start_time
             return _VerifyReport(
                 VerificationResult(Outcome.KILLED, seconds=seconds, message=message)
@@ -353,7 +350,7 @@ def _verify_file(
     except UnreadableProgram as error:
         return _VerifyReport(VerificationResult(Outcome.UNREADABLE, message=str(error)))
     except MemoryError:
-        message = "verifying it takes more memory than there is"
+        message = "verification needs more memory than the machine has"
         return _VerifyReport(
             VerificationResult(Outcome.KILLED, message=message, limits=(Limit.MEMORY,))
         )

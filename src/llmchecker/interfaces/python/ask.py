@@ -108,7 +108,7 @@ def ask(
     """
     # A model is recognised by its method, so that a caller's own class is accepted.
     if isinstance(model, str) or not hasattr(model, "open_prefix"):
-        raise ConfigError(f"{model!r} is not a language model; load(…) returns one")
+        raise ConfigError(f"model: {model!r} is not a language model; call load(…)")
     text = parse_start(start)
     checked_query = resolve_query(query, length, quantifiers)
     # Imported after the checks of the arguments, because torch and Storm take seconds to load.

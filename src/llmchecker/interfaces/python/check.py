@@ -82,7 +82,9 @@ def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Reada
     """
     # `score` has the tree as its first argument, `check` as its second.
     if not isinstance(tree, TextTree):
-        raise ConfigError(f"{tree!r} is not a tree; check(query, tree) is the order of arguments")
+        raise ConfigError(
+            f"tree: {tree!r} is not a tree; the order of arguments is check(query, tree)"
+        )
     checked_query = resolve_query(query, tree.truncation.length, quantifiers)
     columns = {}
     for name, quantifier in checked_query.quantifiers.items():
@@ -113,9 +115,7 @@ def resolve_query(query: str | Query, length: int, given: Mapping[str, Scorer]) 
     for name in given:
         # A quantifier named after a word of the query language could not be referred to.
         if not is_variable_name(name):
-            raise ConfigError(
-                f"{name!r} means something else in a query; give the quantifier another name"
-            )
+            raise ConfigError(f"{name!r}: a query reserves this name; rename the quantifier")
     query.check_references({*BUILTIN_TYPES, *given}, length)
     quantifiers = {
         name: _as_quantifier(name, given[name]) if name in given else _create_quantifier(name)
@@ -140,11 +140,13 @@ def _create_quantifier(name: str) -> Quantifier:
 def _as_quantifier(name: str, scorer: Scorer) -> Quantifier:
     # A class is callable too, so that the test below would accept it.
     if isinstance(scorer, type):
-        raise ConfigError(f"{name} is the class {scorer.__name__}; make one: {scorer.__name__}(…)")
+        raise ConfigError(
+            f"{name}: {scorer.__name__} is a class; create an instance: {scorer.__name__}(…)"
+        )
     if not callable(scorer):
         raise ConfigError(
-            f"{name} is {scorer!r}; it must be a quantifier, or a function of start string and "
-            "continuation that returns an integer"
+            f"{name}: {scorer!r} is not a quantifier; give one, or a function of start "
+            "string and continuation that returns an integer"
         )
     # A function has no declared range of scores.
     return (

@@ -66,7 +66,7 @@ def load(
     if isinstance(source, str | Path):
         # The directory contains its own tokenizer.
         if tokenizer is not None:
-            raise ConfigError(f"the tokenizer is read from {source}; leave it out")
+            raise ConfigError(f"tokenizer: {source} has its own; leave the argument out")
         directory = _check_directory(source)
         kind = kind or _read_kind(directory)
         settings = dtype or "float32", device or "cpu", threads, memory_bytes
@@ -75,8 +75,7 @@ def load(
     # The caller's network is not converted or moved, so these arguments would have no effect.
     if dtype is not None or device is not None:
         raise ConfigError(
-            "a network that is loaded keeps its own dtype and device: convert or move it with "
-            "network.to(…) and leave dtype and device out"
+            "dtype, device: a loaded network keeps its own; convert or move it with network.to(…)"
         )
     kind = kind or _infer_kind(source)
     model = wrap_model(source, tokenizer, kind, threads=threads, memory_bytes=memory_bytes)
@@ -95,8 +94,8 @@ def _check_directory(source: str | Path) -> Path:
     directory = Path(source)
     if not directory.is_dir():
         raise UnusableModel(
-            f"{str(source)!r} is {describe_kind(directory)}, not a directory; load a model "
-            "of the hub by transformers, and give it with its tokenizer: load(network, tokenizer)"
+            f"{str(source)!r}: {describe_kind(directory)}, not a directory; load a hub "
+            "model with transformers and call load(network, tokenizer)"
         )
     return directory
 
@@ -118,7 +117,7 @@ def _infer_kind(network: PreTrainedModel) -> _ModelKind:
     if name.endswith(_CAUSAL_SUFFIXES):
         return "causal"
     raise UnusableModel(
-        f"{name} has no known head for next or masked tokens; load the network by "
+        f"{name}: no known head for next or masked tokens; load it by "
         "AutoModelForCausalLM or AutoModelForMaskedLM, or give kind="
     )
 
@@ -127,30 +126,26 @@ def _check_network(network: object, tokenizer: object) -> None:
     """Check the types of the objects, and that the network is deterministic."""
     if not isinstance(network, PreTrainedModel):
         raise UnusableModel(
-            f"a model is a directory or a network of transformers, not a {type(network).__name__}"
+            f"model: {type(network).__name__} is neither a directory nor a network; give a "
+            "directory or a network of transformers"
         )
     name = type(network).__name__
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         tokenizer_type = "none" if tokenizer is None else f"a {type(tokenizer).__name__}"
         raise UnusableModel(
-            f"a {name} needs its tokenizer, as in load(network, tokenizer); given is "
-            f"{tokenizer_type}"
+            f"{name}: it needs its tokenizer, not {tokenizer_type}; call load(network, tokenizer)"
         )
     # An encoder-decoder does not continue its input.
     if network.config.is_encoder_decoder:
         raise UnusableModel(
-            f"{name} reads one text and writes another; only models that continue a text can be "
-            "asked for its next token"
+            f"{name}: it reads one text and writes another; load a model that continues a text"
         )
     # Dropout makes repeated answers differ.
     if network.training:
-        raise UnusableModel(
-            f"the {name} is in training mode, in which its answers are random; call network.eval()"
-        )
+        raise UnusableModel(f"{name}: training mode makes its answers random; call network.eval()")
     devices = {str(parameter.device) for parameter in network.parameters()}
     # "meta" is the device of weights that were never loaded.
     if len(devices) != 1 or devices == {"meta"}:
         raise UnusableModel(
-            f"the weights of the {name} lie on {', '.join(sorted(devices))}; "
-            "they must all lie on one device"
+            f"{name}: its weights are on {', '.join(sorted(devices))}; move all to one device"
         )

@@ -76,7 +76,7 @@ class Tree(TextTree):
         for name in quantifiers:
             if name in reserved_names:
                 raise ConfigError(
-                    f"{name} is a column of every tree; give the quantifier another name"
+                    f"{name}: every tree has a column of this name; rename the quantifier"
                 )
         # pandas has no missing value in a plain integer column.
         integer_columns = {
@@ -179,10 +179,12 @@ def grow(
     truncation = _select_truncation(truncation, {"alpha": alpha, "k": k, "length": length})
     # `load` accepts a path; `grow` needs the model that `load` returns.
     if isinstance(model, str | Path) or not hasattr(model, "open_prefix"):
-        raise ConfigError(f"{model!r} is not a language model; load(…) returns one")
+        raise ConfigError(f"model: {model!r} is not a language model; call load(…)")
     start = parse_start(start)
     if end_of_sequence not in ("terminal", "ordinary"):
-        raise ConfigError(f"end_of_sequence is {end_of_sequence!r}, not 'terminal' or 'ordinary'")
+        raise ConfigError(
+            f"end_of_sequence: {end_of_sequence!r} is unknown; use 'terminal' or 'ordinary'"
+        )
     # Imported here, because torch takes seconds to load, which reading a tree need not wait for.
     from llmchecker.trees import expansion
 
@@ -207,12 +209,14 @@ def parse_start(start: object) -> Start:
     if isinstance(start, str | Chat):
         return start
     if not isinstance(start, list | tuple):
-        raise ConfigError(f"the start string is {start!r}, which is not a text and no messages")
+        raise ConfigError(
+            f"start: {start!r} is neither a text nor messages; give a string or a list of messages"
+        )
     try:
         return Chat.from_messages(start)
     except ConfigError as error:
         # A message of an error about one message begins with its index.
-        raise ConfigError(f"the messages{': ' * (str(error)[0] != '[')}{error}") from error
+        raise ConfigError(f"messages{': ' * (str(error)[0] != '[')}{error}") from error
 
 
 def _select_truncation(
@@ -222,15 +226,19 @@ def _select_truncation(
     if truncation is None:
         if missing_names:
             raise ConfigError(
-                f"grow needs {' and '.join(missing_names)} too, as in "
-                "grow(model, start, alpha=0.8, k=4, length=3)"
+                f"grow: {' and '.join(missing_names)} missing; call grow(model, start, "
+                "alpha=0.8, k=4, length=3)"
             )
         return Truncation(**parameters)
     # A second truncation by name would contradict the first.
     if len(missing_names) < len(parameters):
-        raise ConfigError(f"grow takes a truncation or alpha, k and length, not both: {truncation}")
+        raise ConfigError(
+            f"grow: alpha, k or length contradict {truncation}; give a truncation or alpha, "
+            "k and length"
+        )
     if not isinstance(truncation, Truncation):
         raise ConfigError(
-            f"the truncation is {truncation!r}; Truncation(alpha=…, k=…, length=…) is one"
+            f"truncation: {truncation!r} is not a truncation; use Truncation(alpha=…, k=…, "
+            "length=…)"
         )
     return truncation

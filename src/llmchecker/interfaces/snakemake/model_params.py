@@ -30,10 +30,10 @@ def parse_start(described: str | list[Mapping[str, str]]) -> Start:
 
 
 def parse_model(settings: Mapping[str, Any], directory: str, threads: int) -> dict[str, Any]:
-    """Parse the settings of a model to the arguments of a `StoredModel`.
+    """Parse the settings of a model to the arguments of a `LazyModel`.
 
     Args:
-        settings: the fields of a `StoredModel` in the configuration. `cache` has the directory and
+        settings: the fields of a `LazyModel` in the configuration. `cache` has the directory and
             the bytes of the cache, and `decoding` has the form of `describe_decoding`.
         directory: the directory of the model.
         threads: number of CPU threads.

@@ -7,8 +7,7 @@ from llmchecker.config import paths
 from llmchecker.config.config import Config, PromptsConfig
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.plan import TreeSpec
-from llmchecker.config.schema import prefix_errors
-from llmchecker.errors import ConfigError, LLMCheckerError, UnusableModel
+from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
 from llmchecker.models.decoding.chat_template import encode_chat
 from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding
 from llmchecker.models.sources.datasets import read_local_columns
@@ -145,8 +144,6 @@ def _check_prompts(prompts: PromptsConfig) -> None:
         if not Path(paths.PROMPTS_FILE).exists():
             raise ConfigError(f"topk.source: {source.path} is {describe_kind(source.path)}")
         return
-    try:
+    with prefix_errors("topk"):
         columns = read_local_columns(prompts.dataset)
-    except LLMCheckerError as error:
-        raise type(error)(f"topk: {error}") from error
     check_column(prompts.column, columns, f"topk.column: {source}")

@@ -80,7 +80,7 @@ def find_repairs(directory: Path) -> list[Repair]:
     """
     if not directory.is_dir():
         raise ConfigError(
-            f"{directory} is {describe_kind(directory)}, not a directory; name that of a project"
+            f"{directory}: {describe_kind(directory)}, not a directory; name a project's directory"
         )
     return [
         *_find_stale_lock(directory),
@@ -153,4 +153,4 @@ def _check_intact(path: Path) -> None:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - len(end)))
         if size == 0 or file.read(len(end)) != end:
-            raise DamagedFile(f"{path} is {'cut' if size else 'empty'}", path)
+            raise DamagedFile(f"{path}: {'cut' if size else 'empty'}", path)

@@ -44,13 +44,17 @@ class Chat:
     def __post_init__(self) -> None:
         for number, (role, content) in enumerate(self.messages):
             if role not in _ROLES:
-                raise ConfigError(f"[{number}]: the role {role!r} is none of {', '.join(_ROLES)}")
+                raise ConfigError(
+                    f"[{number}]: the role {role!r} is unknown; use {', '.join(_ROLES)}"
+                )
             if not isinstance(content, str):
-                raise ConfigError(f"[{number}].{role}: {content!r} is no text")
+                raise ConfigError(f"[{number}].{role}: {content!r} is not a text")
             if role == "system" and number > 0:
-                raise ConfigError(f"[{number}]: a system prompt stands before all other messages")
+                raise ConfigError(
+                    f"[{number}]: a system prompt follows another message; put it first"
+                )
         if not self.messages or self.messages[-1][0] != "user":
-            raise ConfigError("the last message must be the user's, which the model answers")
+            raise ConfigError("last message: not the user's; end with a user message")
 
     @classmethod
     def from_messages(cls, messages: "Sequence[Mapping[str, str]] | Chat") -> "Chat":
@@ -100,7 +104,9 @@ def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> 
     for role, content in chat.messages:
         # transformers would take these characters for its own marks
         if _SANITIZER_MARKS.search(content):
-            raise UnusableText(f"the message of the {role} holds U+F0000 or U+F0001; leave it out")
+            raise UnusableText(
+                f"{role} message: it contains U+F0000 or U+F0001; remove the character"
+            )
 
     def apply_template(messages: list[dict[str, str]]) -> list[int]:
         try:
@@ -114,7 +120,7 @@ def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> 
             )
         except Exception as error:  # a template is a program, which may raise any error
             raise UnusableText(
-                f"the chat template of {name} does not take these messages: {error}"
+                f"chat template of {name}: it rejects these messages: {error}"
             ) from error
 
     tokens = apply_template(chat.as_json)
@@ -126,8 +132,8 @@ def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> 
     )
     if actual != expected:
         raise UnusableText(
-            f"{name}: the content of a message adds other special tokens: {actual} instead of "
-            f"{expected}; write the message differently"
+            f"{name}: a message's content adds special tokens: {actual} instead of "
+            f"{expected}; rewrite the message"
         )
     return tuple(tokens)
 
@@ -138,7 +144,7 @@ def _parse_message(number: int, entry: Mapping[str, str]) -> tuple[str, str]:
     if isinstance(entry, Mapping) and len(entry) == 1:
         ((role, content),) = entry.items()
         return role, content
-    raise ConfigError(f"[{number}]: {entry!r} is no message such as {{'user': 'Is it so?'}}")
+    raise ConfigError(f"[{number}]: {entry!r} is not a message such as {{'user': 'Is it so?'}}")
 
 
 def _build_template(tokenizer: "PreTrainedTokenizerBase", name: str) -> str:
@@ -148,21 +154,19 @@ def _build_template(tokenizer: "PreTrainedTokenizerBase", name: str) -> str:
         UnusableText: the template is absent, or requests the date in an unknown way.
     """
     if not tokenizer.chat_template:
-        raise UnusableText(
-            f"{name} has no chat template; use a start string, or choose a chat model"
-        )
+        raise UnusableText(f"{name}: no chat template; use a start string, or choose a chat model")
     try:
         template = tokenizer.get_chat_template()
     except ValueError as error:
-        raise UnusableText(f"the chat template of {name}: {error}") from error
+        raise UnusableText(f"chat template of {name}: {error}") from error
     if _DATE_CALL not in template:
         return template
     formats = [match[2] for match in _DATE_PATTERN.finditer(template)]
     # a format that is not a literal cannot be evaluated beforehand
     if len(formats) < template.count(_DATE_CALL):
         raise UnusableText(
-            f"the chat template of {name} puts the day's date into the chat by a computed format; "
-            "choose a model whose template has a literal format"
+            f"{name}: its chat template computes the format of the date; choose a model "
+            "whose template has a literal format"
         )
     cases = (
         f"{{%- if f == {f!r} -%}}{_FIXED_DATE.strftime(f)}{{%- endif -%}}" for f in set(formats)

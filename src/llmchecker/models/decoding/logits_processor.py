@@ -217,13 +217,14 @@ def parse_generation_config(generation_config: GenerationConfig) -> Decoding:
     for name in sorted(values.keys() - supported_names):
         if values[name] not in _UNSUPPORTED_FIELDS.get(name, ()):
             raise ConfigError(
-                f"generation_config.json sets {name} to {values[name]!r}, which is not known here; "
-                "write out the settings that count"
+                f"generation_config.json: {name} is {values[name]!r}, an unknown setting; write "
+                "the relevant settings into the configuration"
             )
     settings = {name: values[name] for name in supported_names & values.keys()}
     if not settings:
         raise ConfigError(
-            "generation_config.json says nothing of decoding; write out the settings, or greedy"
+            "generation_config.json: no decoding settings; write them into the "
+            "configuration, or greedy"
         )
     if not settings.setdefault("do_sample", False):
         sampling = Decoding.from_settings(
@@ -232,8 +233,8 @@ def parse_generation_config(generation_config: GenerationConfig) -> Decoding:
         # without do_sample, transformers ignores these settings and other programs use them
         if sampling:
             raise ConfigError(
-                f"generation_config.json sets {sampling} and not do_sample, so that some programs "
-                "sample and transformers does not; write out the settings, or greedy"
+                f"generation_config.json: {sampling} without do_sample, so programs sample "
+                "differently; write the settings into the configuration, or greedy"
             )
         settings = {
             name: value for name, value in settings.items() if name not in SAMPLING_SETTINGS

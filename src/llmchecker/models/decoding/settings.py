@@ -61,8 +61,8 @@ class Decoding:
 
     def __post_init__(self) -> None:
         if not isinstance(self.do_sample, bool):
-            raise ConfigError(f"do_sample is {self.do_sample!r}; it must be true or false")
-        hint = "; the most probable token alone is what `greedy` stands for"
+            raise ConfigError(f"do_sample: {self.do_sample!r} is not true or false")
+        hint = "; use `greedy` for the most probable token"
         _check_number(self, "temperature", lambda x: x > 0, "above 0", hint)
         for name in ("repetition_penalty", "encoder_repetition_penalty"):
             _check_number(self, name, lambda x: x > 0, "above 0")
@@ -71,7 +71,7 @@ class Decoding:
         _check_number(self, "min_p", lambda x: 0 <= x <= 1, "from 0 to 1")
         for name in ("top_k", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"):
             if not _is_natural_number(value := getattr(self, name)):
-                raise ConfigError(f"{name} is {value!r}; it must be a whole number, or 0 for none")
+                raise ConfigError(f"{name}: {value!r} is negative or not whole; use 0 for no limit")
         for name, value in (("bad_words_ids", self.bad_words_ids), ("", (self.suppress_tokens,))):
             _check_tokens(name or "suppress_tokens", value)
         # greedy decoding with a sampling setting would have no effect: report the contradiction
@@ -79,8 +79,7 @@ class Decoding:
             for name in SAMPLING_SETTINGS:
                 if name in self.settings:
                     raise ConfigError(
-                        f"{name} contradicts {GREEDY}, which is do_sample: false; "
-                        "where nothing is drawn it changes nothing"
+                        f"{name}: no effect with {GREEDY} (do_sample: false); remove one of them"
                     )
 
     @classmethod
@@ -96,7 +95,7 @@ class Decoding:
             return cls(do_sample=False)
         if not isinstance(settings, Mapping):
             raise ConfigError(
-                f"decoding is {settings!r}; it must be {GREEDY}, {AS_PUBLISHED} or settings by name"
+                f"decoding: {settings!r} is not {GREEDY}, {AS_PUBLISHED} or settings by name"
             )
         known_names = [field.name for field in fields(cls)]
         for name in settings:
@@ -144,13 +143,14 @@ class Decoding:
         for name, token in entries:
             if token >= vocabulary_size:
                 raise ConfigError(
-                    f"{name}: the model has no token {token}; it has {vocabulary_size}, from 0 on"
+                    f"{name}: {token} is not a token of the model, which has {vocabulary_size}, "
+                    "from 0 on"
                 )
         for word in self.bad_words_ids:
             if len(word) == 1 and word[0] in end_tokens:
                 raise ConfigError(
-                    f"bad_words_ids: {word[0]} ends texts, and transformers ignores such a word; "
-                    "suppress_tokens keeps it from being written"
+                    f"bad_words_ids: {word[0]} ends texts, so transformers ignores it; use "
+                    "suppress_tokens"
                 )
 
 
@@ -179,22 +179,20 @@ def _check_number(
     # `bool` is a subclass of int
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or not is_valid(value):
-        raise ConfigError(
-            f"{name} is {value!r}; it must be {requirement}{hint if value == 0 else ''}"
-        )
+        raise ConfigError(f"{name}: {value!r} is not {requirement}{(hint if value == 0 else '')}")
     object.__setattr__(decoding, name, float(value))  # 1 and 1.0 are one setting
 
 
 def _check_tokens(name: str, value: object) -> None:
     """Check sequences of tokens; only `suppress_tokens` may be empty."""
     if not isinstance(value, tuple) or not all(isinstance(word, tuple) for word in value):
-        raise ConfigError(f"{name} is {_as_json(value)!r}; it must be a list of lists of tokens")
+        raise ConfigError(f"{name}: {_as_json(value)!r} is not a list of lists of tokens")
     for word in value:
         if name == "bad_words_ids" and not word:
-            raise ConfigError("bad_words_ids: a word has no token")
+            raise ConfigError("bad_words_ids: a word has no token; remove it")
         for token in word:
             if not _is_natural_number(token):
-                raise ConfigError(f"{name}: {token!r} is not the number of a token")
+                raise ConfigError(f"{name}: {token!r} is not a token id")
 
 
 def _is_natural_number(value: object) -> bool:

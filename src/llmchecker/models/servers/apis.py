@@ -281,17 +281,15 @@ def _check_order(indices: list[int], texts: int) -> None:
     """Check that every text has one answer, in the order of the texts."""
     if indices != list(range(texts)):
         raise InvalidDistribution(
-            f"index: {quote(str(indices), 100)} are the answers to {format_count(texts, 'text')}; "
-            f"the server must number them 0 to {texts - 1}"
+            f"index: answers to {format_count(texts, 'text')} are numbered "
+            f"{quote(str(indices), 100)}; the server must number them 0 to {texts - 1}"
         )
 
 
 def _check_prompt_tokens(actual: int, expected: int) -> None:
     """Check that the server read all tokens, without truncation or an added token."""
     if actual != expected:
-        raise InvalidDistribution(
-            f"prompt tokens: {expected} were sent, and the server read {actual}"
-        )
+        raise InvalidDistribution(f"prompt tokens: the server read {actual} instead of {expected}")
 
 
 def _drop_sampled_token(logprobs: VllmLogprobs, n: int) -> _TokenLogprobs:
@@ -307,7 +305,7 @@ def _parse_token_id(token: str) -> int:
     match = re.fullmatch(r"token_id:([0-9]{1,10})", token)
     if match is None:
         raise InvalidDistribution(
-            f"token: {quote(token)!r} is no token id; start the server without changes"
+            f"token: {quote(token)!r} is not a token id; start the server without changes"
         )
     return int(match[1])
 
@@ -321,10 +319,10 @@ def check_sampled_token(token: Any, excluded: Sequence[int], vocabulary_size: in
     # `bool` is a subclass of int, so isinstance would accept true
     if type(token) is not int or not 0 <= token < vocabulary_size:
         raise InvalidDistribution(
-            f"token: {quote(repr(token))} is none from 0 to {vocabulary_size - 1}"
+            f"token: {quote(repr(token))} is not from 0 to {vocabulary_size - 1}"
         )
     if token in excluded:
-        raise InvalidDistribution(f"token: {token} was drawn, though the request excludes it")
+        raise InvalidDistribution(f"token: {token} was sampled although the request excludes it")
     return token
 
 

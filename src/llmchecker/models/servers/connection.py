@@ -149,8 +149,8 @@ def connect_model(directory: str | Path) -> "ServedModel":
     source, recorded_info = _read_record(directory)
     if source.is_text_only:
         raise ConfigError(
-            f"{directory.name} is asked by {source.api}, which only writes texts; a tree needs "
-            "distributions, as vLLM and llama.cpp tell them"
+            f"{directory.name}: {source.api} returns only texts; a tree needs "
+            "distributions, as of vLLM or llama.cpp"
         )
     client, tokenizer = _build_client(source), load_tokenizer(directory)
     api = _select_api(source, tokenizer)
@@ -211,8 +211,8 @@ def _build_client(source: ServerSource, max_bytes: int = MAX_BYTES) -> ServerCli
         # an HTTP header allows only printable ASCII
         if not key or not key.isascii() or not key.isprintable():
             raise ConfigError(
-                f"key_from is {source.key_from}, but the environment variable {source.key_from} "
-                "holds no key: set it to the key for the server"
+                f"key_from: the variable {source.key_from} holds no key; set {source.key_from} "
+                "to the key for the server"
             )
     return ServerClient(source.address, key, source.requests, source.seconds, max_bytes)
 
@@ -238,8 +238,8 @@ def _build_served_model(
         if local_tokens != server_tokens:
             raise UnusableModel(
                 f"{source.address}: {info.model} reads {probe!r} as "
-                f"{quote(str(server_tokens), 30)}; name its tokenizer, "
-                f"which {source.tokenizer} is not"
+                f"{quote(str(server_tokens), 30)}, unlike {source.tokenizer}; name its own "
+                "tokenizer"
             )
     # served_model imports torch and transformers, which takes seconds
     from llmchecker.models.servers.served_model import ServedModel
@@ -248,7 +248,7 @@ def _build_served_model(
     # vLLM does not report a vocabulary size
     if info.vocabulary_size not in (None, size):
         raise UnusableModel(
-            f"{source.address}: n_vocab of {info.model} is {info.vocabulary_size}, and "
+            f"{source.address}: {info.model} has n_vocab {info.vocabulary_size}, but "
             f"{source.tokenizer} has {size} tokens; name the model's own tokenizer"
         )
     return ServedModel(
@@ -276,8 +276,8 @@ def _copy_tokenizer(source: ServerSource, directory: Path) -> None:
     source_directory = source.tokenizer.path
     if not any((source_directory / name).is_file() for name in TOKENIZER_FILES):
         raise ConfigError(
-            f"tokenizer is {source.tokenizer}, but {source_directory} holds no tokenizer; one of "
-            f"{', '.join(TOKENIZER_FILES)} must be there"
+            f"tokenizer {source.tokenizer}: {source_directory} holds no tokenizer; add one "
+            f"of {', '.join(TOKENIZER_FILES)}"
         )
     for name in _COPIED_FILES:
         if (source_directory / name).is_file():
@@ -306,7 +306,7 @@ def _read_vocabulary_size(directory: Path, tokenizer: "PreTrainedTokenizerBase")
         config = AutoConfig.from_pretrained(directory, **load_options)
     except Exception as error:  # transformers documents no exceptions and raises many kinds
         reason = format_loading_error(error)
-        raise UnusableModel(f"{directory / MODEL_CONFIG} does not load: {reason}") from error
+        raise UnusableModel(f"{directory / MODEL_CONFIG}: does not load: {reason}") from error
     return config.get_text_config().vocab_size
 
 

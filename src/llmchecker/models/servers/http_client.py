@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import httpcore2
 import httpx2
 
-from llmchecker.errors import RequestRefused, SourceUnavailable
+from llmchecker.errors import RequestRefused, SourceUnavailable, prefix_errors
 from llmchecker.models.servers.deadline import DeadlineBackend
-from llmchecker.models.servers.schema import parse_response, prefix_errors, quote
+from llmchecker.models.servers.schema import parse_response, quote
 from llmchecker.utils.number_format import format_count
 
 _MAX_ATTEMPTS = 6
@@ -146,8 +146,8 @@ class ServerClient:
                 break
             time.sleep(min(pause, _MAX_PAUSE_SECONDS))
         raise SourceUnavailable(
-            f"no answer in {format_count(attempt, 'attempt')} of {self._seconds:g} s ({failure}); "
-            "earlier answers are kept, so run it again"
+            f"server: no answer in {format_count(attempt, 'attempt')} of {self._seconds:g} "
+            f"s ({failure}); run the command again, earlier answers are kept"
         )
 
     def map_concurrently(
@@ -188,9 +188,7 @@ class ServerClient:
             coding = response.headers.get("content-encoding", "identity")
             if coding.strip().lower() not in ("", "identity"):
                 name = self._quote_body(coding.encode())
-                raise SourceUnavailable(
-                    f"content-encoding: {name} was not asked for; switch it off"
-                )
+                raise SourceUnavailable(f"content-encoding: {name} was not requested; disable it")
             # check time and size for each chunk, before the whole body is in memory
             for chunk in response.iter_raw():
                 body += chunk
@@ -198,7 +196,7 @@ class ServerClient:
                     raise httpx2.ReadTimeout("the answer takes too long")
                 if len(body) > self._max_bytes:
                     raise SourceUnavailable(
-                        f"the answer has more than {self._max_bytes} bytes; check the server"
+                        f"answer: more than {self._max_bytes} bytes; check the server"
                     )
         return response.status_code, response.headers, bytes(body)
 
@@ -207,17 +205,18 @@ class ServerClient:
         if 300 <= status < 400:
             location = self._quote_body(headers.get("location", "nowhere").encode())
             raise SourceUnavailable(
-                f"redirects to {location!r} are not followed; "
-                "name the address that answers as the model's source"
+                f"server: it redirects to {location!r}; name the address that answers as the "
+                "model's source"
             )
         if status in (401, 403):
             raise RequestRefused(
-                f"access is refused with status {status}; put a valid key into the "
-                "environment variable that `key_from` names"
+                f"server: status {status} refuses access; put a valid key into the environment "
+                "variable that `key_from` names"
             )
         if status not in _RETRY_STATUSES:
             raise RequestRefused(
-                f"status {status} ({self._quote_body(body)}); mend the request or the server"
+                f"server: status {status} ({self._quote_body(body)}); correct the request or "
+                "the server"
             )
 
     def _parse_json(self, body: bytes) -> Any:
@@ -227,7 +226,7 @@ class ServerClient:
             )
         except (ValueError, RecursionError) as error:
             raise SourceUnavailable(
-                f"the answer is no JSON ({quote(str(error))}); check its address and `api`"
+                f"answer: not JSON ({quote(str(error))}); check the server's address and `api`"
             ) from error
 
     def _quote_body(self, body: bytes) -> str:

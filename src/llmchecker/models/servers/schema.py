@@ -1,12 +1,10 @@
-"""Schemas of servers' responses, quotations in messages, and prefixes of errors."""
+"""Schemas of servers' responses, and quotations in messages."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from llmchecker.errors import LLMCheckerError, SourceUnavailable
+from llmchecker.errors import SourceUnavailable
 
 MAX_EXCESS = 1e-4
 """Largest excess over 1 of a sum of probabilities: servers round to float32 or coarser."""
@@ -201,15 +199,6 @@ def parse_response(shape: type[_Shape], answer: Any) -> _Shape:
         problem = quote(str(details.get("msg", type(error).__name__)))
         # `from None`, because the error quotes the whole response
         raise SourceUnavailable(f"{field}: {problem}; check its version and `api`") from None
-
-
-@contextmanager
-def prefix_errors(where: str) -> Iterator[None]:
-    """Prefix the messages of errors with a server or a text."""
-    try:
-        yield
-    except LLMCheckerError as error:
-        raise type(error)(f"{where}: {error}") from error
 
 
 def quote(text: str, limit: int = _MAX_QUOTE_LENGTH) -> str:

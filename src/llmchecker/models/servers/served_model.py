@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from llmchecker.errors import UnusableText
+from llmchecker.errors import UnusableText, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.servers.apis import (
     IsCancelled,
@@ -16,7 +16,6 @@ from llmchecker.models.servers.apis import (
     check_sampled_token,
 )
 from llmchecker.models.servers.http_client import ServerClient
-from llmchecker.models.servers.schema import prefix_errors
 from llmchecker.models.servers.top_logprobs import TopLogprobs, parse_top_logprobs
 from llmchecker.models.transformers.base import TokenizedModel
 from llmchecker.utils.number_format import format_count
@@ -177,9 +176,9 @@ class _ServedPrefix:
         limit, tokens = self._model.info.longest, len(self._prompt) + max_length + 1
         if limit is not None and tokens > limit:
             raise UnusableText(
-                f"{self._model.name}: {self._model.client.address} reads texts of "
-                f"{format_count(limit, 'token')} at most, "
-                f"and the prompt with what follows has {tokens}"
+                f"{self._model.name}: {self._model.client.address} reads at most "
+                f"{format_count(limit, 'token')}, but prompt and continuation have {tokens}; "
+                "shorten the prompt or L"
             )
 
 

@@ -75,7 +75,7 @@ class ServerSource:
                 value = getattr(self, name)
                 # a key that was written instead of a variable's name must not reach a log
                 value_text = "something else" if name == "key_from" else str(value)
-                raise ConfigError(f"{name} is {value_text}; it must be {requirement}")
+                raise ConfigError(f"{name}: {value_text} is not {requirement}")
 
     @property
     def is_text_only(self) -> bool:
@@ -114,18 +114,14 @@ def parse_server_source(source: Source, entry: Mapping[str, Any]) -> ServerSourc
     unused_keys = _DISTRIBUTION_KEYS.get(entry.get("api"), ())
     for key in ("api", "tokenizer"):
         if key not in entry and key not in unused_keys:
-            raise ConfigError(f"the key {key!r} is missing, which {source} needs")
+            raise ConfigError(f"{source}: the key {key!r} is missing; add it")
     for key in unused_keys:
         if key in entry:
-            raise ConfigError(
-                f"{key} is for a server that tells distributions; one with the api "
-                f"{entry['api']} only writes texts"
-            )
+            raise ConfigError(f"{key}: the api {entry['api']} returns only texts; remove the key")
     for key in _WEIGHT_KEYS:
         if key in entry:
             raise ConfigError(
-                f"{key} is for a model whose weights are loaded here; remove it: {source} is "
-                "requested at temperature 1 without truncation"
+                f"{key}: {source} is a server, but the key is for local weights; remove it"
             )
     # absent keys take the defaults of `ServerSource`
     settings = {key: entry[key] for key in SERVER_KEYS if key in entry}

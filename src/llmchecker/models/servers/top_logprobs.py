@@ -48,9 +48,8 @@ class TopLogprobs:
         """
         if k > self.listed_tokens:
             raise InvalidBound(
-                f"{k} tokens are needed, but the server is asked for {self.listed_tokens}: ask "
-                "it for more "
-                "by `tokens` of the model"
+                f"tokens: {k} are needed, but {self.listed_tokens} are requested; raise "
+                "`tokens` of the model"
             )
         return torch.from_numpy(self.token_probabilities[:, :k]), torch.from_numpy(
             self.tokens[:, :k]
@@ -74,14 +73,14 @@ class TopLogprobs:
         """
         if self.listed_tokens < self.vocabulary_size:
             raise InvalidBound(
-                f"{self.listed_tokens} of {self.vocabulary_size} tokens are known; a choice "
-                "needs all"
+                f"top_logprobs: only {self.listed_tokens} of {self.vocabulary_size} tokens are "
+                "known; a choice needs all"
             )
         weights = self.probabilities()[row].numpy()
         weights[excluded] = 0
         sums = weights.cumsum()
         if not sums[-1] > 0:
-            raise InvalidDistribution("all tokens that are not excluded have probability 0")
+            raise InvalidDistribution("sample: all remaining tokens have probability 0")
         # a product rounded up to the total would select an index after the last possible token
         last_token = np.flatnonzero(weights)[-1]
         return np.searchsorted(sums, numbers * sums[-1], side="right").clip(max=last_token)
@@ -118,19 +117,19 @@ def parse_top_logprobs(
     """
     if len(tokens) != listed_tokens or len(logprobs) != listed_tokens:
         raise InvalidDistribution(
-            f"top_logprobs: {listed_tokens} tokens were asked for, and {len(tokens)} came"
+            f"top_logprobs: {len(tokens)} of {listed_tokens} requested tokens were returned"
         )
     for token, logprob in zip(tokens, logprobs, strict=True):
         if type(token) is not int or not 0 <= token < vocabulary_size:
             raise InvalidDistribution(
-                f"top_logprobs: {token!r} is no token from 0 to {vocabulary_size - 1}"
+                f"top_logprobs: {token!r} is not a token from 0 to {vocabulary_size - 1}"
             )
         if type(logprob) not in (int, float) or math.isnan(logprob) or logprob > MAX_EXCESS:
             raise InvalidDistribution(
                 f"top_logprobs: token {token} has the log probability {logprob!r}"
             )
     if len(set(tokens)) < listed_tokens:
-        raise InvalidDistribution("top_logprobs: a token is named twice")
+        raise InvalidDistribution("top_logprobs: a token is listed twice")
     token_ids, probabilities = (
         np.array(tokens, dtype=np.int64),
         np.exp(np.array(logprobs, dtype=np.float64)),
@@ -141,12 +140,12 @@ def parse_top_logprobs(
     total = math.fsum(probabilities)
     if total > 1 + MAX_EXCESS:
         raise InvalidDistribution(
-            f"top_logprobs: the probabilities of {listed_tokens} tokens add up to {total}"
+            f"top_logprobs: the sum of the probabilities of {listed_tokens} tokens is {total}"
         )
     # with all tokens listed, no probability is left outside the list
     if listed_tokens == vocabulary_size and total < 1 - MAX_EXCESS:
         raise InvalidDistribution(
-            f"top_logprobs: the probabilities of all tokens add up to {total}"
+            f"top_logprobs: the sum of the probabilities of all tokens is {total}"
         )
     # the sum is 1 for all tokens and at most 1 for fewer: any difference is rounding
     return (

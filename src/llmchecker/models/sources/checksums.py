@@ -57,15 +57,13 @@ def check_checksums(directory: str | Path) -> dict[str, str]:
     for name, expected in recorded_checksums.items():
         if name not in files:
             raise ChecksumMismatch(
-                f"{directory} has no {name}, which was fetched with the model; delete the "
-                "directory to fetch the model again"
+                f"{directory}: {name} is missing; delete the directory to fetch the model again"
             )
         # the target of a link may change
         if _is_copied(files[name]) and checksums[name] != expected:
             raise ChecksumMismatch(
-                f"{directory / name} is not what was fetched: its sha256 is {checksums[name]}, and "
-                f"{PROVENANCE} beside it records {expected}; delete the directory to fetch the "
-                "model again"
+                f"{directory / name}: its sha256 is {checksums[name]}, but {PROVENANCE} records "
+                f"{expected}; delete the directory to fetch the model again"
             )
     return _sort_checksums(checksums)
 
@@ -83,7 +81,8 @@ def _read_record(directory: Path) -> dict[str, str]:
     checksums = read_json(record).get("files")
     if not isinstance(checksums, dict) or not all(map(is_sha256, checksums.values())):
         raise DamagedFile(
-            f"{record} holds no checksums of the model's files",
+            f"{record}: no checksums of the model's files; delete the directory to fetch "
+            "the model again",
             record,
             "; delete the directory to fetch the model again",
         )

@@ -42,12 +42,12 @@ class DatasetSource:
     def __post_init__(self) -> None:
         check_sha256_format(self.source, self.sha256)
         if self.source.scheme in ("pypi", "server"):
-            raise ConfigError(f"data set {self.source} must be an hf: or path: source")
+            raise ConfigError(f"data set {self.source}: not an hf: or path: source")
         # only a path: source may be a file itself
         file_name = self.file or (self.source.name if self.source.scheme == "path" else "")
         if not file_name.endswith(".csv"):
             raise ConfigError(
-                f"data set {self.source}: file is {self.file!r}; it must name a .csv file in it"
+                f"data set {self.source}: file {self.file!r} is not a .csv file in it"
             )
 
 
@@ -108,17 +108,16 @@ def _check_rows(source: Source, file: Path, expected: int | None) -> list[str]:
             # blank lines are not rows
             header, *rows = [row for row in csv.reader(stream, strict=True) if row] or [[]]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UnusableDataset(
-            f"data set {source}: the file is not CSV in UTF-8: {error}"
-        ) from error
+        raise UnusableDataset(f"data set {source}: not CSV in UTF-8: {error}") from error
     if len(set(header)) != len(header) or not header:
         raise UnusableDataset(
-            f"data set {source}: the first row must name each column once; it is {header!r}"
+            f"data set {source}: the header {header!r} does not name each column once; "
+            "correct the first row"
         )
     for number, row in enumerate(rows, 1):
         if len(row) != len(header):
             raise UnusableDataset(
-                f"data set {source}: row {number} has {len(row)} values, and the header names "
+                f"data set {source}: row {number} has {len(row)} values, but the header names "
                 f"{len(header)} columns"
             )
     if expected is not None and len(rows) != expected:
@@ -128,10 +127,10 @@ def _check_rows(source: Source, file: Path, expected: int | None) -> list[str]:
             "path": "put the right file there",
         }
         raise ChecksumMismatch(
-            f"data set {source} has {format_count(len(rows), 'row')}, and {expected} are expected; "
+            f"data set {source}: {format_count(len(rows), 'row')} instead of {expected}; "
             f"{advice[source.scheme]}, or change `rows`"
         )
     # an empty table is accepted only if the configuration expects it
     if not rows and expected is None:
-        raise UnusableDataset(f"data set {source} has a header and no rows")
+        raise UnusableDataset(f"data set {source}: a header and no rows; choose a table with rows")
     return header

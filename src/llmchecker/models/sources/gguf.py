@@ -51,7 +51,7 @@ def read_gguf_header(file: Path) -> GgufHeader:
         try:
             return _HeaderReader(stream, size).read()
         except (struct.error, UnicodeDecodeError) as error:
-            raise UnusableModel(f"the GGUF file cannot be read: {error}") from error
+            raise UnusableModel(f"GGUF file: it cannot be read: {error}") from error
 
 
 class _HeaderReader:
@@ -65,7 +65,7 @@ class _HeaderReader:
         magic, version = self._file.read(4), self._read_number("I")
         if magic != b"GGUF" or version not in _VERSIONS:
             raise UnusableModel(
-                f"the GGUF file cannot be read: it is of version {version}; known are 2 and 3"
+                f"GGUF file: version {version} is unknown; convert it to version 2 or 3"
             )
         tensor_count, entry_count = self._read_number("Q"), self._read_number("Q")
         layer_counts, tokenizer_names = {}, {}
@@ -83,8 +83,7 @@ class _HeaderReader:
             # layers must be numbered without gaps, or transformers would fill them
             if value != len(self._blocks) or self._blocks != set(range(len(self._blocks))):
                 raise UnusableModel(
-                    f"the GGUF file says {key} is {value}, but its weights are those of "
-                    f"{len(self._blocks)} blocks"
+                    f"GGUF file: {key} is {value}, but the weights have {len(self._blocks)} blocks"
                 )
         return GgufHeader(
             WeightSizes(tensor_count, element_count),
@@ -101,8 +100,7 @@ class _HeaderReader:
         remaining_bytes = self._size - self._file.tell()
         if count * width > remaining_bytes:
             raise UnusableModel(
-                f"the GGUF file cannot be read: it names {count} entries, and "
-                f"{remaining_bytes} bytes follow"
+                f"GGUF file: it announces {count} entries, but {remaining_bytes} bytes follow"
             )
         return count
 
@@ -118,7 +116,7 @@ class _HeaderReader:
         if kind == _ARRAY:
             self._skip_array()
         else:
-            raise UnusableModel(f"the GGUF file cannot be read: it has a value of type {kind}")
+            raise UnusableModel(f"GGUF file: type {kind} of a value is unknown")
         return None
 
     def _skip_array(self) -> None:
@@ -131,7 +129,7 @@ class _HeaderReader:
             for _ in range(self._check_count(count, 8)):
                 self._file.seek(self._check_count(self._read_number("Q")), 1)
         else:  # the format allows nested arrays, but no model file has them
-            raise UnusableModel(f"the GGUF file cannot be read: it has a list of type {kind}")
+            raise UnusableModel(f"GGUF file: type {kind} of a list is unknown")
 
     def _read_tensor_size(self) -> int:
         """Return a tensor's number of elements; skip its type and offset."""
@@ -140,16 +138,13 @@ class _HeaderReader:
         dimensions = self._read_number("I")
         # reject a damaged count before its sizes are read
         if dimensions > _MAX_DIMENSIONS:
-            raise UnusableModel(
-                f"the GGUF file cannot be read: a tensor has {dimensions} dimensions"
-            )
+            raise UnusableModel(f"GGUF file: a tensor has {dimensions} dimensions")
         numbers = 1
         for _ in range(dimensions):
             numbers *= self._read_number("Q")
         self._read_number("I"), self._read_number("Q")
         if numbers > 8 * self._size:  # every type uses at least one bit for a number
             raise UnusableModel(
-                f"the GGUF file cannot be read: a tensor has {numbers} numbers, and the file is "
-                f"{self._size} bytes"
+                f"GGUF file: a tensor has {numbers} numbers, but the file has {self._size} bytes"
             )
         return numbers

@@ -49,7 +49,6 @@ def restore_pretokenizer(tokenizer: "PreTrainedTokenizerFast", header: GgufHeade
     elif header.pretokenizer not in _GPT2_RULES:
         known_rules = sorted({*GGUF_PRE_TOKENIZER_SPLITS, *_GPT2_RULES, *_DIGIT_SPLITTING_RULES})
         raise UnusableModel(
-            f"tokenizer.ggml.pre is {header.pretokenizer!r}, and how that splits a text is "
-            "unknown; use the model's safetensors with tokenizer.json. Known are "
-            f"{', '.join(known_rules)}"
+            f"tokenizer.ggml.pre: {header.pretokenizer!r} is unknown; use the model's "
+            f"safetensors with tokenizer.json, or one of {', '.join(known_rules)}"
         )

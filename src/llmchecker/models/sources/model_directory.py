@@ -64,11 +64,9 @@ _JSON_FILES = (
 
 _LAYER_COUNT_KEY = re.compile(r"(num|n)_\w*(layers?|blocks?)$|layers$")
 _NO_WEIGHTS_MESSAGE = (
-    f"there is neither {WEIGHTS} nor {_INDEX}; only safetensors are read, as other weight files "
-    "can "
-    "run code when they are loaded"
+    f"weights: neither {WEIGHTS} nor {_INDEX} exists; only safetensors are read, "
+    "as other files may run code"
 )
-
 
 CONVERSION_VERSION = 2
 """Version of the GGUF conversion; a new version makes models outdated."""
@@ -103,10 +101,12 @@ def check_loadable(directory: Path) -> None:
     """
     config = _read_json_object(directory / MODEL_CONFIG)
     if not isinstance(config.get("model_type"), str):
-        raise UnusableModel(f"{MODEL_CONFIG} has no model_type, so it describes no model")
+        raise UnusableModel(
+            f"{MODEL_CONFIG}: model_type is missing; add it, or choose another model"
+        )
     _check_self_contained(directory, config)
     if not any((directory / name).is_file() for name in TOKENIZER_FILES):
-        raise UnusableModel(f"there is no tokenizer; one of {', '.join(TOKENIZER_FILES)}")
+        raise UnusableModel(f"tokenizer: no file; add one of {', '.join(TOKENIZER_FILES)}")
     for name in _JSON_FILES:
         if (directory / name).exists():
             _read_json_object(directory / name)
@@ -143,10 +143,10 @@ def convert_gguf(gguf_file: Path, directory: Path) -> None:
     except MemoryError:
         raise  # the machine is too small, and the file may be whole
     except Exception as error:  # damaged bytes may raise any error of three libraries
-        raise UnusableModel(f"the GGUF file cannot be read: {error}") from error
+        raise UnusableModel(f"GGUF file: it cannot be read: {error}") from error
     if missing_keys := sorted(loading_info["missing_keys"]):
         # transformers has replaced them by random numbers
-        raise UnusableModel(f"the GGUF file lacks the weights {', '.join(missing_keys)}")
+        raise UnusableModel(f"GGUF file: weights {', '.join(missing_keys)} are missing")
     restore_pretokenizer(tokenizer, header)
     # the weights are plain float32 now, but transformers does not save a model that is marked as
     # quantised
@@ -182,30 +182,28 @@ def _check_shards(directory: Path) -> None:
     shards = defaultdict(set)
     weight_map = _read_json_object(directory / _INDEX).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
-        raise UnusableModel(f"{_INDEX} has no weight_map")
+        raise UnusableModel(f"{_INDEX}: weight_map is missing")
     for tensor, shard in weight_map.items():
         if not isinstance(shard, str):
-            raise UnusableModel(f"{_INDEX} says that {tensor} is in {shard!r}, which is no file")
+            raise UnusableModel(f"{_INDEX}: {tensor} is in {shard!r}, which is not a file")
         shards[shard].add(tensor)
     present_files = {file.name for file in find_model_files(directory)}
     if missing_files := sorted(shards.keys() - present_files):
-        raise UnusableModel(f"{_INDEX} names files that are not there: {', '.join(missing_files)}")
+        raise UnusableModel(f"{_INDEX}: the files {', '.join(missing_files)} are missing")
     for shard, tensors in shards.items():
         stored_tensors = read_weight_shapes(directory / shard).keys()
         if missing_tensors := sorted(tensors - stored_tensors):
-            raise UnusableModel(f"{shard} lacks {missing_tensors[0]}, which {_INDEX} says it has")
+            raise UnusableModel(f"{shard}: {missing_tensors[0]} is missing, which {_INDEX} lists")
         if extra_tensors := sorted(stored_tensors - tensors):
-            raise UnusableModel(
-                f"{shard} has {extra_tensors[0]}, which {_INDEX} does not say of it"
-            )
+            raise UnusableModel(f"{shard}: {extra_tensors[0]} is not listed by {_INDEX}")
 
 
 def _check_self_contained(directory: Path, config: dict) -> None:
     """Check that the weights are complete and need no code from elsewhere."""
     if (directory / _ADAPTER_CONFIG).exists():
         raise UnusableModel(
-            f"{_ADAPTER_CONFIG} makes it an adapter of another model; merge the two and save the "
-            "whole"
+            f"{_ADAPTER_CONFIG}: the model is an adapter of another; merge both and save "
+            "the whole model"
         )
     # models with several parts have a configuration for each
     configs = [
@@ -216,8 +214,8 @@ def _check_self_contained(directory: Path, config: dict) -> None:
         # transformers ignores unknown methods, and downloads code for others
         if config_part.get("quantization_config") is not None:
             raise UnusableModel(
-                f"{MODEL_CONFIG} has a quantization_config, and quantized weights may need code "
-                "from elsewhere; save the weights dequantized, or choose a GGUF file"
+                f"{MODEL_CONFIG}: quantization_config may need foreign code; save the weights "
+                "dequantized, or choose a GGUF file"
             )
 
 
@@ -236,7 +234,7 @@ def _check_layers(config: Any, sizes: WeightSizes) -> None:
             continue
         elif isinstance(value, int) and _LAYER_COUNT_KEY.search(str(key)) and value > sizes.tensors:
             raise UnusableModel(
-                f"{MODEL_CONFIG} says {key} is {value}, but the weights are {sizes.tensors} tensors"
+                f"{MODEL_CONFIG}: {key} is {value}, but the weights have {sizes.tensors} tensors"
             )
 
 
@@ -244,11 +242,11 @@ def _read_json_object(file: Path) -> dict:
     try:
         value = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise UnusableModel(f"there is no {file.name}") from error
+        raise UnusableModel(f"{file.name}: the file is missing") from error
     except (ValueError, OSError) as error:
-        raise UnusableModel(f"{file.name} is not JSON: {error}") from error
+        raise UnusableModel(f"{file.name}: not JSON: {error}") from error
     except RecursionError as error:
-        raise UnusableModel(f"{file.name} is nested too deeply to be read") from error
+        raise UnusableModel(f"{file.name}: nested too deeply") from error
     if not isinstance(value, dict):
-        raise UnusableModel(f"{file.name} holds no JSON object")
+        raise UnusableModel(f"{file.name}: not a JSON object")
     return value

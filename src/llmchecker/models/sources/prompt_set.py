@@ -28,5 +28,5 @@ def check_column(column: str, columns: Sequence[str], table_name: str) -> None:
     if column not in columns:
         hint = did_you_mean(column, columns)
         raise UnknownName(
-            f"{table_name} has no column {column!r}{hint}; it has {', '.join(columns)}"
+            f"{table_name}: no column {column!r}{hint}; its columns are {', '.join(columns)}"
         )

@@ -38,9 +38,7 @@ class _RevisionLock:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.commit, str) and _COMMIT_HASH.fullmatch(self.commit)):
-            raise ConfigError(
-                f"the commit is {self.commit!r}; it must be 40 lower-case hexadecimal digits"
-            )
+            raise ConfigError(f"commit: {self.commit!r} is not 40 lower-case hexadecimal digits")
 
 
 def lock_commit(repository: str, kind: RepositoryKind, path: str | Path) -> str:
@@ -67,5 +65,5 @@ def _read_lock(path: Path) -> _RevisionLock:
         return _RevisionLock(**read_json(path))
     except (OSError, TypeError, DamagedFile, ConfigError) as error:
         raise ConfigError(
-            f"{path} is no lock: {error}; restore it, or delete it to lock the newest commit"
+            f"{path}: not a lock: {error}; restore it, or delete it to lock the newest commit"
         ) from error

@@ -70,7 +70,7 @@ class Source:
 
     def __post_init__(self) -> None:
         if self.scheme not in _NAME_PATTERNS:
-            raise ConfigError(f"source {self} is of no known kind; it must be {_SOURCE_FORMS}")
+            raise ConfigError(f"source {self}: unknown kind; write {_SOURCE_FORMS}")
         for value, forms, field in (
             (self.name, _NAME_PATTERNS, "name"),
             (self.revision, _REVISION_PATTERNS, "revision"),
@@ -103,7 +103,7 @@ def parse_source(text: str) -> Source:
         ConfigError: the text has another form, or the revision or version can move.
     """
     if not isinstance(text, str) or text != text.strip():
-        raise ConfigError(f"source {text!r} must be {_SOURCE_FORMS}, without spaces around it")
+        raise ConfigError(f"source {text!r}: spaces around it; write {_SOURCE_FORMS}")
     scheme, _, body = text.partition(":")
     # paths and addresses may contain @ and =
     if scheme in ("path", "server"):
@@ -111,7 +111,7 @@ def parse_source(text: str) -> Source:
     name, separator, revision = body.partition("==" if scheme == "pypi" else "@")
     # a separator without a revision is a typing error rather than a lock
     if separator and not revision:
-        raise ConfigError(f"source {text!r} must be {_SOURCE_FORMS}")
+        raise ConfigError(f"source {text!r}: unknown form; write {_SOURCE_FORMS}")
     return Source(scheme, name, revision)
 
 
@@ -130,7 +130,7 @@ def pin_source(source: Source, lock: str | Path | None, kind: RepositoryKind = "
     if not source.needs_lock:
         return source
     if lock is None:
-        raise ConfigError(f"source {source} names no commit, and no lock that names one is given")
+        raise ConfigError(f"source {source}: no commit and no lock that names one; add @commit")
     return replace(source, revision=lock_commit(source.name, kind, lock))
 
 
@@ -145,17 +145,14 @@ def open_pinned_source(
         if not source.needs_lock:
             raise
         raise CommitMissing(
-            f"{error}; {lock} names it: delete that file to lock the newest commit, or write a "
-            "commit into the config, after an @"
+            f"{error}; delete {lock} to lock the newest commit, or write @commit after the source"
         ) from error
 
 
 def check_sha256_format(source: Source, sha256: str | None) -> None:
     """Raise ConfigError unless a checksum is None or has the form of a sha256."""
     if sha256 is not None and not is_sha256(sha256):
-        raise ConfigError(
-            f"{source}: sha256 is {sha256!r}; it must be 64 lower-case hexadecimal digits"
-        )
+        raise ConfigError(f"{source}: sha256 {sha256!r} is not 64 lower-case hexadecimal digits")
 
 
 def check_sha256(source: Source, file: Path, expected: str | None) -> None:
@@ -164,4 +161,4 @@ def check_sha256(source: Source, file: Path, expected: str | None) -> None:
         return
     digest = compute_sha256(file)
     if digest != expected:
-        raise ChecksumMismatch(f"{source}: expected sha256 {expected}, got {digest}")
+        raise ChecksumMismatch(f"{source}: sha256 is {digest}, not the expected {expected}")

@@ -50,7 +50,7 @@ def read_weight_shapes(file: Path) -> dict[str, tuple[int, ...]]:
         with safe_open(file, framework="numpy") as tensors:
             return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise UnusableModel(f"{file.name} is truncated or damaged: {error}") from error
+        raise UnusableModel(f"{file.name}: truncated or damaged: {error}") from error
 
 
 def read_weight_sizes(files: Iterable[Path]) -> WeightSizes:
@@ -87,13 +87,13 @@ def limit_network_size(sizes: WeightSizes) -> Iterator[None]:
         tensor_count += 1
         if tensor_count > max_tensors:
             raise UnusableModel(
-                f"the configuration describes more than {max_tensors} tensors, and the weights are "
-                f"{sizes.tensors}"
+                f"config.json: it describes more than {max_tensors} tensors, but the weights "
+                f"have {sizes.tensors}"
             )
         if tensor.numel() > max_elements:
             raise UnusableModel(
-                f"the configuration describes a tensor {name} of {tensor.numel()} numbers, and "
-                f"all weights together are {sizes.elements}"
+                f"config.json: tensor {name} has {tensor.numel()} numbers, but all weights "
+                f"together have {sizes.elements}"
             )
 
     # the hooks run for every tensor that a module registers

@@ -62,8 +62,8 @@ class TokenizedModel:
         for token in text_tokens:
             if token in special_tokens:
                 raise UnusableText(
-                    f"the tokenizer of {self.name} reads a part of {text!r} as its special token "
-                    f"{self.tokenizer.convert_ids_to_tokens(token)!r}; write it differently"
+                    f"{self.name}: the tokenizer reads a part of {text!r} as its special token "
+                    f"{self.tokenizer.convert_ids_to_tokens(token)!r}; rewrite the text"
                 )
         return tuple(self.tokenizer(text, **settings)["input_ids"])
 
@@ -92,7 +92,7 @@ class TokenizedModel:
         begin_token = self.tokenizer.bos_token_id
         if begin_token is None and not self.end_tokens:
             raise UnusableText(
-                f"{self.name}: the start string is empty, and no token begins or ends a text; "
+                f"{self.name}: the start string is empty, but no special token begins a text; "
                 "give a start string"
             )
         return begin_token if begin_token is not None else min(self.end_tokens)
@@ -160,8 +160,8 @@ class Transformer(TokenizedModel):
         if missing_tokens:
             text = self.tokenizer.convert_ids_to_tokens(int(missing_tokens[0]))
             raise UnusableText(
-                f"{self.name}: the network does not have the special token {text!r} "
-                f"({missing_tokens[0]}) of its tokenizer; give another start string"
+                f"{self.name}: the network lacks the tokenizer's special token {text!r} "
+                f"({missing_tokens[0]}); give another start string"
             )
         reason = self.position_limits.find_problem(len(prompt) + len(self.tail), max_length)
         if reason is not None:
@@ -212,12 +212,12 @@ class Transformer(TokenizedModel):
                 # find out whether the network or the decoding caused the problem
                 if decoded_logits is chunk or not _has_softmax(chunk)[row]:
                     raise InvalidDistribution(
-                        f"{self.name} in {self.dtype} gives no probabilities after {text!r}: its "
-                        "logits are not finite; another dtype may help, or its weights are damaged"
+                        f"{self.name}: logits in {self.dtype} after {text!r} are not finite; try "
+                        "another dtype or fetch the weights again"
                     )
                 raise InvalidDistribution(
-                    f"no token is left after {text!r}: the decoding of {self.name} cuts all of "
-                    f"them ({self.decoder.decoding})"
+                    f"{self.name}: its decoding {self.decoder.decoding} excludes all tokens after "
+                    f"{text!r}; weaken it"
                 )
             results.append(function(distributions))
         return results

@@ -61,7 +61,7 @@ def select_evaluator(model: CausalModel | MaskedModel) -> CausalModel | MaskedMo
     is_uncached = not isinstance(model, CausalModel) or model.is_uncached
     # the last alternative must reproduce the plain passes
     if is_uncached and not _is_correct(model, trial, expected_logits):
-        raise _build_error(model, "answers the same text in another way when it is asked again")
+        raise _build_error(model, "returns other values for the same text in a second call")
     # a network whose keys and values cannot be stored may have a state of its own, which a second
     # thread would change
     is_stateless = isinstance(model, CausalModel) and is_uncached
@@ -72,7 +72,7 @@ def select_evaluator(model: CausalModel | MaskedModel) -> CausalModel | MaskedMo
         if _is_batch_invariant(model, trial):
             model.executor = BatchExecutor(threads, executor.device, rows)
             return model
-    raise _build_error(model, "gives other bits each time it is asked the same")
+    raise _build_error(model, "returns other bits for the same text in each call")
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _compute_plain_logits(model: CausalModel | MaskedModel, trial: _Trial) -> Te
     shape, tokens = tuple(outputs[0].shape), texts.shape[1] + len(model.tail)
     if shape != (1, tokens, model.vocabulary_size):
         expected_shape = (1, tokens, model.vocabulary_size)
-        raise _build_error(model, f"gives logits of shape {shape} where {expected_shape} is right")
+        raise _build_error(model, f"returns logits of shape {shape}, not {expected_shape}")
     logits = torch.cat([output[:, position] for output in outputs])
     # raises InvalidDistribution for logits that are not finite
     model.map_distributions(len, logits, (), texts)
@@ -254,4 +254,4 @@ def _are_close(logits: Tensor, others: Tensor) -> bool:
 
 def _build_error(model: CausalModel | MaskedModel, reason: str) -> UnusableModel:
     network, device = type(model.network).__name__, model.network.device
-    return UnusableModel(f"{model.name} ({network}, {model.dtype} on {device}) {reason}")
+    return UnusableModel(f"{model.name} ({network}, {model.dtype} on {device}): it {reason}")

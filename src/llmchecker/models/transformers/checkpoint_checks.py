@@ -61,8 +61,8 @@ def check_weights(network: PreTrainedModel, loading_info: Mapping[str, Any]) -> 
         problems.append(f"hold {len(mismatches)} of another shape ({_format_first_names(shapes)})")
     if problems:
         raise UnusableModel(
-            f"the weights are not those of the {type(network).__name__} that config.json "
-            f"describes: they {', and they '.join(problems)}"
+            f"weights: unlike the {type(network).__name__} of config.json they "
+            f"{', and they '.join(problems)}"
         )
 
 
@@ -84,8 +84,8 @@ def check_vocabulary(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBas
         excess_count = sum(token >= tokens for token in text_tokens)
         text = tokenizer.convert_ids_to_tokens(max(text_tokens))
         raise UnusableModel(
-            f"the tokenizer is not that of the network: the network has {tokens} tokens, the "
-            f"tokenizer {excess_count} more, up to {text!r} with the id {max(text_tokens)}"
+            f"tokenizer: {excess_count} more tokens than the network's {tokens}, up to "
+            f"{text!r} with the id {max(text_tokens)}; use the model's own tokenizer"
         )
 
 
@@ -99,8 +99,8 @@ def check_causal(network: PreTrainedModel) -> None:
     tolerance = max(1e-4, 4 * torch.finfo(network.dtype).eps)
     if _measure_lookahead(network) > tolerance:
         raise UnusableModel(
-            f"{type(network).__name__} reads later tokens too, so it does not predict the next "
-            "token; if it fills in masks, its kind is masked"
+            f"{type(network).__name__}: it reads later tokens, so it predicts no next "
+            "token; use kind masked if it fills in masks"
         )
 
 
@@ -115,16 +115,19 @@ def check_masked(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
         token = getattr(tokenizer, f"{name}_id")
         if token is None:
             raise UnusableModel(
-                f"the tokenizer has no {name} {purpose}, which a masked model needs; if the model "
-                "predicts the next token, its kind is causal"
+                f"tokenizer: no {name} {purpose}, which a masked model needs; use kind causal "
+                "if the model predicts the next token"
             )
         if token >= count_input_tokens(network):
-            raise UnusableModel(f"the network does not have the {name} of the tokenizer, {token}")
+            raise UnusableModel(
+                f"{name}: the network lacks the tokenizer's token {token}; use the model's own "
+                "tokenizer"
+            )
     # a causal network computes exactly the same bits whatever follows
     if _measure_lookahead(network) == 0:
         raise UnusableModel(
-            f"{type(network).__name__} does not read later tokens, so it fills in no mask; if it "
-            "predicts the next token, its kind is causal"
+            f"{type(network).__name__}: it reads no later tokens, so it fills in no mask; "
+            "use kind causal if it predicts the next token"
         )
 
 
@@ -154,7 +157,7 @@ def _measure_lookahead(network: PreTrainedModel) -> float:
     except Exception as error:  # architectures raise any class of error for unsuitable input
         if is_out_of_memory(error):
             raise
-        raise UnusableModel(f"{type(network).__name__} does not read texts: {error}") from error
+        raise UnusableModel(f"{type(network).__name__}: it does not read texts: {error}") from error
     return max(float((logits - reference).norm() / reference.norm()) for logits in logits_list)
 
 

@@ -92,8 +92,8 @@ def _check_device(device: str) -> None:
             else "or its torch has no such device"
         )
         raise MachineLimit(
-            f"the model's device is {device}, and this machine {reason}; set the device to cpu, or "
-            "install torch for this device"
+            f"device {device}: this machine {reason}; set the device to cpu, or install "
+            "torch for this device"
         )
 
 
@@ -143,7 +143,7 @@ def read_network(
         if is_out_of_memory(error):
             raise
         reason = format_loading_error(error)
-        raise UnusableModel(f"{directory} does not load as {description}: {reason}") from error
+        raise UnusableModel(f"{directory}: does not load as {description}: {reason}") from error
     return network, tokenizer, files
 
 
@@ -178,7 +178,7 @@ def wrap_model(
         else:
             check_masked(network, tokenizer)
     except UnusableModel as error:
-        raise UnusableModel(f"{name} is no usable {kind} model: {error}") from error
+        raise UnusableModel(f"{name}: not a usable {kind} model: {error}") from error
     wrapper = {"causal": CausalModel, "masked": MaskedModel}[kind]
     batches = BatchExecutor(threads, str(network.device))
     return select_evaluator(wrapper(name, network, tokenizer, batches, memory_bytes))
@@ -196,8 +196,7 @@ def apply_decoding(model: LanguageModel, decoding: DecodingChoice) -> LanguageMo
         return model
     if not isinstance(model, CausalModel):
         raise ConfigError(
-            f"decoding: {model.name} is no causal model of transformers that runs here; only "
-            "those are decoded"
+            f"decoding: {model.name} is not a local causal model; only such models have a decoding"
         )
     if decoding == AS_PUBLISHED:
         try:

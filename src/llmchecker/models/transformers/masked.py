@@ -2,34 +2,26 @@
 
 from collections.abc import Sequence
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
 from llmchecker.errors import UnusableText
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.transformers.base import Transformer
-from llmchecker.models.transformers.batching import BatchExecutor
 from llmchecker.models.transformers.uncached import UncachedPrefix
 
 
 class MaskedModel(Transformer):
     """A masked transformer: next-token logits at a mask appended to the text."""
 
-    def __init__(
-        self,
-        name: str,
-        network: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        executor: BatchExecutor,
-        memory_bytes: int,
-    ) -> None:
-        super().__init__(name, network, tokenizer, executor, memory_bytes)
-        # the network predicts the token at the mask, in a closed text
-        self.tail = (tokenizer.mask_token_id, tokenizer.sep_token_id)
+    @property
+    def tail(self) -> tuple[int, ...]:
+        """Token ids of the mask, at which the network predicts, and of the text's end."""
+        return (self.tokenizer.mask_token_id, self.tokenizer.sep_token_id)
 
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a prompt, without the separator that would close it."""
         if not isinstance(start, str):
-            raise UnusableText(f"{self.name} is a masked model, which answers no messages")
+            raise UnusableText(
+                f"{self.name}: a masked model answers no messages; use a start string"
+            )
         tokens = super().encode(start)
         # the prompt is continued, so its separator moves to the tail
         has_separator = len(tokens) > 0 and tokens[-1] == self.tokenizer.sep_token_id

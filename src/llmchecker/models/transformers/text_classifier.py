@@ -73,8 +73,8 @@ class TextClassifier:
         for index, ids in enumerate(tokens):
             if len(ids) > self._max_tokens:
                 raise UnusableText(
-                    f"a text has {format_count(len(ids), 'token')}, and the classifier reads "
-                    f"at most {self._max_tokens}: {texts[index]!r}"
+                    f"text: {format_count(len(ids), 'token')} exceed the classifier's maximum of "
+                    f"{self._max_tokens}; shorten {texts[index]!r}"
                 )
             # texts of one length need no padding
             indices_by_length[len(ids)].append(index)
@@ -106,9 +106,12 @@ def load_classifier(directory: str | Path) -> TextClassifier:
         directory, AutoModelForSequenceClassification, "float64", "a text-classification model"
     )
     if network.config.problem_type == "regression":
-        raise UnusableModel(f"{directory} estimates a number, and no probabilities of labels")
+        raise UnusableModel(
+            f"{directory}: it estimates a number, not probabilities of labels; choose a "
+            "model with labels"
+        )
     try:
         check_vocabulary(network, tokenizer)
     except UnusableModel as error:
-        raise UnusableModel(f"{directory} is no usable text classifier: {error}") from error
+        raise UnusableModel(f"{directory}: not a usable text classifier: {error}") from error
     return TextClassifier(network, tokenizer, files)

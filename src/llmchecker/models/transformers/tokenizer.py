@@ -24,11 +24,11 @@ def load_tokenizer(directory: Path) -> "PreTrainedTokenizerBase":
         )
     except Exception as error:  # transformers documents no exceptions and raises many kinds
         reason = format_loading_error(error)
-        raise UnusableModel(f"{directory} holds no tokenizer that loads: {reason}") from error
+        raise UnusableModel(f"{directory}: no tokenizer loads: {reason}") from error
 
 
 def format_loading_error(error: Exception) -> str:
     """Return a transformers error's message, without its advice to run remote code."""
     if "trust_remote_code" in str(error):
-        return "it needs code of its own, which is never run; choose a model without such code"
+        return "it needs foreign code, which never runs; choose a model without such code"
     return str(error)

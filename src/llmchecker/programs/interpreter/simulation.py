@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from llmchecker.programs.interpreter.acceleration_driver import LoopAccelerator
 from llmchecker.programs.interpreter.evaluator import (
     CompiledExpression,
     ConcreteState,
@@ -20,6 +19,7 @@ from llmchecker.programs.interpreter.evaluator import (
     copy_state,
 )
 from llmchecker.programs.interpreter.input_repair import MAX_REPAIRS, Draws, InputRepairer
+from llmchecker.programs.interpreter.loop_accelerator import LoopAccelerator
 from llmchecker.programs.interpreter.machine import Machine
 from llmchecker.programs.ir.expressions import (
     BOOL,

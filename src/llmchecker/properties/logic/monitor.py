@@ -73,15 +73,15 @@ class Monitor:
     def __init__(self, path: Formula, length: int, ranges: Mapping[str, ScoreRange]) -> None:
         if not is_linear_time(path):
             raise InvalidQuery(
-                'a P, E or A inside another, or "rest", is not decided by single texts'
+                'path formula: single texts do not decide "rest" or a P, E or A inside another'
             )
         self.atoms = tuple(
             dict.fromkeys(formula for formula in subformulas(path) if isinstance(formula, Atom))
         )
         if len(self.atoms) > MAX_ATOMS:
             raise InvalidQuery(
-                f"{len(self.atoms)} comparisons are more than the {MAX_ATOMS} that are read "
-                "along a text"
+                f"path formula: {len(self.atoms)} comparisons exceed the maximum of "
+                f"{MAX_ATOMS}; split the query"
             )
         self.length = length
         # only quantifiers of the formula matter for its final scores

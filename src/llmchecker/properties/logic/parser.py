@@ -151,7 +151,9 @@ def parse(text: str) -> Query:
         tree = _build_parser().parse(text)
         # before the transformer, which recurses over the tree
         if _compute_depth(tree) > _MAX_DEPTH:
-            raise InvalidQuery(f"{text[:40]}… nests more than {_MAX_DEPTH} levels deep")
+            raise InvalidQuery(
+                f"{text[:40]}…: more than {_MAX_DEPTH} nested levels; simplify the query"
+            )
         _check_root(text, tree)
         return Query(text, _FormulaBuilder(text).transform(tree))
     except lark.UnexpectedCharacters as error:
@@ -176,7 +178,7 @@ def parse(text: str) -> Query:
         # lark wraps exceptions of the transformer
         if isinstance(error.orig_exc, InvalidQuery):
             raise error.orig_exc from None
-        raise InvalidQuery(f"{text!r} cannot be read as a query: {error.orig_exc}") from error
+        raise InvalidQuery(f"query {text!r}: not readable: {error.orig_exc}") from error
 
 
 @cache

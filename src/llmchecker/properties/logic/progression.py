@@ -232,6 +232,6 @@ def _remove_subsumed(obligation: _Obligation) -> _Obligation:
 
 def _build_size_error() -> CheckFailed:
     return CheckFailed(
-        f"the path formula can leave more than {_MAX_OBLIGATIONS} different demands, or one of "
-        f"more than {_MAX_CONJUNCTIONS} alternatives"
+        f"path formula: more than {_MAX_OBLIGATIONS} obligations, or one of more than "
+        f"{_MAX_CONJUNCTIONS} alternatives; simplify the query"
     )

@@ -55,7 +55,7 @@ class Classifier:
     def __post_init__(self) -> None:
         check_one_of("of", self.of, TEXT_PARTS)
         if not isinstance(self.directory, str | Path):
-            raise ConfigError(f"directory is {self.directory!r}, not the path of a directory")
+            raise ConfigError(f"directory: {self.directory!r} is not the path of a directory")
         object.__setattr__(self, "directory", Path(self.directory))
         try:
             # before any weights are read: a wrong directory fails when the config is read
@@ -66,7 +66,7 @@ class Classifier:
         if self.label not in labels:
             hint = did_you_mean(str(self.label), labels) or ";"
             raise ConfigError(
-                f"label: the model has no label {self.label!r}{hint} it has {', '.join(labels)}"
+                f"label: the model lacks {self.label!r}{hint} its labels are {', '.join(labels)}"
             )
         _check_sha256(self.sha256, self.directory)
 
@@ -105,8 +105,7 @@ class Classifier:
             # checks the files as they were loaded, not as they are now
             if network.files.get(name) != expected:
                 raise ConfigError(
-                    f"sha256: {self.directory / name} has {network.files.get(name)}, which is not "
-                    f"{expected}"
+                    f"sha256: {self.directory / name} has {network.files.get(name)}, not {expected}"
                 )
         return network
 
@@ -122,20 +121,21 @@ def _read_labels(directory: Path) -> tuple[str, ...]:
     # a config without architectures is accepted: its labels decide
     if kinds and not any(str(kind).endswith(_ARCHITECTURE_SUFFIX) for kind in kinds):
         raise ConfigError(
-            f"directory {str(directory)!r}: {MODEL_CONFIG} describes no model for text "
-            f"classification, a … {_ARCHITECTURE_SUFFIX}, but {', '.join(map(str, kinds))}"
+            f"directory {str(directory)!r}: {MODEL_CONFIG} describes "
+            f"{', '.join(map(str, kinds))}, not a text classifier; choose a model with a "
+            f"class … {_ARCHITECTURE_SUFFIX}"
         )
     named = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
     if not isinstance(named, dict):
-        raise ConfigError(f"directory: id2label in {directory / MODEL_CONFIG} is no mapping")
+        raise ConfigError(f"directory: id2label in {directory / MODEL_CONFIG} is not a mapping")
     return tuple(map(str, named.values()))
 
 
 def _check_sha256(sha256: object, directory: Path) -> None:
     if not isinstance(sha256, dict) or not all(map(is_sha256, sha256.values())):
         raise ConfigError(
-            f"sha256 is {sha256!r}; it must give checksums of 64 hexadecimal digits to names of "
-            "files, as in model.safetensors: 0123…"
+            f"sha256: {sha256!r} is not checksums of 64 hexadecimal digits by file name; "
+            "write, for example, model.safetensors: 0123…"
         )
     for name in sha256:
         if not (file := directory / str(name)).is_file():

@@ -44,7 +44,9 @@ class Gender:
     def __post_init__(self) -> None:
         male, female = read_terms("male", self.male), read_terms("female", self.female)
         if shared_terms := sorted(male & female):
-            raise ConfigError(f"male and female share {shared_terms!r}; a term belongs to one list")
+            raise ConfigError(
+                f"male, female: both contain {shared_terms!r}; put each term into one list"
+            )
         # paths, so that texts are scored again when a list changes
         object.__setattr__(self, "male", Path(self.male))
         object.__setattr__(self, "female", Path(self.female))

@@ -84,4 +84,4 @@ def check_one_of(key: str, value: object, choices: tuple[str, ...]) -> None:
     """
     if not isinstance(value, str) or value not in choices:
         hint = did_you_mean(str(value), choices) or ";"
-        raise ConfigError(f"{key} is {value!r}{hint} it must be one of {', '.join(choices)}")
+        raise ConfigError(f"{key}: {value!r} is unknown{hint} use one of {', '.join(choices)}")

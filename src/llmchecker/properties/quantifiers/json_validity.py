@@ -215,7 +215,7 @@ class JsonText:
         key, schema = "schema", self.schema
         if self.file is not None:
             if schema is not True:
-                raise ConfigError("there are both a schema and a file; one of them must go")
+                raise ConfigError("schema, file: both are set; remove one")
             key, schema = f"file {str(self.file)!r}", _read_schema(self.file)
             object.__setattr__(self, "file", Path(self.file))
         object.__setattr__(self, "validator", _build_validator(key, schema))
@@ -245,7 +245,7 @@ class JsonText:
             if depth > _MAX_SHALLOW_DEPTH:
                 return False
             raise ConfigError(
-                "schema: a $ref leads back to itself; let it read a part of the text"
+                "schema: a $ref leads to itself; let it read a part of the text"
             ) from error
 
     def _is_valid(self, text: str) -> bool:
@@ -257,7 +257,7 @@ def _read_schema(path: str | Path) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"file is {path!r}, which cannot be read as JSON: {error}") from error
+        raise ConfigError(f"file: {path!r} cannot be read as JSON: {error}") from error
 
 
 def _build_validator(key: str, schema: Any) -> "Validator":
@@ -276,13 +276,13 @@ def _build_validator(key: str, schema: Any) -> "Validator":
     from referencing import Registry
 
     if not isinstance(schema, Mapping | bool):
-        raise ConfigError(f"{key} is {schema!r}, which is no JSON Schema, but a value")
+        raise ConfigError(f"{key}: {schema!r} is a value, not a JSON Schema")
     draft_uri = schema.get("$schema") if isinstance(schema, Mapping) else None
     draft_class = validator_for(schema, default=Draft202012Validator if draft_uri is None else None)
     if draft_class is None:
-        raise ConfigError(f"{key}: $schema is {draft_uri!r}, which is no draft of JSON Schema")
+        raise ConfigError(f"{key}: $schema {draft_uri!r} is not a draft of JSON Schema")
     if draft_class is Draft3Validator:  # its subschemas are in places that are not searched here
-        raise ConfigError(f"{key}: $schema is {draft_uri!r}; draft 4 or a later one is read")
+        raise ConfigError(f"{key}: $schema {draft_uri!r} is too old; use draft 4 or later")
     _check_schema(key, draft_class, schema)
     keywords = _collect_keywords(draft_class)
     for subschema in _iter_subschemas(key, draft_class, schema):
@@ -305,7 +305,7 @@ def _check_schema(key: str, validator_class: "type[Validator]", schema: Any) -> 
         validator_class.check_schema(schema)
     except SchemaError as error:
         location = "".join(f"[{step!r}]" for step in error.absolute_path)
-        raise ConfigError(f"{key}{location} is no JSON Schema: {error.message}") from error
+        raise ConfigError(f"{key}{location}: not a JSON Schema: {error.message}") from error
 
 
 def _collect_keywords(validator_class: "type[Validator]") -> frozenset[str]:
@@ -339,13 +339,11 @@ def _check_keywords(key: str, schema: Any, keywords: frozenset[str], is_root: bo
     for name in schema if isinstance(schema, Mapping) else ():
         # all parts are checked by the root's draft
         if name == "$schema" and not is_root:
-            raise ConfigError(
-                f"{key}: a part of it has a $schema; name the draft at its root alone"
-            )
+            raise ConfigError(f"{key}: a part of it has a $schema; name the draft only at the root")
         if name not in keywords and not str(name).startswith("x-"):
             raise ConfigError(
-                f"{key}: {name!r} is no keyword of the schema's draft, and does not begin with x-"
-                f"{did_you_mean(str(name), keywords)}"
+                f"{key}: {name!r} is not a keyword of the draft and does not begin with "
+                f"x-{did_you_mean(str(name), keywords)}"
             )
 
 
@@ -402,11 +400,10 @@ def _resolve_reference(
         resolved = resolver.lookup(str(reference))
     except Unresolvable as error:
         raise ConfigError(
-            f"{key}: the {keyword} {reference!r} leads to no place in the schema, and nothing is "
-            "fetched"
+            f"{key}: the {keyword} {reference!r} leads outside the schema; nothing is fetched"
         ) from error
     if not isinstance(resolved.contents, Mapping | bool):
-        raise ConfigError(f"{key}: the {keyword} {reference!r} leads to no schema, but to a value")
+        raise ConfigError(f"{key}: the {keyword} {reference!r} leads to a value; name a schema")
     return resolved.contents, resolved.resolver
 
 

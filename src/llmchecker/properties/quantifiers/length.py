@@ -42,7 +42,9 @@ class Length:
     def __post_init__(self) -> None:
         # queries have `step` for tokens, so the message refers to it
         if self.unit == "tokens":
-            raise ConfigError("unit is 'tokens'; queries say step, the number of tokens generated")
+            raise ConfigError(
+                "unit: 'tokens' is unknown; use `step` in the query, the number of generated tokens"
+            )
         check_one_of("unit", self.unit, _UNITS)
         check_one_of("of", self.of, TEXT_PARTS)
 

@@ -79,20 +79,20 @@ class Pattern:
 
     def __post_init__(self) -> None:
         if not isinstance(self.pattern, str):
-            raise ConfigError(f"pattern is {self.pattern!r}, not a text")
+            raise ConfigError(f"pattern: {self.pattern!r} is not a text")
         check_one_of("match", self.match, _MATCH_MODES)
         check_one_of("of", self.of, TEXT_PARTS)
         # bool is a subclass of int
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float):
-            raise ConfigError(f"seconds is {self.seconds!r}, not a number")
+            raise ConfigError(f"seconds: {self.seconds!r} is not a number")
         if not 0 < self.seconds < float("inf"):
-            raise ConfigError(f"seconds is {self.seconds!r}; it must be above 0")
+            raise ConfigError(f"seconds: {self.seconds!r} is not above 0")
         try:
             object.__setattr__(
                 self, "compiled_pattern", regex.compile(_add_separators(self.pattern))
             )
         except (regex.error, OverflowError, RecursionError) as error:
-            raise ConfigError(f"pattern {self.pattern!r} does not compile: {error}") from error
+            raise ConfigError(f"pattern {self.pattern!r}: does not compile: {error}") from error
 
     @property
     def maximum(self) -> int | None:
@@ -106,7 +106,7 @@ class Pattern:
         # a pattern can need exponential time on one text
         except TimeoutError as error:
             raise ConfigError(
-                f"the pattern {self.pattern!r} took longer than {self.seconds:g} s on the text "
+                f"pattern {self.pattern!r}: longer than {self.seconds:g} s on the text "
                 f"{text!r}; rewrite it without nested repetitions, or raise `seconds`"
             ) from error
 

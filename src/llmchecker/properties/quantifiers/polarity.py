@@ -41,7 +41,7 @@ class Polarity:
 
     def __post_init__(self) -> None:
         if find_spec("textblob") is None:
-            raise ConfigError("polarity needs textblob: pip install textblob")
+            raise ConfigError("polarity: the package textblob is missing; run pip install textblob")
 
     def __call__(self, start: str, continuation: str) -> int:
         text = start + continuation

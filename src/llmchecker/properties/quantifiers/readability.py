@@ -47,9 +47,8 @@ class Readability:
         ]
         if missing_packages:
             raise ConfigError(
-                "readability needs textstat 0.7.4, which needs a setuptools that still has "
-                f"pkg_resources; there is no {' and no '.join(missing_packages)}: "
-                "pip install 'textstat==0.7.4' 'setuptools<82'"
+                f"readability: {' and no '.join(missing_packages)} missing; run pip install "
+                "'textstat==0.7.4' 'setuptools<82'"
             )
 
     def __call__(self, start: str, continuation: str) -> int:

@@ -39,7 +39,7 @@ class Similarity:
             or not all(isinstance(passage, str) and passage for passage in passages)
         ):
             raise ConfigError(
-                f"protected is {passages!r}; it must be a list of one or more texts, none empty"
+                f"protected: {passages!r} is not a list of texts; give one or more, none empty"
             )
         # frozen dataclass: only `object.__setattr__` can normalise a field
         object.__setattr__(self, "protected", tuple(passages))

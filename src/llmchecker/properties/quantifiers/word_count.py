@@ -40,9 +40,9 @@ class Words:
     def __post_init__(self) -> None:
         check_one_of("of", self.of, TEXT_PARTS)
         if not isinstance(self.words, list | tuple):
-            raise ConfigError(f"words is {self.words!r}, not a list of words")
+            raise ConfigError(f"words: {self.words!r} is not a list of words")
         if bool(self.words) == (self.file is not None):
-            raise ConfigError("there must be words, a list that is not empty, or a file; not both")
+            raise ConfigError("words, file: not exactly one is set; give a list of words or a file")
         if self.file is None:
             positions = (f"word {number}" for number in range(1, len(self.words) + 1))
             terms = parse_terms("words", zip(positions, self.words, strict=True))

@@ -77,14 +77,14 @@ def read_terms(key: str, path: str | Path) -> frozenset[str]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, TypeError, ValueError) as error:
-        raise ConfigError(f"{key} is {path!r}, which cannot be read: {error}") from error
+        raise ConfigError(f"{key}: {path!r} cannot be read: {error}") from error
     terms = {
         f"line {number} of {path}": term
         for number, line in enumerate(lines, start=1)
         if (term := line.partition("#")[0].strip())
     }
     if not terms:
-        raise ConfigError(f"{key}: {path} holds no term")
+        raise ConfigError(f"{key}: {path} has no terms; add one")
     return parse_terms(key, terms.items())
 
 

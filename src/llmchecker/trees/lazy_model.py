@@ -1,4 +1,4 @@
-"""Model with stored distributions, loaded only if others are needed."""
+"""Language model that is loaded, or whose server is connected, on first use."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -12,7 +12,7 @@ from llmchecker.models.decoding.settings import DecodingChoice
 from llmchecker.models.servers.settings import SERVER_FILE
 from llmchecker.models.sources.checksums import read_checksums
 from llmchecker.trees import fingerprint, run_metadata
-from llmchecker.trees.distribution_cache import DistributionCache, PromptCache
+from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
 from llmchecker.trees.selection import CANCELLATION_THRESHOLD
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class StoredModel:
+class LazyModel:
     """Language model that is loaded, or whose server is connected, on first use.
 
     Args:
@@ -44,7 +44,7 @@ class StoredModel:
     end_of_sequence: "EndOfSequence"
     cache: DistributionCache
     decoding: DecodingChoice = None
-    shared_from: "StoredModel | None" = field(default=None, repr=False, compare=False)
+    shared_from: "LazyModel | None" = field(default=None, repr=False, compare=False)
 
     def with_decoding(self, decoding: DecodingChoice) -> Self:
         """Return this model with another decoding; the model itself for None.
@@ -53,7 +53,7 @@ class StoredModel:
         """
         return self if decoding is None else replace(self, decoding=decoding, shared_from=self)
 
-    def open_prompt_cache(self, start: Start) -> PromptCache:
+    def open_distributions(self, start: Start) -> PromptDistributions:
         """Open the stored distributions of the model after a start string.
 
         Raises:
@@ -62,7 +62,7 @@ class StoredModel:
         model = self.model
         # a server reports only its most probable tokens: the rest can only be 1 minus their sum
         min_rest = CANCELLATION_THRESHOLD if model.listed_tokens == model.vocabulary_size else 0.0
-        return self.cache.open_prompt_cache(self.model_fingerprint, model.encode(start), min_rest)
+        return self.cache.open_distributions(self.model_fingerprint, model.encode(start), min_rest)
 
     def current_metadata(self) -> Mapping[str, Any]:
         """Return the fields of a `run_metadata.RunMetadata` with the current time."""
@@ -91,8 +91,8 @@ class StoredModel:
             return connect_model(self.directory)
         if self.kind == "served":
             raise UnusableModel(
-                f"{self.directory} was fetched from elsewhere, and not from the server that the "
-                "configuration names now; remove the directory, and run the same command again"
+                f"{self.directory}: not fetched from the server that the configuration names; "
+                "remove the directory and run the command again"
             )
         from llmchecker.models.transformers.load import load_model
 
