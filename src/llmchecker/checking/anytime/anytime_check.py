@@ -23,7 +23,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
     Values,
     predict_variances,
 )
-from llmchecker.checking.anytime.control_variates import SituationPredictor
+from llmchecker.checking.anytime.control_variates import TextPredictor
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.partial_tree import (
     ModelRequest,
@@ -117,7 +117,7 @@ class AnytimeCheck:
         self._threshold = root.threshold if isinstance(root, Probability) else None
         threshold = None if self._threshold is None else float(self._threshold)
         self._sequence = ConfidenceSequence(budget.confidence, threshold)
-        self._predictor = SituationPredictor()
+        self._predictor = TextPredictor()
         # for each limit of control variates, the values of all samples in units of U
         self._unit_values = [np.zeros(0) for _ in CORRECTION_LIMITS]
         self._passes_per_sample = float(tree.length)
@@ -251,7 +251,6 @@ class AnytimeCheck:
     def _sample(self, count: int) -> Requests:
         """Draw a round of samples, and narrow the interval by them."""
         passes = self.tree.passes
-        self._predictor.update_situations(self.tree.coarse_situation, self.tree.situation_count)
         samples = SampleRound(
             self.tree,
             self._estimand,

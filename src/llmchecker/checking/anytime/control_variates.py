@@ -7,58 +7,85 @@ drawn is added. So the mean of a value stays, and only the error of the predicti
 
 import numpy as np
 
+from llmchecker.checking.anytime.partial_tree import PartialTree
+
 _PRIOR_COUNT = 2.0
-"""The weight of the coarser situation's share, in samples."""
+"""The weight of the coarser prediction, in samples."""
+
+_BUCKETS = 2**16
+"""The number of buckets that pairs of situation and last token are hashed into.
+
+Pairs that share a bucket only make predictions worse.
+"""
 
 
-class SituationPredictor:
-    """Predictions of a text's numerator by its situation, learned from samples.
+class TextPredictor:
+    """Predictions of a text's numerator, learned from samples.
 
-    A situation of `PartialTree` has few samples at first. So its prediction shrinks towards that of
-    all texts with equal step and obligations, which shrinks towards the mean of all samples. Texts
-    in the `rest` of a text have a situation of their own.
+    Three predictions are combined: that of the text's situation and last token, that of its
+    situation, and that of all texts with equal step and obligations. Each shrinks towards the next
+    one, as the first has few samples. Texts in the `rest` of a text have predictions of their own.
     """
 
     def __init__(self) -> None:
-        self._counts, self._sums = np.zeros((2, 0))
-        self._coarse = np.zeros(0, dtype=np.int64)
-
-    def learn(self, situations: np.ndarray, is_rest: np.ndarray, values: np.ndarray) -> None:
-        """Add samples.
-
-        Args:
-            situations: (n,) int64, of the texts.
-            is_rest: (n,) bool, whether the value is that of the text's `rest` only.
-            values: (n,) float64, the numerators that the samples gave from there on.
-        """
-        keys = 2 * situations + is_rest
-        np.add.at(self._counts, keys, 1.0)
-        np.add.at(self._sums, keys, values)
-
-    def update_situations(self, coarse_situation: dict[int, int], count: int) -> None:
-        """Make room for the situations of a tree.
-
-        Args:
-            coarse_situation: as in `PartialTree`.
-            count: number of situations, coarse ones included.
-        """
-        added = 2 * count - len(self._counts)
-        self._counts = np.append(self._counts, np.zeros(added))
-        self._sums = np.append(self._sums, np.zeros(added))
-        coarse = np.arange(count)
-        coarse[list(coarse_situation)] = list(coarse_situation.values())
-        self._coarse = coarse
+        self._totals = np.zeros(2)
+        self._situations, self._coarse_situations = np.zeros((2, 2, 0, 2))
+        self._buckets = np.zeros((2, _BUCKETS, 2))
 
     @property
     def mean(self) -> float:
         """The mean of all samples, which starts at 0.5."""
-        return float((self._sums.sum() + 0.5) / (self._counts.sum() + 1))
+        count, total = self._totals
+        return float((total + 0.5) / (count + 1))
 
-    def predict_all(self) -> np.ndarray:
-        """Return (situations, 2) the predictions for texts and for their `rest`."""
-        counts, sums = self._counts.reshape(-1, 2), self._sums.reshape(-1, 2)
-        coarse_counts, coarse_sums = np.zeros_like(counts), np.zeros_like(sums)
-        np.add.at(coarse_counts, self._coarse, counts)
-        np.add.at(coarse_sums, self._coarse, sums)
-        coarse = (coarse_sums + _PRIOR_COUNT * self.mean) / (coarse_counts + _PRIOR_COUNT)
-        return (sums + _PRIOR_COUNT * coarse[self._coarse]) / (counts + _PRIOR_COUNT)
+    def learn(
+        self, tree: PartialTree, uids: np.ndarray, is_rest: np.ndarray, values: np.ndarray
+    ) -> None:
+        """Add samples.
+
+        Args:
+            tree: the tree of the texts.
+            uids: (n,) int64, the texts.
+            is_rest: (n,) int64, 1 where the value is that of the text's `rest` only.
+            values: (n,) float64, the numerators that the samples gave from there on.
+        """
+        added = tree.situation_count - self._situations.shape[1]
+        room = np.zeros((2, added, 2))
+        self._situations = np.concatenate([self._situations, room], axis=1)
+        self._coarse_situations = np.concatenate([self._coarse_situations, room], axis=1)
+        situations = tree.situation[uids]
+        for table, rows in (
+            (self._situations, situations),
+            (self._coarse_situations, tree.find_coarse_situations(situations)),
+            (self._buckets, _find_buckets(situations, tree.token[uids])),
+        ):
+            np.add.at(table[0], (rows, is_rest), 1.0)
+            np.add.at(table[1], (rows, is_rest), values)
+        self._totals += (len(values), values.sum())
+
+    def predict(self, tree: PartialTree, uids: np.ndarray, is_rest: np.ndarray) -> np.ndarray:
+        """Return (n,) the predictions of texts, or of their `rest` where `is_rest` is 1."""
+        situations = tree.situation[uids]
+        prediction = np.full(len(uids), self.mean)
+        is_known = situations < self._situations.shape[1]
+        # the first samples come after the first predictions
+        if is_known.any():
+            known, rest = situations[is_known], is_rest[is_known]
+            coarse = tree.find_coarse_situations(known)
+            value = _shrink(self._coarse_situations, coarse, rest, prediction[is_known])
+            value = _shrink(self._situations, known, rest, value)
+            buckets = _find_buckets(known, tree.token[uids[is_known]])
+            prediction[is_known] = _shrink(self._buckets, buckets, rest, value)
+        return prediction
+
+
+def _find_buckets(situations: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    return (situations * 1_000_003 + tokens) % _BUCKETS
+
+
+def _shrink(
+    table: np.ndarray, rows: np.ndarray, is_rest: np.ndarray, prior: np.ndarray
+) -> np.ndarray:
+    """Return the means of a table's rows, shrunk towards a prior."""
+    counts, sums = table[:, rows, is_rest]
+    return (sums + _PRIOR_COUNT * prior) / (counts + _PRIOR_COUNT)

@@ -111,16 +111,22 @@ class ModelBatches:
         if continuations.shape[1] != self._depth:
             self._tails.forget()
             self._depth = continuations.shape[1]
+        # a second visit of a text needs more tokens of the same distribution
+        found = self._tails.select(continuations, request.alpha, request.k)
+        is_missing = np.ones(len(rows), dtype=bool)
+        is_missing[[index for index, _ in found]] = False
+        missing = np.flatnonzero(is_missing)
         selections = iter_selections(
             self._open_prefix,
             self._distributions,
-            continuations,
+            continuations[missing],
             request.alpha,
             request.k,
             request.will_extend,
-            lambda kept, computed: self._tails.keep(continuations[kept], computed),
+            lambda kept, computed: self._tails.keep(continuations[missing[kept]], computed),
         )
-        return [(rows[index], selection) for index, selection in selections]
+        computed = [(missing[index], selection) for index, selection in selections]
+        return [(rows[index], selection) for index, selection in found + computed]
 
     def _measure(self, texts: int, seconds: float) -> None:
         """Choose the size of the next batch by the duration of this one."""

@@ -26,15 +26,21 @@ from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.selection import Selection
 from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
 
-_TOKENS_PER_VISIT = ((0.99, 128), (0.9999, 2048), (0.99999, 16384), (1.0, 2**31 - 1))
-"""Alpha and k of the first, second, third and last visit of a text.
+_TOKENS_PER_VISIT = (
+    (0.99, 128),
+    (0.999, 512),
+    (0.9999, 2048),
+    (0.99999, 16384),
+    (1.0, 2**31 - 1),
+)
+"""Alpha and k of each visit of a text.
 
-Few tokens have nearly all probability after most texts, so that the first visit is small. The third
-saves half of the texts for the same bounds. The last visit selects every token and leaves no
-`rest`. If the model lists only its most probable tokens, a single visit selects all of them.
+Few tokens have nearly all probability after most texts, so that the first visit is small. The last
+but one saves half of the texts for the same bounds. The last visit selects every token and leaves
+no `rest`. If the model lists only its most probable tokens, a single visit selects all of them.
 """
 
-_TOKENS_PER_VISIT_AT_HORIZON = ((0.999, 512), *_TOKENS_PER_VISIT[1:])
+_TOKENS_PER_VISIT_AT_HORIZON = (*_TOKENS_PER_VISIT[1:], _TOKENS_PER_VISIT[-1])
 """The same for texts that lack their last token only.
 
 With these values bounds were a hundredth narrower.
@@ -61,17 +67,14 @@ class ModelRequest:
         continuations: (n, d) int64, the tokens after the prompt.
         alpha, k: as in `selection.select_tokens`.
         will_extend: whether longer continuations will follow.
+        passes: the number of texts that no earlier request of the same round evaluated.
     """
 
     continuations: np.ndarray
     alpha: float
     k: int
     will_extend: bool
-
-    @property
-    def passes(self) -> int:
-        """The number of texts that the model evaluates."""
-        return len(self.continuations)
+    passes: int
 
 
 Selections = Iterable[tuple[np.ndarray, Selection]]
@@ -131,7 +134,6 @@ class PartialTree:
         text: (n,) str.
         scores: (quantifiers, n) int64, in the order of the quantifiers.
         situation: (n,) int64, a number for the text's step, obligations, letters and scores.
-        coarse_situation: for each situation the number of that with equal step and obligations.
         is_listed: (n,) bool, whether the probability of the text is known; see `add_unlisted`.
         obligations: (formulas, n) int64, the obligation after the text's own step.
         truth: (formulas, n) int64: 0, 1 or `UNDECIDED`.
@@ -180,7 +182,7 @@ class PartialTree:
         self._visit_records: dict[tuple[int, int], Visit] = {}
         self._unlisted_texts: dict[tuple[int, int], int] = {}
         self._situations: dict[tuple[int, ...], int] = {}
-        self.coarse_situation: dict[int, int] = {}
+        self._coarse_situations: list[int] = []
         self._table = GrowingTable()
         self._append(np.array([-1]), np.array([NO_TOKEN]), np.ones(1))
 
@@ -196,6 +198,10 @@ class PartialTree:
     def situation_count(self) -> int:
         """The number of situations so far."""
         return len(self._situations)
+
+    def find_coarse_situations(self, situations: np.ndarray) -> np.ndarray:
+        """Return (n,) the situations that only the step and the obligations distinguish."""
+        return np.array(self._coarse_situations)[situations]
 
     def satisfied_mass(self, formula: int = 0) -> float:
         """Return D, the mass that is decided true."""
@@ -230,11 +236,18 @@ class PartialTree:
             ]
         return batches
 
-    def build_request(self, uids: np.ndarray) -> ModelRequest:
-        """Build the request of a visit of texts of one length and number of visits."""
+    def build_request(self, uids: np.ndarray, passes: int | None = None) -> ModelRequest:
+        """Build the request of a visit of texts of one length and number of visits.
+
+        Args:
+            uids: the rows of the texts.
+            passes: as in `ModelRequest`; None for all texts.
+        """
         step, visits = int(self.step[uids[0]]), int(self.visits[uids[0]])
         alpha, k = self._select_stage(step, visits)
-        return ModelRequest(self.collect_continuations(uids), alpha, k, step + 1 < self.length)
+        passes = len(uids) if passes is None else passes
+        continuations = self.collect_continuations(uids)
+        return ModelRequest(continuations, alpha, k, step + 1 < self.length, passes)
 
     def _select_stage(self, step: int, visits: int) -> tuple[float, int]:
         return self._stages[0 if step + 1 < self.length else 1][visits]
@@ -248,12 +261,15 @@ class PartialTree:
         # the tokens were collected from the last to the first
         return np.column_stack(columns[::-1]) if columns else np.empty((len(uids), 0), np.int64)
 
-    def add_children(self, parents: np.ndarray, selections: Selections) -> None:
+    def add_children(
+        self, parents: np.ndarray, selections: Selections, passes: int | None = None
+    ) -> None:
         """Add the children that are new in this visit of the texts.
 
         Args:
             parents: the rows of the texts, all of one length and number of visits.
             selections: pairs of positions in `parents` and the selection after these texts.
+            passes: as in `ModelRequest`; None for all texts.
         """
         parts = []
         for rows, selection in selections:
@@ -266,7 +282,7 @@ class PartialTree:
             parts.append((new_rows, selection.tokens[is_new], selection.probabilities[is_new]))
             self.selected_counts[uids], self.rest[uids] = selection.counts, selection.rest
         self.visits[parents] += 1
-        self.passes += len(parents)
+        self.passes += len(parents) if passes is None else passes
         row, token, probability = map(np.concatenate, zip(*parts, strict=True))
         # cached texts come first in `selections`; the tree must not depend on the cache
         order = np.argsort(row, kind="stable")
@@ -429,13 +445,16 @@ class PartialTree:
         near_scores = np.clip(scores, -_MAX_SITUATION_SCORE, _MAX_SITUATION_SCORE)
         numbers = np.empty(obligations.shape[1], dtype=np.int64)
         for positions, row in group_rows(*obligations, *letters, *near_scores):
-            coarse_number = self._situations.setdefault(
-                (step, *row[: len(obligations)]), len(self._situations)
-            )
-            number = self._situations.setdefault((step, *row), len(self._situations))
-            self.coarse_situation[number] = coarse_number
-            numbers[positions] = number
+            coarse = self._number_situation((step, *row[: len(obligations)]))
+            numbers[positions] = self._number_situation((step, *row), coarse)
         return numbers
+
+    def _number_situation(self, key: tuple[int, ...], coarse: int | None = None) -> int:
+        """Return the number of a situation; a new one without a coarser one is its own."""
+        number = self._situations.setdefault(key, len(self._situations))
+        if number == len(self._coarse_situations):
+            self._coarse_situations.append(number if coarse is None else coarse)
+        return number
 
     def build_tree(self) -> tuple[TextTree, dict[str, np.ndarray]]:
         """Return the texts and their `rest` as a tree, and the scores of its states by name."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmchecker.checking.anytime.control_variates import SituationPredictor
+from llmchecker.checking.anytime.control_variates import TextPredictor
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.partial_tree import (
     ModelRequest,
@@ -39,8 +39,13 @@ A smaller undecided share is drawn against the decided share, so that few sample
 it. That adds little variance and keeps every value in [0, 1].
 """
 
+_MIN_VISITS = 2
+"""The number of visits that select tokens from the `rest` of every text.
+
+The second one needs no second evaluation of a text in the same round.
+"""
 _MIN_VISIT_MASS = 1 / 512
-"""The least probability of a `rest` that another visit splits.
+"""The least probability of a `rest` that a later visit splits.
 
 From a smaller one the model samples a single token, which saves scoring thousands of texts.
 """
@@ -112,7 +117,7 @@ class SampleRound:
         self,
         tree: PartialTree,
         estimand: Estimand,
-        predictor: SituationPredictor,
+        predictor: TextPredictor,
         seed: int,
         first: int,
         count: int,
@@ -122,12 +127,12 @@ class SampleRound:
         self.corrections = np.zeros((len(CORRECTION_LIMITS), count))
         self.is_complete = np.zeros(count, dtype=bool)
         self._tree, self._estimand = tree, estimand
-        self._predictions, self._default_prediction = predictor.predict_all(), predictor.mean
+        self._predictor = predictor
         self._weight = np.ones(count)
         self._draws = np.zeros(count, dtype=np.int64)
         # a draw for the leaf, and one for each visit
         self._uniforms = _draw_uniforms(seed, first, count, 1 + tree.length * (tree.max_visits + 1))
-        self._visited_nodes: set[int] = set()
+        self._evaluated_nodes: set[int] = set()
         self._history: list[tuple[np.ndarray, ...]] = []
         self._node, self._visit = self._draw_leaves()
 
@@ -150,30 +155,35 @@ class SampleRound:
                 continue
             nodes = np.unique(self._node[group])
             missing = nodes[tree.visits[nodes] < self._visit[group[0]]]
-            self._visited_nodes.update(missing.tolist())
             for batch in tree.split_batches(missing):
-                tree.add_children(batch, (yield tree.build_request(batch)))
+                request = tree.build_request(batch, self._count_passes(batch))
+                tree.add_children(batch, (yield request), request.passes)
             self._advance(group)
+
+    def _count_passes(self, nodes: np.ndarray) -> int:
+        """Return the number of texts that no earlier request of this round evaluated."""
+        new_nodes = set(nodes.tolist()) - self._evaluated_nodes
+        self._evaluated_nodes |= new_nodes
+        return len(new_nodes)
 
     def _is_unlisted(self, group: np.ndarray) -> np.ndarray:
         """Return for each sample whether the model samples its next token from a `rest`."""
         tree, visit = self._tree, int(self._visit[group[0]])
-        if visit == 1:
-            return np.zeros(len(group), dtype=bool)
         if visit > tree.max_visits:
             return np.ones(len(group), dtype=bool)
+        if visit <= _MIN_VISITS:
+            return np.zeros(len(group), dtype=bool)
         nodes = self._node[group].tolist()
         rests = np.array([tree.find_visit(uid, visit - 1).rest for uid in nodes])
         return tree.mass[nodes] * rests < _MIN_VISIT_MASS
 
-    def learn(self, predictor: SituationPredictor) -> None:
+    def learn(self, predictor: TextPredictor) -> None:
         """Teach a predictor the values of the complete samples from each of their texts on."""
-        predictor.update_situations(self._tree.coarse_situation, self._tree.situation_count)
-        for samples, situations, is_rest, numerators, weights in self._history:
+        for samples, nodes, is_rest, numerators, weights in self._history:
             use = self.is_complete[samples] & (weights > 0)
             rows = samples[use]
             values = (self.numerator[rows] - numerators[use]) / weights[use]
-            predictor.learn(situations[use], is_rest[use], values)
+            predictor.learn(self._tree, nodes[use], is_rest[use], values)
 
     def _draw_leaves(self) -> tuple[np.ndarray, np.ndarray]:
         """Draw the text where each sample begins, and return the number of its next visit."""
@@ -184,19 +194,18 @@ class SampleRound:
         indices = np.searchsorted(sums, uniforms * sums[-1], side="right").clip(max=len(sums) - 1)
         leaves = part.leaves[indices]
         is_rest = tree.visits[part.leaves] > 0
-        predictions = self._predictions[tree.situation[part.leaves], is_rest.astype(np.int64)]
+        predictions = self._predictor.predict(tree, part.leaves, is_rest.astype(np.int64))
         mean = float(part.weights @ predictions / sums[-1])
         self._correct(samples, predictions[indices], mean, predictions, 1.0)
         return leaves, tree.visits[leaves] + 1
 
     def _advance(self, group: np.ndarray) -> None:
         """Move samples on by one visit of their texts."""
-        tree = self._tree
         nodes = self._node[group]
         self._history.append(
             (
                 group,
-                tree.situation[nodes],
+                nodes,
                 (self._visit[group] > 1).astype(np.int64),
                 self.numerator[group].copy(),
                 self._weight[group].copy(),
@@ -226,7 +235,9 @@ class SampleRound:
         total = decided_share + undecided_share
         weight = self._weight[samples]
         goes_on = weight * (undecided_share / total) >= _MIN_EXACT_SHARE
-        predictions = np.append(self._predict(undecided, 0), self._predict(np.array([node]), 1))
+        is_rest = np.zeros(len(options), dtype=np.int64)
+        is_rest[-1] = 1
+        predictions = self._predictor.predict(tree, np.append(undecided, node), is_rest)
         next_nodes, next_visits = np.append(undecided, node), np.ones(len(options), dtype=np.int64)
         next_visits[-1] = visit_number + 1
         # the decided share counts exactly for samples of much weight
@@ -291,9 +302,8 @@ class SampleRound:
             for uid, visit in zip(nodes.tolist(), self._visit[group].tolist(), strict=True)
         ]
         continuations = tree.collect_continuations(nodes)
-        # a server samples in a request of its own; otherwise the visit's distribution serves
-        is_known = tree.lists_vocabulary & np.isin(nodes, list(self._visited_nodes))
-        passes = int((~is_known).sum())
+        # a server samples in a request of its own
+        passes = self._count_passes(nodes) if tree.lists_vocabulary else len(nodes)
         tokens = yield TailRequest(continuations, passes, excluded, self._draw(group))
         tree.passes += passes
         texts = tree.add_unlisted(nodes, tokens)
@@ -310,13 +320,6 @@ class SampleRound:
         uniforms = self._uniforms[samples, self._draws[samples]]
         self._draws[samples] += 1
         return uniforms
-
-    def _predict(self, uids: np.ndarray, is_rest: int) -> np.ndarray:
-        """Return (n,) the predictions of texts; that of all texts for new situations."""
-        situations = self._tree.situation[uids]
-        known = situations < len(self._predictions)
-        predictions = self._predictions[np.where(known, situations, 0), is_rest]
-        return np.where(known, predictions, self._default_prediction)
 
     def _correct(
         self,

@@ -12,12 +12,13 @@ from llmchecker.checking.anytime.partial_tree import TailRequest
 from llmchecker.errors import InvalidDistribution, InvalidEstimate
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import LanguageModel, Prefix
+from llmchecker.trees.selection import Selection, select_tokens
 
 _SEED_COUNT = 2**32 - 1
 """The number of seeds that all servers accept; 2^32 - 1 means random."""
 
 
-_MAX_KEPT_BYTES = 2**28
+_MAX_KEPT_BYTES = 2**29
 """The largest memory of kept distributions."""
 
 
@@ -35,8 +36,8 @@ class TailSampler:
     def __init__(self, model: LanguageModel, open_prefix: Callable[[], Prefix]) -> None:
         self._model, self._open_prefix = model, open_prefix
         self._kept: dict[tuple[int, ...], tuple[Distributions, int]] = {}
-        row_bytes = 8 * model.vocabulary_size
-        self._max_kept = _MAX_KEPT_BYTES // row_bytes
+        logits_bytes = 4 * model.vocabulary_size
+        self._max_kept = _MAX_KEPT_BYTES // logits_bytes
 
     def keep(self, continuations: np.ndarray, distributions: Distributions) -> None:
         """Keep distributions after continuations, until there are too many."""
@@ -44,6 +45,18 @@ class TailSampler:
             # a distribution that is not kept is computed again if it is needed
             if len(self._kept) < self._max_kept:
                 self._kept[continuation] = distributions, row
+
+    def select(
+        self, continuations: np.ndarray, alpha: float, k: int
+    ) -> list[tuple[np.ndarray, Selection]]:
+        """Return rows of continuations with a kept distribution, and the selections after them."""
+        selections = []
+        for row, continuation in enumerate(map(tuple, continuations.tolist())):
+            if (found := self._kept.get(continuation)) is not None:
+                distributions, index = found
+                part = distributions[index : index + 1]
+                selections.append((np.array([row]), select_tokens(part, alpha, k)))
+        return selections
 
     def forget(self) -> None:
         """Forget all kept distributions."""
