@@ -115,14 +115,21 @@ def check_anytime(
 
 
 def _build_estimate(check: AnytimeCheck, tree: TextTree, budget: AnswerBudget) -> Estimate | None:
-    """Return the estimate of a check, its interval rounded outwards; None without samples."""
-    if (interval := check.interval) is None:
+    """Return the estimate of a check, its interval rounded outwards.
+
+    A tree that decides everything is an estimate without samples. The estimate is None without
+    samples on any other tree.
+    """
+    if (interval := check.interval) is not None:
+        (low, high), estimate = interval, check.estimate
+    elif check.is_exact:
+        low = high = estimate = check.compute_progress().lower
+    else:
         return None
-    low, high = interval
     error = compute_relative_error(tree.parent[1:], tree.probability[1:], int(tree.step.max()))
     margin = (float(error) + _ROUNDING_ERROR) * max(1.0, abs(low), abs(high))
     return Estimate(
-        estimate=check.estimate,
+        estimate=estimate,
         low=math.nextafter(low - margin, -math.inf),
         high=math.nextafter(high + margin, math.inf),
         confidence=budget.confidence,

@@ -139,6 +139,12 @@ class AnytimeCheck:
         return low, high
 
     @property
+    def is_exact(self) -> bool:
+        """Whether the tree decides the answer, so that no estimate is needed."""
+        lower, upper = self._compute_bounds()
+        return self._estimand is not None and lower == upper
+
+    @property
     def estimate(self) -> float | None:
         """The mean of the samples; None if no sample meets the condition of a conditional."""
         if self._estimand is None or not self._has_condition:
