@@ -177,7 +177,7 @@ class AnytimeCheck:
             self.is_finished = True
             return
         passes, samples = self.tree.passes, self.samples
-        if count := self._plan_samples(progress):
+        if count := self._plan_samples():
             yield from self._sample(count)
         else:
             yield from self._refine(self._select_refinement())
@@ -226,21 +226,19 @@ class AnytimeCheck:
             limits.append(affordable)
         return min(limits)
 
-    def _plan_samples(self, progress: AnytimeProgress) -> int:
-        """Return the number of samples of the next round; 0 for a refinement."""
+    def _plan_samples(self) -> int:
+        """Return the number of samples of the next round; 0 for a refinement.
+
+        Samples visit texts in proportion to their probability. So they narrow the certain bounds
+        about as much as a refinement does, and finish a small tree in as many passes. A refinement
+        uses the passes that are too few for another sample.
+        """
         # the first pass of all shows where texts begin
         if not self._can_sample or self.tree.passes == 0:
-            return 0
-        if self.samples and self._sequence_is_wider(progress):
             return 0
         affordable = _BUDGET_SHARE * self._remaining_passes() / self._passes_per_sample
         wanted = max(_MIN_ROUND, self._drawn_samples // _ROUND_GROWTH_DIVISOR)
         return int(min(wanted, _MAX_ROUND, affordable))
-
-    def _sequence_is_wider(self, progress: AnytimeProgress) -> bool:
-        """Return whether the certain bounds are as narrow as the interval of the samples."""
-        low, high = self.interval
-        return progress.upper - progress.lower <= high - low
 
     def _select_refinement(self) -> np.ndarray:
         weight = HORIZON_WEIGHT if self._estimand is None else 1.0
