@@ -242,10 +242,8 @@ class AnytimeCheck:
 
     def _select_refinement(self) -> np.ndarray:
         weight = HORIZON_WEIGHT if self._estimand is None else 1.0
-        return select_batch(self.tree, self._budget_limit(), weight)
-
-    def _budget_limit(self) -> float:
-        return math.inf if self._budget.passes is None else self._budget.passes - self.tree.passes
+        # a batch that time interrupts would be lost
+        return select_batch(self.tree, self._remaining_passes(), weight)
 
     def _refine(self, batch: np.ndarray) -> Requests:
         """Visit the texts of a batch."""
