@@ -51,7 +51,7 @@ Large rounds make large batches. In small rounds more samples begin in a grown t
 """
 _BUDGET_SHARE = 0.95
 """The share of the remaining passes that a round may be expected to need."""
-_MIN_MEASURED_SAMPLES = 32
+_MIN_MEASURED_SAMPLES = 16
 """The least number of samples that choose a limit of control variates."""
 
 Requests = Generator[ModelRequest | TailRequest, Selections | np.ndarray, None]
@@ -117,7 +117,7 @@ class AnytimeCheck:
         self._threshold = root.threshold if isinstance(root, Probability) else None
         threshold = None if self._threshold is None else float(self._threshold)
         self._sequence = ConfidenceSequence(budget.confidence, threshold)
-        self._predictor = TextPredictor()
+        self._predictor = None if self._estimand is None else TextPredictor(self._estimand)
         # for each limit of control variates, the values of all samples in units of U
         self._unit_values = [np.zeros(0) for _ in CORRECTION_LIMITS]
         self._passes_per_sample = float(tree.length)

@@ -7,6 +7,7 @@ drawn is added. So the mean of a value stays, and only the error of the predicti
 
 import numpy as np
 
+from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.partial_tree import PartialTree
 
 _PRIOR_COUNT = 2.0
@@ -23,20 +24,17 @@ class TextPredictor:
     """Predictions of a text's numerator, learned from samples.
 
     Three predictions are combined: that of the text's situation and last token, that of its
-    situation, and that of all texts with equal step and obligations. Each shrinks towards the next
-    one, as the first has few samples. Texts in the `rest` of a text have predictions of their own.
+    situation, and the numerator if the text ended. Each shrinks towards the next one, as the first
+    has few samples. Texts in the `rest` of a text have predictions of their own.
+
+    Args:
+        estimand: the estimated quantity.
     """
 
-    def __init__(self) -> None:
-        self._totals = np.zeros(2)
-        self._situations, self._coarse_situations = np.zeros((2, 2, 0, 2))
+    def __init__(self, estimand: Estimand) -> None:
+        self._estimand = estimand
+        self._situations = np.zeros((2, 0, 2))
         self._buckets = np.zeros((2, _BUCKETS, 2))
-
-    @property
-    def mean(self) -> float:
-        """The mean of all samples, which starts at 0.5."""
-        count, total = self._totals
-        return float((total + 0.5) / (count + 1))
 
     def learn(
         self, tree: PartialTree, uids: np.ndarray, is_rest: np.ndarray, values: np.ndarray
@@ -50,32 +48,25 @@ class TextPredictor:
             values: (n,) float64, the numerators that the samples gave from there on.
         """
         added = tree.situation_count - self._situations.shape[1]
-        room = np.zeros((2, added, 2))
-        self._situations = np.concatenate([self._situations, room], axis=1)
-        self._coarse_situations = np.concatenate([self._coarse_situations, room], axis=1)
+        self._situations = np.concatenate([self._situations, np.zeros((2, added, 2))], axis=1)
         situations = tree.situation[uids]
         for table, rows in (
             (self._situations, situations),
-            (self._coarse_situations, tree.find_coarse_situations(situations)),
             (self._buckets, _find_buckets(situations, tree.token[uids])),
         ):
             np.add.at(table[0], (rows, is_rest), 1.0)
             np.add.at(table[1], (rows, is_rest), values)
-        self._totals += (len(values), values.sum())
 
     def predict(self, tree: PartialTree, uids: np.ndarray, is_rest: np.ndarray) -> np.ndarray:
         """Return (n,) the predictions of texts, or of their `rest` where `is_rest` is 1."""
         situations = tree.situation[uids]
-        prediction = np.full(len(uids), self.mean)
-        is_known = situations < self._situations.shape[1]
-        # the first samples come after the first predictions
-        if is_known.any():
-            known, rest = situations[is_known], is_rest[is_known]
-            coarse = tree.find_coarse_situations(known)
-            value = _shrink(self._coarse_situations, coarse, rest, prediction[is_known])
-            value = _shrink(self._situations, known, rest, value)
-            buckets = _find_buckets(known, tree.token[uids[is_known]])
-            prediction[is_known] = _shrink(self._buckets, buckets, rest, value)
+        prediction = self._estimand.compute_numerator_if_ended(tree, uids)
+        # situations that no earlier round met have no samples
+        known = np.flatnonzero(situations < self._situations.shape[1])
+        rows, rest = situations[known], is_rest[known]
+        value = _shrink(self._situations, rows, rest, prediction[known])
+        buckets = _find_buckets(rows, tree.token[uids[known]])
+        prediction[known] = _shrink(self._buckets, buckets, rest, value)
         return prediction
 
 

@@ -51,6 +51,12 @@ class Estimand:
         # a conditional's second formula is !φ & ψ, so ψ holds where either holds
         return numerator, truth.any(axis=0).astype(float) if self.is_ratio else np.ones(len(uids))
 
+    def compute_numerator_if_ended(self, tree: PartialTree, uids: np.ndarray) -> np.ndarray:
+        """Return (n,) float64: the numerators of texts, as if each of them ended."""
+        if self.is_score:
+            return (tree.scores[0, uids] - self.offset) / self.size
+        return tree.truth_if_ended[0, uids].astype(float)
+
     def to_answer(self, value: float) -> float:
         """Return the answer for a value of the quantity."""
         return self.offset + self.size * value

@@ -137,6 +137,8 @@ class PartialTree:
         is_listed: (n,) bool, whether the probability of the text is known; see `add_unlisted`.
         obligations: (formulas, n) int64, the obligation after the text's own step.
         truth: (formulas, n) int64: 0, 1 or `UNDECIDED`.
+        truth_if_ended: (formulas, n) bool, the truth of each formula if the text's last letter
+            repeats for ever.
 
     Args:
         model: the language model.
@@ -161,6 +163,7 @@ class PartialTree:
     is_listed: np.ndarray
     obligations: np.ndarray
     truth: np.ndarray
+    truth_if_ended: np.ndarray
 
     def __init__(
         self,
@@ -182,7 +185,6 @@ class PartialTree:
         self._visit_records: dict[tuple[int, int], Visit] = {}
         self._unlisted_texts: dict[tuple[int, int], int] = {}
         self._situations: dict[tuple[int, ...], int] = {}
-        self._coarse_situations: list[int] = []
         self._table = GrowingTable()
         self._append(np.array([-1]), np.array([NO_TOKEN]), np.ones(1))
 
@@ -198,10 +200,6 @@ class PartialTree:
     def situation_count(self) -> int:
         """The number of situations so far."""
         return len(self._situations)
-
-    def find_coarse_situations(self, situations: np.ndarray) -> np.ndarray:
-        """Return (n,) the situations that only the step and the obligations distinguish."""
-        return np.array(self._coarse_situations)[situations]
 
     def satisfied_mass(self, formula: int = 0) -> float:
         """Return D, the mass that is decided true."""
@@ -331,7 +329,7 @@ class PartialTree:
             truth = np.full((len(self.monitors), 1), UNDECIDED)
         else:
             obligations, truth = self.obligations[:, parent], self.truth[:, parent]
-        letters = self._decide_texts(step, kind, mass, scores, obligations, truth)
+        letters, truth_if_ended = self._decide_texts(step, kind, mass, scores, obligations, truth)
         is_listed = probability > 0 if is_root else self.is_listed[parent] & (probability > 0)
         self._table.append(
             parent=parent,
@@ -350,6 +348,7 @@ class PartialTree:
             is_listed=is_listed,
             obligations=obligations,
             truth=truth,
+            truth_if_ended=truth_if_ended,
         )
         for name, column in self._table.columns.items():
             setattr(self, name, column)
@@ -402,8 +401,10 @@ class PartialTree:
         scores: np.ndarray,
         obligations: np.ndarray,
         truth: np.ndarray,
-    ) -> np.ndarray:
-        """Progress every formula by the texts' own step, and return their letters.
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Progress every formula by the texts' own step.
+
+        Returns (formulas, n) the texts' letters, and (formulas, n) the truth if they ended.
 
         `obligations` and `truth` are changed in place: the obligations at the texts become the
         obligations after them, and new decisions are filled in. The sums of decided mass grow.
@@ -412,7 +413,7 @@ class PartialTree:
         columns[STEP] = np.full(len(kind), step)
         # texts at the horizon stay as they are, like ended texts
         is_terminal = (kind == StateKind.END) | (step == self.length)
-        letters = np.empty_like(truth)
+        letters, truth_if_ended = np.empty_like(truth), np.empty(truth.shape, dtype=bool)
         for index, monitor in enumerate(self.monitors):
             letters[index] = monitor.compute_letters(columns, kind == StateKind.END)
             is_undecided = truth[index] == UNDECIDED
@@ -427,6 +428,7 @@ class PartialTree:
                     else monitor.decide(next_obligation, step + 1, letter)
                 )
                 obligations[index][positions] = next_obligation
+                truth_if_ended[index][positions] = monitor.holds_under_stutter(obligation, letter)
                 if decision is not None:
                     # decided mass counts at the first text that decides it, not again at its
                     # children
@@ -435,7 +437,7 @@ class PartialTree:
                     self._decided_masses[index][decision] = math.fsum(
                         [self._decided_masses[index][decision], *mass[newly_decided]]
                     )
-        return letters
+        return letters, truth_if_ended
 
     def _number_situations(
         self, step: int, obligations: np.ndarray, letters: np.ndarray, scores: np.ndarray
@@ -445,16 +447,8 @@ class PartialTree:
         near_scores = np.clip(scores, -_MAX_SITUATION_SCORE, _MAX_SITUATION_SCORE)
         numbers = np.empty(obligations.shape[1], dtype=np.int64)
         for positions, row in group_rows(*obligations, *letters, *near_scores):
-            coarse = self._number_situation((step, *row[: len(obligations)]))
-            numbers[positions] = self._number_situation((step, *row), coarse)
+            numbers[positions] = self._situations.setdefault((step, *row), len(self._situations))
         return numbers
-
-    def _number_situation(self, key: tuple[int, ...], coarse: int | None = None) -> int:
-        """Return the number of a situation; a new one without a coarser one is its own."""
-        number = self._situations.setdefault(key, len(self._situations))
-        if number == len(self._coarse_situations):
-            self._coarse_situations.append(number if coarse is None else coarse)
-        return number
 
     def build_tree(self) -> tuple[TextTree, dict[str, np.ndarray]]:
         """Return the texts and their `rest` as a tree, and the scores of its states by name."""
