@@ -7,7 +7,7 @@ the undecided mass and hold with the stated confidence.
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -103,15 +103,42 @@ def check_anytime(
 
     check = AnytimeCheck(tree, asked, budget, record, lambda: batches.affordable_texts(len(tree)))
     batches.serve(check.run(), lambda: len(tree))
-    history.append(check.compute_progress())
-    text_tree, scores = tree.build_tree()
+    return build_result(check, asked, budget, history, start_time)
+
+
+def build_result(
+    check: AnytimeCheck,
+    asked: CheckedQuery,
+    budget: AnswerBudget,
+    history: Sequence[AnytimeProgress],
+    start_time: float,
+) -> AnytimeResult:
+    """Build the result of a check, at any time of its work.
+
+    Args:
+        check: the check.
+        asked, budget: its query and limits.
+        history: the intervals after each of its rounds.
+        start_time: the time by `time.monotonic` at which the check began.
+
+    Raises:
+        InvalidQuery, CheckFailed: as in `check_anytime`.
+    """
+    tree, scores = check.tree.build_tree()
     seconds = time.monotonic() - start_time
-    verdict = check_query(text_tree, scores, asked.query, asked.ranges, seconds)
-    estimate = _build_estimate(check, text_tree, budget)
+    verdict = check_query(tree, scores, asked.query, asked.ranges, seconds)
+    estimate = _build_estimate(check, tree, budget)
     if estimate is not None:
         verdict = with_estimate(verdict, asked.query, estimate)
-    seconds = time.monotonic() - start_time
-    return AnytimeResult(text_tree, scores, verdict, estimate, tree.passes, seconds, tuple(history))
+    return AnytimeResult(
+        tree=tree,
+        scores=scores,
+        verdict=verdict,
+        estimate=estimate,
+        passes=check.tree.passes,
+        seconds=time.monotonic() - start_time,
+        history=(*history, check.compute_progress()),
+    )
 
 
 def _build_estimate(check: AnytimeCheck, tree: TextTree, budget: AnswerBudget) -> Estimate | None:

@@ -12,6 +12,7 @@ from llmchecker.checking.anytime.token_sampler import TailSampler
 from llmchecker.models.interface import LanguageModel, Prefix
 from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import iter_selections
+from llmchecker.trees.selection import Selection
 
 _BATCH_SECONDS = 1.0
 """The wanted duration of a batch: a stop waits for its end."""
@@ -47,7 +48,7 @@ class ModelBatches:
         # a model of unknown speed gets one text at first if time is limited
         self._size = _FIRST_TEXTS if deadline is None else 1
         self._texts, self._seconds = 0, 0.0
-        self._tails, self._depth = TailSampler(model, open_prefix), -1
+        self._tails = TailSampler(model, open_prefix)
 
     def must_stop(self, tree_size: int) -> bool:
         """Return whether the work is cancelled or its time is over.
@@ -107,26 +108,10 @@ class ModelBatches:
         if isinstance(request, TailRequest):
             return [self._tails.sample(request.select(rows))]
         continuations = request.continuations[rows]
-        # samples move on to longer texts, and come back only in another round
-        if continuations.shape[1] != self._depth:
-            self._tails.forget()
-            self._depth = continuations.shape[1]
-        # a second visit of a text needs more tokens of the same distribution
-        found = self._tails.select(continuations, request.alpha, request.k)
-        is_missing = np.ones(len(rows), dtype=bool)
-        is_missing[[index for index, _ in found]] = False
-        missing = np.flatnonzero(is_missing)
-        selections = iter_selections(
-            self._open_prefix,
-            self._distributions,
-            continuations[missing],
-            request.alpha,
-            request.k,
-            request.will_extend,
-            lambda kept, computed: self._tails.keep(continuations[missing[kept]], computed),
+        selections = select_next(
+            self._open_prefix, self._distributions, self._tails, continuations, request
         )
-        computed = [(missing[index], selection) for index, selection in selections]
-        return [(rows[index], selection) for index, selection in found + computed]
+        return [(rows[index], selection) for index, selection in selections]
 
     def _measure(self, texts: int, seconds: float) -> None:
         """Choose the size of the next batch by the duration of this one."""
@@ -137,3 +122,35 @@ class ModelBatches:
             # the last batch ends in time
             affordable = min(affordable, texts * self._remaining_seconds(0) / max(seconds, 1e-9))
         self._size = max(1, int(min(_MAX_GROWTH * max(self._size, texts), affordable)))
+
+
+def select_next(
+    open_prefix: Callable[[], Prefix],
+    distributions: PromptDistributions | None,
+    tails: TailSampler,
+    continuations: np.ndarray,
+    request: ModelRequest,
+) -> list[tuple[np.ndarray, Selection]]:
+    """Return rows of continuations and the selections after them.
+
+    Args:
+        open_prefix, distributions: as in `expansion.iter_selections`.
+        tails: keeps the computed distributions, and serves later visits of the same texts.
+        continuations: (n, d) int64, the tokens after the prefix.
+        request: alpha, k and whether longer continuations will follow.
+    """
+    # a second visit of a text needs more tokens of the same distribution
+    kept = tails.select(continuations, request.alpha, request.k)
+    is_missing = np.ones(len(continuations), dtype=bool)
+    is_missing[[row for rows, _ in kept for row in rows]] = False
+    missing = np.flatnonzero(is_missing)
+    selections = iter_selections(
+        open_prefix,
+        distributions,
+        continuations[missing],
+        request.alpha,
+        request.k,
+        request.will_extend,
+        lambda rows, computed: tails.keep(continuations[missing[rows]], computed),
+    )
+    return kept + [(missing[rows], selection) for rows, selection in selections]

@@ -40,11 +40,12 @@ class TailSampler:
         self._max_kept = _MAX_KEPT_BYTES // logits_bytes
 
     def keep(self, continuations: np.ndarray, distributions: Distributions) -> None:
-        """Keep distributions after continuations, until there are too many."""
+        """Keep distributions after continuations, in place of the oldest if there are many."""
         for row, continuation in enumerate(map(tuple, continuations.tolist())):
             # a distribution that is not kept is computed again if it is needed
-            if len(self._kept) < self._max_kept:
-                self._kept[continuation] = distributions, row
+            if len(self._kept) >= self._max_kept:
+                del self._kept[next(iter(self._kept))]
+            self._kept[continuation] = distributions, row
 
     def select(
         self, continuations: np.ndarray, alpha: float, k: int
@@ -57,10 +58,6 @@ class TailSampler:
                 part = distributions[index : index + 1]
                 selections.append((np.array([row]), select_tokens(part, alpha, k)))
         return selections
-
-    def forget(self) -> None:
-        """Forget all kept distributions."""
-        self._kept.clear()
 
     def sample(self, request: TailRequest) -> np.ndarray:
         """Sample a token after each text, in proportion to its probability.
