@@ -1,21 +1,27 @@
 """Widths of intervals against forward passes, for every way of answering.
 
-The ways are the trees of the paper with growing alpha and k, best first with one text a pass,
-plain sampling with the interval of Clopper and Pearson, refinement, and refinement with estimation.
+The ways are the trees of the paper with growing alpha and k, plain sampling with the interval of
+Clopper and Pearson, refinement, and anytime answers.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import mean
 
-from llmchecker.checking.anytime.answer import check_anytime
+import numpy as np
+import plain_sampling
+
+from llmchecker.checking.anytime.answer import AnytimeResult, check_anytime
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.anytime.decided_mass import split_mass
+from llmchecker.checking.anytime.confidence_sequence import (
+    ConfidenceSequence,
+    Values,
+    predict_variances,
+)
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.checking.anytime.path_sampler import estimate_probability
-from llmchecker.checking.anytime.query_estimate import build_samplers, choose_sample_count
-from llmchecker.checking.anytime.refinement import RefinementBudget, RefinementProgress, refine
+from llmchecker.checking.check import check_query
 from llmchecker.config import paths
 from llmchecker.config.plan import TreeSpec
 from llmchecker.models.interface import LanguageModel
@@ -24,7 +30,7 @@ from llmchecker.properties.logic.query import Query
 from llmchecker.properties.registry import create_quantifier
 from llmchecker.properties.scores import score_tree
 from llmchecker.trees.builder import TreeBuilder
-from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
+from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import TextTree, Truncation
 
@@ -38,32 +44,35 @@ QUERIES = {
 """The player's query; one that is decided as soon as a prefix violates it, as the constraints of
 BEAVER are; a rare event; and a formula that is LTL and not PCTL."""
 CONFIDENCE = 0.95
+THRESHOLD_CONFIDENCE = 0.99
 STORE_BYTES = 2**32
 
-PAPER, ALONE, SAMPLING, REFINEMENT, BOTH = WAYS = (
+PAPER, SAMPLING, REFINEMENT, ANYTIME = WAYS = (
     "the paper's tree",
-    "one text a pass",
     "sampling",
     "refinement",
-    "refinement and estimation",
+    "anytime answer",
 )
 
 ESTIMATE_DEFINITIONS = {
     "{query}.{model}.width_ratio_to_sampling": "width of the interval of `llmchecker check` over "
-    "that of plain sampling, with the same budget of forward passes and confidence 0.95",
+    "that of plain sampling, with the largest budget of passes, confidence 0.95, means over seeds",
     "{query}.width_ratio_to_sampling": "the largest of these",
-    "{model}.passes_share_of_growing": "forward passes a second of plain sampling over internal "
-    "nodes a second of growing a tree level by level",
+    "{query}.{model}.largest_width_ratio": "the largest of the same ratios over all budgets",
+    "{query}.largest_width_ratio": "the largest of these",
+    "{query}.{model}.threshold_passes_ratio": "passes until P<=2p and P>=p/2 are decided with "
+    "confidence 0.99, p the estimate, over those of a sequential test on plain samples",
+    "{query}.threshold_passes_ratio": "the largest of these",
+    "{query}.{model}.certain_width_ratio": "width of the certain bounds of `llmchecker check` over "
+    "those of refinement alone, with the largest budget",
+    "{query}.certain_width_ratio": "the largest of these",
+    "{model}.passes_share_of_growing": "forward passes a second of `llmchecker check` over "
+    "internal nodes a second of growing a tree level by level",
 }
 REFINE_DEFINITIONS = {
     "{query}.{model}.width_ratio_to_paper": "width of the certain bounds over that of the paper's "
     "tree, after as many forward passes as the tree has internal nodes",
     "{query}.width_ratio_to_paper": "the largest of these",
-    "{query}.{model}.passes_ratio_to_one_at_a_time": "forward passes over those of best first with "
-    "one text a pass, to the same width of the certain bounds",
-    "{query}.passes_ratio_to_one_at_a_time": "the largest of these",
-    "{query}.{model}.seconds_ratio_to_one_at_a_time": "the same with seconds, scoring included",
-    "{query}.seconds_ratio_to_one_at_a_time": "the largest of these",
     "{model}.passes_share_of_growing": "forward passes a second while refining, scoring included, "
     "over internal nodes a second of growing a tree level by level",
     "{model}.texts_per_pass": "texts that a refinement found and scored, for each forward pass",
@@ -77,18 +86,16 @@ class Efforts:
 
     Args:
         length: the horizon.
-        passes: rising budgets of sampling, and of refinement with estimation; the largest one is
-            that of the refinement alone too.
-        of_others: the same for the queries but the first.
-        alone: passes of one text each.
+        passes: rising budgets of sampling and of anytime answers; the largest one is that of the
+            refinement alone too.
+        seeds: number of seeds of each but the largest budget.
         trees: alpha and k of the paper's trees, rising. The largest one should be one that the run
             of the workflow has grown, since its stored distributions then give all of them.
     """
 
     length: int = 5
-    passes: tuple[int, ...] = (100, 600, 3000)
-    of_others: tuple[int, ...] = (100, 600)
-    alone: int = 100
+    passes: tuple[int, ...] = (300, 1000, 3000)
+    seeds: int = 3
     trees: tuple[tuple[float, int], ...] = (
         (0.3, 2),
         (0.5, 3),
@@ -156,34 +163,37 @@ def measure(
         directory, "causal", "float32", "cpu", threads, memory_bytes, "terminal", kept
     )
     model = grower.model
-    own = DistributionCache(Path("narrowing") / name, STORE_BYTES)
-    stored = own.open_distributions(grower.model_fingerprint, model.encode(START))
     trees = _paper_trees(name, grower, efforts)
     report(f"{name}: the paper's trees")
     points, figures = [], {}
     for key, text in QUERIES.items():
         asked = _Asked(name, key, parse(text), efforts.length)
-        first = key == "player"
-        budgets = efforts.passes if first else efforts.of_others
         found = [asked.paper(tree) for tree in trees]
-        refined, texts = asked.refined(model, max(budgets), None if first else stored)
-        if first:
+        refined, texts = asked.refined(model, efforts.passes[-1])
+        pairs = {
+            passes: asked.compare_widths(model, passes, efforts.seeds) for passes in efforts.passes
+        }
+        ratios = {
+            passes: mean(p.width for p in answered) / mean(p.width for p in sampled)
+            for passes, (answered, sampled) in pairs.items()
+        }
+        answered = pairs[efforts.passes[-1]][0][0]
+        figures |= {
+            f"estimate.{key}.{name}.width_ratio_to_sampling": ratios[efforts.passes[-1]],
+            f"estimate.{key}.{name}.largest_width_ratio": max(ratios.values()),
+            f"estimate.{key}.{name}.certain_width_ratio": asked.certain_width / refined[-1].width,
+            f"estimate.{key}.{name}.threshold_passes_ratio": asked.compare_thresholds(model),
+        }
+        figures |= dict(_to_paper(f"{key}.{name}", found, refined))
+        if key == "player":
             rate = refined[-1].passes / refined[-1].seconds
             figures[f"refine.{name}.passes_share_of_growing"] = rate / growing
             figures[f"refine.{name}.texts_per_pass"] = texts / refined[-1].passes
-        alone, _ = asked.refined(
-            model, efforts.alone, None if first else stored, max_texts=1, horizon_weight=1
-        )
-        sampled = [asked.sampled(model, budget) for budget in budgets]
-        if first:
-            rate = sampled[-1].passes / sampled[-1].seconds
+            rate = answered.passes / answered.seconds
             figures[f"estimate.{name}.passes_share_of_growing"] = rate / growing
-        answered = [asked.answered(model, budget) for budget in budgets]
-        figures |= _ratios(f"{key}.{name}", found, refined, alone if first else [])
-        ratio = answered[-1].width / sampled[-1].width
-        figures[f"estimate.{key}.{name}.width_ratio_to_sampling"] = ratio
-        points += [*found, *alone, *sampled, *refined, *answered]
-        report(f"{name}: {text} {ratio:.3f} of the width of plain sampling")
+        both = [point for answered, sampled in pairs.values() for point in (*answered, *sampled)]
+        points += [*found, *refined, *both]
+        report(f"{name}: {text} {ratios[efforts.passes[-1]]:.3f} of the width of plain sampling")
     return figures, points
 
 
@@ -201,73 +211,99 @@ def largest_of_models(figures: Mapping[str, float], models: Iterable[str]) -> di
 
 
 class _Asked:
-    """One query, asked of one model in every way."""
+    """One query, asked of one model in every way.
+
+    Attributes:
+        certain_width: width of the certain bounds of the latest anytime answer.
+    """
 
     def __init__(self, model: str, name: str, query: Query, length: int) -> None:
         self.model, self.name = model, name
         self.quantifiers = {"gender": create_quantifier("gender")}
         self.query = CheckedQuery(query, self.quantifiers, length)
-        (self.reading,) = self.query.monitors
+        self.certain_width, self._estimate = 1.0, 0.5
 
     def point(self, way: str, *values: float) -> Point:
         return Point(self.model, self.name, way, *values)
 
-    def scores(self, tree: TextTree) -> dict:
-        return {name: score_tree(each, tree) for name, each in self.quantifiers.items()}
-
     def paper(self, tree: TextTree) -> Point:
         """The certain bounds of a tree."""
-        found = split_mass(tree, self.scores(tree), self.reading)
+        scores = {name: score_tree(each, tree) for name, each in self.quantifiers.items()}
+        verdict = check_query(tree, scores, self.query.query, self.query.ranges)
         nodes = int(tree.internal.sum())
-        return self.point(PAPER, nodes, found.satisfied_mass, 1 - found.violated_mass, 0.0)
+        return self.point(PAPER, nodes, verdict.lower, verdict.upper, 0.0)
 
-    def refined(
-        self,
-        model: LanguageModel,
-        passes: int,
-        stored: PromptDistributions | None,
-        **settings: int,
-    ) -> tuple[list[Point], int]:
+    def refined(self, model: LanguageModel, passes: int) -> tuple[list[Point], int]:
         """The certain bounds after each batch of a refinement, and how many texts it found."""
-        way = ALONE if settings else REFINEMENT
-        began, points = time.perf_counter(), []
+        budget = AnswerBudget(passes=passes, certain=True)
+        result = check_anytime(model, START, self.query, budget)
+        points = [
+            self.point(REFINEMENT, now.passes, now.lower, now.upper, now.seconds)
+            for now in result.history
+            if now.passes
+        ]
+        return points, len(result.tree)
 
-        def progress(now: RefinementProgress) -> None:
+    def compare_widths(
+        self, model: LanguageModel, passes: int, seeds: int
+    ) -> tuple[list[Point], list[Point]]:
+        """The intervals of `llmchecker check` and of plain sampling, for each seed."""
+        answered, sampled = [], []
+        for seed in range(seeds):
+            result = self._answer(model, passes, seed)
+            verdict = result.verdict
+            # the time of the loop alone: the check of the tree is no pass
+            seconds = result.history[-1].seconds
+            answered.append(
+                self.point(
+                    ANYTIME, result.passes, verdict.low, verdict.high, seconds, verdict.samples
+                )
+            )
+            began = time.perf_counter()
+            plain = plain_sampling.draw_within(model, START, self.query, passes, seed)
             seconds = time.perf_counter() - began
-            points.append(self.point(way, now.passes, now.lower[0], now.upper[0], seconds))
+            interval = plain.interval(CONFIDENCE)
+            sampled.append(self.point(SAMPLING, plain.passes, *interval, seconds, plain.samples))
+        return answered, sampled
 
-        tree = refine(
-            model,
-            model.encode(START),
-            [self.reading],
-            self.quantifiers,
-            RefinementBudget(passes=passes),
-            progress=progress,
-            distributions=stored,
-            **settings,
-        )
-        return points[1:], len(tree)
+    def compare_thresholds(self, model: LanguageModel) -> float:
+        """The passes that decide P<=2p and P>=p/2, over those of a sequential test on samples."""
+        estimate = self._estimate
+        # twice a probability above one half is no threshold
+        above = min(2 * estimate, (1 + estimate) / 2)
+        passes, plain_passes = 0, 0
+        for operator, threshold in (("<=", above), (">=", estimate / 2)):
+            text = self.query.query.text.replace("=?", f"{operator}{threshold:.6f}")
+            asked = CheckedQuery(parse(text), self.quantifiers, self.query.length)
+            budget = AnswerBudget(passes=10**5, confidence=THRESHOLD_CONFIDENCE)
+            passes += check_anytime(model, START, asked, budget).passes
+            plain_passes += self._test_sequentially(model, threshold)
+        return passes / plain_passes
 
-    def sampled(self, model: LanguageModel, passes: int) -> Point:
-        """The interval of samples that begin at the start string."""
-        budget = RefinementBudget(passes=0)
-        prompt = model.encode(START)
-        tree = refine(model, prompt, [self.reading], self.quantifiers, budget)
-        asked = (model, prompt, tree, self.scores(tree), self.query, "terminal")
-        (sampler,) = build_samplers(*asked)
-        samples = choose_sample_count(sampler, CONFIDENCE, 1, passes=passes)
-        (fresh,) = build_samplers(*asked)  # plain sampling needs no pilot
-        began = time.perf_counter()
-        found = estimate_probability(fresh, samples, CONFIDENCE, 1)
-        seconds = time.perf_counter() - began
-        return self.point(SAMPLING, found.passes, found.low, found.high, seconds, samples)
+    def _answer(self, model: LanguageModel, passes: int, seed: int) -> AnytimeResult:
+        budget = AnswerBudget(passes=passes, confidence=CONFIDENCE, seed=seed)
+        result = check_anytime(model, START, self.query, budget)
+        self.certain_width = result.verdict.upper - result.verdict.lower
+        self._estimate = result.verdict.estimate
+        return result
 
-    def answered(self, model: LanguageModel, passes: int) -> Point:
-        """The interval that `llmchecker check` gives."""
-        effort = AnswerBudget(passes=passes, confidence=CONFIDENCE)
-        found = check_anytime(model, START, self.query, effort)
-        interval = found.verdict.low, found.verdict.high
-        return self.point(BOTH, found.passes, *interval, found.seconds, found.verdict.samples)
+    def _test_sequentially(self, model: LanguageModel, threshold: float) -> int:
+        """The passes of plain samples until a confidence sequence excludes a threshold."""
+        count = 32
+        while True:
+            plain = plain_sampling.draw(model, START, self.query, count, seed=0)
+            bits = np.zeros(count)
+            bits[: plain.satisfying] = 1
+            np.random.default_rng(0).shuffle(bits)
+            sequence = ConfidenceSequence(THRESHOLD_CONFIDENCE, threshold)
+            for part in np.split(bits, range(32, count, 32)):
+                variances = predict_variances(bits[: len(sequence)], part)
+                left = float(count - len(sequence))
+                sequence.append(Values(part, np.ones(len(part)), 0, 1, 1, variances, left))
+            low, high = sequence.interval
+            if not low <= threshold <= high:
+                return plain.passes
+            count = count * 5 // 4
 
 
 def _paper_trees(name: str, grower: TreeBuilder, efforts: Efforts) -> list[TextTree]:
@@ -283,22 +319,6 @@ def _paper_trees(name: str, grower: TreeBuilder, efforts: Efforts) -> list[TextT
             stored = grower.open_distributions(START)
             trees.append(build_tree(grower.model, START, truncation, distributions=stored))
     return trees
-
-
-def _ratios(
-    name: str, trees: Sequence[Point], refined: Sequence[Point], alone: Sequence[Point]
-) -> dict[str, float]:
-    """The figures `refine.…` of one query and model, as far as the points reach."""
-    figures = dict(_to_paper(name, trees, refined))
-    if alone:
-        width = alone[-1].width
-        one = next(point for point in alone if point.width <= width)
-        batch = next(point for point in refined if point.width <= width)
-        figures |= {
-            f"refine.{name}.passes_ratio_to_one_at_a_time": batch.passes / one.passes,
-            f"refine.{name}.seconds_ratio_to_one_at_a_time": batch.seconds / one.seconds,
-        }
-    return figures
 
 
 def _to_paper(

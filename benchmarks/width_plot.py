@@ -3,18 +3,17 @@
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from narrowing import ALONE, BOTH, PAPER, QUERIES, REFINEMENT, SAMPLING
+from narrowing import ANYTIME, PAPER, QUERIES, REFINEMENT, SAMPLING
 
 from llmchecker.reporting.figures import set_log_scales, use_figure_style
 
 LOOKS = {
     PAPER: {"color": "C7", "marker": "s", "linestyle": ":"},
-    ALONE: {"color": "C3", "marker": "", "linestyle": "--"},
     REFINEMENT: {"color": "C0", "marker": "", "linestyle": "-"},
     SAMPLING: {"color": "C1", "marker": "^", "linestyle": "-."},
-    BOTH: {"color": "C2", "marker": "o", "linestyle": "-"},
+    ANYTIME: {"color": "C2", "marker": "o", "linestyle": "-"},
 }
-"""How the line of each way looks; the first three ways are certain, the others are not."""
+"""How the line of each way looks; the paper's trees and refinement are certain."""
 CERTAIN = "{way}, certain"
 LIKELY = "{way}, confidence 0.95"
 
@@ -41,7 +40,7 @@ def width(points: pd.DataFrame) -> Figure:
                 here = points[(points["model"] == model) & (points["query"] == name)]
                 for way, look in LOOKS.items():
                     line = here[here["way"] == way].sort_values("passes")
-                    label = (LIKELY if way in (SAMPLING, BOTH) else CERTAIN).format(way=way)
+                    label = (LIKELY if way in (SAMPLING, ANYTIME) else CERTAIN).format(way=way)
                     panel.plot(
                         line["passes"],
                         line["width"],

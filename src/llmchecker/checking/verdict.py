@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from llmchecker.checking.decision import Decision, decide
 from llmchecker.errors import CheckFailed
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
 
@@ -75,6 +76,15 @@ class Verdict:
     high: float | None = None
     confidence: float | None = None
     samples: int | None = None
+
+    @property
+    def decision(self) -> Decision | None:
+        """Whether the query holds for the whole model; None for a query with =?."""
+        # a query with =? has a number as its estimate or its bounds
+        answers = [a for a in (self.lower, self.upper, self.estimate) if a is not None]
+        if not answers or not all(isinstance(answer, bool) for answer in answers):
+            return None
+        return decide(self.lower, self.upper, self.estimate, self.confidence)
 
     def with_bounds(self, interval: Interval) -> "Verdict":
         """Return the same verdict with bounds for the whole model."""

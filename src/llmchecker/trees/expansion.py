@@ -4,6 +4,7 @@ Gross et al. (2025), Definition III.4 and Algorithm 1, level by level and in bat
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from typing import Literal
@@ -11,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import LanguageModel, Prefix
 from llmchecker.models.transformers.batching import join_prompt
 from llmchecker.trees.distribution_cache import PromptDistributions
@@ -70,21 +72,22 @@ def build_tree(
         # the last level has no children, so the model need not keep its attention cache
         will_extend = step < truncation.length
         children, done, child_count, open_count = [], 0, 0, 0
-        for rows, selection in iter_selections(
-            continuations,
-            distributions,
-            frontier.continuations,
-            truncation.alpha,
-            truncation.k,
-            will_extend,
-        ):
-            children.append(_build_children(selection, rows, step, end_tokens))
-            done += len(rows)
-            progress(step, done, len(frontier))
-            if monitor is not None:
-                child_count += len(children[-1].kind)
-                open_count += int((children[-1].kind == StateKind.TEXT).sum())
-                monitor.update(step, done, len(frontier), child_count, open_count)
+        with _saved(distributions):
+            for rows, selection in iter_selections(
+                continuations,
+                distributions,
+                frontier.continuations,
+                truncation.alpha,
+                truncation.k,
+                will_extend,
+            ):
+                children.append(_build_children(selection, rows, step, end_tokens))
+                done += len(rows)
+                progress(step, done, len(frontier))
+                if monitor is not None:
+                    child_count += len(children[-1].kind)
+                    open_count += int((children[-1].kind == StateKind.TEXT).sum())
+                    monitor.update(step, done, len(frontier), child_count, open_count)
         # batches arrive in any order, since cached distributions come first
         level = _concatenate(children).sort_by_parent()
         levels.append(level.with_parent_uids(frontier.uids))
@@ -111,6 +114,7 @@ def iter_selections(
     alpha: float,
     k: int,
     will_extend: bool,
+    keep: Callable[[np.ndarray, Distributions], None] | None = None,
 ) -> Iterator[tuple[np.ndarray, Selection]]:
     """Yield row numbers of continuations and the selections after them.
 
@@ -118,11 +122,13 @@ def iter_selections(
 
     Args:
         open_prefix: returns the prompt's prefix; called only if a distribution must be computed.
-        distributions: cached distributions; new distributions are added to it.
+        distributions: cached distributions; new distributions are added to it, and the caller
+            saves them.
         continuations: (n, d) int64, token ids after the prompt.
         alpha: probability that the selected tokens hold together, from 0 to 1.
         k: maximum number of selected tokens.
         will_extend: whether later calls pass longer continuations that begin with these.
+        keep: called with the rows of continuations and their computed distributions.
     """
     is_missing = np.ones(len(continuations), dtype=bool)
     if distributions is not None:
@@ -133,19 +139,35 @@ def iter_selections(
     if len(missing_rows) == 0:
         return
     # selected inside the model's batches, so that no full distributions are kept
-    select_top = partial(select_tokens, alpha=alpha, k=k)
+    select_top = partial(_select, alpha=alpha, k=k, returns_distributions=keep is not None)
     done = 0
+    for computed, selection in open_prefix().map_next(
+        select_top, continuations[missing_rows], will_extend
+    ):
+        rows = missing_rows[done : done + len(selection.counts)]
+        done += len(rows)
+        if keep is not None:
+            keep(rows, computed)
+        if distributions is not None:
+            distributions.add(continuations[rows], selection)
+        yield rows, selection
+
+
+def _select(
+    distributions: Distributions, alpha: float, k: int, returns_distributions: bool
+) -> tuple[Distributions | None, Selection]:
+    selection = select_tokens(distributions, alpha, k)
+    # distributions that are not needed must not stay in memory
+    return distributions if returns_distributions else None, selection
+
+
+@contextmanager
+def _saved(distributions: PromptDistributions | None) -> Iterator[None]:
+    """Save the new distributions of a block, also after an interrupt."""
     try:
-        for selection in open_prefix().map_next(
-            select_top, continuations[missing_rows], will_extend
-        ):
-            rows = missing_rows[done : done + len(selection.counts)]
-            done += len(rows)
-            if distributions is not None:
-                distributions.add(continuations[rows], selection)
-            yield rows, selection
+        yield
     finally:
-        # saved also after an interrupt: the next run reads these distributions from the cache
+        # the next run reads these distributions from the cache
         if distributions is not None:
             distributions.save()
 

@@ -30,7 +30,6 @@ class Estimate:
         low, high: the interval, which covers the answer with at least `confidence`.
         confidence: the probability, before the samples are drawn, that the interval will be right.
         samples: number of samples.
-        satisfying: number of samples that satisfy the formula; None of an expected score.
         passes: number of texts that the model evaluated.
         seed: seed of the samples.
     """
@@ -40,7 +39,6 @@ class Estimate:
     high: float
     confidence: float
     samples: int
-    satisfying: int | None
     passes: int
     seed: int
 

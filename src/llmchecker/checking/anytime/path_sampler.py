@@ -1,324 +1,355 @@
-"""Estimation of a path formula's probability, from samples of `rest`.
+"""Samples of a partial tree's undecided texts, with exact look-ahead.
 
-The probability of a path formula is D + U p (see `decided_mass`), and p is estimated. A sample
-begins at a `rest` of the undecided mass, drawn in proportion to its probability. Its next token is
-drawn from the tokens that the tree does not follow there. The model draws all further tokens up to
-the horizon. Each sampled text decides the formula, so that the number of satisfying samples is
-binomial. The interval is therefore that of Clopper and Pearson (1934, "The Use of Confidence or
-Fiducial Limits Illustrated in the Case of the Binomial", Biometrika 26). It covers p with at least
-the stated confidence, for every number of samples. This requires a number that is fixed before the
-first sample is drawn. The interval of the probability is D plus U times the interval of p.
+A round draws texts from the undecided part of the tree as it is at the start of the round. At each
+text the model's most probable next tokens are added to the tree. What they decide counts with its
+exact mass, and the sample goes on among the undecided tokens. So a sample returns a number in
+[0, 1] and not a bit (Rao-Blackwell). The next round begins with the larger tree.
 
-The seed and the number of a sample determine it. Its random numbers come from a counter-based
-generator (Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3") that is keyed by both.
-So a run with more samples begins with the samples of a shorter run, for all batches, threads and
-sizes of memory.
+The seed and the number of a sample determine its random numbers, which come from a counter-based
+generator (Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3").
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
 
 import numpy as np
 
-from llmchecker.checking.anytime.confidence_intervals import compute_proportion_interval
-from llmchecker.checking.anytime.decided_mass import UNDECIDED, DecidedMass, group_rows
-from llmchecker.checking.anytime.estimate import Estimate
-from llmchecker.checking.anytime.token_sampler import TokenSampler
-from llmchecker.checking.markov.sparse_matrix import compute_relative_error
-from llmchecker.errors import InvalidEstimate
-from llmchecker.models.interface import LanguageModel
-from llmchecker.models.transformers.batching import join_prompt
-from llmchecker.properties.logic.ast import STEP
-from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
-from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.scores import score_texts
-from llmchecker.trees.distribution_cache import PromptDistributions
-from llmchecker.trees.expansion import EndOfSequence
-from llmchecker.trees.text_tree import TextTree
+from llmchecker.checking.anytime.control_variates import TextPredictor
+from llmchecker.checking.anytime.estimand import Estimand
+from llmchecker.checking.anytime.partial_tree import (
+    ModelRequest,
+    PartialTree,
+    Selections,
+    TailRequest,
+)
 
-SAMPLE_BATCH_SIZE = 1024
-"""The number of samples in a batch, which computes equal beginnings once."""
+CORRECTION_LIMITS = np.array(
+    [(0.0, 0.0), (0.1, 0.1), (0.1, 0.3), (0.3, 0.1), (0.1, 0.6), (0.6, 0.1), (0.1, 1.0), (1.0, 0.1)]
+)
+"""The largest negative and positive sums of a sample's control variates, of which one is chosen.
 
-_ROUNDING_MARGIN = 4 * float(np.finfo(np.float64).eps)
-"""A limit above the rounding error of an interval's end."""
+A larger limit lets them remove more variance, but widens the range of the values.
+"""
+
+_MIN_EXACT_SHARE = 1 / 16
+"""The least share of a sample that goes on for certain.
+
+A smaller undecided share is drawn against the decided share, so that few samples spend passes on
+it. That adds little variance and keeps every value in [0, 1].
+"""
+
+_MIN_VISITS = 2
+"""The number of visits that select tokens from the `rest` of every text.
+
+The second one needs no second evaluation of a text in the same round.
+"""
+_MIN_VISIT_MASS = 1 / 512
+"""The least probability of a `rest` that a later visit splits.
+
+From a smaller one the model samples a single token, which saves scoring thousands of texts.
+"""
+
+_TINY = np.finfo(np.float64).tiny
+
+ModelSteps = Generator[ModelRequest | TailRequest, Selections | np.ndarray, None]
+"""Steps that yield requests to the model and receive its selections or sampled tokens."""
 
 
-def _compute_required_samples(
-    width: float, undecided_mass: float, confidence: float, max_samples: int = 10**7
-) -> int:
-    """Compute the number of samples that guarantees an interval width.
+@dataclass(frozen=True)
+class UndecidedPart:
+    """The decided sums of a partial tree, and its undecided leaves.
 
-    An interval is widest where half of the samples satisfy the formula.
-
-    Args:
-        width: width of the interval of the probability.
-        undecided_mass: U, by which the interval of p is multiplied.
-        confidence: confidence of the interval.
-        max_samples: the largest number to return, even if it is too small.
+    Attributes:
+        numerator, denominator: the sums over decided texts, weighted by their probabilities.
+        leaves: (m,) int64, the texts with undecided `rest`, which is all of an unvisited text.
+        weights: (m,) float64, the probability of each of these.
+        total: the sum of the weights, U.
     """
-    low, high = 0, max_samples
-    # binary search: the interval narrows as the number of samples grows
-    while low < high:
-        middle = (low + high) // 2
-        widest_interval = compute_proportion_interval(middle // 2, middle, confidence)
-        if undecided_mass * (widest_interval[1] - widest_interval[0]) <= width:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+
+    numerator: float
+    denominator: float
+    leaves: np.ndarray
+    weights: np.ndarray
+    total: float
 
 
-def estimate_probability(
-    sampler: "PathSampler",
-    samples: int,
-    confidence: float = 0.99,
-    seed: int = 0,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    is_cancelled: Callable[[], bool] = lambda: False,
-) -> Estimate | None:
-    """Estimate a path formula's probability from a tree and samples of `rest`.
-
-    Args:
-        sampler: the sampler of the path formula.
-        samples: number of samples; none are drawn if everything is decided.
-        confidence: confidence of the interval.
-        seed: seed of the samples.
-        progress: called with the number of samples drawn so far and the number of all samples. It
-            never receives their results, so that nobody can stop at a result that they like, which
-            would make the confidence wrong.
-        is_cancelled: called between batches; when it returns true, there is no estimate.
-
-    Returns:
-        The estimate, or None after a cancellation.
-
-    Raises:
-        InvalidEstimate: there are no samples although some mass is undecided, or the confidence is
-            out of range.
-    """
-    decided_mass, undecided_mass = sampler.decided_mass, sampler.decided_mass.undecided_mass
-    if undecided_mass == 0:
-        compute_proportion_interval(0, 0, confidence)  # checks the confidence, as with samples
-        value, low, high = _round_outwards(decided_mass, sampler.relative_error)
-        return Estimate(value, low, high, confidence, 0, 0, 0, seed)
-    if samples < 1:
-        raise InvalidEstimate(f"samples is {samples!r}; at least 1 is needed to estimate")
-    satisfying, passes_before = 0, sampler.passes
-    for first in range(0, samples, SAMPLE_BATCH_SIZE):
-        if is_cancelled():
-            return None
-        stop = min(samples, first + SAMPLE_BATCH_SIZE)
-        report_share = partial(report_progress, progress, first, stop, samples)
-        # batches share one binomial count, since the seed and number determine a sample
-        satisfying += int(sampler.decide_samples(seed, first, stop, report_share).sum())
-    low_share, high_share = compute_proportion_interval(satisfying, samples, confidence)
-    # moved outwards, so that rounding cannot make the interval miss the probability
-    low = (decided_mass.satisfied_mass + undecided_mass * low_share) * (
-        1 - sampler.relative_error
-    ) - _ROUNDING_MARGIN
-    high = (decided_mass.satisfied_mass + undecided_mass * high_share) * (
-        1 + sampler.relative_error
-    ) + _ROUNDING_MARGIN
-    low, high = max(0.0, float(low)), min(1.0, float(high))
-    estimate = decided_mass.satisfied_mass + undecided_mass * satisfying / samples
-    return Estimate(
-        # rounding must not move the estimate out of its interval
-        estimate=min(max(low, estimate), high),
-        low=low,
-        high=high,
-        confidence=confidence,
-        samples=samples,
-        satisfying=satisfying,
-        passes=sampler.passes - passes_before,
-        seed=seed,
+def split_tree(tree: PartialTree, estimand: Estimand) -> UndecidedPart:
+    """Split a partial tree into decided sums and undecided leaves."""
+    is_undecided = tree.is_undecided
+    # a text counts at the first of its ancestors that decides the query
+    is_first = ~is_undecided & is_undecided[tree.parent]
+    is_first[0] = not is_undecided[0]
+    decided = np.flatnonzero(is_first)
+    numerators, denominators = estimand.compute_contributions(tree, decided)
+    masses = tree.mass[decided]
+    open_mass = tree.mass * tree.rest
+    leaves = np.flatnonzero(is_undecided & (tree.step < tree.length) & (open_mass > 0))
+    weights = open_mass[leaves]
+    return UndecidedPart(
+        math.fsum(masses * numerators),
+        math.fsum(masses * denominators),
+        leaves,
+        weights,
+        math.fsum(weights),
     )
 
 
-def _round_outwards(decided_mass: DecidedMass, relative_error: float) -> tuple[float, float, float]:
-    """Return the fully decided probability, and its ends rounded outwards."""
-    low = max(0.0, decided_mass.satisfied_mass * (1 - relative_error) - _ROUNDING_MARGIN)
-    high = min(1.0, decided_mass.satisfied_mass * (1 + relative_error) + _ROUNDING_MARGIN)
-    return min(decided_mass.satisfied_mass, high), low, high
-
-
-def report_progress(
-    progress: Callable[[int, int], None], first: int, stop: int, samples: int, share: float
-) -> None:
-    """Report the number of samples drawn, from the progress of a batch."""
-    progress(first + int(share * (stop - first)), samples)
-
-
-class PathSampler:
-    """A sampler of texts from a tree's undecided mass, which decides each text.
-
-    `max_length` is the largest number of tokens of a sample. `relative_error` is the largest
-    relative rounding error of a probability that is computed from the tree.
+class SampleRound:
+    """One round of samples.
 
     Args:
-        model: the language model.
-        prompt: the tokens of the start string.
-        tree: a tree of this model after this start string, with this `end_of_sequence`.
-        decided_mass: the tree's decided and undecided mass of the formula.
-        monitor: the monitor of the formula.
-        quantifiers: the quantifiers that the formula names, by name.
-        end_of_sequence: as in `expansion.build_tree`.
-        distributions: as in `TokenSampler`.
+        tree: the tree, which grows by the texts that the samples visit.
+        estimand: the estimated quantity.
+        predictor: the predictor, which has learned from earlier rounds only.
+        seed: seed of all samples.
+        first: number of the first sample of the round.
+        count: number of samples.
+
+    Attributes:
+        part: the undecided part at the start of the round.
+        numerator, denominator: (count,) float64, the samples' values from the undecided part.
+        corrections: (limits, count) float64, the sums of control variates by their limit.
+        is_complete: (count,) bool.
     """
 
     def __init__(
         self,
-        model: LanguageModel,
-        prompt: Sequence[int],
-        tree: TextTree,
-        decided_mass: DecidedMass,
-        monitor: Monitor | HorizonMonitor,
-        quantifiers: Mapping[str, Quantifier],
-        end_of_sequence: EndOfSequence,
-        distributions: PromptDistributions | None = None,
+        tree: PartialTree,
+        estimand: Estimand,
+        predictor: TextPredictor,
+        seed: int,
+        first: int,
+        count: int,
     ) -> None:
-        self._model = model
-        self._tree = tree
-        self.decided_mass = decided_mass
-        self._monitor = monitor
-        self._quantifiers = quantifiers
-        # an ordinary end-of-sequence token does not end a text
-        self._end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
-        self._prompt = prompt
-        self._token_sampler = TokenSampler(model, self._prompt, tree, distributions)
-        self.max_length = (
-            0
-            if not len(decided_mass.rest_states)
-            else int(monitor.length - tree.step[tree.parent[decided_mass.rest_states]].min())
-        )
-        self._cumulative_masses = np.cumsum(decided_mass.rest_masses)
-        depth = int(tree.step.max())
-        self.relative_error = float(
-            compute_relative_error(tree.parent[1:], tree.probability[1:], depth)
-        )
+        self.part = split_tree(tree, estimand)
+        self.numerator, self.denominator = np.zeros((2, count))
+        self.corrections = np.zeros((len(CORRECTION_LIMITS), count))
+        self.is_complete = np.zeros(count, dtype=bool)
+        self._tree, self._estimand = tree, estimand
+        self._predictor = predictor
+        self._weight = np.ones(count)
+        self._draws = np.zeros(count, dtype=np.int64)
+        # a draw for the leaf, and one for each visit
+        self._uniforms = _draw_uniforms(seed, first, count, 1 + tree.length * (tree.max_visits + 1))
+        self._evaluated_nodes: set[int] = set()
+        self._history: list[tuple[np.ndarray, ...]] = []
+        self._node, self._visit = self._draw_leaves()
 
     @property
-    def passes(self) -> int:
-        """The number of texts that the model evaluated so far."""
-        return self._token_sampler.passes
+    def complete_count(self) -> int:
+        """The number of complete samples before the first incomplete one."""
+        incomplete = np.flatnonzero(~self.is_complete)
+        return int(incomplete[0]) if len(incomplete) else len(self.is_complete)
 
-    def compute_required_samples(self, width: float, confidence: float, max_samples: int) -> int:
-        """Compute the number of samples that guarantees an interval width."""
-        return _compute_required_samples(
-            width, self.decided_mass.undecided_mass, confidence, max_samples
-        )
-
-    def decide_samples(
-        self,
-        seed: int,
-        first: int,
-        stop: int,
-        report_share: Callable[[float], None] = lambda share: None,
-    ) -> np.ndarray:
-        """Return (stop - first,) bool: whether each sample satisfies the formula.
-
-        The samples have the numbers `first` to `stop - 1`.
-
-        Args:
-            report_share: called after every token with the processed share of all steps.
-        """
-        return self._draw_samples(seed, first, stop, report_share)[0] > 0
-
-    def draw_texts(
-        self,
-        seed: int,
-        first: int,
-        stop: int,
-        report_share: Callable[[float], None] = lambda share: None,
-    ) -> list[str]:
-        """Return the texts of samples, up to the token that decided the formula."""
-        _, tokens, lengths = self._draw_samples(seed, first, stop, report_share)
-        samples = zip(tokens.tolist(), lengths.tolist(), strict=True)
-        return self._model.decode([[*self._prompt, *sample[:length]] for sample, length in samples])
-
-    def _draw_samples(
-        self, seed: int, first: int, stop: int, report_share: Callable[[float], None]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the samples' decisions, their tokens and numbers of tokens."""
-        length = self._monitor.length
-        uniforms = _draw_uniform(seed, first, stop, 1 + length)
-        indices = np.searchsorted(
-            self._cumulative_masses, uniforms[:, 0] * self._cumulative_masses[-1], side="right"
-        )
-        # a product that is rounded up to the whole sum would select an entry after the last
-        indices = np.minimum(indices, len(self._cumulative_masses) - 1)
-        parents = self._tree.parent[self.decided_mass.rest_states[indices]]
-        first_steps = self._tree.step[parents]
-        tokens = self._collect_prefix_tokens(parents, length)
-        obligations = self.decided_mass.obligations[indices]
-        truth, lengths = np.full(len(indices), UNDECIDED), np.zeros(len(indices), dtype=np.int64)
-        # one step for all samples at once, although they begin at different steps
-        for step in range(int(first_steps.min()), length):
-            active_samples = np.flatnonzero((truth == UNDECIDED) & (first_steps <= step))
-            # all samples so far are decided; others may begin at a later step
-            if len(active_samples) == 0:
+    def run(self) -> ModelSteps:
+        """Yield requests to the model until all samples are complete."""
+        tree = self._tree
+        while len(active := np.flatnonzero(~self.is_complete)):
+            # texts of one length and visit form a batch; the shortest come first
+            keys = tree.step[self._node[active]] * (tree.max_visits + 1) + self._visit[active]
+            group = active[keys == keys.min()]
+            is_unlisted = self._is_unlisted(group)
+            if is_unlisted.any():
+                yield from self._sample_unlisted(group[is_unlisted])
                 continue
-            # only the first token must differ from the children of the tree
-            tree_states = np.where(first_steps[active_samples] == step, parents[active_samples], -1)
-            tokens[active_samples, step] = self._token_sampler.sample(
-                tokens[active_samples, :step],
-                tree_states,
-                uniforms[active_samples, 1 + step],
-                step + 1 < length,
-            )
-            obligations[active_samples], truth[active_samples] = self._decide_texts(
-                tokens[active_samples, : step + 1], obligations[active_samples]
-            )
-            lengths[active_samples] = step + 1
-            report_share((step + 1) / (length + 1))
-        # samples may all be decided before the last step
-        report_share(1.0)
-        return truth, tokens, lengths
+            nodes = np.unique(self._node[group])
+            missing = nodes[tree.visits[nodes] < self._visit[group[0]]]
+            for batch in tree.split_batches(missing):
+                request = tree.build_request(batch, self._count_passes(batch))
+                tree.add_children(batch, (yield request), request.passes)
+            self._advance(group)
 
-    def _collect_prefix_tokens(self, parent: np.ndarray, length: int) -> np.ndarray:
-        """Return (n, length) int64: the tokens of the tree's texts, and zeros."""
-        tokens = np.zeros((len(parent), length), dtype=np.int64)
-        uids = parent.copy()
-        while np.any(has_token := self._tree.step[uids] > 0):
-            rows = np.flatnonzero(has_token)
-            # upwards from the parents, a token at a time, until all texts reach the root
-            tokens[rows, self._tree.step[uids[rows]] - 1] = self._tree.token[uids[rows]]
-            uids[rows] = self._tree.parent[uids[rows]]
-        return tokens
+    def _count_passes(self, nodes: np.ndarray) -> int:
+        """Return the number of texts that no earlier request of this round evaluated."""
+        new_nodes = set(nodes.tolist()) - self._evaluated_nodes
+        self._evaluated_nodes |= new_nodes
+        return len(new_nodes)
 
-    def _decide_texts(
-        self, tokens: np.ndarray, obligations: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the obligations after the texts, and the decisions of the texts.
+    def _is_unlisted(self, group: np.ndarray) -> np.ndarray:
+        """Return for each sample whether the model samples its next token from a `rest`."""
+        tree, visit = self._tree, int(self._visit[group[0]])
+        if visit > tree.max_visits:
+            return np.ones(len(group), dtype=bool)
+        if visit <= _MIN_VISITS:
+            return np.zeros(len(group), dtype=bool)
+        nodes = self._node[group].tolist()
+        rests = np.array([tree.find_visit(uid, visit - 1).rest for uid in nodes])
+        return tree.mass[nodes] * rests < _MIN_VISIT_MASS
+
+    def learn(self, predictor: TextPredictor) -> None:
+        """Teach a predictor the values of the complete samples from each of their texts on."""
+        for samples, nodes, is_rest, numerators, weights in self._history:
+            use = self.is_complete[samples] & (weights > 0)
+            rows = samples[use]
+            values = (self.numerator[rows] - numerators[use]) / weights[use]
+            predictor.learn(self._tree, nodes[use], is_rest[use], values)
+
+    def _draw_leaves(self) -> tuple[np.ndarray, np.ndarray]:
+        """Draw the text where each sample begins, and return the number of its next visit."""
+        part, tree = self.part, self._tree
+        sums = part.weights.cumsum()
+        samples = np.arange(len(self._draws))
+        uniforms = self._draw(samples)
+        indices = np.searchsorted(sums, uniforms * sums[-1], side="right").clip(max=len(sums) - 1)
+        leaves = part.leaves[indices]
+        is_rest = tree.visits[part.leaves] > 0
+        predictions = self._predictor.predict(tree, part.leaves, is_rest.astype(np.int64))
+        mean = float(part.weights @ predictions / sums[-1])
+        self._correct(samples, predictions[indices], mean, predictions, 1.0)
+        return leaves, tree.visits[leaves] + 1
+
+    def _advance(self, group: np.ndarray) -> None:
+        """Move samples on by one visit of their texts."""
+        nodes = self._node[group]
+        self._history.append(
+            (
+                group,
+                nodes,
+                (self._visit[group] > 1).astype(np.int64),
+                self.numerator[group].copy(),
+                self._weight[group].copy(),
+            )
+        )
+        order = np.argsort(nodes, kind="stable")
+        boundaries = np.flatnonzero(np.diff(nodes[order])) + 1
+        for samples in np.split(group[order], boundaries):
+            self._advance_from(int(self._node[samples[0]]), int(self._visit[samples[0]]), samples)
+
+    def _advance_from(self, node: int, visit_number: int, samples: np.ndarray) -> None:
+        """Move samples on by one visit of the same text."""
+        tree, visit = self._tree, self._tree.find_visit(node, visit_number)
+        children = np.arange(visit.children.start, visit.children.stop)
+        probabilities = tree.probability[children]
+        is_undecided = (tree.truth[:, children] < 0).any(axis=0)
+        undecided = children[is_undecided]
+        decided_probabilities = probabilities[~is_undecided]
+        contributions = [
+            decided_probabilities @ column
+            for column in self._estimand.compute_contributions(tree, children[~is_undecided])
+        ]
+        decided_share = decided_probabilities.sum()
+        options = np.append(probabilities[is_undecided], visit.rest)
+        undecided_share = options.sum()
+        # the children and the remaining rest have the probability of the visited rest
+        total = decided_share + undecided_share
+        weight = self._weight[samples]
+        goes_on = weight * (undecided_share / total) >= _MIN_EXACT_SHARE
+        is_rest = np.zeros(len(options), dtype=np.int64)
+        is_rest[-1] = 1
+        predictions = self._predictor.predict(tree, np.append(undecided, node), is_rest)
+        next_nodes, next_visits = np.append(undecided, node), np.ones(len(options), dtype=np.int64)
+        next_visits[-1] = visit_number + 1
+        # the decided share counts exactly for samples of much weight
+        self._add(samples[goes_on], [c / total for c in contributions])
+        self._weight[samples[goes_on]] *= undecided_share / total
+        self._choose(samples[goes_on], options, predictions, next_nodes, next_visits)
+        # other samples draw it against the undecided share
+        if decided_share == 0 or not (~goes_on).any():
+            self._choose(samples[~goes_on], options, predictions, next_nodes, next_visits)
+            return
+        shares = [c / decided_share for c in contributions]
+        is_decided = self._choose(
+            samples[~goes_on],
+            np.append(options, decided_share),
+            np.append(predictions, shares[0]),
+            np.append(next_nodes, node),
+            np.append(next_visits, visit_number),
+        ) == len(options)
+        ended = samples[~goes_on][is_decided]
+        self._add(ended, shares)
+        self.is_complete[ended] = True
+
+    def _add(self, samples: np.ndarray, shares: list[float]) -> None:
+        """Add contributions to samples, in proportion to their weights."""
+        self.numerator[samples] += self._weight[samples] * shares[0]
+        self.denominator[samples] += self._weight[samples] * shares[1]
+
+    def _choose(
+        self,
+        samples: np.ndarray,
+        options: np.ndarray,
+        predictions: np.ndarray,
+        next_nodes: np.ndarray,
+        next_visits: np.ndarray,
+    ) -> np.ndarray:
+        """Draw an option for each sample, and return the index of each drawn option.
 
         Args:
-            tokens: (n, d) int64, the tokens of the texts after the prompt.
-            obligations: (n,) the obligations at the texts' own step.
+            samples: the samples.
+            options: (m,) float64, weights of the options.
+            predictions: (m,) float64, of the options.
+            next_nodes, next_visits: (m,) int64, the text and the number of its visit to go on with.
         """
-        n, step = tokens.shape
-        texts = self._model.decode(join_prompt(self._prompt, tokens).tolist())
-        columns = {
-            name: score_texts(quantifier, self._tree.start, texts, name)
-            for name, quantifier in self._quantifiers.items()
-        } | {STEP: np.full(n, step)}
-        has_ended = np.isin(tokens[:, -1], self._end_tokens)
-        monitor = self._monitor
-        letters = monitor.compute_letters(columns, has_ended)
-        next_obligations, truth = obligations.copy(), np.full(n, UNDECIDED)
-        is_final = has_ended | (step == monitor.length)
-        # few situations differ, so the monitor reads each only once
-        for positions, (obligation, letter, is_last) in group_rows(obligations, letters, is_final):
-            next_obligations[positions] = monitor.progress(obligation, letter)
-            decision = (
-                monitor.holds_under_stutter(obligation, letter)
-                # a final text repeats its last letter for ever
-                if is_last
-                else monitor.decide(int(next_obligations[positions[0]]), step + 1, letter)
-            )
-            truth[positions] = UNDECIDED if decision is None else decision
-        return next_obligations, truth
+        if len(samples) == 0:
+            return samples
+        sums = options.cumsum()
+        # a product that is rounded up to the whole sum would select an option after the last
+        last = np.flatnonzero(options)[-1]
+        choices = np.searchsorted(sums, self._draw(samples) * sums[-1], side="right").clip(max=last)
+        mean = float(options @ predictions / sums[-1])
+        possible = predictions[options > 0]
+        self._correct(samples, predictions[choices], mean, possible, self._weight[samples])
+        self._node[samples], self._visit[samples] = next_nodes[choices], next_visits[choices]
+        return choices
+
+    def _sample_unlisted(self, group: np.ndarray) -> ModelSteps:
+        """Let the model sample a token from the `rest` of a text."""
+        tree = self._tree
+        nodes = self._node[group]
+        excluded = [
+            tree.child_tokens(uid, visit - 1)
+            for uid, visit in zip(nodes.tolist(), self._visit[group].tolist(), strict=True)
+        ]
+        continuations = tree.collect_continuations(nodes)
+        # a server samples in a request of its own
+        passes = self._count_passes(nodes) if tree.lists_vocabulary else len(nodes)
+        tokens = yield TailRequest(continuations, passes, excluded, self._draw(group))
+        tree.passes += passes
+        texts = tree.add_unlisted(nodes, tokens)
+        self._node[group], self._visit[group] = texts, 1
+        is_decided = ~(tree.truth[:, texts] < 0).any(axis=0)
+        decided = group[is_decided]
+        numerators, denominators = self._estimand.compute_contributions(tree, texts[is_decided])
+        self.numerator[decided] += self._weight[decided] * numerators
+        self.denominator[decided] += self._weight[decided] * denominators
+        self.is_complete[decided] = True
+
+    def _draw(self, samples: np.ndarray) -> np.ndarray:
+        """Return the next random number of each sample."""
+        uniforms = self._uniforms[samples, self._draws[samples]]
+        self._draws[samples] += 1
+        return uniforms
+
+    def _correct(
+        self,
+        samples: np.ndarray,
+        drawn: np.ndarray,
+        mean: float,
+        possible: np.ndarray,
+        weight: np.ndarray | float,
+    ) -> None:
+        """Add the control variate of a draw, within the limits of the sums.
+
+        Args:
+            samples: the samples.
+            drawn: (n,) the prediction of what each sample drew.
+            mean: the exact mean of the predictions.
+            possible: the predictions of everything that could be drawn.
+            weight: the weight of the samples after the draw.
+        """
+        largest, least = float(possible.max()) - mean, mean - float(possible.min())
+        sums = self.corrections[:, samples]
+        below, above = CORRECTION_LIMITS.T[:, :, np.newaxis]
+        # the factor is chosen before the draw: whatever is drawn, the sum stays within its limits
+        room_above = (above - sums) / np.maximum(weight * largest, _TINY)
+        room_below = (below + sums) / np.maximum(weight * least, _TINY)
+        factors = np.minimum(room_above, room_below).clip(0.0, 1.0)
+        self.corrections[:, samples] = sums + factors * (weight * (drawn - mean))
 
 
-def _draw_uniform(seed: int, first: int, stop: int, count: int) -> np.ndarray:
-    """Draw (stop - first, count) float64 in [0, 1) by seed and sample number."""
+def _draw_uniforms(seed: int, first: int, count: int, draws: int) -> np.ndarray:
+    """Draw (count, draws) float64 in [0, 1) by seed and sample number."""
     # a stream for each sample: its numbers do not depend on the batch
-    streams = (np.random.Philox(key=(seed << 64) | sample) for sample in range(first, stop))
-    return np.stack([np.random.Generator(stream).random(count) for stream in streams])
+    streams = (np.random.Philox(key=(seed << 64) | n) for n in range(first, first + count))
+    return np.stack([np.random.Generator(stream).random(draws) for stream in streams])

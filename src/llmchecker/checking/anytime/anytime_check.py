@@ -1,0 +1,362 @@
+"""The anytime check of a query: one loop that refines and samples a partial tree.
+
+The tree splits the probability into D (decided true), V (decided false) and U = 1 - D - V. Each
+round draws samples from the undecided part, and the texts that they visit join the tree before the
+next round. So D and V grow, and the certain bounds narrow, while the confidence sequence gets
+values with an ever smaller range. Every interval holds, whenever the work stops.
+
+A check asks the model nothing itself: `run` yields requests. So a caller may serve several checks
+from one batch, and may stop between two requests.
+"""
+
+import math
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.confidence_sequence import (
+    ConfidenceSequence,
+    Values,
+    predict_variances,
+)
+from llmchecker.checking.anytime.control_variates import TextPredictor
+from llmchecker.checking.anytime.estimand import Estimand
+from llmchecker.checking.anytime.partial_tree import (
+    ModelRequest,
+    PartialTree,
+    Selections,
+    TailRequest,
+)
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.path_sampler import (
+    CORRECTION_LIMITS,
+    SampleRound,
+    UndecidedPart,
+    split_tree,
+)
+from llmchecker.checking.anytime.refinement import HORIZON_WEIGHT, select_batch
+from llmchecker.properties.logic.ast import Probability
+
+_MIN_ROUND = 16
+"""The number of samples of the first rounds, unless the budget allows fewer."""
+_MAX_ROUND = 4096
+_ROUND_GROWTH_DIVISOR = 4
+"""The number of earlier samples for each sample of a later round.
+
+Large rounds make large batches. In small rounds more samples begin in a grown tree.
+"""
+_BUDGET_SHARE = 0.95
+"""The share of the remaining passes that a round may be expected to need."""
+_MIN_MEASURED_SAMPLES = 16
+"""The least number of samples that choose a limit of control variates."""
+
+Requests = Generator[ModelRequest | TailRequest, Selections | np.ndarray, None]
+
+
+@dataclass(frozen=True)
+class AnytimeProgress:
+    """The intervals of a check at one time.
+
+    Attributes:
+        passes: number of texts that the model evaluated so far.
+        seconds: seconds since the start.
+        lower, upper: the certain bounds of the answer.
+        low, high: the interval with confidence, within these bounds; None without samples.
+        samples: number of samples so far.
+    """
+
+    passes: int
+    seconds: float
+    lower: float
+    upper: float
+    low: float | None
+    high: float | None
+    samples: int
+
+    @property
+    def width(self) -> float:
+        """The width of the narrower of both intervals."""
+        if self.low is None:
+            return self.upper - self.lower
+        return self.high - self.low
+
+
+class AnytimeCheck:
+    """A query on a model's texts after one start string, within a budget.
+
+    Attributes:
+        tree: the partial tree.
+        is_finished: whether the answer is as narrow as wanted, or the passes are used up.
+
+    Args:
+        tree: a partial tree with the monitors of the query; only its root at first.
+        asked: the query, its quantifiers and the horizon.
+        budget: the limits on the costs, and the confidence.
+        report: called after every round; the work ends when it returns true.
+        clock: returns the passes that the remaining time is expected to allow; None for no limit.
+    """
+
+    def __init__(
+        self,
+        tree: PartialTree,
+        asked: CheckedQuery,
+        budget: AnswerBudget,
+        report: Callable[[AnytimeProgress], bool] = lambda progress: False,
+        clock: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        self.tree, self._budget, self._report, self._clock = tree, budget, report, clock
+        self.is_finished = False
+        self._start_time = time.monotonic()
+        can_estimate = asked.estimation_obstacle is None and not budget.certain
+        self._estimand = Estimand.from_query(asked) if can_estimate else None
+        root = asked.query.root
+        self._threshold = root.threshold if isinstance(root, Probability) else None
+        threshold = None if self._threshold is None else float(self._threshold)
+        self._sequence = ConfidenceSequence(budget.confidence, threshold)
+        self._predictor = None if self._estimand is None else TextPredictor(self._estimand)
+        # for each limit of control variates, the values of all samples in units of U
+        self._unit_values = [np.zeros(0) for _ in CORRECTION_LIMITS]
+        self._passes_per_sample = float(tree.length)
+        self._drawn_samples = 0
+        self._has_condition = False
+        self._can_sample = can_estimate
+
+    @property
+    def samples(self) -> int:
+        """The number of samples in the interval."""
+        return len(self._sequence)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval with confidence, before certain bounds cut it; None without samples."""
+        if self._estimand is None or self.samples == 0:
+            return None
+        low, high = (self._estimand.to_answer(end) for end in self._sequence.interval)
+        return low, high
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the tree decides the answer, so that no estimate is needed."""
+        lower, upper = self._compute_bounds()
+        return self._estimand is not None and lower == upper
+
+    @property
+    def estimate(self) -> float | None:
+        """The mean of the samples; None if no sample meets the condition of a conditional."""
+        if self._estimand is None or not self._has_condition:
+            return None
+        return self._estimand.to_answer(self._sequence.estimate)
+
+    def compute_progress(self) -> AnytimeProgress:
+        """Compute both intervals from the tree and the samples so far."""
+        lower, upper = self._compute_bounds()
+        low, high = self.interval or (None, None)
+        if low is not None:
+            # the two never contradict each other but for rounding and misses
+            low, high = min(max(low, lower), upper), max(min(high, upper), lower)
+        seconds = time.monotonic() - self._start_time
+        return AnytimeProgress(self.tree.passes, seconds, lower, upper, low, high, self.samples)
+
+    def run(self) -> Requests:
+        """Yield requests to the model until the answer is narrow enough or passes run out.
+
+        The caller may stop at any time: the answer is right after every request.
+        """
+        while not self.is_finished:
+            yield from self.advance()
+
+    def advance(self) -> Requests:
+        """Yield the requests of one round, or finish."""
+        progress = self.compute_progress()
+        is_cancelled = self._report(progress)
+        if is_cancelled or self._is_narrow(progress) or self._remaining_passes() < 1:
+            self.is_finished = True
+            return
+        passes, samples = self.tree.passes, self.samples
+        if count := self._plan_samples():
+            yield from self._sample(count)
+        else:
+            yield from self._refine(self._select_refinement())
+        # nothing is left to visit, or the next round would need more passes than are left
+        self.is_finished = self.tree.passes == passes and self.samples == samples
+
+    def _compute_bounds(self) -> tuple[float, float]:
+        """Return the certain bounds, in which only the tree counts."""
+        tree = self.tree
+        if self._estimand is None:
+            # the widest of the formulas that are refined together
+            widths = [
+                (tree.satisfied_mass(i), 1 - tree.violated_mass(i))
+                for i in range(len(tree.monitors))
+            ]
+            return max(widths, key=lambda ends: ends[1] - ends[0])
+        part = split_tree(tree, self._estimand)
+        size = self._largest_denominator(part)
+        # no text can meet the condition
+        if size <= 0:
+            return 0.0, 1.0
+        low, high = part.numerator / size, min(1.0, (part.numerator + part.total) / size)
+        return self._estimand.to_answer(low), self._estimand.to_answer(high)
+
+    def _largest_denominator(self, part: UndecidedPart) -> float:
+        return part.denominator + part.total if self._estimand.is_ratio else 1.0
+
+    def _is_narrow(self, progress: AnytimeProgress) -> bool:
+        """Return whether the answer is exact, as narrow as wanted, or decides a threshold."""
+        if progress.width <= self._budget.width or progress.lower >= progress.upper:
+            return True
+        if self._threshold is None or self.tree.passes == 0:
+            return False
+        ends = [(progress.lower, progress.upper)]
+        if progress.low is not None:
+            ends.append((progress.low, progress.high))
+        threshold = Fraction(self._threshold)
+        return any(not Fraction(low) <= threshold <= Fraction(high) for low, high in ends)
+
+    def _remaining_passes(self) -> float:
+        """Return the passes that the limits are expected to allow."""
+        limits = [math.inf]
+        if self._budget.passes is not None:
+            limits.append(self._budget.passes - self.tree.passes)
+        if (affordable := self._clock()) is not None:
+            limits.append(affordable)
+        return min(limits)
+
+    def _plan_samples(self) -> int:
+        """Return the number of samples of the next round; 0 for a refinement.
+
+        Samples visit texts in proportion to their probability. So they narrow the certain bounds
+        about as much as a refinement does, and finish a small tree in as many passes. A refinement
+        uses the passes that are too few for another sample.
+        """
+        # the first pass of all shows where texts begin
+        if not self._can_sample or self.tree.passes == 0:
+            return 0
+        affordable = _BUDGET_SHARE * self._remaining_passes() / self._passes_per_sample
+        wanted = max(_MIN_ROUND, self._drawn_samples // _ROUND_GROWTH_DIVISOR)
+        return int(min(wanted, _MAX_ROUND, affordable))
+
+    def _select_refinement(self) -> np.ndarray:
+        weight = HORIZON_WEIGHT if self._estimand is None else 1.0
+        # a batch that time interrupts would be lost
+        return select_batch(self.tree, self._remaining_passes(), weight)
+
+    def _refine(self, batch: np.ndarray) -> Requests:
+        """Visit the texts of a batch."""
+        for part in self.tree.split_batches(batch):
+            self.tree.add_children(part, (yield self.tree.build_request(part)))
+
+    def _sample(self, count: int) -> Requests:
+        """Draw a round of samples, and narrow the interval by them."""
+        # nothing is undecided, so the bounds are the answer
+        if split_tree(self.tree, self._estimand).total == 0:
+            return
+        passes = self.tree.passes
+        # bets on a round must not depend on what it shows, not even on its passes or seconds
+        index, planned = self._choose_limit(), count + self._expect_samples(count)
+        samples = SampleRound(
+            self.tree,
+            self._estimand,
+            self._predictor,
+            self._budget.seed,
+            self._drawn_samples,
+            count,
+        )
+        try:
+            yield from self._within_passes(samples.run())
+        # also after a stop in the middle: the complete samples count
+        finally:
+            self._append(samples, index, planned)
+        self._drawn_samples += count
+        self._passes_per_sample = max((self.tree.passes - passes) / count, 1 / 16)
+
+    def _within_passes(self, requests: Requests) -> Requests:
+        """Yield requests as long as the budget has passes for them."""
+        answer = None
+        while True:
+            try:
+                request = requests.send(answer)
+            except StopIteration:
+                return
+            if self.tree.passes + request.passes > self._passes_limit():
+                requests.close()
+                return
+            answer = yield request
+
+    def _passes_limit(self) -> float:
+        return math.inf if self._budget.passes is None else self._budget.passes
+
+    def _append(self, samples: SampleRound, index: int, planned: float) -> None:
+        """Add the values of a round to the confidence sequence.
+
+        Args:
+            samples: the round.
+            index: the index of the limit of control variates.
+            planned: the number of values that were expected from the first of the round on.
+        """
+        count = samples.complete_count
+        # Which samples are incomplete depends on their texts. All values before the first of them
+        # may be used, as the interval holds at every time, but no further bet may follow.
+        self._can_sample = count == len(samples.is_complete)
+        if count == 0:
+            return
+        part, (below, above) = samples.part, CORRECTION_LIMITS[index].tolist()
+        numerator = samples.numerator - samples.corrections[index]
+        denominator = samples.denominator
+        ratio = self._sequence.estimate if self._estimand.is_ratio else 0.0
+        unit_values = (numerator - ratio * denominator)[:count]
+        variances = predict_variances(self._unit_values[index], unit_values)
+        numerator, denominator = numerator[:count], denominator[:count]
+        is_ratio = self._estimand.is_ratio
+        self._sequence.append(
+            Values(
+                numerator=part.numerator + part.total * numerator,
+                denominator=(
+                    part.denominator + part.total * denominator if is_ratio else np.ones(count)
+                ),
+                low=part.numerator - part.total * above,
+                high=part.numerator + part.total * (1 + below),
+                size=self._largest_denominator(part),
+                variances=part.total**2 * variances,
+                planned=planned,
+            )
+        )
+        met = part.denominator + part.total * denominator.max() if is_ratio else 1.0
+        self._has_condition = self._has_condition or met > 0
+        self._unit_values = [
+            np.append(
+                values, (samples.numerator - correction - ratio * samples.denominator)[:count]
+            )
+            for values, correction in zip(self._unit_values, samples.corrections, strict=True)
+        ]
+        # only later rounds may use what these samples show
+        samples.learn(self._predictor)
+
+    def _choose_limit(self) -> int:
+        """Return the index of the limit of control variates that promises the least width."""
+        # a ratio needs values that are never negative
+        if self._estimand.is_ratio or self.samples < _MIN_MEASURED_SAMPLES:
+            return 0
+        count = self.samples + self._expect_samples(0)
+        error = math.log(2 / (1 - self._budget.confidence))
+
+        def expect_width(index: int) -> float:
+            deviation = float(self._unit_values[index].std())
+            # the width of an interval of means, and the part that the range of values costs
+            return 2 * deviation * math.sqrt(2 * error / count) + (
+                (1 + CORRECTION_LIMITS[index].sum()) * error / count
+            )
+
+        return min(range(len(CORRECTION_LIMITS)), key=expect_width)
+
+    def _expect_samples(self, count: int) -> float:
+        """Return the number of samples after the next `count` that the limits should allow."""
+        remaining = self._remaining_passes()
+        # without a limit, as many as there are
+        if math.isinf(remaining):
+            return float(max(self.samples, _MIN_ROUND))
+        return max(0.0, remaining / self._passes_per_sample - count)

@@ -1,0 +1,259 @@
+"""Checks of many start strings side by side, in batches of texts of several checks.
+
+With truncating decoding a check has few texts of one length at a time, and small batches waste the
+processor. So the requests of all active checks for texts of one length are answered together. The
+tokens that all prompts share at their beginning are computed once.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from os.path import commonprefix
+
+import numpy as np
+
+from llmchecker.checking.anytime.answer import AnytimeResult, build_result
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.model_batches import select_next
+from llmchecker.checking.anytime.partial_tree import (
+    ModelRequest,
+    PartialTree,
+    Selections,
+    TailRequest,
+)
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.token_sampler import TailSampler
+from llmchecker.errors import LLMCheckerError, MachineLimit
+from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.interface import LanguageModel
+from llmchecker.trees.distribution_cache import select_rows
+from llmchecker.trees.expansion import EndOfSequence
+from llmchecker.trees.selection import Selection
+
+_MAX_ACTIVE = 64
+"""The largest number of active checks. Each of them holds its tree in memory."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query about the texts after a start string, and its limits."""
+
+    start: Start
+    asked: CheckedQuery
+    budget: AnswerBudget
+
+
+Outcome = AnytimeResult | LLMCheckerError
+"""The result of a question, or the error that ended it."""
+
+
+def check_side_by_side(
+    model: LanguageModel,
+    questions: Sequence[Question],
+    *,
+    end_of_sequence: EndOfSequence = "terminal",
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield the number of each question and its result, as soon as it is known.
+
+    An error of a question is its result, and the other questions go on. A limit of seconds counts
+    the time of all questions that are active together.
+
+    Args:
+        model: the language model.
+        questions: the questions; only limits of passes make results reproducible.
+        end_of_sequence: as in `expansion.build_tree`.
+        is_cancelled: called between batches; when it returns true, no more results follow.
+
+    Raises:
+        MachineLimit: memory or disk space ran out.
+    """
+    groups: dict[int, list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
+    for index, question in enumerate(questions):
+        try:
+            prompt = tuple(model.encode(question.start))
+        except LLMCheckerError as error:
+            yield index, error
+            continue
+        # prompts without a common beginning cannot share a batch
+        groups[prompt[0]].append((index, prompt))
+    for group in groups.values():
+        yield from _check_group(model, questions, group, end_of_sequence, is_cancelled)
+
+
+def _check_group(
+    model: LanguageModel,
+    questions: Sequence[Question],
+    group: Sequence[tuple[int, tuple[int, ...]]],
+    end_of_sequence: EndOfSequence,
+    is_cancelled: Callable[[], bool],
+) -> Iterator[tuple[int, Outcome]]:
+    """Check questions whose prompts have a common beginning."""
+    shared = commonprefix([prompt for _, prompt in group])  # noqa: RUF071 - of tokens, not paths
+    batches = _SharedBatches(model, shared)
+    waiting, jobs = list(group)[::-1], {}
+    while (waiting or jobs) and not is_cancelled():
+        while waiting and len(jobs) < _MAX_ACTIVE:
+            index, prompt = waiting.pop()
+            tail = prompt[len(shared) :]
+            try:
+                job = _Job(model, questions[index], prompt, tail, end_of_sequence)
+            # a quantifier may fail on the start string
+            except MachineLimit:
+                raise
+            except LLMCheckerError as error:
+                yield index, error
+                continue
+            jobs[index] = job
+            job.advance(None)
+        batches.answer([job for job in jobs.values() if job.request is not None])
+        for index in [index for index, job in jobs.items() if job.request is None]:
+            yield index, jobs.pop(index).build_outcome()
+
+
+class _Job:
+    """The check of one question.
+
+    Attributes:
+        tail: the tokens of the prompt after the shared ones.
+        request: the request that waits for an answer; None once the check has ended.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        question: Question,
+        prompt: tuple[int, ...],
+        tail: tuple[int, ...],
+        end_of_sequence: EndOfSequence,
+    ) -> None:
+        self.tail = tail
+        self.request: ModelRequest | TailRequest | None = None
+        self._question, self._error = question, None
+        self._start_time = time.monotonic()
+        self._history: list[AnytimeProgress] = []
+        asked = question.asked
+        tree = PartialTree(model, prompt, asked.monitors, asked.quantifiers, end_of_sequence)
+        self._check = AnytimeCheck(tree, asked, question.budget, self._report)
+        self._requests = self._check.run()
+
+    def advance(self, answer: Selections | np.ndarray | None) -> None:
+        """Pass an answer on, and wait for the next request."""
+        try:
+            self.request = self._requests.send(answer)
+        except StopIteration:
+            self.request = None
+        except MachineLimit:
+            raise
+        except LLMCheckerError as error:
+            self.fail(error)
+
+    def fail(self, error: LLMCheckerError) -> None:
+        """End the check with an error."""
+        self._requests.close()
+        self.request, self._error = None, error
+
+    def build_outcome(self) -> Outcome:
+        """Return the result of the check, or its error."""
+        if self._error is not None:
+            return self._error
+        question = self._question
+        try:
+            return build_result(
+                self._check, question.asked, question.budget, self._history, self._start_time
+            )
+        except MachineLimit:
+            raise
+        except LLMCheckerError as error:
+            return error
+
+    def _report(self, progress: AnytimeProgress) -> bool:
+        self._history.append(progress)
+        seconds = self._question.budget.seconds
+        return seconds is not None and progress.seconds >= seconds
+
+
+class _SharedBatches:
+    """The model's answers to requests of several jobs, whose prompts begin alike.
+
+    Args:
+        model: the language model.
+        shared: the tokens at the beginning of every prompt.
+    """
+
+    def __init__(self, model: LanguageModel, shared: Sequence[int]) -> None:
+        self._open_prefix = cache(lambda: model.open_prefix(shared))
+        self._tails = TailSampler(model, self._open_prefix)
+
+    def answer(self, jobs: Sequence[_Job]) -> None:
+        """Answer the requests of the jobs that make the largest batch together."""
+        groups: dict[tuple[object, ...], list[_Job]] = defaultdict(list)
+        for job in jobs:
+            groups[_batch_key(job)].append(job)
+        if not groups:
+            return
+        largest = max(groups.values(), key=lambda group: sum(map(_count_texts, group)))
+        try:
+            answers = self._answer_together(largest)
+        except MachineLimit:
+            raise
+        except LLMCheckerError as error:
+            # one text may be too long for the model, and only its check must end
+            if len(largest) == 1:
+                largest[0].fail(error)
+                return
+            for job in largest:
+                self.answer([job])
+            return
+        for job, answer in zip(largest, answers, strict=True):
+            job.advance(answer)
+
+    def _answer_together(self, jobs: Sequence[_Job]) -> list[Selections | np.ndarray]:
+        request = jobs[0].request
+        parts = [_continue_prompt(job) for job in jobs]
+        if isinstance(request, TailRequest):
+            return [
+                self._tails.sample(replace(job.request, continuations=part))
+                for job, part in zip(jobs, parts, strict=True)
+            ]
+        selections = select_next(
+            self._open_prefix, None, self._tails, np.concatenate(parts), request
+        )
+        stops = np.cumsum([len(part) for part in parts])
+        return [
+            list(_slice_rows(selections, int(stop) - len(part), int(stop)))
+            for part, stop in zip(parts, stops, strict=True)
+        ]
+
+
+def _batch_key(job: _Job) -> tuple[object, ...]:
+    """Return equal keys for jobs whose requests can share a batch."""
+    request = job.request
+    length = len(job.tail) + request.continuations.shape[1]
+    if isinstance(request, TailRequest):
+        return (length,)
+    return (length, request.alpha, request.k, request.will_extend)
+
+
+def _count_texts(job: _Job) -> int:
+    return len(job.request.continuations)
+
+
+def _continue_prompt(job: _Job) -> np.ndarray:
+    """Return the tokens of a job's texts after the shared tokens."""
+    continuations = job.request.continuations
+    tail = np.broadcast_to(np.array(job.tail, np.int64), (len(continuations), len(job.tail)))
+    return np.concatenate([tail, continuations], axis=1)
+
+
+def _slice_rows(
+    selections: Selections, first: int, stop: int
+) -> Iterator[tuple[np.ndarray, Selection]]:
+    """Yield the selections of some of the rows, numbered from the first of them."""
+    for rows, selection in selections:
+        mask = (rows >= first) & (rows < stop)
+        if mask.any():
+            yield rows[mask] - first, select_rows(selection, mask)
