@@ -1,7 +1,7 @@
 """Answers of a run, and the paper's tables of them."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -118,24 +118,26 @@ def read_answers(
         DamagedFile: a file is not an answer, or does not match its digest.
     """
     records = {record.check: record for record in map(AnswerRecord.read, answers)}
-    rows, files = tuple(rows), iter(verdicts)
+    rows = tuple(rows)
+    bounded_checks = [row.check for row in rows if row.check.is_bounded]
+    files = dict(zip(bounded_checks, verdicts, strict=True))
     return tuple(
         AnsweredQuery(
             row=row,
             model=model,
             start=start_strings[row.check.tree.start],
-            verdict=_combine(row.check, files, records.get(str(row.check))),
+            verdict=_combine(row.check, files.get(row.check), records.get(str(row.check))),
         )
         for row, model in zip(rows, models, strict=True)
     )
 
 
-def _combine(check: Check, verdicts: Iterator[str | Path], record: AnswerRecord | None) -> Verdict:
-    """Combine the verdict of a check's tree, the next file, with its answer."""
+def _combine(check: Check, file: str | Path | None, record: AnswerRecord | None) -> Verdict:
+    """Combine the verdict of a check's tree, in a file, with its answer."""
     # Without a tree the answer is all there is.
-    if not check.is_bounded:
+    if file is None:
         return record.build_verdict(check.query)
-    verdict = Verdict.read(next(verdicts))
+    verdict = Verdict.read(file)
     return verdict if record is None else record.add_to(verdict, check.query)
 
 
