@@ -6,10 +6,8 @@ A file contains the sha256 of its content, which reveals a changed answer.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from llmchecker.checking.anytime.answer import AnytimeResult
-from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.estimate import Estimate, with_estimate
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
@@ -19,6 +17,11 @@ from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
 from llmchecker.utils.number_format import format_count, format_number
+
+# tables read records without the packages that compute answers
+if TYPE_CHECKING:
+    from llmchecker.checking.anytime.answer import AnytimeResult
+    from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 
 _HISTORY_FIELDS = ("passes", "samples", "lower", "upper", "low", "high")
 _TIME_NOTE = "The limit of seconds makes this answer depend on the machine's speed."
@@ -163,7 +166,7 @@ def build_record(
     check: str,
     asked: CheckedQuery,
     budget: AnswerBudget,
-    result: AnytimeResult,
+    result: "AnytimeResult",
     making: Mapping[str, Any],
     has_tree: bool,
 ) -> AnswerRecord:
@@ -211,7 +214,7 @@ def _clip(estimate: float | None, verdict: Verdict) -> float | None:
 
 
 def _build_history(
-    asked: CheckedQuery, history: Sequence[AnytimeProgress]
+    asked: CheckedQuery, history: "Sequence[AnytimeProgress]"
 ) -> dict[str, list[float | None]]:
     # the masses of a query that single texts do not decide are no bounds of its answer
     if asked.estimation_obstacle is not None:
@@ -220,7 +223,7 @@ def _build_history(
 
 
 def _build_notes(
-    asked: CheckedQuery, budget: AnswerBudget, result: AnytimeResult
+    asked: CheckedQuery, budget: AnswerBudget, result: "AnytimeResult"
 ) -> tuple[str, ...]:
     verdict = result.verdict
     # the first note of an unknown value is about the value, which an answer does not have
