@@ -168,7 +168,7 @@ def _select_budget(
 def _select_truncation(
     key: str, entry: ExperimentKeys | FigureKeys, budget: AnswerBudget | None
 ) -> Truncation | Horizon:
-    """Return the truncation of an entry by its alpha and k, or the horizon of its answer."""
+    """Return the truncation of an entry, or its horizon without alpha and k."""
     missing_keys = [name for name in ("alpha", "k") if getattr(entry, name) is None]
     if not missing_keys:
         return build_truncation(entry.alpha, entry.k, entry.L)

@@ -131,7 +131,7 @@ class OrText:
 
 
 class OrFalse:
-    """An annotation that accepts false or a section, for the type `Literal[False] | section`."""
+    """An annotation that accepts false or a section: `Literal[False] | section`."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler

@@ -255,7 +255,7 @@ def build_node_progress(
 def build_status_log(
     name: str, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[str], None]:
-    """Return a callback that logs the status of a computation, at most once an interval.
+    """Return a callback that logs a computation's status, at most once an interval.
 
     Args:
         name: str, name of the computation for the log.
