@@ -40,8 +40,8 @@ _ESTIMATE_COLUMNS = ("estimate", "low", "high", "confidence", "samples")
 """Columns that are empty without an estimate."""
 _CERTAIN_NOTE = """\
 Certain: the whole model's answer is from lower to upper, whatever the model writes after texts \
-that were not evaluated. The value is that of the bounded process, exactly; without alpha and k \
-there is no value."""
+that were not evaluated. The value is that of the bounded process, exactly, which may be outside \
+of these bounds; without alpha and k there is no value."""
 _LEGEND = """\
 What the model wrote stands as code behind the start string. An ellipsis is a token that was not
 selected: what it does to a quantifier is unknown, and every atom over one counts as false there."""
