@@ -245,10 +245,12 @@ def _format_section(answer: AnsweredQuery) -> str:
     headings = [as_text(format_cell(text)) for text in (row.label, row.interest, answer.model)]
     query = as_code(format_cell(verdict.query))
     truncation = row.check.tree.truncation
-    # Without a tree there is no value, only bounds.
-    statement = (
-        f"is {answer.figures.value}" if row.check.is_bounded else f"is in {answer.figures.bounds}"
-    )
+    figures = answer.figures
+    # Without a tree there is no value, only bounds; those of a query without =? are its truth.
+    if row.check.is_bounded:
+        statement = f"is {figures.value}"
+    else:
+        statement = f"is {'in ' * row.check.query.is_numeric}{figures.bounds}"
     lines = [
         f"## {' · '.join(headings)}",
         "",
