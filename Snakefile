@@ -49,7 +49,7 @@ include: "workflow/rules/trees.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/prism.smk"
 include: "workflow/rules/checks.smk"
-include: "workflow/rules/estimates.smk"
+include: "workflow/rules/answers.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/provenance.smk"
@@ -85,7 +85,7 @@ rule all:
         expand("results/topk/{model}.parquet", model=CONFIG.used_models if CONFIG.prompts else []),
         [
             path(check.tree)
-            for check in CONFIG.checks
+            for check in CONFIG.bounded_checks
             for path in (paths.tree_file, paths.tree_record)
         ],
         [
@@ -96,15 +96,15 @@ rule all:
         ],
         [
             paths.chain_file(check, language)
-            for check in CONFIG.checks
+            for check in CONFIG.bounded_checks
             for language in ("prism", "jani")
         ],
         [
             path(check)
-            for check in CONFIG.checks
+            for check in CONFIG.bounded_checks
             for path in (paths.verdict_file, paths.crosscheck_file)
         ],
-        CONFIG.estimate_files(CONFIG.checks),
+        CONFIG.answer_files(CONFIG.checks),
         "results/provenance.json",
         "results/report.html",
 

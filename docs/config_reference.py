@@ -36,7 +36,7 @@ Schema = Mapping[str, Any]
 def page(schema: Schema) -> str:
     """Build the page: a section for each top-level key, an entry for each key below it.
 
-    The keys of a decoding, a refine or an estimate have entries in their first section only.
+    The keys of a decoding or an answer have entries in their first section only.
     """
     sections = [INTRODUCTION]
     for key, value in schema["properties"].items():

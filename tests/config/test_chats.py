@@ -60,6 +60,7 @@ def test_the_configuration_of_chats_asks_a_deployed_model():
     assert model.source == Config.read(ROOT / "config.yaml").models[model.name].source
     assert model.decoding == Decoding(temperature=0.2, top_p=0.9)
     assert all(isinstance(start, Chat) for start in config.start_strings.values())
-    assert {spec.truncation.alpha for spec in config.truncated_trees(model.name)} == {1.0}
-    assert len(config.refined_trees(model.name)) == 3
-    assert [tree.decoding for tree in config.refined_trees(model.name)].count(Decoding()) == 1
+    assert {spec.truncation.alpha for spec in config.trees(model.name)} == {1.0}
+    answered = {check.tree for check, _ in config.answered_checks(model.name)}
+    assert len(answered) == 3
+    assert [tree.decoding for tree in answered].count(Decoding()) == 1

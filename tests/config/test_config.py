@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.checking.anytime.budget import SamplingPlan
+from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.config.config import Config, ExpansionConfig
-from llmchecker.config.plan import Check, Refinement, TreeSpec, _slugify
+from llmchecker.config.plan import Check, TreeSpec, _slugify
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
 from llmchecker.models.sources.fetch import ModelSource
@@ -86,39 +86,29 @@ BAD = [
     (("expansion", "thread", 1), "expansion: unknown key 'thread', did you mean 'threads'?"),
     (("topk", "max_k", 1), "topk: unknown key 'max_k', did you mean 'maximum_k'?"),
     (("figure4", "start", "x"), "figure4: unknown key 'start', did you mean 'starts'?"),
-    (("estimat", {"samples": 9}), "config: unknown key 'estimat', did you mean 'estimate'?"),
-    (("estimate", {"sample": 9}), "estimate: unknown key 'sample', did you mean 'samples'? known"),
-    (("estimate", 9), "estimate: 9 is not of type object"),
-    (("estimate", {}), "estimate: samples, width or passes must say how many samples are drawn"),
-    (("estimate", {"seed": 1}), "estimate: samples, width or passes must say how many samples"),
-    (("estimate", {"samples": 0}), "estimate.samples: 0 is too small; it must be at least 1"),
-    (("estimate", {"samples": 1.5}), "estimate.samples: 1.5 is not of type integer"),
-    (("estimate", {"passes": 0}), "estimate.passes: 0 is too small; it must be at least 1"),
-    (("estimate", {"width": 0}), "estimate.width: 0 is too small; it must be above 0"),
-    (("estimate", {"width": 2}), "estimate.width: 2 is too large; it must be at most 1"),
-    (("estimate", {"samples": 9, "seed": -1}), "estimate.seed: -1 is too small; it must be at"),
-    (
-        ("estimate", {"samples": 9, "confidence": 0}),
-        "estimate.confidence: 0 is too small; it",
-    ),
-    (
-        ("estimate", {"samples": 9, "confidence": 1}),
-        "estimate.confidence: 1 is too large; it",
-    ),
-    ((*FIRST, "estimate", {}), "experiments[0].estimate: samples, width or passes must say"),
-    ((*FIRST, "estimate", {"widht": 1}), "experiments[0].estimate: unknown key 'widht', did you"),
-    (("figure4", "estimate", {}), "figure4.estimate: samples, width or passes must say how many"),
-    (("refine", {"pass": 9}), "refine: unknown key 'pass', did you mean 'passes'? known keys are"),
-    (("refine", {"seconds": 9}), "refine: unknown key 'seconds'"),
-    ((*FIRST, "refine", {"passes": 0}), "experiments[0].refine.passes: 0 is too small; it must"),
-    (
-        (*FIRST, "refine", {"width": 0}),
-        "experiments[0].refine.width: 0 is too small; it must",
-    ),
-    ((*FIRST, "refine", {"passes": 9}), "experiments[0]: refine contradicts alpha and k; remove"),
-    (("figure4", "refine", {"passes": 9}), "figure4: refine contradicts alpha and k; remove"),
-    ((*FIRST, "k", ABSENT), "experiments[0]: the key 'k' is missing; add alpha and k, or"),
-    (("figure4", "alpha", ABSENT), "figure4: the key 'alpha' is missing; add alpha and k"),
+    (("answr", {"passes": 9}), "config: unknown key 'answr', did you mean 'answer'?"),
+    (("answer", {"pass": 9}), "answer: unknown key 'pass', did you mean 'passes'? known keys are"),
+    (("answer", 9), "answer: 9 is neither of type object nor false"),
+    (("answer", True), "answer: True is neither of type object nor false"),
+    (("answer", {}), "answer: no limit ends the work; name passes, width or seconds"),
+    (("answer", {"seed": 1}), "answer: no limit ends the work; name passes, width or seconds"),
+    (("answer", {"passes": 0}), "answer.passes: 0 is too small; it must be at least 1"),
+    (("answer", {"passes": 1.5}), "answer.passes: 1.5 is not of type integer"),
+    (("answer", {"width": 0}), "answer.width: 0 is too small; it must be above 0"),
+    (("answer", {"width": 2}), "answer.width: 2 is too large; it must be at most 1"),
+    (("answer", {"seconds": 0}), "answer.seconds: 0 is too small; it must be above 0"),
+    (("answer", {"passes": 9, "seed": -1}), "answer.seed: -1 is too small; it must be at"),
+    (("answer", {"passes": 9, "confidence": 0}), "answer.confidence: 0 is too small; it"),
+    (("answer", {"passes": 9, "confidence": 1}), "answer.confidence: 1 is too large; it"),
+    ((*FIRST, "answer", {}), "experiments[0].answer: no limit ends the work; name passes"),
+    ((*FIRST, "answer", {"widht": 1}), "experiments[0].answer: unknown key 'widht', did you"),
+    (("figure4", "answer", {}), "figure4.answer: no limit ends the work; name passes, width or"),
+    (("estimate", {"samples": 9}), "estimate: renamed; write answer: {passes: 500}"),
+    (("refine", {"passes": 9}), "refine: renamed; write answer: {passes: 500}"),
+    ((*FIRST, "estimate", {}), "experiments[0].estimate: renamed; write answer: {passes: 500}"),
+    (("figure4", "refine", 1), "figure4.refine: renamed; write answer: {passes: 500}"),
+    ((*FIRST, "k", ABSENT), "experiments[0]: the key 'k' is missing; name alpha and k, or an"),
+    (("figure4", "alpha", ABSENT), "figure4: the key 'alpha' is missing; name alpha and k, or an"),
     (("models", ABSENT), "config: the key 'models' is missing"),
     ((*ONE, "label", ABSENT), "models.one: the key 'label' is missing"),
     ((*FIRST, "alpha", ABSENT), "experiments[0]: the key 'alpha' is missing"),
@@ -406,63 +396,54 @@ def test_a_start_string_of_any_text(text, tmp_path):
     assert Config.read(path).start_strings["player"] == text
 
 
-def refined(*changes: tuple, **limits: float) -> tuple[tuple, ...]:
-    """Changes by which the first experiment has a refined tree instead of alpha and k."""
-    return ((*FIRST, "alpha", ABSENT), (*FIRST, "k", ABSENT), (*FIRST, "refine", limits), *changes)
+def unbounded(*changes: tuple) -> tuple[tuple, ...]:
+    """Changes by which the first experiment has neither alpha nor k."""
+    return ((*FIRST, "alpha", ABSENT), (*FIRST, "k", ABSENT), *changes)
 
 
-def test_a_refined_tree_is_one_of_its_queries_and_limits():
-    """All queries of an experiment share a tree; its path names the limits and tells other queries
-    apart."""
-    both = [POSITIVE, "P=? [ F gender < 0 ]"]
-    config = read(*refined(passes=500), (*FIRST, "queries", both))
-    cuts = {row.check.tree.truncation for row in config.table2}
-    assert cuts == {Refinement(tuple(map(parse, both)), 5, passes=500)}
-    assert len(config.refined_trees("one")) == len(config.truncated_trees("one")) == 1
-    names = {
-        str(config.refined_trees("one")[0]),
-        *(str(read(*refined(**limits)).refined_trees("one")[0]) for limits in LIMITS),
-    }
-    assert len(names) == len(LIMITS) + 1
-    for name in names:
-        assert re.fullmatch(r"one/player/refined(_passes\d+)?(_width[\d.]+)?_L5_[0-9a-f]{8}", name)
+def test_an_answer_alone_has_no_tree():
+    """Without alpha and k an experiment has answers up to its horizon, and no tree or scores."""
+    config = read(*unbounded((*FIRST, "answer", {"passes": 500})), ("figure4", ABSENT))
+    (row, _) = config.table2
+    assert str(row.check).startswith("one/player/L5/")
+    assert not row.check.is_bounded
+    assert config.trees("one") == config.scores_of("one") == config.bounded_checks == ()
+    assert config.answered_checks("one") == ((row.check, AnswerBudget(passes=500)),)
+    assert set(config.used_quantifiers("one")) == {"gender"}
+    assert set(config.used_models) == {"one", "two"}
 
 
-LIMITS = ({"passes": 500}, {"width": 0.5}, {"passes": 500, "width": 0.5})
-
-
-def test_refine_at_the_top_is_for_what_has_no_alpha_and_k():
-    """An experiment keeps its alpha and k, or its own limits, and else has those of the top."""
-    top = ("refine", {"passes": 7})
-    assert read(top).refined_trees("one") == ()
-    (tree,) = read(top, (*FIRST, "alpha", ABSENT), (*FIRST, "k", ABSENT)).refined_trees("one")
-    assert tree.truncation.passes == 7
-    (tree,) = read(top, *refined(width=0.25)).refined_trees("one")
-    assert (tree.truncation.passes, tree.truncation.width) == (None, 0.25)
-    config = read(top, ("figure4", "alpha", ABSENT), ("figure4", "k", ABSENT))
-    assert [tree.truncation.length for tree in config.refined_trees("two")] == [3]
+def test_alpha_k_and_an_answer_go_together():
+    """An experiment with both has a tree, and an answer for each query."""
+    config = read((*FIRST, "answer", {"width": 0.25, "seconds": 3}))
+    assert config.table2[0].check.is_bounded
+    budgets = [budget for _, budget in config.answered_checks("one")]
+    assert budgets == [AnswerBudget(width=0.25, seconds=3)]
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (refined(), "experiments[0].refine: passes and width are missing; add one as a limit"),
         (
-            refined(((*FIRST, "shards", 2)), passes=9),
-            "experiments[0].shards: one job refines a tree; remove shards, or set alpha and k",
+            unbounded((*FIRST, "answer", {"passes": 9}), (*FIRST, "shards", 2)),
+            "experiments[0].shards: one job computes an answer; shards need alpha and k",
         ),
         (
-            (("refine", {"passes": 9}), (*FIRST, "k", ABSENT)),
-            "experiments[0]: the key 'k' is missing; add alpha and k, or refine",
+            (("answer", {"passes": 9}), (*FIRST, "k", ABSENT)),
+            "experiments[0]: the key 'k' is missing; name alpha and k, or an answer",
+        ),
+        (
+            unbounded(("answer", {"passes": 9}), (*FIRST, "answer", False)),
+            "experiments[0]: the key 'alpha' is missing; name alpha and k, or an answer",
         ),
         (
             (
-                ("estimate", {"samples": 9}),
+                ("answer", {"passes": 9}),
                 ("figure4", SMALL["figure4"] | {"alpha": 0.8, "k": 15, "L": 5}),
-                ("figure4", "estimate", {"samples": 8}),
+                ("figure4", "answer", {"passes": 8}),
             ),
-            f"figure4.estimate: {POSITIVE} on the tree one/player/alpha0.8_k15_L5 has "
-            "another estimate in estimate; make both equal",
+            f"figure4.answer: answer has other limits for {POSITIVE} on "
+            "one/player/alpha0.8_k15_L5; name the same limits",
         ),
     ],
 )
@@ -473,18 +454,33 @@ def test_what_contradicts_itself_is_refused(changes, message):
     assert str(caught.value) == message
 
 
-def test_estimate_at_the_top_is_for_what_has_none():
-    """Every check has the estimate of the top, unless its experiment has one of its own."""
-    assert read().estimated_checks("one") == ()
-    top = ("estimate", {"samples": 9, "seed": 2**64 - 1})
-    own = (*FIRST, "estimate", {"width": 0.5, "passes": 70, "confidence": 0.9})
-    of_top = SamplingPlan(samples=9, seed=2**64 - 1)
-    of_own = SamplingPlan(width=0.5, passes=70, confidence=0.9)
+def test_a_renamed_key_is_refused_with_its_line(tmp_path):
+    """The message has the file, the line and the new spelling of a former key."""
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(changed((*FIRST, "estimate", {"samples": 9}))))
+    with pytest.raises(ConfigError) as caught:
+        Config.read(path)
+    number = 1 + path.read_text().splitlines().index("  estimate:")
+    assert str(caught.value) == (
+        f"{path}, line {number}: experiments[0].estimate: renamed; write answer: {{passes: 500}}"
+    )
+
+
+def test_answer_at_the_top_is_for_what_has_none():
+    """Every check has the answer of the top, unless its experiment has its own or false."""
+    assert read().answered_checks("one") == ()
+    top = ("answer", {"passes": 9, "seed": 2**64 - 1})
+    own = (*FIRST, "answer", {"width": 0.5, "passes": 70, "confidence": 0.9})
+    of_top = AnswerBudget(passes=9, seed=2**64 - 1)
+    of_own = AnswerBudget(width=0.5, passes=70, confidence=0.9)
     config = read(top, own)
-    assert [settings for _, settings in config.estimated_checks("one")] == [of_own, of_top]
-    assert [check for check, _ in config.estimated_checks("two")] == list(config.checks_of("two"))
-    (only,) = read(("figure4", "estimate", {"samples": 9})).estimated_checks("one")
-    assert only == (read().figure4[0], SamplingPlan(samples=9))
+    assert [budget for _, budget in config.answered_checks("one")] == [of_own, of_top]
+    assert [check for check, _ in config.answered_checks("two")] == list(config.checks_of("two"))
+    (only,) = read(("figure4", "answer", {"passes": 9})).answered_checks("one")
+    assert only == (read().figure4[0], AnswerBudget(passes=9))
+    (only,) = read(top, (*FIRST, "answer", False)).answered_checks("one")
+    assert only == (read().figure4[0], of_top)
+    assert read(("answer", False)).answered_checks("one") == ()
 
 
 def test_models_of_an_experiment():
@@ -637,8 +633,8 @@ def test_the_repository_asks_what_the_paper_asks():
         for noun in ("player", "athlete", "champ", "contestant", "jock")
     ]
     assert config.start_strings["jock"] == "The jock won because"
-    for model in config.models:  # nothing is answered that is not estimated too
-        assert [check for check, _ in config.estimated_checks(model)] == list(
+    for model in config.models:  # every value has an answer for the whole model
+        assert [check for check, _ in config.answered_checks(model)] == list(
             config.checks_of(model)
         )
 

@@ -22,7 +22,7 @@ LAST = "P=? [ F step = 2 ]"
 START_STRINGS = {"awkward": '"He\'s", she\nsaid: \\ {x} $HOME | 100% 🙂👩‍👩‍👧 選手', "empty": ""}
 MODELS = ("llama", "gpt2", "bert")
 STAGES = ("trees", "scores", "prism", "checks", "crosschecks")
-SCORING = {"scores", "refined", "estimates"}
+SCORING = {"scores", "answers"}
 """Scripts that score texts by the quantifiers that are asked, whatever the others do."""
 LABELS = {model: f"{model} {{small}} 100%" for model in MODELS}
 TREES = [(model, "awkward") for model in MODELS] + [("gpt2", "empty")]

@@ -16,7 +16,6 @@ import yaml
 from snakemake.cli import get_argument_parser
 
 from llmchecker.checking import check
-from llmchecker.checking.anytime.confidence_intervals import compute_proportion_interval
 from llmchecker.checking.anytime.decided_mass import split_mass
 from llmchecker.config.config import Config
 from llmchecker.config.yaml_reader import read_yaml
@@ -437,19 +436,23 @@ def test_the_worked_example_is_computed(drawn, row, monkeypatch):
             assert figure == pytest.approx(float(Fraction(written)), abs=1e-12)
 
 
-def test_the_worked_estimate_is_computed(drawn, monkeypatch):
-    """The decided and the undecided mass of the drawn tree, and the interval of ten samples."""
+def test_the_worked_interval_is_computed(drawn, monkeypatch):
+    """The decided and the undecided mass of the drawn tree, and the wealth after ten samples."""
     monkeypatch.chdir(ROOT)
     path = parse("P=? [ F gender > 0 ]").root.path
     columns = {"gender": scores.score_tree(create_quantifier("gender", {}), drawn)}
     found = split_mass(drawn, columns, Monitor(path, 2, {"gender": (None, None)}))
     assert (found.satisfied_mass, found.undecided_mass) == (9 / 16, 5 / 16)
     assert sorted(found.rest_masses.tolist()) == [1 / 16, 1 / 4]
-    low, high = compute_proportion_interval(3, 10, 0.95)
-    ends = [low, high, *(found.satisfied_mass + found.undecided_mass * p for p in (low, high))]
+    low, high = Fraction(9, 16), Fraction(9, 16) + Fraction(5, 16)
+    mean, stake = Fraction(85, 100), 3
+    factors = [1 + stake * (mean - value) for value in (low, high)]
+    wealth = factors[0] ** 7 * factors[1] ** 3
+    assert wealth > 1 / Fraction(25, 1000)
     words = " ".join(EXAMPLE.read_text(encoding="utf-8").split())
-    told = "0.95 is from {:.4f} to {:.4f}, and that of P from {:.4f} to {:.4f}"
-    assert told.format(*ends) in words
+    assert f"the value {high}, any other {low}" in words
+    told = "{:g}⁷ · {:g}³ = {:.2f} exceeds 1/0.025".format(*map(float, [*factors, wealth]))
+    assert told in words
 
 
 def test_the_audit_is_as_told():

@@ -163,6 +163,14 @@ def test_figure4_marks_what_is_unknown():
     assert len(lines_of(axes, figures.THIN)) == len(table)
 
 
+def test_figure4_without_a_bounded_process_has_no_question_marks():
+    """Rows without a bounded process have their three layers, and no mark of an unknown value."""
+    table = values(2).assign(value=float("nan"))
+    axes = figures.draw_noun_figure(table, QUERY, is_bounded=False).axes[0]
+    assert list(axes.texts) == []
+    assert len(lines_of(axes, figures.THIN)) == len(lines_of(axes, figures.THICK)) == len(table)
+
+
 def _segments(collection) -> list:
     if not isinstance(collection, LineCollection):
         return []

@@ -19,8 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from llmchecker.checking import storm
 from llmchecker.checking.anytime.estimate import Estimate, with_estimate
 from llmchecker.checking.check import check_query
-from llmchecker.checking.formatting import format_verdict_as_text
-from llmchecker.config.plan import Check, TableRow, TreeSpec
+from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
 from llmchecker.errors import DamagedFile
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.ast import Probability
@@ -69,7 +68,7 @@ GENDER = np.array([0, 0, 1, 0, 0, 0, 0, -1, 0, 0, 2, 0])
 POSITIVE = [2, 10]  # the first states above 0 on their paths
 
 
-ESTIMATE = Estimate(0.21875, 0.203125, 0.25, 0.99, 1200, 300, 4000, 0)
+ESTIMATE = Estimate(0.21875, 0.203125, 0.25, 0.99, 1200, 4000, 0)
 """An invented estimate within the certain bounds of the probability, [0.15625, 0.3125]."""
 
 
@@ -464,16 +463,27 @@ def test_an_unknown_value_is_told(browser, written, tmp_path):
     seen.page.context.close()
 
 
-def test_an_estimate_without_samples_is_not_shown_as_an_interval(tmp_path):
-    """The page says of it the same as the shell: it was not needed, for every text is decided."""
-    answer = results()[0]
-    verdict = with_estimate(answer.verdict, answer.row.check.query, replace(ESTIMATE, samples=0))
-    write_results(tmp_path, [found := replace(answer, verdict=verdict)])
-    page = page_of(tmp_path, [found], view=None).read_text(encoding="utf-8")
-    assert "not needed: every text is decided" in format_verdict_as_text(verdict)
-    assert page.count("not needed: every text is decided") == 1
-    assert "With confidence" not in page
-    assert 'class="likely"' not in page.partition('class="answer"')[2]
+def test_an_answer_without_a_tree_has_bounds_and_interval(browser, written, tmp_path):
+    """The page shows its three layers without a value, and links to its file instead of a chain."""
+    shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
+    bounded = results()[0]
+    check = replace(bounded.row.check, tree=replace(bounded.row.check.tree, truncation=Horizon(2)))
+    sizes = ("states", "transitions", "states_explored", "transitions_explored")
+    verdict = replace(bounded.verdict, value=None, **dict.fromkeys(sizes))
+    alone = replace(bounded, row=replace(bounded.row, check=check), verdict=verdict)
+    (tmp_path / f"answers/{check}.json").parent.mkdir(parents=True)
+    (tmp_path / f"answers/{check}.json").touch()
+    seen = opened(browser, page_of(tmp_path, [alone], view=None))
+    card = seen.page.locator(".answer")
+    assert card.locator(".result, .value").count() == 0
+    for layer in (".bounds:not(.end)", ".likely", "circle.estimate"):
+        assert card.locator(layer).count() == 1
+    assert "value" not in card.locator("svg.axis").get_attribute("aria-label")
+    links = seen.page.locator("#chains a")
+    assert [link.get_attribute("href") for link in links.all()] == [f"answers/{check}.json"]
+    assert html_report.find_smallest_with_witness([alone]) is None
+    assert seen.complaints == []
+    seen.page.context.close()
 
 
 def test_a_chat_is_shown_message_by_message(browser, written, tmp_path):

@@ -6,11 +6,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from llmchecker.checking.anytime.estimate import Estimate, EstimateRecord
+from llmchecker.checking.anytime.answer_record import AnswerRecord
 from llmchecker.checking.formatting import format_verdict_as_html, format_verdict_as_text
 from llmchecker.checking.verdict import Interval, Verdict
-from llmchecker.config.plan import Check, Refinement, TableRow, TreeSpec
-from llmchecker.errors import DamagedFile
+from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
+from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting import tables
 from llmchecker.reporting.table_io import write_csv, write_table
@@ -52,50 +52,73 @@ def cells(table: pd.DataFrame) -> list[list]:
     return table.astype(object).where(table.notna(), "").to_numpy().tolist()
 
 
-def estimated(directory: Path, asked: AnsweredQuery, **changes: object) -> Path:
-    """The file of an estimate of an answer; of none where `estimate` is None."""
-    found = Estimate(0.3, 0.28, 0.34, 0.99, 200, 25, 431, 7)
-    fields = {"estimate": found, "note": None, "making": {"dtype": "float32"}} | changes
-    record = EstimateRecord(
-        str(asked.row.check), asked.row.check.query.text, tree="0" * 64, seconds=1.5, **fields
-    )
-    path = directory / f"{len(list(directory.iterdir()))}.estimate.json"
+UNSAMPLED = dict.fromkeys(("estimate", "low", "high", "confidence", "samples"))
+
+
+def answered(directory: Path, asked: AnsweredQuery, **changes: object) -> Path:
+    """The file of the answer to a query for the whole model."""
+    fields = {
+        **{"check": str(asked.row.check), "query": asked.row.check.query.text},
+        **{"lower": 0.2, "upper": 0.45, "estimate": 0.3, "low": 0.28, "high": 0.34},
+        **{"confidence": 0.99, "samples": 200, "passes": 431, "seed": 7, "decision": None},
+        **{"limits": {"passes": 431, "width": None, "seconds": None}, "witnesses": None},
+        **{"history": {"passes": [0, 431], "lower": [0.0, 0.2], "upper": [1.0, 0.45]}},
+        **{"notes": [], "seconds": 1.5, "versions": {}, "making": {"dtype": "float32"}},
+    }
+    record = AnswerRecord(**(fields | changes))
+    path = directory / f"{len(list(directory.iterdir()))}.answer.json"
     record.write(path)
-    assert EstimateRecord.read(path) == record
+    assert AnswerRecord.read(path) == record
     return path
 
 
-def read_with(directory: Path, asked: list[AnsweredQuery], estimates: list[Path]) -> tuple:
-    """The answers as they are read from files of verdicts and estimates."""
-    paths = [directory / f"{number}.json" for number in range(len(asked))]
-    for each, path in zip(asked, paths, strict=True):
+def read_with(directory: Path, asked: list[AnsweredQuery], answers: list[Path]) -> tuple:
+    """The answers as they are read from files of verdicts and of answers."""
+    bounded = [each for each in asked if each.row.check.is_bounded]
+    paths = [directory / f"{number}.json" for number in range(len(bounded))]
+    for each, path in zip(bounded, paths, strict=True):
         each.verdict.write(path)
     rows, models = [each.row for each in asked], [each.model for each in asked]
-    return tables.read_answers(rows, paths, models, STARTS, estimates)
+    return tables.read_answers(rows, paths, models, STARTS, answers)
 
 
-def test_estimates_stand_beside_the_answers_that_they_are_about(tmp_path):
-    """Rows with an estimate show it in Table II and Figure 4, whatever the order of the files;
-    value, bounds and sizes are as they are without one."""
+def test_answers_stand_beside_the_values_of_their_trees(tmp_path):
+    """Rows with an answer show its interval, and the intersection of its bounds and those of the
+    tree, whatever the order of the files; value and sizes are as they are without one."""
     asked = [answer("gemma3-270m", verdict(POSITIVE, 0.25), start) for start in STARTS]
-    estimates = [
-        estimated(tmp_path, asked[2]),
-        estimated(tmp_path, asked[0], estimate=Estimate(0.5, 0.5, 0.5, 0.9, 0, 0, 0, 0)),
+    answers = [
+        answered(tmp_path, asked[2]),
+        answered(tmp_path, asked[0], lower=0.0625, upper=0.75, **UNSAMPLED),
     ]
-    found = read_with(tmp_path, asked, estimates)
-    # without samples the certain bounds are the interval
-    shown = [[0.5, 0.125, 0.5, 0.9, 0], NOTHING, [0.3, 0.28, 0.34, 0.99, 200]]
+    found = read_with(tmp_path, asked, answers)
+    shown = [
+        [0.125, 0.5, *NOTHING],
+        [0.125, 0.5, *NOTHING],
+        [0.2, 0.45, 0.3, 0.28, 0.34, 0.99, 200],
+    ]
     for make in (tables.build_table2, tables.build_noun_table):
         rows, before = cells(make(found)), cells(make(asked))
-        assert [row[-5:] for row in rows] == shown
-        assert [row[:-5] for row in rows] == [row[:-5] for row in before]
+        assert [row[-7:] for row in rows] == shown
+        assert [row[:-7] for row in rows] == [row[:-7] for row in before]
     write_csv(tables.build_table2(found), tmp_path / "table2.csv")
     lines = (tmp_path / "table2.csv").read_text(encoding="utf-8").splitlines()
-    assert [line.split(",")[-5:] for line in lines[1:]] == [
-        ["0.5", "0.125", "0.5", "0.9", "0"],
-        NOTHING,
-        ["0.3", "0.28", "0.34", "0.99", "200"],
-    ]
+    assert lines[3].split(",")[-5:] == ["0.3", "0.28", "0.34", "0.99", "200"]
+
+
+def test_the_bounds_of_the_tree_cut_the_interval(tmp_path):
+    """No end of the interval, and no estimate, is outside of the bounds of the tree."""
+    asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
+    path = answered(tmp_path, asked, upper=0.9, estimate=0.6, low=0.4, high=0.8)
+    (found,) = read_with(tmp_path, [asked], [path])
+    assert cells(tables.build_table2([found]))[0][-7:-2] == [0.2, 0.5, 0.5, 0.4, 0.5]
+
+
+def test_bounds_that_contradict_each_other_are_refused(tmp_path):
+    """Bounds of a tree and of an answer that do not meet are no answer at all."""
+    asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
+    path = answered(tmp_path, asked, lower=0.6, upper=0.7, **UNSAMPLED)
+    with pytest.raises(CheckFailed, match="the bounds of tree and answer are disjoint"):
+        read_with(tmp_path, [asked], [path])
 
 
 @pytest.mark.parametrize(
@@ -105,23 +128,34 @@ def test_the_estimate_of_a_threshold_is_whether_it_holds(threshold, cell, tmp_pa
     """A threshold outside of the interval is decided by it, and one inside is unknown."""
     unknown = replace(verdict(f"{threshold} [ F gender > 0 ]", 0.0), lower=False, upper=True)
     asked = [answer("gemma3-270m", unknown)]
-    found = read_with(tmp_path, asked, [estimated(tmp_path, asked[0])])
+    path = answered(tmp_path, asked[0], lower=False, upper=True)
+    found = read_with(tmp_path, asked, [path])
     assert cells(tables.build_table2(found))[0][-5:] == [cell, 0.28, 0.34, 0.99, 200]
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(True, True), (False, False), (False, True)])
+def test_a_certain_answer_to_a_threshold_decides_the_row(lower, upper, tmp_path):
+    """A threshold that the tree leaves open has the certain truth of its answer."""
+    unknown = replace(verdict("P>=0.3 [ F gender > 0 ]", 0.0), lower=False, upper=True)
+    asked = [answer("gemma3-270m", unknown)]
+    path = answered(tmp_path, asked[0], lower=lower, upper=upper, **UNSAMPLED)
+    (found,) = read_with(tmp_path, asked, [path])
+    assert found.bounds == (lower, upper)
 
 
 def test_why_nothing_was_estimated_is_told(tmp_path):
     """A query that samples cannot answer has empty cells, and its verdict a note that says why."""
     asked = [answer("gemma3-270m", verdict("A [ F gender > 0 ]", 0.0))]
-    estimate = estimated(tmp_path, asked[0], estimate=None, note="It is hard.", making=None)
-    (found,) = read_with(tmp_path, asked, [estimate])
+    changes = UNSAMPLED | {"lower": False, "upper": True, "notes": ["It is hard."]}
+    (found,) = read_with(tmp_path, asked, [answered(tmp_path, asked[0], **changes)])
     assert cells(tables.build_table2([found]))[0][-5:] == NOTHING
-    assert found.verdict.notes == ("There is no estimate: It is hard.",)
+    assert found.verdict.notes == ("It is hard.",)
 
 
-def test_an_estimate_that_was_changed_is_refused(tmp_path):
-    """A digit that was changed in the file of an estimate is found."""
+def test_an_answer_that_was_changed_is_refused(tmp_path):
+    """A digit that was changed in the file of an answer is found."""
     asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
-    path = estimated(tmp_path, asked)
+    path = answered(tmp_path, asked)
     path.write_text(path.read_text(encoding="utf-8").replace("0.34", "0.35"), encoding="utf-8")
     with pytest.raises(DamagedFile, match="does not match its checksum"):
         read_with(tmp_path, [asked], [path])
@@ -132,7 +166,7 @@ def test_table2_says_which_answer_is_certain(tmp_path):
     asked = [answer("gemma3-270m", verdict(POSITIVE, 0.25))]
     (certain,) = tables.format_table2_notes(asked)
     assert certain.startswith("Certain: ")
-    found = read_with(tmp_path, asked, [estimated(tmp_path, asked[0])])
+    found = read_with(tmp_path, asked, [answered(tmp_path, asked[0])])
     certain, likely = tables.format_table2_notes(found)
     assert "estimate" not in certain
     assert likely.startswith("With confidence 0.99, and not certain: ")
@@ -145,15 +179,23 @@ def test_table2_says_which_answer_is_certain(tmp_path):
         assert likely[:40] in text
 
 
-def test_a_refined_tree_has_no_alpha_and_k():
-    """The row of a refined tree leaves alpha and k empty and has the horizon."""
+def test_an_answer_without_a_tree_has_no_value(tmp_path):
+    """Its row has the horizon, bounds and interval; value, alpha, k and sizes are empty."""
     asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
-    cut = Refinement((parse(POSITIVE),), 4, passes=100)
-    refined = replace(asked.row.check, tree=TreeSpec("gemma3-270m", "player", cut))
-    rows = cells(
-        tables.build_table2([replace(asked, row=replace(asked.row, check=refined)), asked])
-    )
-    assert [row[3:6] for row in rows] == [["", "", 4], [0.9, 5, 4]]
+    spec = TreeSpec("gemma3-270m", "player", Horizon(4))
+    alone = replace(asked, row=replace(asked.row, check=replace(asked.row.check, tree=spec)))
+    text = {"text": "The player won. He", "kept": 15, "probability": 0.1, "kind": "witness"}
+    path = answered(tmp_path, alone, witnesses=[text | {"uid": 1, "rest": False}])
+    found = read_with(tmp_path, [alone, asked], [path])
+    first, second = cells(tables.build_table2(found))
+    assert first[3:6] == ["", "", 4]
+    assert first[7:14] == [""] * 7
+    assert first[14:] == [0.2, 0.45, 0.3, 0.28, 0.34, 0.99, 200]
+    assert second[3:6] == [0.9, 5, 4]
+    assert second[7] == 911
+    page = tables.format_witnesses(found)
+    assert "is in [0.2, 0.45] for L=4. Texts that satisfy it, together 0.1:" in page
+    assert cells(tables.build_noun_table(found))[0][2:5] == ["", 0.2, 0.45]
 
 
 def test_table1_is_the_start_strings():

@@ -195,9 +195,9 @@ def rules(tmp_path_factory) -> dict[str, dict]:
     (experiment,) = config["experiments"]
     experiment |= {"shards": 2, "queries": [*experiment["queries"], "P=? [ F provable = 2 ]"]}
     shape = {key: experiment[key] for key in ("alpha", "k", "L")}
-    config["estimate"] = {"samples": 10}
-    refined = {key: experiment[key] for key in ("label", "interest", "start", "L", "queries")}
-    config["experiments"].append(refined | {"refine": {"passes": 10}})
+    config["answer"] = {"passes": 10}
+    unbounded = {key: experiment[key] for key in ("label", "interest", "start", "L", "queries")}
+    config["experiments"].append(unbounded)
     config["figure4"] = {"starts": ["player"], **shape, "query": experiment["queries"][0]}
     config["topk"] = {"source": "hf:owner/name", "file": "a.csv", "column": "prompt"}
     config["invariants"] = {"programs": "path:programs", "repair": {"rounds": 1}}

@@ -42,8 +42,8 @@ def test_a_chat_with_a_decoded_model_is_checked_exactly(tmp_path, random_model):
 
 @pytest.mark.long
 def test_experiments_with_decodings_of_their_own_have_their_own_trees(tmp_path, random_model):
-    """Grown by one job, by several and refined: each tree is that of its decoding, estimates ask
-    with it, and the table names it."""
+    """Grown by one job or by several, each tree is that of its decoding; answers ask with it, and
+    the table names it."""
     about = {"label": "M", "source": f"path:{random_model('gpt2')}", "decoding": {"top_k": 3}}
     asked = {"label": "A", "interest": "Length", "start": "s", "L": 3}
     asked |= {"queries": ["P=? [ F long > 6 ]"]}
@@ -52,12 +52,12 @@ def test_experiments_with_decodings_of_their_own_have_their_own_trees(tmp_path, 
         "models": {"m": about},
         "start_strings": {"s": "The player"},
         "quantifiers": {"long": {"type": "length", "unit": "characters"}},
-        "estimate": {"samples": 10},
+        "answer": {"passes": 99},
         "experiments": [
             asked | cut,
             asked | cut | greedy,
             asked | cut | {"decoding": {"top_k": 2}, "shards": 2},
-            asked | greedy | {"refine": {"passes": 9}},
+            asked | greedy,
         ],
     }
     project = Project(tmp_path, config)
@@ -69,7 +69,7 @@ def test_experiments_with_decodings_of_their_own_have_their_own_trees(tmp_path, 
     ]
     found = sorted((r["nodes"], str(r["makings"][0]["decoding"])) for r in records)
     once = (3, "{'do_sample': False}")
-    assert found == [once, once, (7, "{'top_k': 2}"), (13, "{'top_k': 3}")]
+    assert found == [once, (7, "{'top_k': 2}"), (13, "{'top_k': 3}")]
     with (tmp_path / table).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     asked = ("top_k 3", "greedy", "top_k 2", "greedy")

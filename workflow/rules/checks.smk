@@ -13,7 +13,7 @@ for model in filter(CONFIG.trees, CONFIG.models):
             scores=[paths.scores_file(*scored) for scored in CONFIG.scores_of(model)],
             seconds=[paths.scores_record(*scored) for scored in CONFIG.scores_of(model)],
         output:
-            expand("results/checks/{check}.json", check=CONFIG.checks_of(model)),
+            expand("results/checks/{check}.json", check=CONFIG.bounded_checks_of(model)),
         log:
             f"results/logs/checks/{model}.log",
         benchmark:
@@ -25,7 +25,7 @@ for model in filter(CONFIG.trees, CONFIG.models):
             runtime=60,
         params:
             code=get_code("checks"),
-            checks=[describe_check(check) for check in CONFIG.checks_of(model)],
+            checks=[describe_check(check) for check in CONFIG.bounded_checks_of(model)],
             ranges=collect_ranges(CONFIG.used_quantifiers(model)),
         message:
             f"Answering the queries on {model}"
@@ -36,11 +36,11 @@ for model in filter(CONFIG.trees, CONFIG.models):
         name:
             f"crosschecks_{model}"
         input:
-            verdicts=[paths.verdict_file(check) for check in CONFIG.checks_of(model)],
-            prism=[paths.chain_file(check, "prism") for check in CONFIG.checks_of(model)],
-            jani=[paths.chain_file(check, "jani") for check in CONFIG.checks_of(model)],
+            verdicts=[paths.verdict_file(check) for check in CONFIG.bounded_checks_of(model)],
+            prism=[paths.chain_file(check, "prism") for check in CONFIG.bounded_checks_of(model)],
+            jani=[paths.chain_file(check, "jani") for check in CONFIG.bounded_checks_of(model)],
         output:
-            expand("results/crosschecks/{check}.json", check=CONFIG.checks_of(model)),
+            expand("results/crosschecks/{check}.json", check=CONFIG.bounded_checks_of(model)),
         log:
             f"results/logs/crosschecks/{model}.log",
         benchmark:

@@ -29,8 +29,8 @@ from llmchecker.interfaces.snakemake.check_params import describe_check
 from llmchecker.interfaces.snakemake.code_dependencies import compute_code_digest
 from llmchecker.interfaces.snakemake.plan_params import (
     build_figure4_rows,
+    describe_answers,
     describe_builder,
-    describe_estimates,
     describe_rows,
     describe_trees,
 )
@@ -149,8 +149,8 @@ def get_lock(source, path):
 
 
 def get_trees_mark(model):
-    """The file that marks the trees of a model as complete; none if all are refined."""
-    return paths.trees_mark(model) if CONFIG.truncated_trees(model) else []
+    """The file that marks the trees of a model as complete; none without trees."""
+    return paths.trees_mark(model) if CONFIG.trees(model) else []
 
 
 def get_invariants_results(wildcards):

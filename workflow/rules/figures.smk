@@ -23,8 +23,8 @@ rule figure3:
 
 rule figure4:
     input:
-        verdicts=[paths.verdict_file(check) for check in CONFIG.figure4],
-        estimates=CONFIG.estimate_files(CONFIG.figure4),
+        verdicts=[paths.verdict_file(check) for check in CONFIG.figure4 if check.is_bounded],
+        answers=CONFIG.answer_files(CONFIG.figure4),
         provenance="results/provenance.json",
     output:
         csv="results/tables/figure4.csv",

@@ -6,8 +6,8 @@ rule provenance:
         growths=[
             paths.tree_record(tree) for name in CONFIG.used_models for tree in CONFIG.trees(name)
         ],
-        estimates=CONFIG.estimate_files(CONFIG.checks),
-        verdicts=[paths.verdict_file(check) for check in CONFIG.checks],
+        answers=CONFIG.answer_files(CONFIG.checks),
+        verdicts=[paths.verdict_file(check) for check in CONFIG.bounded_checks],
         masses=expand(
             "results/topk/{model}.parquet", model=CONFIG.used_models if CONFIG.prompts else []
         ),
@@ -29,9 +29,7 @@ rule provenance:
             name: [paths.tree_record(tree) for tree in CONFIG.trees(name)]
             for name in CONFIG.used_models
         },
-        estimates={
-            name: CONFIG.estimate_files(CONFIG.checks_of(name)) for name in CONFIG.used_models
-        },
+        answers={name: CONFIG.answer_files(CONFIG.checks_of(name)) for name in CONFIG.used_models},
     message:
         "Recording the provenance of the results"
     script:

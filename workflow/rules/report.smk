@@ -1,10 +1,10 @@
 rule report:
     input:
-        verdicts=[paths.verdict_file(check) for check in TABLE2_CHECKS],
-        estimates=CONFIG.estimate_files(TABLE2_CHECKS),
-        trees=[paths.tree_file(check.tree) for check in TABLE2_CHECKS],
-        scores=[file for check in TABLE2_CHECKS for file in paths.scores_of_check(check)],
-        prism=[paths.chain_file(check, "prism") for check in TABLE2_CHECKS],
+        verdicts=[paths.verdict_file(check) for check in TABLE2_BOUNDED],
+        answers=CONFIG.answer_files(TABLE2_CHECKS),
+        trees=[paths.tree_file(check.tree) for check in TABLE2_BOUNDED],
+        scores=[file for check in TABLE2_BOUNDED for file in paths.scores_of_check(check)],
+        prism=[paths.chain_file(check, "prism") for check in TABLE2_BOUNDED],
         tables=expand("results/tables/{name}.csv", name=TABLES),
         figures=expand("results/figures/{name}.svg", name=FIGURES),
         captions=[
@@ -20,7 +20,6 @@ rule report:
     params:
         code=get_code("report"),
         rows=describe_rows(CONFIG, CONFIG.table2),
-        scores=[paths.scores_of_check(check) for check in TABLE2_CHECKS],
     message:
         "One page with all results"
     script:

@@ -5,20 +5,20 @@ TREE_JOBS = len({check.tree.model for check in CONFIG.checks})
 # text once. The same job evaluates the prompts of the top-k statistics, while the model is loaded.
 # A change of the prompts must not rerun it: the rule `topk` then evaluates the model itself.
 # A rule for each model, since no wildcard gives a rule as many outputs as a model has trees.
-for model in filter(CONFIG.truncated_trees, CONFIG.models):
+for model in filter(CONFIG.trees, CONFIG.models):
 
     rule:
         name:
             f"trees_{model}"
         input:
             model=f"resources/models/{model}",
-            shards=[file for t in CONFIG.truncated_trees(model) for file in CONFIG.shard_files(t)],
+            shards=[file for t in CONFIG.trees(model) for file in CONFIG.shard_files(t)],
             prompts=ancient("resources/datasets/prompts.csv") if CONFIG.prompts else [],
         output:
             # `update` keeps snakemake from deleting old trees first: the script keeps each tree
             # whose fingerprint is still the same
-            trees=update(expand("results/trees/{tree}.parquet", tree=CONFIG.truncated_trees(model))),
-            growths=update(expand("results/trees/{tree}.json", tree=CONFIG.truncated_trees(model))),
+            trees=update(expand("results/trees/{tree}.parquet", tree=CONFIG.trees(model))),
+            growths=update(expand("results/trees/{tree}.json", tree=CONFIG.trees(model))),
             # After a failure snakemake puts the old trees back with a new time, so that they look
             # current. This mark is missing then, which makes the job run again.
             grown=touch(f"results/trees/{model}.grown"),
@@ -38,46 +38,12 @@ for model in filter(CONFIG.truncated_trees, CONFIG.models):
             code=get_code("trees"),
             # The script looks up the limits and the prompts in the configuration: a change of them
             # must not grow the trees again, so they are no params.
-            trees=describe_trees(CONFIG, CONFIG.truncated_trees(model)),
+            trees=describe_trees(CONFIG, CONFIG.trees(model)),
             growing=describe_builder(CONFIG, CONFIG.models[model]),
         message:
             f"Growing the trees of {model}"
         script:
             "../scripts/trees.py"
-
-
-# For each model one job grows all its trees that are refined for the bounds of their queries.
-# A rule for each model, as above.
-for model in filter(CONFIG.refined_trees, CONFIG.models):
-
-    rule:
-        name:
-            f"refined_{model}"
-        input:
-            model=f"resources/models/{model}",
-            files=get_quantifier_files(model),
-        output:
-            trees=expand("results/trees/{tree}.parquet", tree=CONFIG.refined_trees(model)),
-            growths=expand("results/trees/{tree}.json", tree=CONFIG.refined_trees(model)),
-        log:
-            f"results/logs/refined/{model}.log",
-        benchmark:
-            f"results/benchmarks/refined/{model}.tsv"
-        conda:
-            "../../environment.yml"
-        threads: get_threads(TREE_JOBS)
-        resources:
-            **get_model_resources(model),
-            runtime=CONFIG.expansion.max_minutes,
-        params:
-            code=get_code("refined", quantifiers_of=model),
-            trees=describe_trees(CONFIG, CONFIG.refined_trees(model)),
-            settings=get_quantifier_settings(model),
-            growing=describe_builder(CONFIG, CONFIG.models[model]),
-        message:
-            f"Growing the trees of {model} that are refined for their queries"
-        script:
-            "../scripts/refined.py"
 
 
 # A shard of a tree that several jobs grow together.

@@ -9,7 +9,7 @@ with job_log(snakemake.log[0]) as work, work():
         models=params.models,
         directories=dict(zip(params.models, snakemake.input.models, strict=True)),
         tree_records=params.growths,
-        estimates=params.estimates,
+        answers=params.answers,
         verdicts=snakemake.input.verdicts,
         prompts=snakemake.input.get("prompts") or None,
     )

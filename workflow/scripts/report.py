@@ -1,3 +1,4 @@
+from llmchecker.config import paths
 from llmchecker.interfaces.snakemake.tables import read_answers
 from llmchecker.properties.scores import read_all_scores
 from llmchecker.reporting import html_report
@@ -10,9 +11,9 @@ with job_log(snakemake.log[0]) as work, work():
     answers = read_answers(snakemake.params, snakemake.input)
     view = None
     if (answer := html_report.find_smallest_with_witness(answers)) is not None:
-        place = answers.index(answer)
-        tree = TextTree.read(inputs.trees[place])
-        values = read_all_scores(tree, snakemake.params.scores[place])
+        check = answer.row.check
+        tree = TextTree.read(paths.tree_file(check.tree))
+        values = read_all_scores(tree, paths.scores_of_check(check))
         view = html_report.build_tree_view(answer, tree, values)
     text = html_report.render_report(
         answers=answers,

@@ -39,11 +39,12 @@ class Verdict:
         value: the answer of the bounded process: the probability or expected score that =?
             requests, or whether the query holds in the start state. None where a probability is
             within rounding of a threshold, and where the condition of a conditional has no
-            probability; a note gives the reason.
+            probability; a note gives the reason. None too without a bounded process.
         lower, upper: an `Interval` for the whole model; None if no bounds were computed, and where
             an expected score has no limit on that side.
         witnesses: the fields of each `witnesses.Witness`, most probable first.
-        states, transitions: size of the reachable part of the chain.
+        states, transitions: size of the reachable part of the chain. All sizes and seconds are
+            None without a bounded process.
         states_explored, transitions_explored: size of the part that Storm's PRISM front end
             explores for this query. It stops where the query is decided.
         encode_seconds: seconds to build the chain from tree and scores.
@@ -60,12 +61,12 @@ class Verdict:
 
     query: str
     value: float | bool | None
-    states: int
-    transitions: int
-    states_explored: int
-    transitions_explored: int
-    encode_seconds: float
-    check_seconds: float
+    states: int | None
+    transitions: int | None
+    states_explored: int | None
+    transitions_explored: int | None
+    encode_seconds: float | None
+    check_seconds: float | None
     versions: Mapping[str, str]
     lower: float | bool | None = None
     upper: float | bool | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from llmchecker.checking.anytime.budget import SamplingPlan
+from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.config import paths
 from llmchecker.config.experiments import (
     Experiments,
@@ -27,15 +27,14 @@ from llmchecker.config.keys import (
     build_start,
 )
 from llmchecker.config.models import ModelConfig, check_labels, check_listed_tokens, parse_model
-from llmchecker.config.plan import Check, Refinement, TableRow, TreeSpec, quantifiers_in
-from llmchecker.config.schema import compute_config_sha256, parse_keys
+from llmchecker.config.plan import Check, TableRow, TreeSpec, quantifiers_in
+from llmchecker.config.schema import compute_config_sha256, parse_keys, prefix_errors
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
 from llmchecker.errors import ConfigError, LLMCheckerError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.properties import registry
 from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.trees.text_tree import Truncation
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Config:
         quantifiers: quantifiers by name.
         expansion: the settings of the expansion of trees.
         prompts: the prompts of the top-k statistics; None without the section `topk`.
-        experiments: the checks of Table II and Figure 4, and the plans of their estimates.
+        experiments: the checks of Table II and Figure 4, and the budgets of their answers.
         invariants: the programs to verify; None without the section `invariants`.
         sha256: checksum of the content; see `compute_config_sha256`.
     """
@@ -130,11 +129,11 @@ class Config:
 
     @cached_property
     def used_models(self) -> Mapping[str, ModelConfig]:
-        """The models with results: those with trees, or all with the section `topk`."""
+        """The models with results: those with checks, or all with the section `topk`."""
         return {
             name: model
             for name, model in self.distribution_models.items()
-            if self.prompts is not None or self.trees(name)
+            if self.prompts is not None or self.checks_of(name)
         }
 
     @property
@@ -152,34 +151,39 @@ class Config:
         """All checks of the run, without duplicates."""
         return tuple(dict.fromkeys([*(row.check for row in self.table2), *self.figure4]))
 
+    @cached_property
+    def bounded_checks(self) -> tuple[Check, ...]:
+        """The checks on trees, without duplicates."""
+        return tuple(check for check in self.checks if check.is_bounded)
+
     def trees(self, model: str) -> tuple[TreeSpec, ...]:
         """Return all trees of a model without duplicates, the longest texts first.
 
         The shorter trees then find most of their distributions in the cache.
         """
-        trees = dict.fromkeys(check.tree for check in self.checks if check.tree.model == model)
-        # A stable sort keeps the order of the file among trees of one length.
-        return tuple(sorted(trees, key=lambda tree: -tree.truncation.length))
+        return tuple(dict.fromkeys(check.tree for check in self.bounded_checks_of(model)))
 
-    def truncated_trees(self, model: str) -> tuple[TreeSpec, ...]:
-        """Return the trees of a model with a truncation by alpha and k."""
-        return tuple(t for t in self.trees(model) if isinstance(t.truncation, Truncation))
-
-    def refined_trees(self, model: str) -> tuple[TreeSpec, ...]:
-        """Return the trees of a model that are refined for their queries."""
-        return tuple(t for t in self.trees(model) if isinstance(t.truncation, Refinement))
-
-    def estimated_checks(self, model: str) -> tuple[tuple[Check, SamplingPlan], ...]:
-        """Return the estimated checks of a model with their plans, grouped by tree."""
-        estimates = self.experiments.estimates
-        return tuple((c, estimates[c]) for c in self.checks_of(model) if c in estimates)
+    def answered_checks(self, model: str) -> tuple[tuple[Check, AnswerBudget], ...]:
+        """Return the checks of a model with answers and their budgets, grouped by tree."""
+        answers = self.experiments.answers
+        return tuple((c, answers[c]) for c in self.checks_of(model) if c in answers)
 
     def checks_of(self, model: str) -> tuple[Check, ...]:
-        """Return all checks of a model without duplicates, grouped by tree."""
-        trees = self.trees(model)
+        """Return all checks of a model without duplicates, grouped by tree.
+
+        The checks of the longest texts are first.
+        """
         checks = [check for check in self.checks if check.tree.model == model]
+        # A stable sort keeps the order of the file among trees of one length.
+        trees = sorted(
+            dict.fromkeys(check.tree for check in checks), key=lambda tree: -tree.truncation.length
+        )
         # Checks are grouped by tree so that a job reads each tree only once.
         return tuple(sorted(checks, key=lambda check: trees.index(check.tree)))
+
+    def bounded_checks_of(self, model: str) -> tuple[Check, ...]:
+        """Return the checks on a model's trees without duplicates, grouped by tree."""
+        return tuple(check for check in self.checks_of(model) if check.is_bounded)
 
     def quantifiers_of(self, tree: TreeSpec) -> tuple[str, ...]:
         """Return the names of the quantifiers in the queries on a tree, sorted."""
@@ -192,24 +196,24 @@ class Config:
 
     def used_quantifiers(self, model: str) -> Mapping[str, Quantifier]:
         """Return the quantifiers in the queries on a model, by name, sorted."""
-        names = sorted({name for _, name in self.scores_of(model)})
-        return {name: self.quantifiers[name] for name in names}
+        names = {name for check in self.checks_of(model) for name in quantifiers_in(check.query)}
+        return {name: self.quantifiers[name] for name in sorted(names)}
 
     def chains_of(self, model: str) -> tuple[Check, ...]:
         """Return one check for each chain of a model.
 
         Queries on one tree with the same quantifiers share a chain.
         """
-        checks = {paths.chain_file(c, "prism"): c for c in self.checks_of(model)}
+        checks = {paths.chain_file(c, "prism"): c for c in self.bounded_checks_of(model)}
         return tuple(checks.values())
 
     def shard_files(self, tree: TreeSpec) -> list[str]:
         """Return the files of a tree's shards; empty if one job builds the tree."""
         return paths.shard_files(tree, self.experiments.shards.get(tree, 0))
 
-    def estimate_files(self, checks: Iterable[Check]) -> list[str]:
-        """Return the files of the estimates of those checks that are estimated."""
-        return [paths.estimate_file(c) for c in checks if c in self.experiments.estimates]
+    def answer_files(self, checks: Iterable[Check]) -> list[str]:
+        """Return the files of the answers of those checks that have one."""
+        return [paths.answer_file(c) for c in checks if c in self.experiments.answers]
 
 
 def _select_distribution_models(models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:

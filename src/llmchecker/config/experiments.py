@@ -1,9 +1,9 @@
-"""Checks, trees and estimates of a configuration's experiments and Figure 4."""
+"""Checks, trees and answers of a configuration's experiments and Figure 4."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from llmchecker.checking.anytime.budget import SamplingPlan
+from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.config.keys import ConfigKeys, ExperimentKeys, FigureKeys, build_truncation
 from llmchecker.config.models import (
     ModelConfig,
@@ -11,10 +11,10 @@ from llmchecker.config.models import (
     check_listed_tokens,
     select_decoding_override,
 )
-from llmchecker.config.plan import Check, Refinement, TableRow, TreeSpec
+from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
+from llmchecker.config.schema import prefix_errors
 from llmchecker.errors import (
     ConfigError,
-    InvalidEstimate,
     UnknownName,
     did_you_mean,
     prefix_errors,
@@ -32,13 +32,13 @@ class Experiments:
         table2: the rows of Table II, in order.
         figure4: the checks of Figure 4; empty without the section `figure4`.
         shards: number of shards of each tree with more than one.
-        estimates: the sampling plan of each check with an estimate.
+        answers: the budget of each check with an answer for the whole model.
     """
 
     table2: tuple[TableRow, ...]
     figure4: tuple[Check, ...]
     shards: Mapping[TreeSpec, int]
-    estimates: Mapping[Check, SamplingPlan]
+    answers: Mapping[Check, AnswerBudget]
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,16 @@ class _Entry:
         checks: its checks, in order.
         rows: its rows of Table II; empty for Figure 4.
         shards: number of jobs that build each of its trees.
-        sampling: the sampling plan of its estimates; None without estimates.
-        sampling_key: the key of `sampling` in messages.
+        budget: the budget of its answers; None without answers.
+        answer_key: the key of `budget` in messages.
     """
 
     key: str
     checks: tuple[Check, ...]
     rows: tuple[TableRow, ...]
     shards: int
-    sampling: SamplingPlan | None
-    sampling_key: str
+    budget: AnswerBudget | None
+    answer_key: str
 
 
 def parse_experiments(
@@ -86,7 +86,7 @@ def parse_experiments(
         table2=tuple(row for entry in experiments for row in entry.rows),
         figure4=tuple(check for entry in figures for check in entry.checks),
         shards=_collect_shards(experiments),
-        estimates=_collect_estimates([*experiments, *figures]),
+        answers=_collect_answers([*experiments, *figures]),
     )
 
 
@@ -102,7 +102,8 @@ def _parse_experiment(
         _parse_query(f"{key}.queries[{index}]", text, quantifiers, entry.L)
         for index, text in enumerate(entry.queries)
     )
-    truncation = _select_truncation(key, entry, keys, queries)
+    budget, answer_key = _select_budget(key, entry, keys)
+    truncation = _select_truncation(key, entry, budget)
     distribution_models = [name for name, model in models.items() if model.has_distributions]
     # Without a list, an experiment uses all models with distributions.
     model_names = [
@@ -123,7 +124,7 @@ def _parse_experiment(
     ]
     checks = tuple(Check(tree, query) for tree in trees for query in queries)
     rows = tuple(TableRow(entry.label, entry.interest, check) for check in checks)
-    return _Entry(key, checks, rows, entry.shards, *_parse_sampling(key, entry, keys))
+    return _Entry(key, checks, rows, entry.shards, budget, answer_key)
 
 
 def _parse_figure4(
@@ -134,7 +135,8 @@ def _parse_figure4(
 ) -> _Entry:
     key = "figure4"
     query = _parse_query(f"{key}.query", entry.query, quantifiers, entry.L)
-    truncation = _select_truncation(key, entry, keys, (query,))
+    budget, answer_key = _select_budget(key, entry, keys)
+    truncation = _select_truncation(key, entry, budget)
     # The figure has no list of models of its own.
     distribution_models = {name: model for name, model in models.items() if model.has_distributions}
     _check_listed_tokens(key, truncation, distribution_models.values())
@@ -148,63 +150,46 @@ def _parse_figure4(
         for start in starts
     )
     # Figure 4 has no rows in Table II, and its trees have no shards.
-    return _Entry(key, checks, (), 1, *_parse_sampling(key, entry, keys))
+    return _Entry(key, checks, (), 1, budget, answer_key)
+
+
+def _select_budget(
+    key: str, entry: ExperimentKeys | FigureKeys, keys: ConfigKeys
+) -> tuple[AnswerBudget | None, str]:
+    """Return the budget of an entry's answers, and its key.
+
+    The `answer` of the top level applies to entries without an `answer` of their own.
+    """
+    own_key, top_key = f"{key}.answer", "answer"
+    answer, answer_key = (keys.answer, top_key) if entry.answer is None else (entry.answer, own_key)
+    # false switches answers off, also those of the top level
+    return (answer.budget if answer else None), answer_key
 
 
 def _select_truncation(
-    key: str, entry: ExperimentKeys | FigureKeys, keys: ConfigKeys, queries: tuple[Query, ...]
-) -> Truncation | Refinement:
-    """Return the truncation of an entry by its alpha and k, or its refinement.
-
-    The `refine` of the top level applies to entries without alpha, k and a `refine` of their own.
-    """
+    key: str, entry: ExperimentKeys | FigureKeys, budget: AnswerBudget | None
+) -> Truncation | Horizon:
+    """Return the truncation of an entry, or its horizon without alpha and k."""
     missing_keys = [name for name in ("alpha", "k") if getattr(entry, name) is None]
-    if entry.refine is not None and len(missing_keys) < 2:
-        raise ConfigError(f"{key}: refine contradicts alpha and k; remove refine, or alpha and k")
     if not missing_keys:
         return build_truncation(entry.alpha, entry.k, entry.L)
-    prefix, refine = ("", keys.refine) if entry.refine is None else (f"{key}.", entry.refine)
-    # One of the two keys alone is a mistake, even with a `refine` at the top level.
-    if len(missing_keys) == 1 or refine is None:
+    # One of the two keys alone is a mistake, even with an answer.
+    if len(missing_keys) == 1 or budget is None:
         raise ConfigError(
-            f"{key}: the key {missing_keys[0]!r} is missing; add alpha and k, or refine"
+            f"{key}: the key {missing_keys[0]!r} is missing; name alpha and k, or an answer"
         )
-    # Only passes and width bound a refinement.
-    if not refine.explicit_keys:
-        raise ConfigError(f"{prefix}refine: passes and width are missing; add one as a limit")
     if isinstance(entry, ExperimentKeys) and entry.shards > 1:
-        raise ConfigError(
-            f"{key}.shards: one job refines a tree; remove shards, or set alpha and k"
-        )
-    return Refinement(queries, entry.L, **refine.explicit_keys)
+        raise ConfigError(f"{key}.shards: one job computes an answer; shards need alpha and k")
+    return Horizon(entry.L)
 
 
 def _check_listed_tokens(
-    key: str, truncation: Truncation | Refinement, models: Collection[ModelConfig]
+    key: str, truncation: Truncation | Horizon, models: Collection[ModelConfig]
 ) -> None:
     """Check that k is at most the number of tokens that each server reports."""
-    # A refined tree has no k, so no limit applies to it.
+    # Without a tree there is no k, so no limit applies.
     for model in models if isinstance(truncation, Truncation) else ():
         check_listed_tokens(f"{key}.k", truncation.k, model)
-
-
-def _parse_sampling(
-    key: str, entry: ExperimentKeys | FigureKeys, keys: ConfigKeys
-) -> tuple[SamplingPlan | None, str]:
-    """Return the sampling plan of an entry, and its key.
-
-    The `estimate` of the top level applies to entries without an `estimate` of their own.
-    """
-    estimate_key, estimate = "estimate", keys.estimate
-    if entry.estimate is not None:
-        estimate_key, estimate = f"{key}.estimate", entry.estimate
-    if estimate is None:
-        return None, estimate_key
-    try:
-        return estimate.sampling, estimate_key
-    # An estimate without a limit of its samples is invalid.
-    except InvalidEstimate as error:
-        raise ConfigError(f"{estimate_key}: {error}") from error
 
 
 def _collect_shards(entries: Collection[_Entry]) -> dict[TreeSpec, int]:
@@ -220,24 +205,24 @@ def _collect_shards(entries: Collection[_Entry]) -> dict[TreeSpec, int]:
     return {tree: count for tree, count in shards.items() if count > 1}
 
 
-def _collect_estimates(entries: Collection[_Entry]) -> dict[Check, SamplingPlan]:
-    """Return the sampling plan of each check with an estimate.
+def _collect_answers(entries: Collection[_Entry]) -> dict[Check, AnswerBudget]:
+    """Return the budget of each check with an answer.
 
     Raises:
-        ConfigError: two entries have different plans for the same check.
+        ConfigError: two entries have different budgets for the same check.
     """
-    plans: dict[Check, SamplingPlan] = {}
+    budgets: dict[Check, AnswerBudget] = {}
     keys: dict[Check, str] = {}
     for entry in entries:
-        # Entries without an estimate contradict no other entry.
-        for check in entry.checks if entry.sampling is not None else ():
-            if plans.setdefault(check, entry.sampling) != entry.sampling:
+        # Entries without an answer contradict no other entry.
+        for check in entry.checks if entry.budget is not None else ():
+            if budgets.setdefault(check, entry.budget) != entry.budget:
                 raise ConfigError(
-                    f"{entry.sampling_key}: {check.query.text} on the tree {check.tree} has "
-                    f"another estimate in {keys[check]}; make both equal"
+                    f"{entry.answer_key}: {keys[check]} has other limits for {check.query.text} "
+                    f"on {check.tree}; name the same limits"
                 )
-            keys.setdefault(check, entry.sampling_key)
-    return plans
+            keys.setdefault(check, entry.answer_key)
+    return budgets
 
 
 def _parse_query(key: str, text: str, quantifiers: Collection[str], length: int) -> Query:

@@ -1,16 +1,17 @@
 """Every key of a configuration: its type, limits, default and description."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
-from llmchecker.checking.anytime.budget import _CONFIDENCE_RANGE, SamplingPlan
+from llmchecker.checking.anytime.budget import _CONFIDENCE_RANGE, AnswerBudget
 from llmchecker.config.section import (
     Distinct,
     Items,
     Name,
     NonEmpty,
     OptionalKey,
+    OrFalse,
     OrText,
     Section,
     Sha256,
@@ -51,38 +52,46 @@ SemanticsName = Annotated[
 ]
 
 
-class RefineKeys(Section):
-    """The section `refine`."""
-
-    passes: OptionalKey[int] = Field(default=None, ge=1, le=10_000_000)
-    """The largest number of texts to evaluate."""
-    width: OptionalKey[float] = Field(default=None, gt=0, le=1)
-    """The width at which bounds are narrow enough, for every query. Combine it with passes, because
-    some queries never become this narrow."""
+_LIMITS = ("passes", "width", "seconds")
+"""The keys of an answer that end its computation."""
+_RENAMED_KEYS = dict.fromkeys(("estimate", "refine"), "answer: {passes: 500}")
 
 
-class EstimateKeys(Section):
-    """The section `estimate`."""
+class AnswerKeys(Section):
+    """The section `answer`."""
 
-    samples: OptionalKey[int] = Field(default=None, ge=1, le=10_000_000)
-    """The number of samples for each query."""
-    width: OptionalKey[float] = Field(default=None, gt=0, le=1)
-    """The largest width of the interval, for any outcome of the samples."""
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": [name]} for name in _LIMITS]}
+    )
+
     passes: OptionalKey[int] = Field(default=None, ge=1, le=1_000_000_000)
-    """The approximate number of texts to evaluate for each query."""
+    """The largest number of texts to evaluate for a query. Seed and passes alone determine the
+    answer."""
+    width: OptionalKey[float] = Field(default=None, gt=0, le=1)
+    """The width at which the interval is narrow enough. Combine it with passes, because few queries
+    become narrow soon."""
+    seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
+    """The longest computation for a query in seconds. The answer then depends on the machine's
+    speed."""
     confidence: float = Field(default=0.99, ge=_CONFIDENCE_RANGE[0], le=_CONFIDENCE_RANGE[1])
     """The confidence of the interval."""
     seed: Seed = 0
     """The seed of the samples."""
 
-    @property
-    def sampling(self) -> SamplingPlan:
-        """The sampling plan of an estimate.
+    @model_validator(mode="after")
+    def _check_limits(self) -> "AnswerKeys":
+        # Without a limit, the computation ends only when every text is decided.
+        if not set(_LIMITS) & set(self.explicit_keys):
+            raise build_error("no limit ends the work; name passes, width or seconds")
+        return self
 
-        Raises:
-            InvalidEstimate: no limit of the samples is named.
-        """
-        return SamplingPlan(**self.model_dump(exclude_none=True))
+    @property
+    def budget(self) -> AnswerBudget:
+        """The limits of an answer, and its confidence."""
+        return AnswerBudget(**self.model_dump(exclude_none=True))
+
+
+AnswerEntry = OptionalKey[Annotated[Literal[False] | AnswerKeys, OrFalse()]]
 
 
 class DecodingKeys(Section):
@@ -300,6 +309,8 @@ class PromptsConfig(Section):
 class ExperimentKeys(Section):
     """An experiment: rows of Table II."""
 
+    renamed_keys: ClassVar[dict[str, str]] = _RENAMED_KEYS
+
     label: str = Field(min_length=1)
     """The experiment's name in tables, which also selects the published row to compare."""
     interest: str = Field(min_length=1)
@@ -309,9 +320,7 @@ class ExperimentKeys(Section):
     alpha: OptionalKey[Alpha] = None
     k: OptionalKey[K] = None
     L: Length
-    refine: OptionalKey[RefineKeys] = None
-    """As at the top level, for this experiment, without alpha and k."""
-    estimate: OptionalKey[EstimateKeys] = None
+    answer: AnswerEntry = None
     """As at the top level, for this experiment."""
     decoding: DecodingEntry = None
     """As for a model, for this experiment. It replaces the models' decoding; {} draws at
@@ -328,14 +337,14 @@ class ExperimentKeys(Section):
 class FigureKeys(Section):
     """Figure 4: a query for several start strings."""
 
+    renamed_keys: ClassVar[dict[str, str]] = _RENAMED_KEYS
+
     starts: Distinct[str]
     """Names of start strings, which the figure shows as nouns."""
     alpha: OptionalKey[Alpha] = None
     k: OptionalKey[K] = None
     L: Length
-    refine: OptionalKey[RefineKeys] = None
-    """As at the top level, for this figure, without alpha and k."""
-    estimate: OptionalKey[EstimateKeys] = None
+    answer: AnswerEntry = None
     """As at the top level, for this figure."""
     query: str
     """The query, in PRISM's syntax."""
@@ -457,6 +466,8 @@ class InvariantsConfig(Section):
 class ConfigKeys(Section):
     """All keys of a configuration."""
 
+    renamed_keys: ClassVar[dict[str, str]] = _RENAMED_KEYS
+
     models: dict[Name, ModelKeys] = Field(min_length=1)
     """Language models by name."""
     start_strings: dict[Name, StartEntry] = Field(default={})
@@ -468,17 +479,14 @@ class ConfigKeys(Section):
     """The expansion of trees."""
     topk: OptionalKey[PromptsConfig] = None
     """Top-k statistics over a data set of prompts (Figure 3)."""
-    refine: OptionalKey[RefineKeys] = None
-    """Instead of alpha and k: expand the tree where it narrows the bounds of the queries, up to the
-    first named limit. At the top level this applies to every experiment and Figure 4 without alpha,
-    k and a refine of its own."""
-    estimate: OptionalKey[EstimateKeys] = None
-    """Sampling of the undecided probability, which estimates answers for the whole model. The named
-    limit with the fewest samples applies, fixed before sampling. At the top level this applies to
-    every experiment and Figure 4 without an estimate of its own. Queries that single texts do not
-    decide are not estimated."""
+    answer: AnswerEntry = None
+    """Certain bounds and an interval with confidence for the whole model. The first limit ends the
+    work; `false` means no answer. At the top level this applies to every experiment and Figure 4
+    without an answer of its own. Queries that single texts do not decide have certain bounds
+    only."""
     experiments: Items[ExperimentKeys] = ()
-    """The rows of Table II. Each experiment has alpha and k, or refine."""
+    """The rows of Table II. Each experiment has an answer, or alpha and k for the value of the
+    bounded process, or both."""
     figure4: OptionalKey[FigureKeys] = None
     """One query for several start strings (Figure 4)."""
     invariants: OptionalKey[InvariantsConfig] = None

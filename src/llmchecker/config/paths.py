@@ -80,9 +80,9 @@ def verdict_file(check: Check) -> str:
     return f"results/checks/{check}.json"
 
 
-def estimate_file(check: Check) -> str:
-    """Return the file of a check's estimate."""
-    return f"results/estimates/{check}.json"
+def answer_file(check: Check) -> str:
+    """Return the file of a check's answer for the whole model."""
+    return f"results/answers/{check}.json"
 
 
 def crosscheck_file(check: Check) -> str:

@@ -9,61 +9,43 @@ from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import Truncation
-from llmchecker.utils.number_format import format_count
 
 
 @dataclass(frozen=True)
-class Refinement:
-    """The limits of a tree that is refined for the bounds of its queries.
+class Horizon:
+    """All texts of a model up to a length, without a truncation.
 
     Attributes:
-        queries: the queries whose bounds the tree narrows.
         length: the horizon L, in tokens.
-        passes: maximum number of texts that the model evaluates; None for no limit.
-        width: width of the bounds of every query at which refinement ends; 0 for no limit.
     """
 
-    queries: tuple[Query, ...]
     length: int
-    passes: int | None = None
-    width: float = 0.0
 
     def __str__(self) -> str:
-        limits = [f"by {format_count(self.passes, 'pass')}"] if self.passes is not None else []
-        limits += [f"to bounds {self.width} wide"] if self.width else []
-        return f"refined {' or '.join(limits)}, L={self.length}"
-
-    @property
-    def folder(self) -> str:
-        """The part of a path for this refinement, with a hash of the queries."""
-        limits = [f"_passes{self.passes}"] if self.passes is not None else []
-        # A limit of 0 or None does not apply and is not part of the name.
-        limits += [f"_width{float(self.width)}"] if self.width else []
-        query_text = "\n".join(query.text for query in self.queries)
-        return f"refined{''.join(limits)}_L{self.length}_{compute_short_hash(query_text)}"
+        return f"L={self.length}"
 
 
 @dataclass(frozen=True)
 class TreeSpec:
-    """One tree of a run.
+    """The texts that a query is about: a tree of a run, or all texts up to a horizon.
 
     Attributes:
         model: name of the model in the configuration.
         start: name of the start string in the configuration.
-        truncation: the truncation of the tree, or the limits of its refinement.
+        truncation: the truncation of the tree; a horizon if there is no tree.
         decoding: the choice of next tokens; None for the decoding of the model.
     """
 
     model: str
     start: str
-    truncation: Truncation | Refinement
+    truncation: Truncation | Horizon
     decoding: DecodingChoice = None
 
     def __str__(self) -> str:
         """Return the part of a path for the tree, with a hash of its own decoding."""
         truncation = self.truncation
-        if isinstance(truncation, Refinement):
-            folder = truncation.folder
+        if isinstance(truncation, Horizon):
+            folder = f"L{truncation.length}"
         else:
             # 1 and 1.0 are the same alpha and must result in the same path.
             folder = f"alpha{float(truncation.alpha)}_k{truncation.k}_L{truncation.length}"
@@ -77,10 +59,15 @@ class TreeSpec:
 
 @dataclass(frozen=True)
 class Check:
-    """One query on one tree."""
+    """One query on one tree, or on all texts up to a horizon."""
 
     tree: TreeSpec
     query: Query
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the check has a tree, and so the value of a bounded process."""
+        return isinstance(self.tree.truncation, Truncation)
 
     def __str__(self) -> str:
         """Return the part of a path for the check."""

@@ -141,6 +141,9 @@ def _format_problem(error: ErrorDetails) -> tuple[tuple[int | str, ...], str]:
         # pydantic's own messages contain Python's names of types, such as tuple.
         case kind if kind in _TYPES:
             text = f"{value_text} is not of type {_TYPES[kind]}"
+        # The error belongs to the section; the message names the key in it.
+        case "renamed":
+            path, text = (*path, context["key"]), error["msg"]
         # Validators of this package raise errors with complete messages.
         case _:
             text = error["msg"]

@@ -1,7 +1,7 @@
 """The base class of a configuration's sections, and common types of keys."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -26,6 +26,9 @@ class Section(BaseModel):
     `60` is not converted to `60.0`.
     """
 
+    renamed_keys: ClassVar[dict[str, str]] = {}
+    """What to write instead of each former key."""
+
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
@@ -40,6 +43,12 @@ class Section(BaseModel):
         known_keys = [field.alias or name for name, field in cls.model_fields.items()]
         # pydantic's own error has no suggestion for a misspelt key.
         for key in value if isinstance(value, dict) else ():
+            if key in cls.renamed_keys:
+                raise PydanticCustomError(
+                    "renamed",
+                    "renamed; write {replacement}",
+                    {"key": key, "replacement": cls.renamed_keys[key]},
+                )
             if key not in known_keys:
                 hint = did_you_mean(str(key), known_keys) or ";"
                 raise build_error(
@@ -118,6 +127,39 @@ class OrText:
             return value
         if not isinstance(value, list if self.name == "array" else dict):
             raise build_error(f"{format_value(value)} is not of type string or {self.name}")
+        return handler(value)
+
+
+class OrFalse:
+    """An annotation that accepts false or a section: `Literal[False] | section`."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        inner_schema = handler.generate_schema(source.__args__[1])
+        return core_schema.no_info_wrap_validator_function(
+            self._validate,
+            inner_schema,
+            serialization=core_schema.wrap_serializer_function_ser_schema(
+                lambda value, dump: value if value is False else dump(value),
+                schema=inner_schema,
+            ),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        entry = handler(schema)
+        not_true = {"type": ["object", "boolean"], "not": {"const": True}}
+        handler.resolve_ref_schema(entry).update(not_true)
+        return entry
+
+    @staticmethod
+    def _validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        if value is False:
+            return value
+        if not isinstance(value, dict):
+            raise build_error(f"{format_value(value)} is neither of type object nor false")
         return handler(value)
 
 

@@ -89,16 +89,18 @@ def draw_mass_figure(table: pd.DataFrame) -> Figure:
         return figure
 
 
-def draw_noun_figure(table: pd.DataFrame, query: str) -> Figure:
+def draw_noun_figure(table: pd.DataFrame, query: str, is_bounded: bool = True) -> Figure:
     """Draw Figure 4: the value of one query, one bar per noun and model.
 
     Each bar has three layers for the whole model: a thin line for the certain bounds, a thick line
     for the confidence interval, and a dot for the estimate. A bar without an estimate has bounds
-    only. A question mark replaces the bar of an unknown value.
+    only. A question mark replaces the bar of an unknown value. Without a bounded process no row has
+    a bar.
 
     Args:
         table: the columns model, noun, value, lower, upper, estimate, low, high and confidence.
         query: the query, which is the label of the axis.
+        is_bounded: whether the rows have the value of a bounded process.
     """
     with use_figure_style():
         figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 3.1), layout="constrained")
@@ -112,7 +114,7 @@ def draw_noun_figure(table: pd.DataFrame, query: str) -> Figure:
             for bar in bars:
                 bar.set(hatch=hatch, linewidth=0.6)
             _draw_layers(axes, centres, rows)
-            for x in itertools.compress(centres, rows["value"].isna()):
+            for x in itertools.compress(centres, rows["value"].isna() & is_bounded):
                 axes.annotate("?", (x, 0), (-3, 2), textcoords="offset points", ha="right")
         axes.set(xlabel=None, ylabel=query)
         axes.grid(visible=False, axis="x")

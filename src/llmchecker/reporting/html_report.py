@@ -21,7 +21,6 @@ from markupsafe import Markup
 
 from llmchecker.checking import witnesses
 from llmchecker.checking.formatting import (
-    NOT_NEEDED,
     continuation_text,
     find_start_text,
     summarize_witnesses,
@@ -102,7 +101,7 @@ class _TreeView:
 
 def find_smallest_with_witness(answers: Iterable[AnsweredQuery]) -> AnsweredQuery | None:
     """Return the answer with witnesses on the smallest tree; else None."""
-    candidates = [answer for answer in answers if answer.verdict.witnesses]
+    candidates = [a for a in answers if a.row.check.is_bounded and a.verdict.witnesses]
     return min(candidates, key=lambda answer: answer.verdict.states, default=None)
 
 
@@ -195,7 +194,6 @@ def render_report(
         signs=SIGNS,
         meanings=MEANINGS,
         in_words=_describe_query,
-        not_needed=NOT_NEEDED,
         on_axis=_is_on_axis,
         summary=summarize_witnesses,
         start=find_start_text,

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.anytime.estimate import EstimateRecord
+from llmchecker.checking.anytime.answer_record import AnswerRecord
 from llmchecker.models.sources.model_directory import WEIGHTS
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.trees.run_metadata import (
@@ -34,7 +34,7 @@ def collect_provenance(
     models: Mapping[str, Mapping[str, str]],
     directories: Mapping[str, str | Path],
     tree_records: Mapping[str, Sequence[str | Path]],
-    estimates: Mapping[str, Sequence[str | Path]],
+    answers: Mapping[str, Sequence[str | Path]],
     verdicts: Iterable[str | Path],
     prompts: str | Path | None = None,
 ) -> dict[str, Any]:
@@ -45,10 +45,11 @@ def collect_provenance(
         models: the settings of each model in the configuration, by the model's name.
         directories: the directory of each model.
         tree_records: record files of each model's trees; a tree has run metadata for each shard.
-        estimates: files of the estimates of each model.
+        answers: files of the answers of each model.
         verdicts: files of all verdicts.
         prompts: the file of the prompts of the top-k statistics; None without prompts.
     """
+    records = {name: list(map(AnswerRecord.read, answers.get(name, ()))) for name in models}
     return {
         "date": utc_now(),
         "config": config,
@@ -64,17 +65,17 @@ def collect_provenance(
                     for path in tree_records[name]
                     for run_metadata in read_json_with_digest(path)["makings"]
                 ),
-                "estimates": _group_records(
-                    record.making
-                    for record in map(EstimateRecord.read, estimates.get(name, ()))
-                    # An estimate without samples has no run of the model.
-                    if record.making is not None
-                ),
+                "answers": _group_records(record.making for record in records[name]),
             }
             for name, model in models.items()
         },
         "prompts": None if prompts is None else compute_sha256(Path(prompts)),
-        "verdicts": _group_records(read_json_with_digest(path)["versions"] for path in verdicts),
+        "verdicts": _group_records(
+            [
+                *(read_json_with_digest(path)["versions"] for path in verdicts),
+                *(record.versions for group in records.values() for record in group),
+            ]
+        ),
     }
 
 
@@ -94,7 +95,11 @@ def format_footer(run: Mapping[str, Any]) -> str:
 
 def format_description(run: Mapping[str, Any]) -> str:
     """Format the footer without its date; it is equal for equal provenance."""
-    run_records = [run_record for model in run["models"].values() for run_record in model["trees"]]
+    run_records = [
+        run_record
+        for model in run["models"].values()
+        for run_record in (*model["trees"], *model["answers"])
+    ]
     models = [
         f"{' '.join(model['label'].split())} ({_shorten_revision(model['revision'])}, "
         f"{model['dtype']}, "

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from llmchecker.checking.anytime.estimate import EstimateRecord, with_estimate
+from llmchecker.checking.anytime.answer_record import AnswerRecord
 from llmchecker.checking.formatting import (
     FEW_DIGITS,
     UNKNOWN,
@@ -19,7 +19,7 @@ from llmchecker.checking.formatting import (
     summarize_witnesses,
 )
 from llmchecker.checking.verdict import Verdict
-from llmchecker.config.plan import TableRow
+from llmchecker.config.plan import Check, TableRow
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.reporting.table_io import as_code, as_text, escape, format_cell, format_paragraph
@@ -32,11 +32,16 @@ _TABLE2_COLUMNS = """
 _FIGURE4_COLUMNS = """
     model noun value lower upper estimate low high confidence samples
 """.split()
+_INTEGER_COLUMNS = """
+    k states transitions states_explored transitions_explored samples
+""".split()
+"""Columns of integers, which may have empty cells."""
 _ESTIMATE_COLUMNS = ("estimate", "low", "high", "confidence", "samples")
 """Columns that are empty without an estimate."""
 _CERTAIN_NOTE = """\
-Certain: the whole model's answer lies from lower to upper, whatever follows a text that the tree \
-does not go on with. The value is that of the bounded process, exactly."""
+Certain: the whole model's answer is from lower to upper, whatever the model writes after texts \
+that were not evaluated. The value is that of the bounded process, exactly, which may be outside \
+of these bounds; without alpha and k there is no value."""
 _LEGEND = """\
 What the model wrote stands as code behind the start string. An ellipsis is a token that was not
 selected: what it does to a quantifier is unknown, and every atom over one counts as false there."""
@@ -50,7 +55,7 @@ class AnsweredQuery:
         row: the row of Table II with the experiment and the check.
         model: the model's label, with the decoding if it has one.
         start: the start string, or the chat to answer.
-        verdict: the answer.
+        verdict: the value of the tree, and the bounds and the estimate for the whole model.
     """
 
     row: TableRow
@@ -59,8 +64,10 @@ class AnsweredQuery:
     verdict: Verdict
 
     @property
-    def value(self) -> float | bool | str:
-        """The value of the bounded process, or "unknown"."""
+    def value(self) -> float | bool | str | None:
+        """The value of the bounded process, or "unknown"; None without such a process."""
+        if not self.row.check.is_bounded:
+            return None
         return UNKNOWN if self.verdict.value is None else self.verdict.value
 
     @property
@@ -94,43 +101,44 @@ def read_answers(
     verdicts: Iterable[str | Path],
     models: Iterable[str],
     start_strings: Mapping[str, Start],
-    estimates: Iterable[str | Path] = (),
+    answers: Iterable[str | Path] = (),
 ) -> tuple[AnsweredQuery, ...]:
     """Read the answers to queries, in the given order.
 
     Args:
         rows: the rows of Table II.
-        verdicts: the file of each row's verdict.
+        verdicts: the file of the verdict of each row with a tree.
         models: the label of each row's model.
         start_strings: the start strings by name.
-        estimates: files of estimates, each with the name of its check; a check may lack one.
+        answers: files of answers for the whole model, each with the name of its check. A check with
+            a tree may lack one.
 
     Raises:
-        CheckFailed: a file is not a verdict.
-        DamagedFile: a file is not an estimate, or does not match its digest.
+        CheckFailed: a file is not a verdict, or tree and answer contradict each other.
+        DamagedFile: a file is not an answer, or does not match its digest.
     """
-    records = {record.check: record for record in map(EstimateRecord.read, estimates)}
+    records = {record.check: record for record in map(AnswerRecord.read, answers)}
+    rows = tuple(rows)
+    bounded_checks = [row.check for row in rows if row.check.is_bounded]
+    files = dict(zip(bounded_checks, verdicts, strict=True))
     return tuple(
         AnsweredQuery(
             row=row,
             model=model,
             start=start_strings[row.check.tree.start],
-            verdict=_add_estimate(Verdict.read(path), row, records.get(str(row.check))),
+            verdict=_combine(row.check, files.get(row.check), records.get(str(row.check))),
         )
-        for row, path, model in zip(rows, verdicts, models, strict=True)
+        for row, model in zip(rows, models, strict=True)
     )
 
 
-def _add_estimate(verdict: Verdict, row: TableRow, record: EstimateRecord | None) -> Verdict:
-    """Add an estimate to a verdict, or the reason of its absence."""
-    # Not every check has an estimate.
-    if record is None:
-        return verdict
-    # The record explains the absence of the estimate, so the verdict does too.
-    if record.estimate is None:
-        note = f"There is no estimate: {record.note}"
-        return replace(verdict, notes=(*verdict.notes, note))
-    return with_estimate(verdict, row.check.query, record.estimate)
+def _combine(check: Check, file: str | Path | None, record: AnswerRecord | None) -> Verdict:
+    """Combine the verdict of a check's tree, in a file, with its answer."""
+    # Without a tree the answer is all there is.
+    if file is None:
+        return record.build_verdict(check.query)
+    verdict = Verdict.read(file)
+    return verdict if record is None else record.add_to(verdict, check.query)
 
 
 def build_table1(start_strings: Mapping[str, str]) -> pd.DataFrame:
@@ -149,7 +157,7 @@ def build_table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
                 "label": row.label,
                 "interest": row.interest,
                 "model": answer.model,
-                # A refined tree has no alpha and k.
+                # An answer without a tree has no alpha and k.
                 "alpha": getattr(truncation, "alpha", None),
                 "k": getattr(truncation, "k", None),
                 "L": truncation.length,
@@ -166,7 +174,7 @@ def build_table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
             }
         )
     table = pd.DataFrame(records, columns=_TABLE2_COLUMNS)
-    return table.astype(dict.fromkeys(("k", "samples"), "Int64"))
+    return table.astype(dict.fromkeys(_INTEGER_COLUMNS, "Int64"))
 
 
 def build_mass_table(masses: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -210,10 +218,10 @@ def format_table2_notes(answers: Sequence[AnsweredQuery]) -> list[str]:
     if confidences:
         confidence_text = " or ".join(map(format_number, sorted(confidences)))
         notes.append(
-            f"With confidence {confidence_text}, and not certain: the whole model's answer lies "
-            "from low to high. That interval and the estimate come from samples of what the "
-            "tree leaves open; of a query without =?, the estimate is whether it holds, and "
-            "the interval is that of the probability."
+            f"With confidence {confidence_text}, and not certain: the whole model's answer is "
+            "from low to high. Interval and estimate come from samples of undecided texts. For a "
+            "query without =?, the estimate is whether it holds, and the interval is that of the "
+            "probability."
         )
     return notes
 
@@ -236,11 +244,17 @@ def _format_section(answer: AnsweredQuery) -> str:
     row, verdict = answer.row, answer.verdict
     headings = [as_text(format_cell(text)) for text in (row.label, row.interest, answer.model)]
     query = as_code(format_cell(verdict.query))
+    truncation = row.check.tree.truncation
+    figures = answer.figures
+    # Without a tree there is no value, only bounds; those of a query without =? are its truth.
+    if row.check.is_bounded:
+        statement = f"is {figures.value}"
+    else:
+        statement = f"is {'in ' * row.check.query.is_numeric}{figures.bounds}"
     lines = [
         f"## {' · '.join(headings)}",
         "",
-        f"{query} is {answer.figures.value} for {row.check.tree.truncation}. "
-        + summarize_witnesses(row.check.query, verdict),
+        f"{query} {statement} for {truncation}. {summarize_witnesses(row.check.query, verdict)}",
         *(f"\n{escape(note)}" for note in verdict.notes),
     ]
     # Without witnesses, the table would only have a header.

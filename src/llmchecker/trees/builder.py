@@ -125,19 +125,8 @@ class TreeBuilder(LazyModel):
         )
         seconds = time.monotonic() - start_time
         fingerprint = self.compute_fingerprint(start, truncation)
-        return tree, self.write_tree(tree, path, fingerprint, distributions.added_count, seconds)
-
-    def write_tree(
-        self, tree: TextTree, path: str | Path, fingerprint: str, computed: int, seconds: float
-    ) -> BuildRecord:
-        """Write a tree that this process built by any method, and its record.
-
-        Args:
-            tree: the tree.
-            path: path of the tree's file.
-            fingerprint, computed, seconds: as in `BuildRecord`.
-        """
-        return _write_tree(tree, path, fingerprint, computed, seconds, [self.current_metadata()])
+        computed, metadata = prompt_cache.added_count, [self.current_metadata()]
+        return tree, _write_tree(tree, path, fingerprint, computed, seconds, metadata)
 
     def merge(
         self, path: str | Path, start: Start, shards: Sequence[str | Path]

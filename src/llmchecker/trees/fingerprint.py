@@ -110,18 +110,6 @@ def hash_tree(
     )
 
 
-def hash_refined_tree(model: str, start: Start, end_of_sequence: str, refinement: str) -> str:
-    """Return the fingerprint of a refined tree, without the code that refines it.
-
-    Args:
-        model: fingerprint of `hash_model`.
-        start: the start string or chat.
-        end_of_sequence: as in `expansion.build_tree`.
-        refinement: unique text of the queries and limits.
-    """
-    return _hash_parts([model, start_as_json(start), end_of_sequence, refinement])
-
-
 def hash_masses(model: str, prompts: Sequence[str], k: int) -> str:
     """Return the fingerprint of the masses of the 1 to k most probable tokens.
 

@@ -248,21 +248,23 @@ def build_node_progress(
     return report
 
 
-def build_sample_progress(name: str) -> Callable[[int, int], None]:
-    """Return a sampling callback that logs the samples and their rate.
+def build_status_log(
+    name: str, clock: Callable[[], float] = time.monotonic
+) -> Callable[[str], None]:
+    """Return a callback that logs a computation's status, at most once an interval.
 
     Args:
-        name: str, name of the estimate for the log.
+        name: str, name of the computation for the log.
+        clock: function that returns the time in seconds.
     """
-    start_time = last_report = time.monotonic()
+    last_report = clock()
 
-    def report(done: int, total: int) -> None:
+    def report(status: str) -> None:
         nonlocal last_report
         current_time = time.monotonic()
         if current_time - last_report >= _REPORT_INTERVAL_SECONDS:
             last_report = current_time
-            rate = done / (current_time - start_time)
-            logging.info("%s: %d of %d samples, %.0f samples/s", name, done, total, rate)
+            logging.info("%s: %s", name, status)
 
     return report
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from llmchecker.config.config import Config
-from llmchecker.config.plan import Check, Refinement, TableRow, TreeSpec
+from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
 from llmchecker.interfaces.snakemake.check_params import (
     describe_row,
     describe_tree,
@@ -34,8 +34,8 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.lazy_model import LazyModel
 from llmchecker.trees.text_tree import Truncation
 
-QUERIES = (parse("P=? [ F gender > 0 ]"), parse("P>=0.5 [ G step < 3 ]"))
-CUTS = [Truncation(0.8, 3, 2), Refinement(QUERIES, 4, 9), Refinement(QUERIES[:1], 4, None, 0.25)]
+QUERY = parse("P=? [ F gender > 0 ]")
+CUTS = [Truncation(0.8, 3, 2), Horizon(4)]
 DECODINGS = [
     None,
     AS_PUBLISHED,
@@ -57,7 +57,7 @@ def is_plain(value: object) -> bool:
 @pytest.mark.parametrize("decoding", DECODINGS, ids=repr)
 def test_a_row_is_parsed_as_it_was_described(cut, decoding):
     """Every cut and decoding comes back equal, so that paths and answers are the same."""
-    row = TableRow("{label}", "Interest", Check(TreeSpec("m", "s", cut, decoding), QUERIES[0]))
+    row = TableRow("{label}", "Interest", Check(TreeSpec("m", "s", cut, decoding), QUERY))
     assert is_plain(describe_row(row))
     parsed = parse_row(json.loads(json.dumps(describe_row(row))))
     assert parsed == row

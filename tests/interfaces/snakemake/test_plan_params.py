@@ -4,13 +4,14 @@ import json
 
 import pytest
 
+from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.config.config import Config
 from llmchecker.interfaces.snakemake.check_params import parse_check, parse_row, parse_tree
 from llmchecker.interfaces.snakemake.model_params import parse_model, parse_start
 from llmchecker.interfaces.snakemake.plan_params import (
     build_figure4_rows,
+    describe_answers,
     describe_builder,
-    describe_estimates,
     describe_rows,
     describe_trees,
 )
@@ -34,7 +35,7 @@ RAW = {
         ROW
         | SHAPE
         | {"start": "chat", "queries": [QUERY], "decoding": {"top_k": 3}}
-        | {"estimate": {"samples": 7}},
+        | {"answer": {"passes": 7}},
     ],
 }
 
@@ -64,18 +65,16 @@ def test_trees_are_parsed_as_they_were_described(config):
     }
 
 
-def test_rows_and_estimates_are_parsed_as_they_were_described(config):
-    """Rows have the displayed name of their model; estimates have their own samples."""
+def test_rows_and_answers_are_parsed_as_they_were_described(config):
+    """Rows have the displayed name of their model; answers have their own budget."""
     rows = plain(describe_rows(config, config.table2))
     assert [parse_row(row) for row in rows] == list(config.table2)
     assert [row["model"] for row in rows] == ["M {x}", "M {x}", "M {x}, top_k 3"]
     assert parse_start(rows[2]["text"]) == Chat((("user", "Who?"),))
-    (estimate,) = plain(describe_estimates(config, "m"))
-    assert parse_check(estimate) == config.table2[2].check
-    assert estimate["sampling"]["samples"] == 7
-    assert config.estimate_files(config.checks) == [
-        f"results/estimates/{config.table2[2].check}.json"
-    ]
+    (answer,) = plain(describe_answers(config, "m"))
+    assert parse_check(answer) == config.table2[2].check
+    assert AnswerBudget(**answer["budget"]) == AnswerBudget(passes=7)
+    assert config.answer_files(config.checks) == [f"results/answers/{config.table2[2].check}.json"]
     assert [row.check for row in build_figure4_rows(config.checks)] == list(config.checks)
 
 

@@ -1,21 +1,11 @@
-"""Estimates from samples, as part of a verdict and in a file.
-
-A file contains the sha256 of its content, which reveals a changed estimate.
-"""
+"""Estimates from samples, as part of a verdict."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
-from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
 from llmchecker.checking.verdict import Verdict
-from llmchecker.errors import DamagedFile
 from llmchecker.properties.logic.query import Query
-from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
-from llmchecker.utils.number_format import format_count, format_number
 
 _NEGATIONS = {"<": ">=", "<=": ">"}
 
@@ -41,70 +31,6 @@ class Estimate:
     samples: int
     passes: int
     seed: int
-
-
-@dataclass(frozen=True)
-class EstimateRecord:
-    """The estimate of a check's answer, or the reason for its absence.
-
-    Attributes:
-        check: name of model, start string, tree and query, as in the file's path.
-        query: text of the query as the user wrote it.
-        estimate: the estimate; None if samples of texts cannot estimate the answer.
-        note: the reason why there is no estimate, as a sentence; None if there is an estimate.
-        tree: digest of the tree that was sampled.
-        seconds: seconds of the sampling, without loading the model.
-        making: the fields of a `run_metadata.RunMetadata`; None if the model was not used.
-    """
-
-    check: str
-    query: str
-    estimate: Estimate | None
-    note: str | None
-    tree: str
-    seconds: float
-    making: Mapping[str, Any] | None
-
-    def __str__(self) -> str:
-        if self.estimate is None:
-            return f"not estimated: {self.note}"
-        estimate = self.estimate
-        return (
-            f"{format_value(estimate.estimate, FEW_DIGITS)} in "
-            f"{format_interval(estimate.low, estimate.high, FEW_DIGITS)} with confidence "
-            f"{format_number(estimate.confidence)}, {format_count(estimate.samples, 'sample')}, "
-            f"{format_count(estimate.passes, 'pass')}, {self.seconds:.1f} s"
-        )
-
-    def write(self, path: str | Path) -> None:
-        """Write a JSON object with the fields of the estimate among the others."""
-        # a missing estimate has None in all its fields, which `read` relies on
-        empty_fields = dict.fromkeys(field.name for field in fields(Estimate))
-        content = {
-            "check": self.check,
-            "query": self.query,
-            **(empty_fields if self.estimate is None else asdict(self.estimate)),
-            **{name: getattr(self, name) for name in ("note", "tree", "seconds", "making")},
-        }
-        write_json_with_digest(content, path)
-
-    @classmethod
-    def read(cls, path: str | Path) -> "EstimateRecord":
-        """Read a file that `write` wrote.
-
-        Raises:
-            DamagedFile: the content of the file has changed.
-        """
-        content = read_json_with_digest(path)
-        try:
-            values = {field.name: content.pop(field.name) for field in fields(Estimate)}
-            # a missing estimate was written with None in its fields
-            estimate = None if values["samples"] is None else Estimate(**values)
-            return cls(estimate=estimate, **content)
-        except (KeyError, TypeError) as error:
-            raise DamagedFile(
-                f"{path} is not an estimate of this version: {error}", path
-            ) from error
 
 
 def with_estimate(verdict: Verdict, query: Query, estimate: Estimate) -> Verdict:

@@ -6,22 +6,18 @@ Snakemake detects changes of plain values between runs, but not of other objects
 from collections.abc import Mapping
 from typing import Any
 
-from llmchecker.config.plan import Check, Refinement, TableRow, TreeSpec
+from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
 from llmchecker.interfaces.snakemake.model_params import describe_decoding, parse_decoding
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.text_tree import Truncation
 
 
 def describe_tree(tree: TreeSpec) -> dict[str, Any]:
-    """Describe a tree as plain values; its queries, if it is refined, as texts."""
-    settings = dict(vars(tree.truncation))
-    # Queries are objects, which Snakemake does not compare.
-    if isinstance(tree.truncation, Refinement):
-        settings["queries"] = [query.text for query in tree.truncation.queries]
+    """Describe a tree as plain values."""
     return {
         "model": tree.model,
         "start": tree.start,
-        "cut": settings,
+        "cut": dict(vars(tree.truncation)),
         "decoding": describe_decoding(tree.decoding),
     }
 
@@ -29,11 +25,8 @@ def describe_tree(tree: TreeSpec) -> dict[str, Any]:
 def parse_tree(described: Mapping[str, Any]) -> TreeSpec:
     """Return the tree that `describe_tree` described."""
     settings = described["cut"]
-    # Only the description of a refined tree has queries.
-    if "queries" in settings:
-        truncation = Refinement(**{**settings, "queries": tuple(map(parse, settings["queries"]))})
-    else:
-        truncation = Truncation(**settings)
+    # Only a tree has alpha and k.
+    truncation = Truncation(**settings) if "alpha" in settings else Horizon(**settings)
     decoding = parse_decoding(described["decoding"])
     return TreeSpec(described["model"], described["start"], truncation, decoding)
 

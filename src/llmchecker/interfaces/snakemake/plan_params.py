@@ -36,12 +36,12 @@ def describe_trees(config: Config, trees: Iterable[TreeSpec]) -> list[dict[str, 
     ]
 
 
-def describe_estimates(config: Config, model: str) -> list[dict[str, Any]]:
-    """Describe estimated checks, each with its start string and sampling plan."""
+def describe_answers(config: Config, model: str) -> list[dict[str, Any]]:
+    """Describe checks with answers, each with its start string and budget."""
     return [
         describe_check(check)
-        | {"text": _describe_start(config, check.tree), "sampling": dict(vars(sampling))}
-        for check, sampling in config.estimated_checks(model)
+        | {"text": _describe_start(config, check.tree), "budget": dict(vars(budget))}
+        for check, budget in config.answered_checks(model)
     ]
 
 

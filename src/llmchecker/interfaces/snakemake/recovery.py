@@ -36,7 +36,7 @@ _FILE_ENDINGS = {
 
 _RESULT_FOLDERS = (
     *("trees", "shards", "scores", "topk", "prism", "jani", "checks", "crosschecks"),
-    *("estimates", "invariants", "tables", "figures"),
+    *("answers", "invariants", "tables", "figures"),
 )
 """Folders of results, without logs, times and the cache, which repairs itself."""
 

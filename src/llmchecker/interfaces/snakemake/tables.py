@@ -13,10 +13,10 @@ def read_answers(params: Any, inputs: Any) -> tuple[tables.AnsweredQuery, ...]:
     Args:
         params: `rows` in the form of `describe_row`, each with the label of its `model` and the
             `text` of its start string.
-        inputs: the files `verdicts`, one for each row, and `estimates`, which may be absent.
+        inputs: the files `verdicts`, one for each row with a tree, and `answers`, which may be
+            absent.
     """
     rows = [parse_row(row) for row in params.rows]
     models = [row["model"] for row in params.rows]
     starts = {row["check"]["tree"]["start"]: parse_start(row["text"]) for row in params.rows}
-    estimates = inputs.get("estimates", ())
-    return tables.read_answers(rows, inputs.verdicts, models, starts, estimates)
+    return tables.read_answers(rows, inputs.verdicts, models, starts, inputs.get("answers", ()))

@@ -1,0 +1,75 @@
+"""The job of computing a model's answers for the whole model."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from llmchecker.checking.anytime.answer import check_anytime
+from llmchecker.checking.anytime.answer_record import build_record
+from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.config.plan import quantifiers_in
+from llmchecker.interfaces.snakemake.check_params import parse_check
+from llmchecker.interfaces.snakemake.model_params import parse_start
+from llmchecker.properties.registry import create_quantifier
+from llmchecker.trees.builder import TreeBuilder
+from llmchecker.utils.job_logging import _Stopwatch, build_status_log
+from llmchecker.utils.number_format import format_count
+
+_log = logging.getLogger(__name__)
+
+
+def compute_answers(
+    grower: TreeBuilder,
+    answers: Iterable[Mapping[str, Any]],
+    settings: Mapping[str, Mapping[str, Any]],
+    outputs: Sequence[str],
+    work: _Stopwatch,
+) -> None:
+    """Compute answers for the whole model and write their records.
+
+    Args:
+        grower: the tree builder of the model, whose stored distributions are used.
+        answers: checks in the form of `describe_check`, each with the `text` of its start string
+            and the fields of its `budget`.
+        settings: the settings of the quantifiers, by name.
+        outputs: the file of each record.
+        work: the stopwatch of the job.
+    """
+    quantifiers = {name: create_quantifier(name, options) for name, options in settings.items()}
+    for params, output in zip(answers, outputs, strict=True):
+        check = parse_check(params)
+        builder = grower.with_decoding(check.tree.decoding)
+        start, budget = parse_start(params["text"]), AnswerBudget(**params["budget"])
+        asked = CheckedQuery(
+            check.query,
+            {name: quantifiers[name] for name in quantifiers_in(check.query)},
+            check.tree.truncation.length,
+        )
+        result = check_anytime(
+            builder.model,
+            start,
+            asked,
+            budget,
+            end_of_sequence=builder.end_of_sequence,
+            prompt_cache=builder.open_prompt_cache(start),
+            watch=_build_watch(str(check)),
+        )
+        metadata = builder.current_metadata()
+        record = build_record(str(check), asked, budget, result, metadata, check.is_bounded)
+        record.write(output)
+        # The answer measures its own seconds, without the time to load the model.
+        work.seconds += record.seconds
+        _log.info("%s: %s", check, record)
+
+
+def _build_watch(name: str) -> Any:
+    """Build a callback that logs the progress of an answer."""
+    report = build_status_log(name)
+
+    def watch(progress: AnytimeProgress) -> None:
+        passes = format_count(progress.passes, "pass")
+        report(f"{passes}, {format_count(progress.samples, 'sample')}, width {progress.width:.4f}")
+
+    return watch

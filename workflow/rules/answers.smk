@@ -1,0 +1,33 @@
+# For each model one job computes all answers for the whole model, so that the model is loaded once.
+# A rule for each model, since no wildcard gives a rule as many outputs as a model has answers.
+for model in filter(CONFIG.answered_checks, CONFIG.models):
+
+    rule:
+        name:
+            f"answers_{model}"
+        input:
+            model=f"resources/models/{model}",
+            # after the trees, whose stored distributions the answers use
+            grown=get_trees_mark(model),
+            files=get_quantifier_files(model),
+        output:
+            [f"results/answers/{check}.json" for check, _ in CONFIG.answered_checks(model)],
+        log:
+            f"results/logs/answers/{model}.log",
+        benchmark:
+            f"results/benchmarks/answers/{model}.tsv"
+        conda:
+            "../../environment.yml"
+        threads: get_threads(TREE_JOBS)
+        resources:
+            **get_model_resources(model),
+            runtime=480,
+        params:
+            code=get_code("answers", quantifiers_of=model),
+            answers=describe_answers(CONFIG, model),
+            settings=get_quantifier_settings(model),
+            growing=describe_builder(CONFIG, CONFIG.models[model]),
+        message:
+            f"Computing the answers for the whole of {model}"
+        script:
+            "../scripts/answers.py"
