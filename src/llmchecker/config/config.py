@@ -28,7 +28,7 @@ from llmchecker.config.keys import (
 )
 from llmchecker.config.models import ModelConfig, check_labels, check_listed_tokens, parse_model
 from llmchecker.config.plan import Check, TableRow, TreeSpec, quantifiers_in
-from llmchecker.config.schema import compute_config_sha256, parse_keys, prefix_errors
+from llmchecker.config.schema import compute_config_sha256, parse_keys
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
 from llmchecker.errors import ConfigError, LLMCheckerError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start

@@ -12,7 +12,6 @@ from llmchecker.config.models import (
     select_decoding_override,
 )
 from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
-from llmchecker.config.schema import prefix_errors
 from llmchecker.errors import (
     ConfigError,
     UnknownName,

@@ -125,7 +125,7 @@ class TreeBuilder(LazyModel):
         )
         seconds = time.monotonic() - start_time
         fingerprint = self.compute_fingerprint(start, truncation)
-        computed, metadata = prompt_cache.added_count, [self.current_metadata()]
+        computed, metadata = distributions.added_count, [self.current_metadata()]
         return tree, _write_tree(tree, path, fingerprint, computed, seconds, metadata)
 
     def merge(

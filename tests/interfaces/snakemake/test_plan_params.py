@@ -17,7 +17,7 @@ from llmchecker.interfaces.snakemake.plan_params import (
 )
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.settings import Decoding
-from llmchecker.trees.stored_model import StoredModel
+from llmchecker.trees.lazy_model import LazyModel
 
 QUERY, STEP = "P=? [ F gender > 0 ]", "P=? [ F step = 2 ]"
 SHAPE = {"alpha": 0.5, "k": 2, "L": 2}
@@ -81,7 +81,7 @@ def test_rows_and_answers_are_parsed_as_they_were_described(config):
 def test_a_described_builder_makes_a_stored_model(config):
     """Every setting of the tree builder arrives, with the decoding of the model."""
     settings = plain(describe_builder(config, config.models["m"]))
-    model = StoredModel(**parse_model(settings, "resources/models/m", 2))
+    model = LazyModel(**parse_model(settings, "resources/models/m", 2))
     assert (model.kind, model.device, model.threads) == ("causal", "cuda:1", 2)
     assert model.decoding is None
     assert model.cache.max_bytes == config.expansion.max_cache_bytes

@@ -53,7 +53,7 @@ def compute_answers(
             asked,
             budget,
             end_of_sequence=builder.end_of_sequence,
-            prompt_cache=builder.open_prompt_cache(start),
+            distributions=builder.open_distributions(start),
             watch=_build_watch(str(check)),
         )
         metadata = builder.current_metadata()
