@@ -19,6 +19,7 @@ from llmchecker.checking.witnesses import (
     compute_decisive_mass,
     has_witnesses,
 )
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import (
     _DIGITS,
@@ -34,7 +35,7 @@ _PROGRESS_DIGITS = 3
 UNKNOWN = "unknown"
 """The text of an unknown value or truth."""
 NOT_NEEDED = "not needed: every text is decided"
-"""The text of an estimate without samples.
+"""The text of the estimate of an exact answer.
 
 Its interval would look like a statistical interval.
 """
@@ -219,13 +220,14 @@ def _format_whole_model(verdict: Verdict, figures: Figures) -> str:
 def _other_rows(verdict: Verdict, shown: Figures) -> dict[str, str]:
     """Build the rows of any estimate and of the size of the chain."""
     rows = {}
-    # an interval without samples would look like a statistical one
-    if verdict.samples == 0:
+    is_exact = verdict.decision is None and verdict.lower == verdict.upper
+    # an interval of an exact number would look like a statistical one
+    if verdict.samples == 0 or (shown.estimate is not None and is_exact):
         rows = {"estimate": NOT_NEEDED}
     elif shown.estimate is not None:
-        interval = f"{shown.interval} with confidence {shown.confidence}, from {shown.samples}"
         # the verdict contains the estimate of a query without =?
         rows = {} if verdict.decision else {"estimate": shown.estimate}
+        interval = f"{shown.interval} with confidence {shown.confidence}, from {shown.samples}"
         rows["interval"] = interval
     return rows | {
         "states": f"{verdict.states:,}",
@@ -241,6 +243,13 @@ def build_forecast_row(forecast: object | None) -> dict[str, str]:
 def build_start_rows(witnesses: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Build the row of the witnesses' start string; empty without witnesses."""
     return {"start": _quote(find_start_text(witnesses))} if witnesses else {}
+
+
+def format_start(start: Start) -> str:
+    """Format a start string in quotes, or each message of a chat, on one line."""
+    if isinstance(start, str):
+        return _quote(start)
+    return ", ".join(f"{role} {_quote(text)}" for role, text in start.messages)
 
 
 def find_start_text(witnesses: Sequence[Mapping[str, Any]]) -> str:

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.formatting import format_start
 from llmchecker.config import paths
 from llmchecker.config.config import Config
 from llmchecker.config.models import (
@@ -75,12 +75,7 @@ class CheckRequest:
     @property
     def formatted_start(self) -> str:
         """The start string in quotes, or each message of a chat, on one line."""
-        if isinstance(self.start, str):
-            return json.dumps(self.start, ensure_ascii=False)
-        messages = (
-            (role, json.dumps(text, ensure_ascii=False)) for role, text in self.start.messages
-        )
-        return ", ".join(f"{role} {text}" for role, text in messages)
+        return format_start(self.start)
 
     @property
     def model_directory(self) -> Path:
