@@ -70,10 +70,7 @@ def test_finished_trees_decide_with_certainty():
 
 def test_equal_answers_that_are_exact_are_equal():
     """Two models that surely satisfy the query are certainly equal."""
-    models = [
-        lc.TableModel(["a", "b"], lambda tokens, p=p: [p, 1 - p])
-        for p in (0.25, 0.5)
-    ]
+    models = [lc.TableModel(["a", "b"], lambda tokens, p=p: [p, 1 - p]) for p in (0.25, 0.5)]
     asked = resolve_query("P=? [ F step = 1 ]", 2, {})
     sides = [Side(model, "a") for model in models]
     found = compare_sides(*sides, asked, AnswerBudget(passes=50))

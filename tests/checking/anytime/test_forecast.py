@@ -62,9 +62,7 @@ def test_no_width_has_no_forecast_without_a_trend(rounds, width):
 def test_no_decision_has_a_forecast_at_the_threshold_or_without_samples():
     """An interval that shrinks to the threshold never excludes it, nor do certain bounds alone."""
     assert forecast_decision(history(-0.5), 0.5) is None
-    certain = [
-        AnytimeProgress(count, 1.0, 0.0, 1 / count, None, None, 0) for count in range(1, 20)
-    ]
+    certain = [AnytimeProgress(count, 1.0, 0.0, 1 / count, None, None, 0) for count in range(1, 20)]
     assert forecast_decision(certain, 0.01) is None
     assert forecast_width(certain, 0.01) is not None
 

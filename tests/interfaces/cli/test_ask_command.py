@@ -222,7 +222,10 @@ def test_progress_has_intervals_passes_rate_and_time(project, capfd, monkeypatch
     ("words", "said"),
     [
         (("--alpha", "0.5"), "--k is missing"),
-        (("--confidence", "1"), "confidence: 1.0 is out of range; it must be from 0.001 to 0.999999999"),
+        (
+            ("--confidence", "1"),
+            "confidence: 1.0 is out of range; it must be from 0.001 to 0.999999999",
+        ),
         (("--width", "-1"), "width: -1.0 is out of range; it must be from 0 to 1"),
         (("--passes", "0"), "passes: 0 is out of range; it must be at least 1"),
         (("--seconds", "nan"), "seconds: nan is out of range; it must be above 0"),

@@ -220,7 +220,7 @@ def _build_estimate(check: AnytimeCheck, tree: TextTree, budget: AnswerBudget) -
     error = compute_relative_error(tree.parent[1:], tree.probability[1:], int(tree.step.max()))
     margin = (float(error) + _ROUNDING_ERROR) * max(1.0, abs(low), abs(high))
     return Estimate(
-        estimate=check.estimate,
+        estimate=None if check.estimate is None else float(check.estimate),
         low=math.nextafter(low - margin, -math.inf),
         high=math.nextafter(high + margin, math.inf),
         confidence=budget.confidence,

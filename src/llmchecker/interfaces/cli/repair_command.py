@@ -15,7 +15,7 @@ def add_repair_command(commands: argparse._SubParsersAction) -> None:
         help="clear away what killed runs and failing disks left in a project",
         description="Rename damaged results and models to NAME.damaged, so that the next run makes "
         "them again; remove unfinished files and the lock of a killed run. The exit status is 0 "
-        "if the project is whole now, 1 if --dry-run found something to repair, and 2 if a run "
+        "if the project is whole now, 1 if --dry-run found something to repair, and 3 if a run "
         "works in the directory.",
     )
     parser.add_argument(
