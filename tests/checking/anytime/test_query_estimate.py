@@ -7,6 +7,13 @@ import numpy as np
 import pytest
 from helpers import oracle
 from helpers.random_tables import QUANTIFIERS, RANGES, START, table_model, whole_tree
+from scipy.stats import binomtest
+
+from llmchecker.checking.anytime import query_estimate
+from llmchecker.checking.anytime.budget import SamplingPlan
+from llmchecker.checking.anytime.decided_mass import DecidedMass
+from llmchecker.checking.anytime.estimate import EstimateRecord
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.query_estimate import (
     _MAX_PILOT_SAMPLES,
     _MIN_PILOT_SAMPLES,
@@ -15,15 +22,8 @@ from llmchecker.checking.anytime.query_estimate import (
     choose_sample_count,
     estimate_check,
 )
-from llmchecker.checking.anytime.stored_trees import build_refined_tree
-from scipy.stats import binomtest
-
-from llmchecker.checking.anytime import query_estimate
-from llmchecker.checking.anytime.budget import SamplingPlan
-from llmchecker.checking.anytime.decided_mass import DecidedMass
-from llmchecker.checking.anytime.estimate import EstimateRecord
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.refinement import RefinementBudget
+from llmchecker.checking.anytime.stored_trees import build_refined_tree
 from llmchecker.errors import InvalidEstimate
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 from llmchecker.properties.logic.parser import parse

@@ -5,7 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers.random_tables import START, Balance, table_model, whole_tree
-from llmchecker.checking.anytime.query_estimate import _estimate_query, build_samplers
 from scipy.stats import binomtest
 
 from llmchecker.checking.anytime.answer import check_anytime
@@ -15,6 +14,7 @@ from llmchecker.checking.anytime.confidence_intervals import (
     compute_required_values,
 )
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.query_estimate import _estimate_query, build_samplers
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.scores import score_tree
 from llmchecker.trees.expansion import build_tree
