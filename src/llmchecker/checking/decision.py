@@ -1,4 +1,4 @@
-"""Decisions: whether a query holds or which side of a comparison is greater, and how certainly."""
+"""Decisions: whether a query holds, and which side of a comparison is greater."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -8,7 +8,7 @@ import yaml
 from llmchecker.interfaces.cli.main import main
 
 QUERY = "P=? [ F readability > 8000 ]"
-START = "The player won because"
+START, OTHER = "The player won because", "The nurse won because"
 
 
 @pytest.fixture
@@ -36,18 +36,26 @@ def compared(capfd, *more: str, status: int) -> dict:
 
 
 def test_two_texts_are_compared(project, capfd):
-    """The object has both sides and their difference, which no few passes decide: status 2."""
-    found = compared(capfd, "--versus-start", "The nurse", status=2)
-    assert (found["first"]["start"], found["versus"]["start"]) == (START, "The nurse")
-    assert found["lower"] <= found["low"] <= found["high"] <= found["upper"]
+    """The object has both sides and their difference; one pass of each decides nothing."""
+    few = ("--versus-start", OTHER, "--passes", "4")
+    found = compared(capfd, *few, status=2)
+    assert (found["first"]["start"], found["versus"]["start"]) == (START, OTHER)
     assert found["lower"] <= found["first"]["lower"] - found["versus"]["upper"]
     assert (found["outcome"], found["certainty"]) == ("UNKNOWN", None)
-    assert found["first"]["confidence"] == pytest.approx(0.995)
-    assert found["passes"] == found["first"]["passes"] + found["versus"]["passes"] <= 90
-    assert main(arguments("--versus-start", "The nurse")) == 2
+    assert found["passes"] == found["first"]["passes"] + found["versus"]["passes"] <= 4
+    assert main(arguments(*few)) == 2
     lines = capfd.readouterr().out.splitlines()
     assert "verdict      undecided" in lines
     assert f'first        Small GPT-2, "{START}"' in lines
+
+
+def test_more_passes_decide(project, capfd):
+    """The interval is within the certain bounds, and its sign is the outcome."""
+    found = compared(capfd, "--versus-start", OTHER, "--versus-greedy", status=0)
+    assert found["lower"] <= found["low"] <= found["high"] <= found["upper"]
+    assert found["first"]["confidence"] == pytest.approx(0.995)
+    assert found["outcome"] == ("FIRST" if found["low"] > 0 else "VERSUS")
+    assert found["certainty"] in ("certain", "with confidence 0.99")
 
 
 def test_a_second_decoding_replaces_the_first(project, capfd):
@@ -55,10 +63,9 @@ def test_a_second_decoding_replaces_the_first(project, capfd):
     found = compared(capfd, "--greedy", "--versus-top-k", "2", status=0)
     assert found["first"]["decoding"] == {"do_sample": False}
     assert found["versus"]["decoding"] == {"top_k": 2}
-    assert found["outcome"] in ("FIRST", "VERSUS")
     assert found["certainty"] == "certain"
     again = compared(capfd, "--top-k", "2", "--versus-greedy", status=0)
-    assert again["outcome"] != found["outcome"]
+    assert (again["lower"], again["upper"]) == (-found["upper"], -found["lower"])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The anytime answer to a query: certain bounds, an interval with confidence, and a decision.
+"""The anytime answer to a query: bounds, an interval, and a decision.
 
 The two kinds of answers are never mixed. `lower` and `upper` are certain: Storm computes them on
 the final tree, and they hold for the whole model. `estimate`, `low` and `high` come from samples of
@@ -24,14 +24,13 @@ from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.check import check_query
 from llmchecker.checking.markov.sparse_matrix import compute_relative_error
 from llmchecker.checking.verdict import Verdict
-from llmchecker.errors import InterruptedCheck
+from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.trees.distribution_cache import PromptCache
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.text_tree import TextTree
-from llmchecker.utils.job_logging import user_message
 
 _ROUNDING_ERROR = 256 * float(np.finfo(np.float64).eps)
 """A limit above the relative rounding error of the sums and products of an end."""
@@ -193,9 +192,10 @@ def check_anytime(
 
 def describe_failure(model: LanguageModel, failure: Exception) -> str:
     """Return the message about an error of a model."""
-    # an unexpected error has no message for users
-    problem = user_message(failure) or f"the model failed: {type(failure).__name__}: {failure}"
-    return f"{model.name}: {problem}"
+    # the errors of this package name the fix themselves
+    if isinstance(failure, LLMCheckerError):
+        return str(failure)
+    return f"{model.name}: the model failed: {type(failure).__name__}: {failure}"
 
 
 def _forecast(
@@ -213,7 +213,7 @@ def _forecast(
 
 
 def _build_estimate(check: AnytimeCheck, tree: TextTree, budget: AnswerBudget) -> Estimate | None:
-    """Return the estimate of a check, its interval rounded outwards; None without samples."""
+    """Return the estimate with its interval rounded outwards; None without samples."""
     if (interval := check.interval) is None:
         return None
     low, high = interval

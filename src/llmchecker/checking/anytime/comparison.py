@@ -1,4 +1,4 @@
-"""The difference between the answers of two sides: two models, start strings or decodings.
+"""The difference between the answers of two models, start strings or decodings.
 
     P(first) - P(versus) is in [0.05, 0.11] with confidence 0.99
 

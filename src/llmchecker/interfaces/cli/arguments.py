@@ -1,4 +1,4 @@
-"""Command-line arguments of `check`, `compare` and `tree`, and their `CheckRequest`."""
+"""Command-line arguments of `check`, `compare` and `tree`."""
 
 import argparse
 import contextlib

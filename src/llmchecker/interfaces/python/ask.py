@@ -15,12 +15,11 @@ from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from llmchecker.checking.anytime.answer import AnytimeResult
     from llmchecker.checking.anytime.anytime_check import AnytimeProgress
     from llmchecker.checking.anytime.forecast import Forecast
     from llmchecker.models.interface import LanguageModel
+    from llmchecker.reporting.answer_figure import Figure
 
 _DEFAULT_SECONDS = 30.0
 """Time limit in seconds, if width, passes and seconds are not given."""

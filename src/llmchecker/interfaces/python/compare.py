@@ -1,4 +1,4 @@
-"""Comparison of the answers to one query on two models, start strings or decodings."""
+"""Comparison of two models, start strings or decodings by one query."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
