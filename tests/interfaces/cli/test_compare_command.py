@@ -8,7 +8,7 @@ import yaml
 from llmchecker.interfaces.cli.main import main
 
 QUERY = "P=? [ F readability > 8000 ]"
-START, OTHER = "The player won because", "The nurse won because"
+START, OTHER = "The player won because", "The player lost because"
 
 
 @pytest.fixture

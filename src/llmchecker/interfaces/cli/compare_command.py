@@ -7,6 +7,7 @@ The exit status is 0 if it is decided which side has the greater answer, and 2 i
 """
 
 import argparse
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -153,8 +154,9 @@ def _format_json(answer: _ComparedRequests) -> dict[str, Any]:
         "L": answer.first.truncation.length,
         "first": _describe_side(answer.first, comparison.first),
         "versus": _describe_side(answer.versus, comparison.versus),
-        "lower": comparison.lower,
-        "upper": comparison.upper,
+        # JSON has no infinity
+        "lower": None if math.isinf(comparison.lower) else comparison.lower,
+        "upper": None if math.isinf(comparison.upper) else comparison.upper,
         "low": comparison.low,
         "high": comparison.high,
         "confidence": comparison.confidence,
