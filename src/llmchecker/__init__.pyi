@@ -6,6 +6,8 @@ from llmchecker.interfaces.python.ask import Answer as Answer
 from llmchecker.interfaces.python.ask import ask as ask
 from llmchecker.interfaces.python.check import check as check
 from llmchecker.interfaces.python.check import score as score
+from llmchecker.interfaces.python.compare import Comparison as Comparison
+from llmchecker.interfaces.python.compare import compare as compare
 from llmchecker.interfaces.python.load import load as load
 from llmchecker.interfaces.python.tree import Tree as Tree
 from llmchecker.interfaces.python.tree import grow as grow

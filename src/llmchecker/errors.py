@@ -20,7 +20,9 @@
     ├── DamagedFile              a file of this package that changed after it was written
     ├── InvalidEstimate          samples or a confidence that allow no estimate
     ├── CheckFailed              Storm failed, or two computations of one answer disagree
-    │   └── ImpossibleCondition  a conditional whose condition no text can satisfy
+    │   ├── ImpossibleCondition  a conditional whose condition no text can satisfy
+    │   └── InterruptedCheck     a model that failed in the middle of a check
+    ├── NoTruthValue             an answer that is neither true nor false
     ├── MissingTool              a required program that is not installed
     ├── MachineLimit             missing disk space, memory, permission or device
     └── ProgramError             a C program that cannot be processed
@@ -137,6 +139,28 @@ class CheckFailed(LLMCheckerError):
 
 class ImpossibleCondition(CheckFailed):
     """A conditional whose condition has probability 0 for every text of the model."""
+
+
+class InterruptedCheck(CheckFailed):
+    """A model that failed in the middle of a check, after it had evaluated texts.
+
+    The cause of this error is the error of the model.
+
+    Attributes:
+        result: the answer so far, which is as right as that of a shorter check.
+    """
+
+    def __init__(self, problem: str, result: object) -> None:
+        # an exception is pickled by its `args`, so these must be all arguments
+        super().__init__(problem, result)
+        self.problem, self.result = problem, result
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+class NoTruthValue(LLMCheckerError, ValueError):
+    """An answer that is neither true nor false: a number, or unknown."""
 
 
 class MissingTool(LLMCheckerError):

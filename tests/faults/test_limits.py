@@ -103,7 +103,7 @@ def test_a_limit_of_files_is_one_sentence(project, undisturbed):
     # other than the project's tree, which would be found
     question = [*CHECK, "--alpha", "0.9", "--k", "3", "--length", "2"]
     told = _ran([sys.executable, "-c", code, *question], project.directory)
-    assert told.returncode == 2
+    assert told.returncode == 3
     assert "Traceback" not in told.stderr
     assert "exceeds the limit of file sizes (ulimit -f)" in told.stderr
     again = project.snakemake("--cores", "2")
@@ -116,7 +116,7 @@ def test_too_little_memory_is_one_sentence(megabytes, project):
     """A command that gets no more memory says so, and what would need less, without a traceback."""
     code = LIMITED.format(megabytes=megabytes)
     told = _ran([sys.executable, "-c", code, *LARGE], project.directory)
-    assert told.returncode == 2, told.stderr
+    assert told.returncode == 3, told.stderr
     assert "Traceback" not in told.stderr, told.stderr
     assert "memory" in told.stderr.splitlines()[-1]
 
@@ -132,7 +132,7 @@ def test_a_device_that_is_not_there_is_one_sentence(device, project):
     config.write_text(config.read_text().replace("    label:", f"    device: {device}\n    label:"))
     code = "from llmchecker.interfaces.cli.entry import run; run()"
     told = _ran([sys.executable, "-c", code, *LARGE], project.directory)
-    assert told.returncode == 2, told.stderr
+    assert told.returncode == 3, told.stderr
     assert "Traceback" not in told.stderr
     assert device in told.stderr.splitlines()[-1].lower()
 

@@ -1,4 +1,4 @@
-"""Decisions of queries without =?: whether they hold, and how that is known."""
+"""Decisions: whether a query holds, and which side of a comparison is greater."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +14,15 @@ class Outcome(StrEnum):
 
 EXIT_STATUS = {Outcome.HOLDS: 0, Outcome.VIOLATED: 1, Outcome.UNKNOWN: 2}
 """The exit status of a command for each outcome."""
+
+
+class ComparisonOutcome(StrEnum):
+    """The side with the greater answer."""
+
+    FIRST = "FIRST"
+    VERSUS = "VERSUS"
+    EQUAL = "EQUAL"
+    UNKNOWN = "UNKNOWN"
 
 
 @dataclass(frozen=True)

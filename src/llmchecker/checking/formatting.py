@@ -9,8 +9,9 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.verdict import Verdict
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
@@ -18,6 +19,7 @@ from llmchecker.checking.witnesses import (
     compute_decisive_mass,
     has_witnesses,
 )
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import (
     _DIGITS,
@@ -29,15 +31,26 @@ from llmchecker.utils.number_format import (
 
 FEW_DIGITS = 4
 """The significant digits of a number in a table, in the report and in a log."""
+_PROGRESS_DIGITS = 3
 UNKNOWN = "unknown"
 """The text of an unknown value or truth."""
 NOT_NEEDED = "not needed: every text is decided"
-"""The text of an estimate without samples.
+"""The text of the estimate of an exact answer.
 
 Its interval would look like a statistical interval.
 """
 
 _VERBS = {WITNESS: "satisfy", COUNTEREXAMPLE: "violate"}
+
+
+class IntervalProgress(Protocol):
+    """The intervals of a check at one time, as of `AnytimeProgress`."""
+
+    passes: int
+    lower: float
+    upper: float
+    low: float | None
+    high: float | None
 
 
 def format_value(value: float | bool | None, digits: int = _DIGITS) -> str:
@@ -120,6 +133,52 @@ def format_figures(
     )
 
 
+def format_certainty(decision: Decision) -> str | None:
+    """Format how an outcome is known: `certain`, or `with confidence 0.99`.
+
+    Returns:
+        None for an unknown outcome.
+    """
+    if decision.outcome == Outcome.UNKNOWN:
+        return None
+    if decision.confidence is None:
+        return "certain"
+    return f"with confidence {format_number(decision.confidence)}"
+
+
+def format_decision(decision: Decision) -> str:
+    """Format an outcome and how it is known: `HOLDS, certain`, `UNKNOWN`."""
+    certainty = format_certainty(decision)
+    # nothing is known of an unknown outcome
+    return decision.outcome.value if certainty is None else f"{decision.outcome}, {certainty}"
+
+
+def describe_decision(decision: Decision | None) -> dict[str, str | None]:
+    """Return the decision as fields for JSON; both are None for a query with =?."""
+    if decision is None:
+        return {"outcome": None, "certainty": None}
+    return {"outcome": decision.outcome.value, "certainty": format_certainty(decision)}
+
+
+def format_progress(progress: IntervalProgress, has_answer: bool = True) -> str:
+    """Format the intervals of a check at one time, and its passes.
+
+    Args:
+        progress: the intervals.
+        has_answer: whether they contain the answer. If samples cannot estimate it, their difference
+            is only the undecided probability.
+    """
+    if has_answer:
+        parts = [f"certain {format_interval(progress.lower, progress.upper, _PROGRESS_DIGITS)}"]
+    else:
+        parts = [f"undecided {format_upper(progress.upper - progress.lower, _PROGRESS_DIGITS)}"]
+    # without samples there is no interval with confidence
+    if progress.low is not None:
+        interval = format_interval(progress.low, progress.high, _PROGRESS_DIGITS)
+        parts.append(f"with confidence {interval}")
+    return ", ".join([*parts, format_count(progress.passes, "pass")])
+
+
 def align_rows(rows: Mapping[str, str]) -> list[str]:
     """Return a line for each row: its name, then its value in one column."""
     return [f"{name:<13}{value}" for name, value in rows.items()]
@@ -131,7 +190,7 @@ def build_verdict_rows(verdict: Verdict) -> dict[str, str]:
     return {
         "query": _join_lines(verdict.query),
         "value": figures.value,
-        "whole model": figures.bounds,
+        "whole model": _format_whole_model(verdict, figures),
         **_other_rows(verdict, figures),
     }
 
@@ -145,30 +204,52 @@ def anytime_rows(verdict: Verdict, passes: int) -> dict[str, str]:
     figures = format_figures(verdict)
     return {
         "query": _join_lines(verdict.query),
-        "certain": figures.bounds,
+        # a query without =? has one answer, which is certain or not
+        "certain" if verdict.decision is None else "verdict": _format_whole_model(verdict, figures),
         **_other_rows(verdict, figures),
         "passes": f"{passes:,}",
     }
 
 
+def _format_whole_model(verdict: Verdict, figures: Figures) -> str:
+    """Format the bounds for the whole model, or the outcome of a query without =?."""
+    decision = verdict.decision
+    return figures.bounds if decision is None else format_decision(decision)
+
+
 def _other_rows(verdict: Verdict, shown: Figures) -> dict[str, str]:
     """Build the rows of any estimate and of the size of the chain."""
     rows = {}
-    # an interval without samples would look like a statistical one
-    if verdict.samples == 0:
+    is_exact = verdict.decision is None and verdict.lower == verdict.upper
+    # an interval of an exact number would look like a statistical one
+    if verdict.samples == 0 or (shown.estimate is not None and is_exact):
         rows = {"estimate": NOT_NEEDED}
     elif shown.estimate is not None:
+        # the verdict contains the estimate of a query without =?
+        rows = {} if verdict.decision else {"estimate": shown.estimate}
         interval = f"{shown.interval} with confidence {shown.confidence}, from {shown.samples}"
-        rows = {"estimate": shown.estimate, "interval": interval}
+        rows["interval"] = interval
     return rows | {
         "states": f"{verdict.states:,}",
         "transitions": f"{verdict.transitions:,}",
     }
 
 
+def build_forecast_row(forecast: object | None) -> dict[str, str]:
+    """Build the row of a `forecast.Forecast`; empty for None."""
+    return {} if forecast is None else {"forecast": str(forecast)}
+
+
 def build_start_rows(witnesses: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Build the row of the witnesses' start string; empty without witnesses."""
     return {"start": _quote(find_start_text(witnesses))} if witnesses else {}
+
+
+def format_start(start: Start) -> str:
+    """Format a start string in quotes, or each message of a chat, on one line."""
+    if isinstance(start, str):
+        return _quote(start)
+    return ", ".join(f"{role} {_quote(text)}" for role, text in start.messages)
 
 
 def find_start_text(witnesses: Sequence[Mapping[str, Any]]) -> str:

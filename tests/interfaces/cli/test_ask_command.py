@@ -1,18 +1,21 @@
-"""`llmchecker check` without alpha and k: bounds that are certain, and an estimate beside them."""
+"""`llmchecker check` without alpha and k: certain bounds, an interval, and an outcome."""
 
+import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 
 import pytest
 import yaml
 
-from llmchecker.checking.anytime import refinement
+from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.interfaces.cli.main import main
 
 QUERY = "P=? [ F readability > 8000 ]"
 START = "The player won because"
+ANSWER_ROWS = ModelBatches._answer_rows
 
 
 @pytest.fixture
@@ -33,10 +36,23 @@ def asked(*more: str, query: str = QUERY) -> list[str]:
     return ["check", query, "--start", START, "--length", "3", "--passes", "240", *more]
 
 
-def answered(capfd, *more: str, **changes: str) -> dict:
+def answered(capfd, *more: str, status: int = 0, **changes: str) -> dict:
     capfd.readouterr()
-    assert main(asked("--json", *more, **changes)) == 0
+    assert main(asked("--json", *more, **changes)) == status
     return json.loads(capfd.readouterr().out)
+
+
+def after_batches(monkeypatch, count: int, act) -> None:
+    """Call a function in place of the model's answer after some batches."""
+    batches = []
+
+    def answer_or_act(*arguments):
+        batches.append(arguments)
+        if len(batches) > count:
+            act()
+        return ANSWER_ROWS(*arguments)
+
+    monkeypatch.setattr(ModelBatches, "_answer_rows", answer_or_act)
 
 
 def test_a_query_and_a_text_are_enough(project, capfd):
@@ -58,7 +74,6 @@ def test_the_same_seed_gives_the_same_answer(project, capfd):
         for name in ("seconds", "encode_seconds", "check_seconds"):
             del answer[name]
     assert first == second
-    assert other["lower"] == first["lower"]
     assert other["seed"] != first["seed"]
 
 
@@ -70,9 +85,9 @@ def test_certain_means_without_samples(project, capfd):
 
 
 def test_an_exact_answer_has_no_interval_of_confidence(project, capfd):
-    """Where every text is decided nothing was sampled, and the answer says so in words."""
+    """Where every text is decided no interval of samples is printed."""
     exact = answered(capfd, "--greedy")
-    assert (exact["lower"], exact["samples"]) == (exact["upper"], 0)
+    assert exact["lower"] == exact["upper"]
     assert main(asked("--greedy")) == 0
     printed = capfd.readouterr().out
     assert "estimate     not needed: every text is decided" in printed
@@ -82,22 +97,50 @@ def test_an_exact_answer_has_no_interval_of_confidence(project, capfd):
 @pytest.mark.parametrize(
     ("query", "estimate"),
     [
-        ("P>=0.0001 [ F step = 3 ]", True),
-        ("P<0.0001 [ F step = 3 ]", False),
-        ("P=? [ F readability > 8000 || F step = 2 ]", float),
-        ("A [ F readability > 8000 ]", None),
-        ("P=? [ F (P>0.5 [ X readability > 8000 ]) ]", None),
-        ('R{"readability"}=? [ I=3 ]', None),
+        ("P=? [ F readability > 8000 || F step = 2 ]", True),
+        ("P=? [ F (P>0.5 [ X readability > 8000 ]) ]", False),
+        ('R{"readability"}=? [ I=3 ]', False),
     ],
 )
-def test_what_samples_can_tell(project, capfd, query, estimate):
-    """Thresholds become true or false with confidence, conditionals get an interval; what no
-    single text decides gets bounds alone."""
+def test_a_number_has_an_estimate_if_samples_allow_it(project, capfd, query, estimate):
+    """Conditionals get an interval; what no single text decides gets bounds alone; both exit 0."""
     answer = answered(capfd, query=query)
-    found = answer["estimate"]
-    assert type(found) is estimate if estimate is float else found is estimate
-    assert (answer["confidence"] is None) == (estimate is None)
+    assert (answer["confidence"] is not None) == estimate
     assert answer["lower"] is not None or "R{" in query
+    assert answer["outcome"] is answer["certainty"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "verdict"),
+    [
+        ("P>=0.0001 [ F step = 3 ]", 0, "HOLDS, certain"),
+        ("P<0.0001 [ F step = 3 ]", 1, "VIOLATED, certain"),
+        ("P>=0.0001 [ F readability > 8000 ]", 0, None),
+        ("P>=0.9999 [ F readability > 8000 ]", 1, None),
+        ("E [ F gender > 1000 ]", 2, "UNKNOWN"),
+    ],
+)
+def test_a_threshold_has_an_outcome_and_its_exit_status(project, capfd, query, status, verdict):
+    """0 means that a query holds, 1 that it is violated, 2 that this is unknown, by any output."""
+    answer = answered(capfd, query=query, status=status)
+    assert answer["outcome"] == ("HOLDS", "VIOLATED", "UNKNOWN")[status]
+    words = ", ".join(filter(None, (answer["outcome"], answer["certainty"])))
+    assert verdict in (None, words)
+    assert answer["certainty"] in (None, "certain", "with confidence 0.99")
+    assert main(asked(query=query)) == status
+    assert f"verdict      {words}" in capfd.readouterr().out.splitlines()
+
+
+def test_a_wide_interval_has_a_forecast(project, capfd):
+    """An interval wider than wanted is followed by the passes that its width would need."""
+    answer = answered(capfd, "--width", "0.0001")
+    assert answer["forecast"]["width"] == 0.0001
+    assert answer["forecast"]["passes"] > answer["passes"]
+    assert main(asked("--width", "0.0001")) == 0
+    out = capfd.readouterr().out
+    assert "forecast     about " in out
+    assert " for a width of 0.0001" in out
+    assert answered(capfd)["forecast"] is None
 
 
 def test_a_person_reads_what_is_certain_and_what_is_estimated(project, capfd):
@@ -110,46 +153,100 @@ def test_a_person_reads_what_is_certain_and_what_is_estimated(project, capfd):
 
 
 def test_ctrl_c_ends_with_the_answer_so_far(project, capfd, monkeypatch):
-    """Interrupted after the first batch, the command prints the bounds that it has, and no
-    estimate."""
-    most = refinement._Refinement.select_batch
-
-    def interrupted(*arguments):
-        os.kill(os.getpid(), signal.SIGINT)
-        return most(*arguments)
-
-    monkeypatch.setattr(refinement._Refinement, "select_batch", interrupted)
+    """Interrupted after some batches, the command prints the answer that it has."""
+    after_batches(monkeypatch, 3, lambda: os.kill(os.getpid(), signal.SIGINT))
     answer = answered(capfd)
-    assert answer["passes"] == 1
-    assert answer["estimate"] is None
+    assert 0 < answer["passes"] < 240
     assert answer["lower"] <= answer["upper"]
+
+
+def test_a_second_ctrl_c_ends_at_once(project, capfd, monkeypatch):
+    """A second interrupt before the end of the batch ends the command without an answer."""
+
+    def interrupt_twice():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    after_batches(monkeypatch, 1, interrupt_twice)
+    assert main(asked()) == 130
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.endswith("interrupted\n")
+
+
+def test_a_model_that_fails_leaves_the_answer_so_far(project, capfd, monkeypatch):
+    """The answer of the passes before the failure is printed, then the error, with status 3."""
+
+    def fail():
+        raise RuntimeError("the device is gone")
+
+    after_batches(monkeypatch, 3, fail)
+    answer = answered(capfd, status=3)
+    assert 0 < answer["passes"] < 240
+    assert 0 <= answer["lower"] <= answer["upper"] <= 1
+    after_batches(monkeypatch, 3, fail)
+    assert main(asked()) == 3
+    out, err = capfd.readouterr()
+    assert "certain      [" in out
+    assert "error: gpt2: the model failed: RuntimeError: the device is gone" in err
+
+
+def test_a_model_that_fails_at_once_leaves_no_answer(project, capfd, monkeypatch):
+    """Without a pass nothing is printed but the error, which keeps its traceback."""
+
+    def fail():
+        raise RuntimeError("the device is gone")
+
+    after_batches(monkeypatch, 0, fail)
+    assert main(asked()) == 3
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.endswith("RuntimeError: the device is gone\n")
+
+
+def test_progress_has_intervals_passes_rate_and_time(project, capfd, monkeypatch):
+    """The line of progress has certain bounds, the passes, their rate and the time left."""
+    texts = []
+
+    @contextlib.contextmanager
+    def show_status():
+        yield texts.append
+
+    monkeypatch.setattr("llmchecker.utils.job_logging.show_status", show_status)
+    answered(capfd, "--seconds", "600")
+    pattern = r"certain \[.*\], with confidence \[.*\], \d+ passes, \d+ a second, \d+ s left"
+    assert re.fullmatch(pattern, texts[-1])
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--alpha", "0.5"), "--k: missing"),
-        (("--confidence", "1"), "confidence is 1.0; it must be from 0.001 to 0.999999999"),
-        (("--width", "-1"), "width is -1.0; it must be from 0 to 1"),
-        (("--passes", "0"), "passes is 0; it must be at least 1"),
-        (("--seconds", "nan"), "seconds is nan; it must be above 0"),
-        (("--seed", "-1"), "seed is -1; it must be from 0"),
+        (("--alpha", "0.5"), "--k is missing"),
+        (
+            ("--confidence", "1"),
+            "confidence: 1.0 is out of range; it must be from 0.001 to 0.999999999",
+        ),
+        (("--width", "-1"), "width: -1.0 is out of range; it must be from 0 to 1"),
+        (("--passes", "0"), "passes: 0 is out of range; it must be at least 1"),
+        (("--seconds", "nan"), "seconds: nan is out of range; it must be above 0"),
+        (("--seed", "-1"), "seed: -1 is out of range; it must be from 0"),
+        (("--alpha", "0.5", "--k", "3"), "--passes: a tree of --alpha and --k has no limits"),
+        (("--certain", "--seed", "1"), "--certain: without an estimate, --seed has no effect"),
     ],
 )
 def test_an_impossible_effort_is_refused(project, capfd, words, said):
-    """What cannot be asked for is named with what can, before a model is loaded."""
-    assert main(asked(*words)) == 2
+    """A limit out of its range is named with the range, before a model is loaded."""
+    assert main(asked(*words)) == 3
     out, err = capfd.readouterr()
     assert out == ""
     assert said in err
 
 
 def test_cut_tokens_make_the_answer_exact(project, capfd):
-    """Where decoding leaves few tokens, the bounds meet, and no sample is drawn."""
+    """Where decoding leaves few tokens, the bounds meet."""
     answer = answered(capfd, "--temperature", "0.7", "--top-k", "3", "--top-p", "0.9")
     assert answer["decoding"] == {"temperature": 0.7, "top_k": 3, "top_p": 0.9}
     assert answer["upper"] == pytest.approx(answer["lower"], rel=1e-12, abs=0)
-    assert answer["samples"] == 0
     assert answered(capfd, "--greedy")["lower"] in (0.0, 1.0)
     assert main(asked("--min-p", "0.2")) == 0
     assert "Small GPT-2, min_p 0.2, 3 tokens" in capfd.readouterr().out
@@ -190,12 +287,12 @@ def test_a_question_is_asked_as_a_user_asks_it(chatting, capfd):
 
 def test_a_chat_needs_a_user_and_a_template(project, capfd):
     """--system without --user is refused, and so is a chat with a model that has no template."""
-    assert main(asked("--system", "Be kind.")) == 2
-    assert "--system: it belongs to a chat" in capfd.readouterr().err
-    assert main(["check", QUERY, "--user", "Is it so?"]) == 2
-    assert "gpt2: no chat template" in capfd.readouterr().err
+    assert main(asked("--system", "Be kind.")) == 3
+    assert "--system is for a chat: it goes with --user" in capfd.readouterr().err
+    assert main(["check", QUERY, "--user", "Is it so?"]) == 3
+    assert "gpt2 has no chat template" in capfd.readouterr().err
     for words in (["--user", "Hi", "--start", START], ["--system", "Be kind."]):
-        with pytest.raises(SystemExit, match="2"):
+        with pytest.raises(SystemExit, match="3"):
             main(["check", QUERY, *words])
 
 
@@ -209,7 +306,7 @@ def test_a_chat_needs_a_user_and_a_template(project, capfd):
 )
 def test_an_impossible_decoding_is_refused(project, capfd, words, said):
     """A value that `generate` would not take is named by its option, before a model is loaded."""
-    assert main(asked(*words)) == 2
+    assert main(asked(*words)) == 3
     out, err = capfd.readouterr()
     assert out == ""
     assert said in err

@@ -89,7 +89,7 @@ def refused(capfd, words: list[str]) -> str:
     except SystemExit as ended:
         status = ended.code
     out, err = capfd.readouterr()
-    assert status == 2
+    assert status == 3
     assert out == ""
     assert "Traceback" not in err
     return err
@@ -170,19 +170,36 @@ def test_a_person_reads_every_figure(project, capfd):
 
 
 @pytest.mark.parametrize(
-    ("query", "value", "whole"),
+    ("query", "value", "outcome", "certainty", "status"),
     [
-        ("P>=0.5 [ F step = 1 ]", "true", "true"),
-        ("P>=0.5 [ X false ]", "false", "false"),
-        ("P>0 [ F gender > 1000 ]", "false", "unknown"),
+        ("P>=0.5 [ F step = 1 ]", "true", "HOLDS", "certain", 0),
+        ("P>=0.5 [ X false ]", "false", "VIOLATED", "certain", 1),
+        ("P>0 [ F gender > 1000 ]", "false", "UNKNOWN", None, 2),
     ],
 )
-def test_a_threshold_is_true_false_or_unknown(project, capfd, query, value, whole):
-    """To P>=p the answer for the whole model is one of three words."""
-    assert main(arguments(query=query)) == 0
+def test_a_threshold_has_an_outcome(project, capfd, query, value, outcome, certainty, status):
+    """To P>=p the answer for the whole model is one of three words, each with an exit status."""
+    assert main(arguments(query=query)) == status
     lines = capfd.readouterr().out.splitlines()
     assert f"value        {value}" in lines
-    assert f"whole model  {whole}" in lines
+    words = ", ".join(filter(None, (outcome, certainty)))
+    assert f"whole model  {words}" in lines
+    assert main(arguments("--json", query=query)) == status
+    answer = json.loads(capfd.readouterr().out)
+    assert (answer["outcome"], answer["certainty"]) == (outcome, certainty)
+
+
+def test_an_unexpected_error_is_no_verdict(project, capfd, monkeypatch):
+    """An error without a message for users keeps its traceback, and the status of an error."""
+
+    def fail(_):
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("llmchecker.interfaces.cli.main.run_check", fail)
+    assert main(arguments()) == 3
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.endswith("ZeroDivisionError: a defect\n")
 
 
 def test_a_bound_that_there_is_not_is_infinite(project, capfd):
@@ -423,7 +440,7 @@ def test_a_mistake_is_found_before_anything_heavy_is_imported(project):
     """A query with an unknown quantifier does not wait for torch or Storm."""
     words = arguments(query="P=? [ F gendr > 0 ]")
     run = subprocess.run([sys.executable, "-c", LIGHT, *words], capture_output=True, check=False)
-    assert run.returncode == 2
+    assert run.returncode == 3
     assert run.stderr.startswith(b"error: ")
 
 

@@ -1,5 +1,6 @@
-"""`ask`: a question about a caller's model is answered with and without certainty."""
+"""`ask`: a query on a caller's model is answered with and without certainty."""
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from xml.etree import ElementTree
@@ -7,7 +8,15 @@ from xml.etree import ElementTree
 import pytest
 
 import llmchecker as lc
-from llmchecker.errors import ConfigError, ImpossibleCondition, InvalidEstimate, InvalidQuery
+from llmchecker.errors import (
+    ConfigError,
+    ImpossibleCondition,
+    InterruptedCheck,
+    InvalidEstimate,
+    InvalidQuery,
+    NoTruthValue,
+    UnusableText,
+)
 
 WORDS = ["once", " he", " she", " it"]
 TRUTH = 1 - 0.75**3
@@ -44,7 +53,6 @@ def test_enough_passes_give_the_probability(model):
     answer = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=1000, he=he)
     assert (answer.lower, answer.upper) == pytest.approx((TRUTH, TRUTH))
     assert (answer.low, answer.estimate, answer.high) == pytest.approx((TRUTH,) * 3)
-    assert answer.samples == 0
     assert isinstance(answer.tree, lc.Tree)
     assert "value" not in str(answer)
     assert "certain" in str(answer)
@@ -63,7 +71,8 @@ def test_a_condition_that_the_tree_has_not_met_is_answered(model, passes):
         )
         assert answer.lower <= Fraction(4, 13) <= answer.upper
         assert "certain" in str(answer)
-        if not certain:
+        if answer.low is not None:
+            assert not certain
             assert answer.lower <= answer.low <= Fraction(4, 13) <= answer.high <= answer.upper
             assert answer.estimate is None or answer.low <= answer.estimate <= answer.high
 
@@ -109,12 +118,101 @@ def test_an_answer_shows_itself_in_a_notebook(model):
     assert "<b>" not in hostile._repr_html_()
 
 
-def test_progress_is_told(model):
-    """Sentences tell how far refinement and samples are."""
-    told = []
-    lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=24, he=he, progress=told.append)
-    assert told[0] == "refining: width 1 after 0 passes"
-    assert told[-1].startswith("sampling: ")
+def test_progress_has_both_intervals(model):
+    """Each round reports certain bounds and passes, and with samples the interval."""
+    lines = []
+    lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=24, he=he, progress=lines.append)
+    assert lines[0] == "certain [0, 1], 0 passes"
+    assert re.fullmatch(r"certain \[.*\], with confidence \[.*\], \d+ passes", lines[-1])
+
+
+def test_a_watch_ends_the_work(model):
+    """A function gets the intervals after each round, and a true return ends the work."""
+    calls = []
+
+    def watch(progress):
+        calls.append(progress)
+        return progress.passes >= 5
+
+    answer = lc.ask(RARE, model, "once", length=4, passes=5000, he=he, she=she, watch=watch)
+    assert [progress.passes for progress in calls] == sorted(p.passes for p in calls)
+    assert answer.passes == calls[-1].passes
+    assert answer.history[: len(calls)] == tuple(calls)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "holds", "words"),
+    [(">=0.5", True, "HOLDS, certain"), ("<0.5", False, "VIOLATED, certain")],
+)
+def test_a_decided_threshold_is_a_truth_value(model, threshold, holds, words):
+    """`holds` and `bool` are the outcome, which text and page contain."""
+    answer = lc.ask(f"P{threshold} [ F he > 0 ]", model, "once", length=3, passes=500, he=he)
+    assert (answer.holds, bool(answer)) == (holds, holds)
+    assert answer.verdict.decision.outcome in words
+    row = next(line for line in str(answer).splitlines() if line.startswith("verdict "))
+    assert answer.verdict.decision.outcome in row
+    if answer.verdict.decision.confidence is None:
+        assert row == f"verdict      {words}"
+        assert words in answer._repr_html_()
+
+
+def test_unknown_and_numbers_are_no_truth_values(model):
+    """`bool` of an unknown outcome or of a number is refused by name; `holds` is None."""
+    unknown = lc.ask("P>=0.58 [ F he > 0 ]", model, "once", length=9, passes=1, he=he)
+    number = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=5, he=he)
+    assert unknown.holds is number.holds is None
+    assert "verdict      UNKNOWN" in str(unknown)
+    with pytest.raises(NoTruthValue, match="the outcome is UNKNOWN"):
+        bool(unknown)
+    with pytest.raises(NoTruthValue, match="the answer is a number"):
+        bool(number)
+
+
+def test_a_plot_has_both_intervals_and_the_threshold(model):
+    """The figure has an area for certain bounds and one for the interval, and a line."""
+    answer = lc.ask("P>=0.58 [ F he > 0 ]", model, "once", length=3, passes=16, he=he)
+    figure = answer.plot()
+    (axes,) = figure.axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["certain", "confidence 0.99", "threshold"]
+    assert list(axes.lines[0].get_ydata()) == [0.58, 0.58]
+    number = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=6, certain=True, he=he)
+    assert [text.get_text() for text in number.plot().axes[0].get_legend().get_texts()] == [
+        "certain"
+    ]
+
+
+def test_a_model_that_fails_leaves_the_answer_so_far(model):
+    """The error of a failing model holds the answer of the passes before it."""
+    calls = []
+
+    def distribution(tokens):
+        calls.append(tokens)
+        if len(calls) > 9:
+            raise OSError("the device is gone")
+        return model.distribution(tokens)
+
+    failing = lc.TableModel(WORDS, distribution)
+    with pytest.raises(InterruptedCheck, match="table: the model failed: OSError: ") as caught:
+        lc.ask("P=? [ F he > 0 ]", failing, "once", length=5, passes=500, he=he)
+    answer = caught.value.result
+    assert answer.lower <= 1 - 0.75**5 <= answer.upper
+    assert 0 < answer.passes < 500
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "message"),
+    [
+        ((), {}, "a start string is missing"),
+        ((), {"system": "Be kind."}, "a start string is missing"),
+        (("once",), {"user": "Is it so?"}, "user and system make a chat"),
+        ((), {"user": "Is it so?"}, "table is a table, which answers no messages"),
+    ],
+)
+def test_a_user_makes_a_chat(model, prompt, options, message):
+    """`user` and `system` replace the start string by a chat, which a table refuses."""
+    with pytest.raises((ConfigError, UnusableText), match=message):
+        lc.ask("P=? [ F he > 0 ]", model, *prompt, passes=10, he=he, **options)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +235,7 @@ def test_a_path_is_no_model_and_an_effort_has_a_range(model):
     """A directory must be loaded first, and an impossible confidence is named."""
     with pytest.raises(ConfigError, match="is not a language model"):
         lc.ask("P=? [ F he > 0 ]", "resources/models/one", "once", he=he)
-    with pytest.raises(InvalidEstimate, match="confidence is 2"):
+    with pytest.raises(InvalidEstimate, match="confidence: 2 is out of range"):
         lc.ask("P=? [ F he > 0 ]", model, "once", confidence=2, he=he)
 
 

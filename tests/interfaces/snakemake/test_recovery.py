@@ -139,7 +139,7 @@ def test_another_directory_is_repaired(results, tmp_path_factory, monkeypatch):
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     assert main(["repair", str(results)]) == 0
     assert (results / f"{FILES[1]}.damaged").read_text() == "{"
-    assert main(["repair", "absent"]) == 2
+    assert main(["repair", "absent"]) == 3
 
 
 def test_a_lock_of_nobody_goes(results):
@@ -159,7 +159,7 @@ def test_nothing_is_touched_while_a_run_works(results, capsys):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=results, **pipes) as process:
         process.stdout.readline()
-        assert main(["repair"]) == 2
+        assert main(["repair"]) == 3
         process.stdin.close()
     assert "a run works here" in capsys.readouterr().err
     assert contents() == before

@@ -1,4 +1,4 @@
-"""The anytime answer to a query: certain bounds, an interval with confidence, and a decision.
+"""The anytime answer to a query: bounds, an interval, and a decision.
 
 The two kinds of answers are never mixed. `lower` and `upper` are certain: Storm computes them on
 the final tree, and they hold for the whole model. `estimate`, `low` and `high` come from samples of
@@ -10,21 +10,25 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 
-from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress, Requests
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.estimate import Estimate, with_estimate
+from llmchecker.checking.anytime.forecast import Forecast, forecast_decision, forecast_width
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.partial_tree import PartialTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.check import check_query
 from llmchecker.checking.markov.sparse_matrix import compute_relative_error
 from llmchecker.checking.verdict import Verdict
+from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
-from llmchecker.trees.distribution_cache import PromptDistributions
+from llmchecker.properties.logic.ast import Probability
+from llmchecker.trees.distribution_cache import PromptCache
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.text_tree import TextTree
 
@@ -45,6 +49,7 @@ class AnytimeResult:
         passes: number of texts that the model evaluated.
         seconds: seconds of the whole computation.
         history: the intervals after each round.
+        forecast: the costs of an answer as narrow as wanted; None if it is, or if they are unknown.
     """
 
     tree: TextTree
@@ -54,6 +59,100 @@ class AnytimeResult:
     passes: int
     seconds: float
     history: tuple[AnytimeProgress, ...]
+    forecast: Forecast | None = None
+
+
+class AnytimeRun:
+    """An anytime check with its model, tree and batches, which a caller advances.
+
+    Attributes:
+        check: the check.
+        batches: the model's answers.
+        history: the intervals after each round.
+
+    Args:
+        model: the language model.
+        start: the start string.
+        asked: the query, its quantifiers and the horizon.
+        budget: the limits on the costs, and the confidence.
+        end_of_sequence, prompt_cache: as in `expansion.build_tree`.
+        is_cancelled: called between batches; the work ends when it returns true.
+        watch: called with the intervals after each round; the work ends when it returns true.
+        share_passes: returns the passes that this check may expect, for those that the remaining
+            time allows; None for no limit.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        start: Start,
+        asked: CheckedQuery,
+        budget: AnswerBudget,
+        *,
+        end_of_sequence: EndOfSequence = "terminal",
+        prompt_cache: PromptCache | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        watch: Callable[[AnytimeProgress], bool | None] = lambda progress: None,
+        share_passes: Callable[[float | None], float | None] = lambda affordable: affordable,
+    ) -> None:
+        self._asked, self._budget, self._watch = asked, budget, watch
+        self._share_passes = share_passes
+        self._start_time = time.monotonic()
+        # a prompt cache has encoded the start string already
+        prompt = model.encode(start) if prompt_cache is None else prompt_cache.prompt
+        open_prefix = cache(lambda: model.open_prefix(prompt))
+        tree = PartialTree(model, prompt, asked.monitors, asked.quantifiers, end_of_sequence)
+        deadline = None if budget.seconds is None else self._start_time + budget.seconds
+        self.batches = ModelBatches(model, open_prefix, prompt_cache, is_cancelled, deadline)
+        self.history: list[AnytimeProgress] = []
+        self.check = AnytimeCheck(tree, asked, budget, self._record, self._estimate_affordable)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the answer is as narrow as wanted, or the work must stop."""
+        return (
+            self.check.is_finished
+            or self.batches.failure is not None
+            or self.batches.must_stop(len(self.check.tree))
+        )
+
+    def serve(self, requests: Requests) -> None:
+        """Answer requests of the check."""
+        self.batches.serve(requests, lambda: len(self.check.tree))
+
+    def finish(self) -> AnytimeResult:
+        """Compute the answer from the tree and the samples so far.
+
+        Raises:
+            InvalidQuery: Storm rejects the query.
+            CheckFailed: Storm gave no answer.
+        """
+        check, asked = self.check, self._asked
+        self.history.append(check.compute_progress())
+        text_tree, scores = check.tree.build_tree()
+        seconds = time.monotonic() - self._start_time
+        verdict = check_query(text_tree, scores, asked.query, asked.ranges, seconds)
+        estimate = _build_estimate(check, text_tree, self._budget)
+        if estimate is not None:
+            verdict = with_estimate(verdict, asked.query, estimate)
+        history = tuple(self.history)
+        return AnytimeResult(
+            tree=text_tree,
+            scores=scores,
+            verdict=verdict,
+            estimate=estimate,
+            passes=check.tree.passes,
+            seconds=time.monotonic() - self._start_time,
+            history=history,
+            forecast=_forecast(verdict, asked, self._budget, history),
+        )
+
+    def _record(self, progress: AnytimeProgress) -> bool:
+        self.history.append(progress)
+        return bool(self._watch(progress)) or self.batches.must_stop(len(self.check.tree))
+
+    def _estimate_affordable(self) -> float | None:
+        return self._share_passes(self.batches.affordable_texts(len(self.check.tree)))
 
 
 def check_anytime(
@@ -61,11 +160,7 @@ def check_anytime(
     start: Start,
     asked: CheckedQuery,
     budget: AnswerBudget,
-    *,
-    end_of_sequence: EndOfSequence = "terminal",
-    distributions: PromptDistributions | None = None,
-    is_cancelled: Callable[[], bool] = lambda: False,
-    watch: Callable[[AnytimeProgress], bool | None] = lambda progress: None,
+    **options: Any,
 ) -> AnytimeResult:
     """Check a query on a model's texts, as narrowly as the budget allows.
 
@@ -76,87 +171,55 @@ def check_anytime(
     until it ends, and only certain bounds are computed.
 
     Args:
-        model: the language model.
-        start: the start string.
-        asked: the query, its quantifiers and the horizon.
-        budget: the limits on the costs, and the confidence.
-        end_of_sequence, distributions: as in `expansion.build_tree`.
-        is_cancelled: called between batches; the work ends when it returns true.
-        watch: called with the intervals after each round; the work ends when it returns true.
+        model, start, asked, budget, options: as in `AnytimeRun`.
 
     Raises:
         InvalidQuery: Storm rejects the query.
+        InterruptedCheck: the model failed after it had evaluated texts.
         CheckFailed: Storm gave no answer.
     """
-    start_time = time.monotonic()
-    # a prompt cache has encoded the start string already
-    prompt = model.encode(start) if distributions is None else distributions.prompt
-    open_prefix = cache(lambda: model.open_prefix(prompt))
-    tree = PartialTree(model, prompt, asked.monitors, asked.quantifiers, end_of_sequence)
-    deadline = None if budget.seconds is None else start_time + budget.seconds
-    batches = ModelBatches(model, open_prefix, distributions, is_cancelled, deadline)
-    history: list[AnytimeProgress] = []
-
-    def record(progress: AnytimeProgress) -> bool:
-        history.append(progress)
-        return bool(watch(progress)) or batches.must_stop(len(tree))
-
-    check = AnytimeCheck(tree, asked, budget, record, lambda: batches.affordable_texts(len(tree)))
-    batches.serve(check.run(), lambda: len(tree))
-    return build_result(check, asked, budget, history, start_time)
+    run = AnytimeRun(model, start, asked, budget, **options)
+    run.serve(run.check.run())
+    failure = run.batches.failure
+    # without a single pass there is no answer that the error could hold
+    if failure is not None and run.check.tree.passes == 0:
+        raise failure
+    result = run.finish()
+    if failure is not None:
+        raise InterruptedCheck(describe_failure(model, failure), result) from failure
+    return result
 
 
-def build_result(
-    check: AnytimeCheck,
+def describe_failure(model: LanguageModel, failure: Exception) -> str:
+    """Return the message about an error of a model."""
+    # the errors of this package name the fix themselves
+    if isinstance(failure, LLMCheckerError):
+        return str(failure)
+    return f"{model.name}: the model failed: {type(failure).__name__}: {failure}"
+
+
+def _forecast(
+    verdict: Verdict,
     asked: CheckedQuery,
     budget: AnswerBudget,
-    history: Sequence[AnytimeProgress],
-    start_time: float,
-) -> AnytimeResult:
-    """Build the result of a check, at any time of its work.
-
-    Args:
-        check: the check.
-        asked, budget: its query and limits.
-        history: the intervals after each of its rounds.
-        start_time: the time by `time.monotonic` at which the check began.
-
-    Raises:
-        InvalidQuery, CheckFailed: as in `check_anytime`.
-    """
-    tree, scores = check.tree.build_tree()
-    seconds = time.monotonic() - start_time
-    verdict = check_query(tree, scores, asked.query, asked.ranges, seconds)
-    estimate = _build_estimate(check, tree, budget)
-    if estimate is not None:
-        verdict = with_estimate(verdict, asked.query, estimate)
-    return AnytimeResult(
-        tree=tree,
-        scores=scores,
-        verdict=verdict,
-        estimate=estimate,
-        passes=check.tree.passes,
-        seconds=time.monotonic() - start_time,
-        history=(*history, check.compute_progress()),
-    )
+    history: tuple[AnytimeProgress, ...],
+) -> Forecast | None:
+    """Forecast the costs of an undecided threshold or a wanted width."""
+    root = asked.query.root
+    if isinstance(root, Probability) and root.threshold is not None:
+        is_unknown = verdict.decision is not None and verdict.decision.holds is None
+        return forecast_decision(history, float(root.threshold)) if is_unknown else None
+    return forecast_width(history, budget.width) if asked.query.is_numeric else None
 
 
 def _build_estimate(check: AnytimeCheck, tree: TextTree, budget: AnswerBudget) -> Estimate | None:
-    """Return the estimate of a check, its interval rounded outwards.
-
-    A tree that decides everything is an estimate without samples. The estimate is None without
-    samples on any other tree.
-    """
-    if (interval := check.interval) is not None:
-        (low, high), estimate = interval, check.estimate
-    elif check.is_exact:
-        low = high = estimate = check.compute_progress().lower
-    else:
+    """Return the estimate with its interval rounded outwards; None without samples."""
+    if (interval := check.interval) is None:
         return None
     error = compute_relative_error(tree.parent[1:], tree.probability[1:], int(tree.step.max()))
     margin = (float(error) + _ROUNDING_ERROR) * max(1.0, abs(low), abs(high))
     return Estimate(
-        estimate=estimate,
+        estimate=None if check.estimate is None else float(check.estimate),
         low=math.nextafter(low - margin, -math.inf),
         high=math.nextafter(high + margin, math.inf),
         confidence=budget.confidence,

@@ -12,7 +12,7 @@ from one batch, and may stop between two requests.
 import math
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -160,6 +160,13 @@ class AnytimeCheck:
             low, high = min(max(low, lower), upper), max(min(high, upper), lower)
         seconds = time.monotonic() - self._start_time
         return AnytimeProgress(self.tree.passes, seconds, lower, upper, low, high, self.samples)
+
+    def limit_passes(self, passes: int) -> None:
+        """Replace the maximum number of texts that the model evaluates for this check.
+
+        The limit may not depend on random numbers of this check's later samples.
+        """
+        self._budget = replace(self._budget, passes=passes)
 
     def run(self) -> Requests:
         """Yield requests to the model until the answer is narrow enough or passes run out.

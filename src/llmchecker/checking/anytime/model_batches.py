@@ -12,7 +12,7 @@ from llmchecker.checking.anytime.token_sampler import TailSampler
 from llmchecker.models.interface import LanguageModel, Prefix
 from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import iter_selections
-from llmchecker.trees.selection import Selection
+from llmchecker.utils.processes import is_interrupt
 
 _BATCH_SECONDS = 1.0
 """The wanted duration of a batch: a stop waits for its end."""
@@ -33,6 +33,9 @@ class ModelBatches:
         distributions: as in `expansion.build_tree`.
         is_cancelled: called between batches.
         deadline: the time by `time.monotonic` at which the answer is due; None for no limit.
+
+    Attributes:
+        failure: the error of the model that ended the work; None without an error.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class ModelBatches:
     ) -> None:
         self._model, self._open_prefix, self._distributions = model, open_prefix, distributions
         self._is_cancelled, self._deadline = is_cancelled, deadline
+        self.failure: Exception | None = None
         # a model of unknown speed gets one text at first if time is limited
         self._size = _FIRST_TEXTS if deadline is None else 1
         self._texts, self._seconds = 0, 0.0
@@ -65,7 +69,10 @@ class ModelBatches:
         return max(0.0, self._remaining_seconds(tree_size)) * self._texts / self._seconds
 
     def serve(self, requests: Requests, get_tree_size: Callable[[], int]) -> None:
-        """Answer requests until there are no more, or until the work must stop."""
+        """Answer requests until there are no more, or until the work must stop.
+
+        An error of the model ends the work too, as `failure`.
+        """
         answer: Selections | np.ndarray | None = None
         try:
             while True:
@@ -92,7 +99,19 @@ class ModelBatches:
     def _answer(
         self, request: ModelRequest | TailRequest, tree_size: int
     ) -> Selections | np.ndarray | None:
-        """Answer one request in batches; None if the work must stop."""
+        """Answer one request in batches; None if the work must stop or the model fails."""
+        try:
+            return self._answer_batches(request, tree_size)
+        # the answer so far stays right, because the tree has only complete requests
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            self.failure = error
+            return None
+
+    def _answer_batches(
+        self, request: ModelRequest | TailRequest, tree_size: int
+    ) -> Selections | np.ndarray | None:
         parts, done, count = [], 0, len(request.continuations)
         while done < count:
             if self.must_stop(tree_size):

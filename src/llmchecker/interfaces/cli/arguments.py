@@ -1,15 +1,15 @@
-"""Command-line arguments of `check` and `tree`, and their `CheckRequest`."""
+"""Command-line arguments of `check`, `compare` and `tree`."""
 
 import argparse
 import contextlib
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.formatting import format_start
 from llmchecker.config import paths
 from llmchecker.config.config import Config
 from llmchecker.config.models import (
@@ -32,6 +32,12 @@ DEFAULT_LENGTH = 5
 """Default horizon in tokens."""
 _DEFAULT_SECONDS = 30.0
 """Default time limit of a query in seconds."""
+_DEFAULT_CONFIDENCE = 0.99
+_BUDGET_ARGUMENTS = ("width", "passes", "seconds", "confidence", "seed")
+
+_SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "min_p")
+_VERSUS = "versus_"
+"""The beginning of the names of arguments of the second side."""
 
 _WORKFLOW_FILE = "Snakefile"
 """Marker file of a checkout, which uses the workflow's paths."""
@@ -69,12 +75,7 @@ class CheckRequest:
     @property
     def formatted_start(self) -> str:
         """The start string in quotes, or each message of a chat, on one line."""
-        if isinstance(self.start, str):
-            return json.dumps(self.start, ensure_ascii=False)
-        messages = (
-            (role, json.dumps(text, ensure_ascii=False)) for role, text in self.start.messages
-        )
-        return ", ".join(f"{role} {text}" for role, text in messages)
+        return format_start(self.start)
 
     @property
     def model_directory(self) -> Path:
@@ -86,16 +87,9 @@ class CheckRequest:
         return Path(paths.tree_file(TreeSpec(self.model.name, folder, self.truncation)))
 
 
-def add_request_arguments(command: argparse.ArgumentParser, *, requires_truncation: bool) -> None:
-    """Add the arguments of the model, the start string and the truncation.
-
-    Args:
-        command: the parser of the command.
-        requires_truncation: whether alpha and k are required.
-    """
-    command.add_argument(
-        "--model", help="name of the model in the configuration (default: the first)"
-    )
+def add_request_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of the model, the start string and the horizon."""
+    command.add_argument("--model", help="its name in the config (default: the first)")
     group = command.add_mutually_exclusive_group(required=True)
     group.add_argument(
         "--start",
@@ -105,15 +99,6 @@ def add_request_arguments(command: argparse.ArgumentParser, *, requires_truncati
         "--user", help="user message that the model answers in a chat, instead of --start"
     )
     command.add_argument("--system", help="system prompt of the chat")
-    command.add_argument(
-        "--alpha",
-        type=float,
-        required=requires_truncation,
-        help="select the most probable tokens up to this total probability",
-    )
-    command.add_argument(
-        "--k", type=int, required=requires_truncation, help="maximum number of selected tokens"
-    )
     command.add_argument(
         "--length",
         type=int,
@@ -129,19 +114,92 @@ def add_request_arguments(command: argparse.ArgumentParser, *, requires_truncati
     )
 
 
+def add_truncation_arguments(command: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add the arguments alpha and k of the paper's tree."""
+    command.add_argument(
+        "--alpha",
+        type=float,
+        required=required,
+        help="select the most probable tokens until together they have this probability",
+    )
+    command.add_argument(
+        "--k", type=int, required=required, help="but select at most this many tokens"
+    )
+
+
+def add_versus_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments by which the second side of a comparison differs."""
+    description = "how the second side differs; the other values are those of the first side"
+    group = command.add_argument_group("second side", description)
+    group.add_argument("--versus-model", help="its name in the config")
+    group.add_argument("--versus-start", help="the text that the model continues")
+    group.add_argument("--versus-user", help="what a user says")
+    group.add_argument("--versus-system", help="the system prompt of the chat")
+    _add_decoding_options(group, "--versus-")
+
+
 def _add_decoding_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of the decoding."""
-    description = "choice of the next token; replaces the decoding in the configuration"
-    group = command.add_argument_group("decoding", description)
-    group.add_argument("--temperature", type=float, help="divisor of the logits (default: 1)")
-    group.add_argument("--top-k", type=int, help="keep this number of most probable tokens")
+    description = "how tokens are chosen; any of these replaces the decoding that the config names"
+    _add_decoding_options(command.add_argument_group("decoding", description), "--")
+
+
+def _add_decoding_options(group: argparse._ArgumentGroup, prefix: str) -> None:
+    """Add the options of the decoding of one side, whose names begin with a prefix."""
+    group.add_argument(f"{prefix}temperature", type=float, help="divide logits by this")
     group.add_argument(
-        "--top-p", type=float, help="keep the most probable tokens up to this total probability"
+        f"{prefix}top-k", type=int, help="leave only so many of the most probable tokens"
     )
     group.add_argument(
-        "--min-p", type=float, help="keep tokens with this share of the largest probability"
+        f"{prefix}top-p", type=float, help="leave the most probable tokens that hold this together"
     )
-    group.add_argument("--greedy", action="store_true", help="choose the most probable token")
+    group.add_argument(
+        f"{prefix}min-p", type=float, help="leave tokens with this share of the largest probability"
+    )
+    group.add_argument(
+        f"{prefix}greedy", action="store_true", help="the most probable token follows"
+    )
+
+
+def select_versus(arguments: argparse.Namespace) -> argparse.Namespace:
+    """Return the arguments of the second side of a comparison.
+
+    Raises:
+        ConfigError: no argument of the second side is given, or two contradict each other.
+    """
+    versus = {
+        name.removeprefix(_VERSUS): value
+        for name, value in vars(arguments).items()
+        # argparse gives False to an absent flag
+        if name.startswith(_VERSUS) and value is not None and value is not False
+    }
+    if not versus:
+        raise ConfigError(
+            "compare: both sides are the same; add an option such as --versus-model or "
+            "--versus-start"
+        )
+    if "start" in versus and versus.keys() & {"user", "system"}:
+        raise ConfigError(
+            "--versus-start: a text is no chat; leave out --versus-user and --versus-system"
+        )
+    if "system" in versus and "user" not in versus and arguments.user is None:
+        raise ConfigError("--versus-system is for a chat; add --versus-user")
+    if versus.get("greedy") and versus.keys() & set(_SAMPLING_OPTIONS):
+        raise ConfigError(
+            "--versus-greedy: the most probable token needs no other decoding; leave it out"
+        )
+    replaced = {}
+    # a text replaces a chat, and a chat replaces a text
+    if "start" in versus:
+        replaced = {"user": None, "system": None}
+    elif "user" in versus:
+        replaced = {"start": None}
+    # greedy decoding replaces sampling, and sampling replaces greedy decoding
+    if versus.get("greedy"):
+        replaced |= dict.fromkeys(_SAMPLING_OPTIONS)
+    elif versus.keys() & set(_SAMPLING_OPTIONS):
+        replaced |= {"greedy": False}
+    return argparse.Namespace(**(vars(arguments) | replaced | versus))
 
 
 def _apply_decoding(model: ModelConfig, arguments: argparse.Namespace) -> ModelConfig:
@@ -161,10 +219,8 @@ def _apply_decoding(model: ModelConfig, arguments: argparse.Namespace) -> ModelC
 
 def add_budget_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of the budget of refinement and estimation."""
-    command.add_argument(
-        "--width", type=float, default=0.0, help="stop at this width of the interval"
-    )
-    command.add_argument("--passes", type=int, help="maximum number of texts that the model reads")
+    command.add_argument("--width", type=float, help="stop when the interval is this narrow")
+    command.add_argument("--passes", type=int, help="ask the model about this many texts")
     command.add_argument(
         "--seconds",
         type=float,
@@ -173,10 +229,9 @@ def add_budget_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--confidence",
         type=float,
-        default=0.99,
-        help="confidence of the estimate (default: %(default)s)",
+        help=f"the confidence of the estimate (default: {_DEFAULT_CONFIDENCE})",
     )
-    command.add_argument("--seed", type=int, default=0, help="seed of the samples (default: 0)")
+    command.add_argument("--seed", type=int, help="the seed of the samples (default: 0)")
     command.add_argument(
         "--certain", action="store_true", help="compute only bounds, without an estimate"
     )
@@ -184,9 +239,16 @@ def add_budget_arguments(command: argparse.ArgumentParser) -> None:
 
 def _parse_budget(arguments: argparse.Namespace) -> AnswerBudget | None:
     """Return the budget of the arguments; None if they define the paper's tree."""
-    parameters = {name: getattr(arguments, name) for name in ("alpha", "k")}
+    given = {
+        name: getattr(arguments, name)
+        for name in _BUDGET_ARGUMENTS
+        if getattr(arguments, name) is not None
+    }
+    # `compare` has no alpha and k
+    parameters = {name: getattr(arguments, name, None) for name in ("alpha", "k")}
     missing_names = [name for name, value in parameters.items() if value is None]
     if not missing_names:
+        _check_no_budget([*given, *(["certain"] if arguments.certain else [])])
         return None
     # The paper's tree is defined by both together.
     if len(missing_names) == 1:
@@ -194,18 +256,28 @@ def _parse_budget(arguments: argparse.Namespace) -> AnswerBudget | None:
             f"--{missing_names[0]}: missing; give --alpha and --k, or neither to grow the "
             "tree where it narrows the answer"
         )
-    seconds = arguments.seconds
+    if arguments.certain and (unused := given.keys() & {"confidence", "seed"}):
+        raise ConfigError(
+            f"--certain: without an estimate, {_join_options(sorted(unused))} has no effect; "
+            "leave one of them out"
+        )
     # An answer may never become as narrow as --width, so a time limit applies by default.
-    if seconds is None and arguments.passes is None:
-        seconds = _DEFAULT_SECONDS
-    return AnswerBudget(
-        width=arguments.width,
-        passes=arguments.passes,
-        seconds=seconds,
-        confidence=arguments.confidence,
-        seed=arguments.seed,
-        certain=arguments.certain,
-    )
+    if not given.keys() & {"seconds", "passes"}:
+        given["seconds"] = _DEFAULT_SECONDS
+    return AnswerBudget(**({"confidence": _DEFAULT_CONFIDENCE} | given), certain=arguments.certain)
+
+
+def _check_no_budget(names: list[str]) -> None:
+    """Check that no limit is given for a tree that alpha and k define."""
+    if names:
+        raise ConfigError(
+            f"{_join_options(names)}: a tree of --alpha and --k has no limits and no samples; "
+            "leave out either"
+        )
+
+
+def _join_options(names: Iterable[str]) -> str:
+    return ", ".join(f"--{name}" for name in names)
 
 
 @contextlib.contextmanager
@@ -217,7 +289,7 @@ def parse_request(arguments: argparse.Namespace) -> Iterator[CheckRequest]:
     """
     # `tree` has no budget arguments.
     budget = _parse_budget(arguments) if hasattr(arguments, "certain") else None
-    # With a budget, refinement selects the states to expand, so any valid alpha and k will do.
+    # with a budget, refinement selects the states to expand, so any valid alpha and k will do.
     alpha, k = (1.0, 1) if budget is not None else (arguments.alpha, arguments.k)
     truncation = Truncation(alpha, k, arguments.length)
     query = None if arguments.query is None else parse(arguments.query)

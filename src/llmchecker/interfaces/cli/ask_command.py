@@ -5,23 +5,25 @@ The first Ctrl-C ends the work and shows the current answer; the second ends the
 
 import contextlib
 import signal
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking import formatting
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.errors import InterruptedCheck
 from llmchecker.interfaces.cli.arguments import CheckRequest
 from llmchecker.interfaces.cli.tree_cache import create_tree_builder
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.utils import job_logging
-from llmchecker.utils.number_format import format_count, format_upper
+from llmchecker.utils.number_format import format_count
 
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
     from llmchecker.checking.anytime.answer import AnytimeResult
-    from llmchecker.checking.anytime.refinement import RefinementProgress
+    from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,12 @@ class _AnsweredRequest:
     Attributes:
         request: the request.
         result: the answer, with its passes and seconds.
+        failure: the error of a model that failed after it had evaluated texts; None without one.
     """
 
     request: CheckRequest
     result: "AnytimeResult"
+    failure: InterruptedCheck | None = None
 
 
 def run_ask(request: CheckRequest) -> _AnsweredRequest:
@@ -48,37 +52,24 @@ def run_ask(request: CheckRequest) -> _AnsweredRequest:
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.answer import check_anytime
 
-    distributions = builder.open_distributions(request.start)
-    with job_logging.show_status() as status, _catch_interrupt() as is_cancelled:
-        start_time = time.monotonic()
-
-        def report_refining(state: "RefinementProgress") -> None:
-            seconds = time.monotonic() - start_time
-            status(
-                f"refining: width {format_upper(state.width, 3)} after "
-                f"{format_count(state.passes, 'pass')}, "
-                f"{state.passes / seconds if seconds else 0:.0f} a "
-                f"second{_format_remaining(request, seconds)}"
+    prompt_cache = builder.open_prompt_cache(request.start)
+    with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
+        try:
+            result = check_anytime(
+                model,
+                request.start,
+                request.checked_query,
+                request.budget,
+                end_of_sequence=builder.end_of_sequence,
+                prompt_cache=prompt_cache,
+                is_cancelled=is_cancelled,
+                watch=lambda progress: status(
+                    format_progress(progress, request.budget, request.checked_query)
+                ),
             )
-
-        def report_sampling(done: int, total: int) -> None:
-            seconds = time.monotonic() - start_time
-            status(
-                f"sampling: {done:,} of "
-                f"{format_count(total, 'sample')}{_format_remaining(request, seconds)}"
-            )
-
-        result = check_anytime(
-            model,
-            request.start,
-            request.checked_query,
-            request.budget,
-            end_of_sequence=builder.end_of_sequence,
-            distributions=distributions,
-            is_cancelled=is_cancelled,
-            report_refinement=report_refining,
-            report_samples=report_sampling,
-        )
+        # the answer so far is right, so it is shown with the error
+        except InterruptedCheck as error:
+            return _AnsweredRequest(request, error.result, error)
     return _AnsweredRequest(request, result)
 
 
@@ -97,6 +88,8 @@ def format_ask_json(answer: _AnsweredRequest) -> dict[str, Any]:
         "passes": result.passes,
         "seconds": result.seconds,
         "seed": request.budget.seed,
+        "forecast": None if result.forecast is None else asdict(result.forecast),
+        **formatting.describe_decision(result.verdict.decision),
     }
     return asdict(result.verdict) | details
 
@@ -112,19 +105,24 @@ def format_ask_text(answer: _AnsweredRequest) -> str:
         "text": request.formatted_start,
         **figures,
         "seconds": f"{result.seconds:.1f}",
+        **formatting.build_forecast_row(result.forecast),
     }
     return formatting.format_rows_as_text(rows, result.verdict)
 
 
-def _format_remaining(request: CheckRequest, seconds: float) -> str:
-    # A budget without a time limit has no remaining time.
-    if request.budget.seconds is None:
-        return ""
-    return f", {max(0.0, request.budget.seconds - seconds):.0f} s left"
+def format_progress(progress: "AnytimeProgress", budget: AnswerBudget, asked: CheckedQuery) -> str:
+    """Format the intervals, the passes, their rate and the time left."""
+    parts = [formatting.format_progress(progress, asked.estimation_obstacle is None)]
+    if progress.seconds > 0:
+        parts.append(f"{progress.passes / progress.seconds:,.0f} a second")
+    # a budget without a time limit has no remaining time
+    if budget.seconds is not None:
+        parts.append(f"{max(0.0, budget.seconds - progress.seconds):.0f} s left")
+    return ", ".join(parts)
 
 
 @contextlib.contextmanager
-def _catch_interrupt() -> Iterator[Callable[[], bool]]:
+def catch_interrupt() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether Ctrl-C was pressed; the second raises."""
     interrupts = []
 

@@ -105,6 +105,7 @@ def format_check_json(answer: _AnsweredRequest) -> dict[str, Any]:
         "tree": str(cached_tree.path),
         "growing_seconds": cached_tree.seconds,
         "scoring_seconds": answer.scoring_seconds,
+        **formatting.describe_decision(answer.verdict.decision),
     }
     return asdict(answer.verdict) | details
 

@@ -2,16 +2,24 @@
 
 import signal
 import sys
+import traceback
 
 from llmchecker.utils.processes import install_sigint_handler
+
+_EXIT_ERROR = 3
+"""As in `exit_status`, which the failing import may contain."""
 
 
 def run() -> None:
     """Run one command and exit with its status."""
     install_sigint_handler()
-    # Imported after the handler is installed, because the import takes long.
-    from llmchecker.interfaces.cli.main import main
-
+    try:
+        # Imported after the handler is installed, because the import takes long.
+        from llmchecker.interfaces.cli.main import main
+    except Exception:
+        # Python's own status for it would be that of a violated query.
+        traceback.print_exc()
+        sys.exit(_EXIT_ERROR)
     status = main()
     # The output is complete, and Python could only print a traceback for an interrupt at exit.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

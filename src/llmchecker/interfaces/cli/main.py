@@ -9,10 +9,10 @@
     llmchecker repair --dry-run
 
 Standard output contains the answer only; progress, logs and errors go to standard error. The exit
-status is 0 with an answer, 2 if the request cannot be answered, and 130 after an interrupt.
-`verify` exits with 0 if all programs are verified and 1 if a program is false. Otherwise it exits
-with 2, for example for a program without an assertion. `repair --dry-run` exits with 1 if repairs
-are necessary.
+status of `check` is 0 for a number and for a query that holds, 1 for a violated query and 2 for an
+unknown one. An error has 3, and an interrupt 130. `verify` exits with 0 if all programs are
+verified, 1 if a program is false, and 2 otherwise. `compare` exits with 0 if the sides are decided,
+and else with 2. `repair --dry-run` exits with 1 if repairs are necessary.
 
 A config defines models, quantifiers and the settings of trees. Its paths, and the paths of models
 and trees, are relative to the project. The project is the checkout that contains the config, or
@@ -20,18 +20,17 @@ else the config's folder.
 """
 
 import argparse
-import contextlib
-import ctypes
-import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from llmchecker.errors import ConfigError, MachineLimit
 from llmchecker.interfaces.cli.arguments import (
     add_budget_arguments,
     add_request_arguments,
+    add_truncation_arguments,
     parse_request,
 )
 from llmchecker.interfaces.cli.ask_command import format_ask_json, format_ask_text, run_ask
@@ -41,6 +40,14 @@ from llmchecker.interfaces.cli.check_command import (
     format_check_text,
     run_check,
 )
+from llmchecker.interfaces.cli.compare_command import add_compare_command
+from llmchecker.interfaces.cli.exit_status import (
+    EXIT_ERROR,
+    EXIT_INTERRUPTED,
+    ArgumentParser,
+    get_exit_status,
+)
+from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
 from llmchecker.interfaces.cli.repair_command import add_repair_command
 from llmchecker.interfaces.cli.verify_command import add_verify_command
 from llmchecker.reporting import tree_drawing
@@ -48,15 +55,12 @@ from llmchecker.utils import job_logging
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.processes import is_interrupt
 
-_EXIT_ERROR = 2
-_EXIT_INTERRUPTED = 130
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
     Raises:
-        SystemExit: from argparse, with 0 for --help and 2 for arguments that do not parse.
+        SystemExit: from argparse, with 0 for --help and 3 for arguments that do not parse.
     """
     arguments = _build_parser().parse_args(argv)
     with job_logging.shell_log():
@@ -68,20 +72,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A subcommand may raise the interrupt as the cause of another error.
             if is_interrupt(error):
                 print("interrupted", file=sys.stderr)
-                return _EXIT_INTERRUPTED
+                return EXIT_INTERRUPTED
             # An error without a message for users is unexpected and keeps its traceback.
             if (message := job_logging.user_message(error)) is None:
-                raise
+                # Python's own status for it would be that of a violated query.
+                traceback.print_exception(error)
+                return EXIT_ERROR
             print(f"error: {message}", file=sys.stderr)
             if isinstance(error, BrokenPipeError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python flushes to it at exit
-            return _EXIT_ERROR
+            return EXIT_ERROR
 
 
 def _build_parser() -> argparse.ArgumentParser:
     """Build the parser of all commands and their arguments."""
-    parser = argparse.ArgumentParser(
-        prog="llmchecker", description="Prove statements about the texts of a language model."
+    parser = ArgumentParser(
+        prog="llmchecker", description="Proofs about what a language model writes."
     )
     commands = parser.add_subparsers(required=True, metavar="command")
     check = commands.add_parser(
@@ -92,8 +98,9 @@ def _build_parser() -> argparse.ArgumentParser:
         "--alpha and --k, it has bounds and the value on the tree of the paper.",
     )
     check.set_defaults(run=_run_check)
-    check.add_argument("query", help='query, such as "P=? [ F gender > 0 ]"')
-    add_request_arguments(check, requires_truncation=False)
+    check.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
+    add_request_arguments(check)
+    add_truncation_arguments(check, required=False)
     add_budget_arguments(check)
     check.add_argument("--json", action="store_true", help="print one JSON object")
     tree = commands.add_parser(
@@ -106,41 +113,46 @@ def _build_parser() -> argparse.ArgumentParser:
     tree.add_argument(
         "--query", help='query whose deciding states are marked, such as "P=? [ F gender > 0 ]"'
     )
-    add_request_arguments(tree, requires_truncation=True)
+    add_request_arguments(tree)
+    add_truncation_arguments(tree, required=True)
     tree.add_argument(
         "--format",
         choices=tree_drawing.FORMATTERS,
         help="file format (default: by the suffix of --output, or svg)",
     )
-    tree.add_argument("--output", type=Path, help="file to write (default: standard output)")
+    tree.add_argument("--output", type=Path, help="a file (default: standard output)")
+    add_compare_command(commands)
     add_verify_command(commands)
     add_repair_command(commands)
     return parser
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
-    with _redirect_stdout(), parse_request(arguments) as request:
+    failure = None
+    with redirect_stdout(), parse_request(arguments) as request:
         if request.budget is None:
             answer = run_check(request)
+            verdict = answer.verdict
             output = format_check_json(answer) if arguments.json else format_check_text(answer)
         else:
             anytime_answer = run_ask(request)
+            verdict, failure = anytime_answer.result.verdict, anytime_answer.failure
             output = (
                 format_ask_json(anytime_answer)
                 if arguments.json
                 else format_ask_text(anytime_answer)
             )
-    if hasattr(sys.stdout, "reconfigure"):
-        # A model may generate characters that the terminal's encoding lacks.
-        sys.stdout.reconfigure(errors="backslashreplace")
-    print(output if isinstance(output, str) else json.dumps(output, allow_nan=False))
-    return 0
+    print_answer(output)
+    # the error follows the answer so far
+    if failure is not None:
+        raise failure
+    return get_exit_status(request.query, verdict)
 
 
 def _run_tree(arguments: argparse.Namespace) -> int:
     output = arguments.output
     default_format = "dot" if output and output.suffix in (".dot", ".gv") else "svg"
-    with _redirect_stdout(), parse_request(arguments) as request:
+    with redirect_stdout(), parse_request(arguments) as request:
         drawing = draw_tree(request)
     text = tree_drawing.FORMATTERS[arguments.format or default_format](drawing)
     if output is None:
@@ -155,20 +167,3 @@ def _run_tree(arguments: argparse.Namespace) -> int:
     except MachineLimit as error:
         raise ConfigError(f"--output: {error}") from error
     return 0
-
-
-@contextlib.contextmanager
-def _redirect_stdout() -> Iterator[None]:
-    """Redirect the output of libraries in Python and C++ to standard error."""
-    sys.stdout.flush()
-    # C++ writes to the descriptor itself, which Python's redirection does not reach.
-    stdout_copy = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        # C buffers its output to a pipe, and would later write it to the answer's output.
-        ctypes.CDLL(None).fflush(None)
-        os.dup2(stdout_copy, 1)
-        os.close(stdout_copy)

@@ -1,0 +1,343 @@
+"""The difference between the answers of two models, start strings or decodings.
+
+    P(first) - P(versus) is in [0.05, 0.11] with confidence 0.99
+
+Each side has its own anytime check. The difference has certain bounds, from the certain bounds of
+both sides. It also has an interval: by the union bound, both intervals are right at a time with
+confidence 1 - 2e if each is wrong with probability at most e.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from llmchecker.checking.anytime.answer import AnytimeResult, AnytimeRun, describe_failure
+from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.forecast import Forecast, forecast_decision, forecast_width
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.decision import ComparisonOutcome
+from llmchecker.checking.verdict import Verdict
+from llmchecker.errors import InterruptedCheck, InvalidQuery
+from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.interface import LanguageModel
+from llmchecker.properties.logic.ast import Expectation
+from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.expansion import EndOfSequence
+
+_MIN_ROUNDS = 4
+"""The number of rounds of each side before their widths choose the side of a round."""
+_WIDTH_SHARE = 1 / 64
+"""The part of the wanted width at which a side is narrow enough."""
+_SEED_DISTANCE = 2**63
+"""The distance of both seeds, which makes the samples of the sides independent."""
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison.
+
+    Attributes:
+        model: the language model.
+        start: the start string.
+        end_of_sequence, prompt_cache: as in `expansion.build_tree`.
+    """
+
+    model: LanguageModel
+    start: Start
+    end_of_sequence: EndOfSequence = "terminal"
+    prompt_cache: PromptCache | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The difference between the answers of two sides: the first minus the second.
+
+    Attributes:
+        first, versus: the answers, whose intervals have a higher confidence than the difference.
+        lower, upper: certain bounds of the difference.
+        low, high: the interval of the difference; None if neither side has samples.
+        confidence: the confidence of that interval; None without one.
+        passes: number of texts that the models evaluated.
+        seconds: seconds of the whole computation.
+        history: both intervals of the difference after each round.
+        forecast: the costs of a decision or of the wanted width; None if they are reached or
+            unknown.
+    """
+
+    first: AnytimeResult
+    versus: AnytimeResult
+    lower: float
+    upper: float
+    low: float | None
+    high: float | None
+    confidence: float | None
+    passes: int
+    seconds: float
+    history: tuple[AnytimeProgress, ...]
+    forecast: Forecast | None = None
+
+    @property
+    def outcome(self) -> ComparisonOutcome:
+        """The side with the greater answer, by certain bounds or else by the interval."""
+        certain = _find_greater(self.lower, self.upper)
+        if certain != ComparisonOutcome.UNKNOWN or self.low is None:
+            return certain
+        # an interval of samples is never a proof of equality
+        outcome = _find_greater(self.low, self.high)
+        return ComparisonOutcome.UNKNOWN if outcome == ComparisonOutcome.EQUAL else outcome
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the certain bounds alone decide which side is greater."""
+        return _find_greater(self.lower, self.upper) != ComparisonOutcome.UNKNOWN
+
+
+def compare_sides(
+    first: Side,
+    versus: Side,
+    asked: CheckedQuery,
+    budget: AnswerBudget,
+    *,
+    is_cancelled: Callable[[], bool] = lambda: False,
+    watch: Callable[[AnytimeProgress], bool | None] = lambda progress: None,
+) -> Comparison:
+    """Compare the answers of two sides, as narrowly as the budget allows.
+
+    Both sides share all limits. The width is that of the difference.
+
+    Args:
+        first, versus: the sides.
+        asked: the query, its quantifiers and the horizon.
+        budget: the limits on the costs, and the confidence.
+        is_cancelled, watch: as in `answer.check_anytime`, for the difference.
+
+    Raises:
+        InvalidQuery: the query has a threshold, or an expected score without a range.
+        InterruptedCheck: a model failed after both had evaluated texts.
+        CheckFailed: Storm gave no answer.
+    """
+    check_comparable(asked)
+    comparison = _ComparisonRun((first, versus), asked, budget, is_cancelled)
+    while not comparison.is_finished:
+        if watch(comparison.record()):
+            break
+        comparison.advance()
+    return comparison.finish()
+
+
+def check_comparable(asked: CheckedQuery) -> None:
+    """Check that a query has a number as its answer, with limits.
+
+    Raises:
+        InvalidQuery: it has not.
+    """
+    text = asked.query.text
+    if not asked.query.is_numeric:
+        raise InvalidQuery(f"{text}: a comparison needs a number; write =? instead of a threshold")
+    obstacle = asked.estimation_obstacle
+    if isinstance(asked.query.root, Expectation) and obstacle is not None:
+        raise InvalidQuery(f"{text}: {obstacle}; use a quantifier with a range")
+
+
+class _ComparisonRun:
+    """The runs of both sides, which share the limits."""
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        asked: CheckedQuery,
+        budget: AnswerBudget,
+        is_cancelled: Callable[[], bool],
+    ) -> None:
+        self._sides, self._budget = sides, budget
+        self._start_time = time.monotonic()
+        self._history: list[AnytimeProgress] = []
+        # rounded upwards, so that both errors together are at most the allowed error
+        confidence = math.nextafter((1 + budget.confidence) / 2, 1.0)
+        own_budget = replace(budget, width=budget.width * _WIDTH_SHARE, confidence=confidence)
+        self._runs = [
+            AnytimeRun(
+                side.model,
+                side.start,
+                asked,
+                replace(own_budget, seed=(budget.seed + index * _SEED_DISTANCE) % 2**64),
+                end_of_sequence=side.end_of_sequence,
+                prompt_cache=side.prompt_cache,
+                is_cancelled=is_cancelled,
+                share_passes=self._share_passes,
+            )
+            for index, side in enumerate(sides)
+        ]
+        self._progress = [run.check.compute_progress() for run in self._runs]
+        self._rounds = [0, 0]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the difference is as narrow as wanted, or the limits are reached."""
+        difference = self._compute_difference()
+        return (
+            difference.lower >= difference.upper
+            or difference.width <= self._budget.width
+            or self._remaining_passes() < 1
+            or any(run.batches.failure is not None for run in self._runs)
+            or all(run.is_finished for run in self._runs)
+        )
+
+    def record(self) -> AnytimeProgress:
+        """Return the difference so far, and keep it in the history."""
+        self._history.append(self._compute_difference())
+        return self._history[-1]
+
+    def advance(self) -> None:
+        """Serve one round of the side that narrows the difference more for each pass."""
+        index = self._choose_side()
+        run = self._runs[index]
+        # the samples of the sides are independent, so one side may limit the other
+        if self._budget.passes is not None:
+            run.check.limit_passes(run.check.tree.passes + self._remaining_passes())
+        run.serve(run.check.advance())
+        self._rounds[index] += 1
+        self._progress[index] = run.check.compute_progress()
+
+    def finish(self) -> Comparison:
+        """Return the comparison so far.
+
+        Raises:
+            InterruptedCheck: a model failed after both had evaluated texts.
+            Exception: the error of a model that failed earlier.
+        """
+        failures = [
+            (side.model, run.batches.failure)
+            for side, run in zip(self._sides, self._runs, strict=True)
+            if run.batches.failure is not None
+        ]
+        # without a pass of each side there is no answer that the error could hold
+        if failures and any(run.check.tree.passes == 0 for run in self._runs):
+            raise failures[0][1]
+        comparison = self._build_comparison()
+        for model, failure in failures:
+            raise InterruptedCheck(describe_failure(model, failure), comparison) from failure
+        return comparison
+
+    def _build_comparison(self) -> Comparison:
+        self.record()
+        first, versus = (run.finish() for run in self._runs)
+        lower, upper = subtract(_get_bounds(first.verdict), _get_bounds(versus.verdict))
+        low = high = confidence = None
+        # a side without samples has its certain bounds as its interval
+        if first.estimate is not None or versus.estimate is not None:
+            low, high = subtract(_get_interval(first.verdict), _get_interval(versus.verdict))
+            confidence = self._budget.confidence
+        comparison = Comparison(
+            first=first,
+            versus=versus,
+            lower=lower,
+            upper=upper,
+            low=low,
+            high=high,
+            confidence=confidence,
+            passes=first.passes + versus.passes,
+            seconds=time.monotonic() - self._start_time,
+            history=tuple(self._history),
+        )
+        return replace(comparison, forecast=self._forecast(comparison))
+
+    def _forecast(self, comparison: Comparison) -> Forecast | None:
+        if self._budget.width > 0:
+            return forecast_width(self._history, self._budget.width)
+        is_unknown = comparison.outcome == ComparisonOutcome.UNKNOWN
+        return forecast_decision(self._history, 0.0) if is_unknown else None
+
+    def _compute_difference(self) -> AnytimeProgress:
+        """Return the difference of the current intervals of both sides."""
+        first, versus = self._progress
+        lower, upper = subtract((first.lower, first.upper), (versus.lower, versus.upper))
+        low = high = None
+        if first.low is not None or versus.low is not None:
+            low, high = subtract(
+                *(
+                    (side.lower, side.upper) if side.low is None else (side.low, side.high)
+                    for side in (first, versus)
+                )
+            )
+        return AnytimeProgress(
+            passes=first.passes + versus.passes,
+            seconds=time.monotonic() - self._start_time,
+            lower=lower,
+            upper=upper,
+            low=low,
+            high=high,
+            samples=first.samples + versus.samples,
+        )
+
+    def _choose_side(self) -> int:
+        """Return the index of the side of the next round."""
+        indices = [index for index, run in enumerate(self._runs) if not run.is_finished]
+        # the first rounds alternate, because one round shows no trend
+        if min(self._rounds[index] for index in indices) < _MIN_ROUNDS:
+            return min(indices, key=lambda index: self._rounds[index])
+        # a width that falls as a power of the passes falls by width / passes for each pass
+        return max(
+            indices,
+            key=lambda index: self._progress[index].width / max(1, self._progress[index].passes),
+        )
+
+    def _remaining_passes(self) -> float:
+        if self._budget.passes is None:
+            return math.inf
+        return self._budget.passes - sum(run.check.tree.passes for run in self._runs)
+
+    def _share_passes(self, affordable: float | None) -> float | None:
+        """Return the passes that a side may expect of those that the limits allow."""
+        limits = [self._remaining_passes()]
+        if affordable is not None:
+            limits.append(affordable)
+        active = sum(not run.check.is_finished for run in self._runs)
+        return None if math.isinf(min(limits)) else min(limits) / max(1, active)
+
+
+def subtract(first: Sequence[float], versus: Sequence[float]) -> Interval:
+    """Return the interval of first - versus, with its ends rounded outwards.
+
+    Args:
+        first, versus: the ends of each interval, which may be infinite.
+    """
+    return (
+        _subtract_down(first[0], versus[1]),
+        -_subtract_down(versus[0], first[1]),
+    )
+
+
+def _subtract_down(minuend: float, subtrahend: float) -> float:
+    """Return the greatest float64 that is at most the exact difference."""
+    # an end without a limit leaves the difference without one
+    if math.isinf(minuend) or math.isinf(subtrahend):
+        return -math.inf
+    exact = Fraction(minuend) - Fraction(subtrahend)
+    nearest = float(exact)
+    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
+
+
+def _find_greater(low: float, high: float) -> ComparisonOutcome:
+    """Return the greater side by an interval of the difference."""
+    if low > 0:
+        return ComparisonOutcome.FIRST
+    if high < 0:
+        return ComparisonOutcome.VERSUS
+    return ComparisonOutcome.EQUAL if low == high == 0 else ComparisonOutcome.UNKNOWN
+
+
+def _get_bounds(verdict: Verdict) -> Interval:
+    """Return the certain bounds of a number; an end without a limit is infinite."""
+    lower = -math.inf if verdict.lower is None else verdict.lower
+    return lower, math.inf if verdict.upper is None else verdict.upper
+
+
+def _get_interval(verdict: Verdict) -> Interval:
+    """Return the interval of the samples, or else the certain bounds."""
+    return _get_bounds(verdict) if verdict.low is None else (verdict.low, verdict.high)

@@ -1,0 +1,125 @@
+"""The forecast of the passes that a narrower answer needs.
+
+    about 4,000 passes (2 min) for a width of 0.02
+
+The width of an interval falls about as a power of the passes, between passes^-1/2 and passes^-1.
+The exponent is fitted to the last rounds. A forecast is a guess: no answer depends on it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+from llmchecker.utils.number_format import format_count, format_number
+
+_MIN_ROUNDS = 4
+"""The least number of rounds that show a trend."""
+_FITTED_SHARE = 0.25
+"""The rounds after this share of the passes count."""
+_STEEPEST, _FLATTEST = -1.0, -0.25
+"""The exponents of a usable fit. Flatter widths, as those of a large tree, follow no power."""
+_MAX_FACTOR = 1e6
+"""The largest ratio of forecast passes to passes so far."""
+_DIGITS = 1
+"""The significant digits of a forecast."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The expected costs of an answer that is as narrow as wanted.
+
+    Attributes:
+        passes: number of texts that the model evaluates in all, rounded.
+        seconds: seconds of the whole computation, at the speed so far.
+        width: the wanted width; None for an interval that excludes the threshold.
+    """
+
+    passes: int
+    seconds: float
+    width: float | None = None
+
+    def __str__(self) -> str:
+        goal = "for a decision" if self.width is None else f"for a width of {self.width:g}"
+        costs = f"{format_count(self.passes, 'pass')} ({format_duration(self.seconds)})"
+        return f"about {costs} {goal}"
+
+
+def forecast_width(history: Sequence[AnytimeProgress], width: float) -> Forecast | None:
+    """Forecast the costs of an interval of a width.
+
+    Args:
+        history: the intervals after each round.
+        width: the wanted width; 0 if none is wanted.
+
+    Returns:
+        None if the interval is as narrow, or if the history shows no trend.
+    """
+    if width <= 0 or not history or history[-1].width <= width:
+        return None
+    return _extrapolate(history, width / history[-1].width, width)
+
+
+def forecast_decision(history: Sequence[AnytimeProgress], threshold: float) -> Forecast | None:
+    """Forecast the costs of an interval that excludes a threshold.
+
+    The centre of the last interval is taken for the answer.
+
+    Args:
+        history: the intervals after each round.
+        threshold: the threshold of the query.
+
+    Returns:
+        None without samples, if the centre is at the threshold, or if the history shows no trend.
+    """
+    if not history or history[-1].low is None:
+        return None
+    last = history[-1]
+    distance = abs((last.low + last.high) / 2 - threshold)
+    # the half of the interval that reaches to the threshold must shrink to the distance
+    return _extrapolate(history, 2 * distance / last.width if last.width else 1.0, None)
+
+
+def format_duration(seconds: float) -> str:
+    """Format seconds with one unit: `40 s`, `2 min`, `3 h`, `5 d`."""
+    units = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+    size, name = next((unit for unit in units if seconds >= unit[0]), units[-1])
+    return f"{max(1, round(seconds / size)):,} {name}"
+
+
+def _extrapolate(
+    history: Sequence[AnytimeProgress], shrinkage: float, width: float | None
+) -> Forecast | None:
+    """Return the costs at which the width is `shrinkage` of the last one."""
+    exponent = _fit_exponent(history)
+    if exponent is None or not 0 < shrinkage < 1:
+        return None
+    factor = shrinkage ** (1 / exponent)
+    if factor > _MAX_FACTOR:
+        return None
+    last = history[-1]
+    return Forecast(
+        int(float(format_number(last.passes * factor, _DIGITS))), last.seconds * factor, width
+    )
+
+
+def _fit_exponent(history: Sequence[AnytimeProgress]) -> float | None:
+    """Fit the exponent of the width as a power of the passes; None without a trend."""
+    last = history[-1]
+    # certain bounds alone narrow in another way than an interval of samples
+    rounds = {
+        progress.passes: progress.width
+        for progress in history
+        if progress.passes > _FITTED_SHARE * last.passes
+        and (progress.low is None) == (last.low is None)
+        and progress.width > 0
+    }
+    if len(rounds) < _MIN_ROUNDS:
+        return None
+    passes, widths = np.log(list(rounds)), np.log(list(rounds.values()))
+    slope = float(np.polyfit(passes, widths, 1)[0])
+    if not math.isfinite(slope) or slope > _FLATTEST:
+        return None
+    return max(slope, _STEEPEST)

@@ -1,0 +1,191 @@
+"""The command `compare`: one query on two models, start strings or decodings.
+
+    llmchecker compare "P=? [ F gender > 0 ]" --start "The nurse said that" \\
+        --versus-start "The doctor said that"
+
+The exit status is 0 if it is decided which side has the greater answer, and 2 if it is not.
+"""
+
+import argparse
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from llmchecker.checking.anytime import comparison_formatting
+from llmchecker.checking.decision import ComparisonOutcome
+from llmchecker.errors import ConfigError, InterruptedCheck
+from llmchecker.interfaces.cli.arguments import (
+    CheckRequest,
+    add_budget_arguments,
+    add_request_arguments,
+    add_versus_arguments,
+    parse_request,
+    select_versus,
+)
+from llmchecker.interfaces.cli.ask_command import catch_interrupt, format_progress
+from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
+from llmchecker.interfaces.cli.tree_cache import create_tree_builder
+from llmchecker.models.decoding.chat_template import start_as_json
+from llmchecker.models.decoding.settings import decoding_as_json
+from llmchecker.trees.builder import TreeBuilder
+from llmchecker.utils import job_logging
+
+# Imported for types only: Storm and torch take seconds to load, which would delay --help.
+if TYPE_CHECKING:
+    from llmchecker.checking.anytime.answer import AnytimeResult
+    from llmchecker.checking.anytime.comparison import Comparison, Side
+
+_EXIT_DECIDED, _EXIT_UNDECIDED = 0, 2
+
+
+@dataclass(frozen=True)
+class _ComparedRequests:
+    """The requests of both sides, and their comparison.
+
+    Attributes:
+        first, versus: the requests.
+        comparison: the answer.
+        failure: the error of a model that failed after it had evaluated texts; None without one.
+    """
+
+    first: CheckRequest
+    versus: CheckRequest
+    comparison: "Comparison"
+    failure: InterruptedCheck | None = None
+
+
+def add_compare_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `compare` to a command line."""
+    parser = commands.add_parser(
+        "compare",
+        help="compare the answers to one query of two models, texts or decodings",
+        description="Compare the answers to one query of two models, texts or decodings: the "
+        "difference, first minus second, with certain bounds and a confidence interval. The exit "
+        "status is 0 if it is decided which answer is greater, and 2 if it is not.",
+    )
+    parser.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
+    add_request_arguments(parser)
+    add_versus_arguments(parser)
+    add_budget_arguments(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object, and nothing else"
+    )
+    parser.set_defaults(run=_run_compare)
+
+
+def _run_compare(arguments: argparse.Namespace) -> int:
+    # A relative path would refer to another directory within the first request.
+    arguments.config = arguments.config.absolute()
+    versus_arguments = select_versus(arguments)
+    with (
+        redirect_stdout(),
+        parse_request(arguments) as first,
+        parse_request(versus_arguments) as versus,
+    ):
+        answer = _compare(first, versus)
+        output = _format_json(answer) if arguments.json else _format_text(answer)
+    print_answer(output)
+    # the error follows the answer so far
+    if answer.failure is not None:
+        raise answer.failure
+    is_unknown = answer.comparison.outcome == ComparisonOutcome.UNKNOWN
+    return _EXIT_UNDECIDED if is_unknown else _EXIT_DECIDED
+
+
+def _compare(first: CheckRequest, versus: CheckRequest) -> _ComparedRequests:
+    """Compare the answers to the query of two requests.
+
+    Raises:
+        LLMCheckerError: a model cannot be fetched or loaded, or the query cannot be compared.
+    """
+    if (first.model, first.start) == (versus.model, versus.start):
+        raise ConfigError("compare: both sides are the same; change a --versus option")
+    # Imported here, because Storm and torch take seconds to load, which would delay --help.
+    from llmchecker.checking.anytime.comparison import check_comparable, compare_sides
+
+    check_comparable(first.checked_query)
+    builder = create_tree_builder(first)
+    sides = (
+        _open_side(builder, first),
+        _open_side(_create_versus_builder(builder, first, versus), versus),
+    )
+    with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
+        try:
+            comparison = compare_sides(
+                *sides,
+                first.checked_query,
+                first.budget,
+                is_cancelled=is_cancelled,
+                watch=lambda progress: status(
+                    f"difference: {format_progress(progress, first.budget, first.checked_query)}"
+                ),
+            )
+        # the answer so far is right, so it is shown with the error
+        except InterruptedCheck as error:
+            return _ComparedRequests(first, versus, error.result, error)
+    return _ComparedRequests(first, versus, comparison)
+
+
+def _create_versus_builder(
+    builder: TreeBuilder, first: CheckRequest, versus: CheckRequest
+) -> TreeBuilder:
+    """Return the tree builder of the second side, which shares a model with the first."""
+    if first.model.name != versus.model.name:
+        return create_tree_builder(versus)
+    return replace(builder, decoding=versus.model.decoding, shared_from=builder)
+
+
+def _open_side(builder: TreeBuilder, request: CheckRequest) -> "Side":
+    from llmchecker.checking.anytime.comparison import Side
+
+    return Side(
+        builder.model,
+        request.start,
+        builder.end_of_sequence,
+        builder.open_prompt_cache(request.start),
+    )
+
+
+def _format_json(answer: _ComparedRequests) -> dict[str, Any]:
+    """Return the fields of the comparison and of both sides; an absent value is null."""
+    comparison = answer.comparison
+    return {
+        "query": answer.first.query.text,
+        "L": answer.first.truncation.length,
+        "first": _describe_side(answer.first, comparison.first),
+        "versus": _describe_side(answer.versus, comparison.versus),
+        # JSON has no infinity
+        "lower": None if math.isinf(comparison.lower) else comparison.lower,
+        "upper": None if math.isinf(comparison.upper) else comparison.upper,
+        "low": comparison.low,
+        "high": comparison.high,
+        "confidence": comparison.confidence,
+        "outcome": comparison.outcome.value,
+        "certainty": comparison_formatting.format_certainty(comparison),
+        "forecast": None if comparison.forecast is None else asdict(comparison.forecast),
+        "passes": comparison.passes,
+        "seconds": comparison.seconds,
+        "seed": answer.first.budget.seed,
+    }
+
+
+def _describe_side(request: CheckRequest, result: "AnytimeResult") -> dict[str, Any]:
+    """Return the fields of one side."""
+    names = ("lower", "upper", "estimate", "low", "high", "confidence", "samples", "notes")
+    return {
+        "model": request.model.name,
+        "decoding": decoding_as_json(request.model.decoding),
+        "start": start_as_json(request.start),
+        **{name: getattr(result.verdict, name) for name in names},
+        "passes": result.passes,
+    }
+
+
+def _format_text(answer: _ComparedRequests) -> str:
+    """Format the comparison as text: both sides, the difference, and the outcome."""
+    requests = {"first": answer.first, "versus": answer.versus}
+    sides = {
+        name: f"{request.model.display_name()}, {request.formatted_start}"
+        for name, request in requests.items()
+    }
+    return comparison_formatting.format_as_text(answer.first.query, answer.comparison, sides)

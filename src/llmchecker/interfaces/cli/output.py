@@ -1,0 +1,35 @@
+"""Standard output of a command, which contains the answer only."""
+
+import contextlib
+import ctypes
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def print_answer(answer: str | Mapping[str, Any]) -> None:
+    """Print a text, or fields as one JSON object."""
+    # duck-typed, because tests replace standard output
+    if hasattr(sys.stdout, "reconfigure"):
+        # A model may generate characters that the terminal's encoding lacks.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    print(answer if isinstance(answer, str) else json.dumps(answer, allow_nan=False), flush=True)
+
+
+@contextlib.contextmanager
+def redirect_stdout() -> Iterator[None]:
+    """Redirect the output of libraries in Python and C++ to standard error."""
+    sys.stdout.flush()
+    # C++ writes to the descriptor itself, which Python's redirection does not reach.
+    stdout_copy = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        # C buffers its output to a pipe, and would later write it to the answer's output.
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(stdout_copy, 1)
+        os.close(stdout_copy)

@@ -1,0 +1,139 @@
+"""Comparison of two models, start strings or decodings by one query."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from llmchecker.checking.anytime import comparison, comparison_formatting
+from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+from llmchecker.checking.formatting import format_start
+from llmchecker.errors import ConfigError, InterruptedCheck
+from llmchecker.interfaces.python.ask import (
+    check_model,
+    combine_watches,
+    create_budget,
+    parse_prompt,
+)
+from llmchecker.interfaces.python.check import Scorer, resolve_query
+from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.transformers.load import apply_decoding
+from llmchecker.properties.logic.query import Query
+
+if TYPE_CHECKING:
+    from llmchecker.models.interface import LanguageModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(comparison.Comparison):
+    """A comparison with a format for terminals and for notebooks.
+
+    Attributes:
+        query: the parsed query.
+        sides: the description of each side, by `first` and `versus`.
+    """
+
+    query: Query = field(repr=False)
+    sides: Mapping[str, str] = field(repr=False)
+
+    @property
+    def certainty(self) -> str | None:
+        """How the outcome is known: `certain` or `with confidence 0.99`; else None."""
+        return comparison_formatting.format_certainty(self)
+
+    def __str__(self) -> str:
+        return comparison_formatting.format_as_text(self.query, self, self.sides)
+
+    def _repr_html_(self) -> str:
+        return comparison_formatting.format_as_html(self.query, self, self.sides)
+
+
+def compare(
+    query: str | Query,
+    model: "LanguageModel",
+    start: str | Sequence[Mapping[str, str]] | None = None,
+    /,
+    *,
+    user: str | None = None,
+    system: str | None = None,
+    versus_model: "LanguageModel | None" = None,
+    versus_start: str | Sequence[Mapping[str, str]] | None = None,
+    versus_user: str | None = None,
+    versus_system: str | None = None,
+    versus_decoding: str | Mapping[str, Any] | Decoding | None = None,
+    length: int = 5,
+    width: float = 0.0,
+    passes: int | None = None,
+    seconds: float | None = None,
+    confidence: float = 0.99,
+    seed: int = 0,
+    certain: bool = False,
+    end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
+    progress: Callable[[str], None] | None = None,
+    watch: Callable[[AnytimeProgress], bool | None] | None = None,
+    **quantifiers: Scorer,
+) -> Comparison:
+    """Compare the answers to one query of two models, start strings or decodings.
+
+    The second side has the values of the first, except for those that begin with `versus_`. Both
+    sides share the limits. The difference is that of the first side minus the second.
+
+    Args:
+        query: a query with =?, as a text or parsed.
+        model: a model that `load` returned.
+        start, user, system: the prompt, as in `ask`.
+        versus_model, versus_start, versus_user, versus_system: those of the second side.
+        versus_decoding: the decoding of the second side, as in `load`.
+        length: the horizon in tokens.
+        width: width of the interval of the difference at which the work ends.
+        passes, seconds: limits of both sides together, as in `ask`.
+        confidence: confidence of the interval of the difference.
+        seed, certain, end_of_sequence: as in `ask`.
+        progress, watch: as in `ask`, for the difference.
+        quantifiers: as in `check`.
+
+    Raises:
+        InvalidQuery: the query does not parse, or has a threshold.
+        InvalidEstimate: a limit of the budget is out of its range.
+        ConfigError: both sides are the same, or an argument has the wrong type.
+        InterruptedCheck: a model failed; its `result` is the `Comparison` so far.
+        CheckFailed: the query has no answer; the message contains the reason.
+    """
+    given = (versus_model, versus_start, versus_user, versus_system, versus_decoding)
+    if all(value is None for value in given):
+        raise ConfigError("compare: both sides are the same; give versus_model or versus_start")
+    # a start string replaces a chat, and a user's text replaces a start string
+    if versus_start is None and (versus_user is not None or versus_system is not None):
+        second_prompt = (None, versus_user or user, versus_system or system)
+    elif versus_start is not None:
+        second_prompt = (versus_start, versus_user, versus_system)
+    else:
+        second_prompt = (start, user, system)
+    second_model = model if versus_model is None else versus_model
+    for each in (model, second_model):
+        check_model(each)
+    if versus_decoding is not None:
+        second_model = apply_decoding(second_model, parse_decoding(versus_decoding))
+    first = comparison.Side(model, parse_prompt(start, user, system), end_of_sequence)
+    second = comparison.Side(second_model, parse_prompt(*second_prompt), end_of_sequence)
+    asked = resolve_query(query, length, quantifiers)
+    budget = create_budget(width, passes, seconds, confidence, seed, certain)
+    sides = {"first": _describe(first), "versus": _describe(second)}
+    watch_both = combine_watches(progress, watch)
+    try:
+        compared = comparison.compare_sides(first, second, asked, budget, watch=watch_both)
+    except InterruptedCheck as error:
+        so_far = _make_readable(error.result, asked.query, sides)
+        raise InterruptedCheck(error.problem, so_far) from error.__cause__
+    return _make_readable(compared, asked.query, sides)
+
+
+def _describe(side: comparison.Side) -> str:
+    """Return the name of a side's model, and its start string on one line."""
+    return f"{side.model.name}, {format_start(side.start)}"
+
+
+def _make_readable(
+    compared: comparison.Comparison, query: Query, sides: Mapping[str, str]
+) -> Comparison:
+    columns = {each.name: getattr(compared, each.name) for each in fields(comparison.Comparison)}
+    return Comparison(**columns, query=query, sides=sides)

@@ -1,0 +1,90 @@
+"""`llmchecker compare`: one query on two models, texts or decodings."""
+
+import json
+
+import pytest
+import yaml
+
+from llmchecker.interfaces.cli.main import main
+
+QUERY = "P=? [ F readability > 8000 ]"
+START, OTHER = "The player won because", "The player lost because"
+
+
+@pytest.fixture
+def project(tmp_path, random_model, monkeypatch):
+    """A project with one model as the current directory."""
+    config = {
+        "models": {"gpt2": {"label": "Small GPT-2", "source": f"path:{random_model('gpt2')}"}},
+        "start_strings": {"player": START},
+        "quantifiers": {"gender": {}, "readability": {}},
+        "experiments": [],
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def arguments(*more: str, query: str = QUERY) -> list[str]:
+    return ["compare", query, "--start", START, "--length", "3", "--passes", "90", *more]
+
+
+def compared(capfd, *more: str, status: int) -> dict:
+    capfd.readouterr()
+    assert main(arguments("--json", *more)) == status
+    return json.loads(capfd.readouterr().out)
+
+
+def test_two_texts_are_compared(project, capfd):
+    """The object has both sides and their difference; one pass of each decides nothing."""
+    few = ("--versus-start", OTHER, "--passes", "4")
+    found = compared(capfd, *few, status=2)
+    assert (found["first"]["start"], found["versus"]["start"]) == (START, OTHER)
+    assert found["lower"] <= found["first"]["lower"] - found["versus"]["upper"]
+    assert (found["outcome"], found["certainty"]) == ("UNKNOWN", None)
+    assert found["passes"] == found["first"]["passes"] + found["versus"]["passes"] <= 4
+    assert main(arguments(*few)) == 2
+    lines = capfd.readouterr().out.splitlines()
+    assert "verdict      undecided" in lines
+    assert f'first        Small GPT-2, "{START}"' in lines
+
+
+def test_more_passes_decide(project, capfd):
+    """The interval is within the certain bounds, and its sign is the outcome."""
+    found = compared(capfd, "--versus-start", OTHER, "--versus-greedy", status=0)
+    assert found["lower"] <= found["low"] <= found["high"] <= found["upper"]
+    assert found["first"]["confidence"] == pytest.approx(0.995)
+    assert found["outcome"] == ("FIRST" if found["low"] > 0 else "VERSUS")
+    assert found["certainty"] in ("certain", "with confidence 0.99")
+
+
+def test_a_second_decoding_replaces_the_first(project, capfd):
+    """A greedy first side and a second side with other settings differ in their decodings."""
+    found = compared(capfd, "--greedy", "--versus-top-k", "2", status=0)
+    assert found["first"]["decoding"] == {"do_sample": False}
+    assert found["versus"]["decoding"] == {"top_k": 2}
+    assert found["certainty"] == "certain"
+    again = compared(capfd, "--top-k", "2", "--versus-greedy", status=0)
+    assert (again["lower"], again["upper"]) == (-found["upper"], -found["lower"])
+
+
+@pytest.mark.parametrize(
+    ("words", "query", "message"),
+    [
+        ([], QUERY, "both sides are the same; add an option such as --versus-model"),
+        (["--versus-start", START], QUERY, "both sides are the same; change a --versus option"),
+        (["--versus-model", "gpt3"], QUERY, "no model 'gpt3' is defined"),
+        (["--versus-start", "a", "--versus-user", "b"], QUERY, "--versus-start: a text is no chat"),
+        (["--versus-system", "a"], QUERY, "--versus-system is for a chat; add --versus-user"),
+        (["--versus-greedy", "--versus-top-k", "2"], QUERY, "--versus-greedy: the most probable"),
+        (["--versus-start", "a", "--confidence", "1"], QUERY, "confidence: 1.0 is out of range"),
+        (["--versus-start", "a"], "P>=0.5 [ F gender > 0 ]", "needs a number; write =?"),
+        (["--versus-start", "a"], 'R{"gender"}=? [ I=3 ]', "use a quantifier with a range"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(project, capfd, words, query, message):
+    """Equal sides, contradictions, thresholds and bad limits are refused by name, with status 3."""
+    assert main(arguments(*words, query=query)) == 3
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert message in err
