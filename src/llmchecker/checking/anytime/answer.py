@@ -7,7 +7,7 @@ the undecided mass and hold with the stated confidence.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -28,7 +28,7 @@ from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.logic.ast import Probability
-from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.text_tree import TextTree
 
@@ -75,7 +75,7 @@ class AnytimeRun:
         start: the start string.
         asked: the query, its quantifiers and the horizon.
         budget: the limits on the costs, and the confidence.
-        end_of_sequence, prompt_cache: as in `expansion.build_tree`.
+        end_of_sequence, distributions: as in `expansion.build_tree`.
         is_cancelled: called between batches; the work ends when it returns true.
         watch: called with the intervals after each round; the work ends when it returns true.
         share_passes: returns the passes that this check may expect, for those that the remaining
@@ -90,7 +90,7 @@ class AnytimeRun:
         budget: AnswerBudget,
         *,
         end_of_sequence: EndOfSequence = "terminal",
-        prompt_cache: PromptCache | None = None,
+        distributions: PromptDistributions | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
         watch: Callable[[AnytimeProgress], bool | None] = lambda progress: None,
         share_passes: Callable[[float | None], float | None] = lambda affordable: affordable,
@@ -98,12 +98,12 @@ class AnytimeRun:
         self._asked, self._budget, self._watch = asked, budget, watch
         self._share_passes = share_passes
         self._start_time = time.monotonic()
-        # a prompt cache has encoded the start string already
-        prompt = model.encode(start) if prompt_cache is None else prompt_cache.prompt
+        # stored distributions have an encoded prompt
+        prompt = model.encode(start) if distributions is None else distributions.prompt
         open_prefix = cache(lambda: model.open_prefix(prompt))
         tree = PartialTree(model, prompt, asked.monitors, asked.quantifiers, end_of_sequence)
         deadline = None if budget.seconds is None else self._start_time + budget.seconds
-        self.batches = ModelBatches(model, open_prefix, prompt_cache, is_cancelled, deadline)
+        self.batches = ModelBatches(model, open_prefix, distributions, is_cancelled, deadline)
         self.history: list[AnytimeProgress] = []
         self.check = AnytimeCheck(tree, asked, budget, self._record, self._estimate_affordable)
 
@@ -213,13 +213,21 @@ def _forecast(
 
 
 def _build_estimate(check: AnytimeCheck, tree: TextTree, budget: AnswerBudget) -> Estimate | None:
-    """Return the estimate with its interval rounded outwards; None without samples."""
-    if (interval := check.interval) is None:
+    """Return the estimate of a check, its interval rounded outwards.
+
+    A tree that decides everything is an estimate without samples. The estimate is None without
+    samples on any other tree.
+    """
+    if (interval := check.interval) is not None:
+        (low, high), estimate = interval, check.estimate
+    elif check.is_exact:
+        low = high = estimate = check.compute_progress().lower
+    else:
         return None
     error = compute_relative_error(tree.parent[1:], tree.probability[1:], int(tree.step.max()))
     margin = (float(error) + _ROUNDING_ERROR) * max(1.0, abs(low), abs(high))
     return Estimate(
-        estimate=None if check.estimate is None else float(check.estimate),
+        estimate=None if estimate is None else float(estimate),
         low=math.nextafter(low - margin, -math.inf),
         high=math.nextafter(high + margin, math.inf),
         confidence=budget.confidence,

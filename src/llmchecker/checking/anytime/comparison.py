@@ -24,7 +24,7 @@ from llmchecker.errors import InterruptedCheck, InvalidQuery
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.logic.ast import Expectation
-from llmchecker.trees.distribution_cache import PromptCache
+from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence
 
 _MIN_ROUNDS = 4
@@ -44,13 +44,13 @@ class Side:
     Attributes:
         model: the language model.
         start: the start string.
-        end_of_sequence, prompt_cache: as in `expansion.build_tree`.
+        end_of_sequence, distributions: as in `expansion.build_tree`.
     """
 
     model: LanguageModel
     start: Start
     end_of_sequence: EndOfSequence = "terminal"
-    prompt_cache: PromptCache | None = None
+    distributions: PromptDistributions | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class _ComparisonRun:
                 asked,
                 replace(own_budget, seed=(budget.seed + index * _SEED_DISTANCE) % 2**64),
                 end_of_sequence=side.end_of_sequence,
-                prompt_cache=side.prompt_cache,
+                distributions=side.distributions,
                 is_cancelled=is_cancelled,
                 share_passes=self._share_passes,
             )

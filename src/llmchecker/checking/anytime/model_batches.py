@@ -12,6 +12,7 @@ from llmchecker.checking.anytime.token_sampler import TailSampler
 from llmchecker.models.interface import LanguageModel, Prefix
 from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import iter_selections
+from llmchecker.trees.selection import Selection
 from llmchecker.utils.processes import is_interrupt
 
 _BATCH_SECONDS = 1.0

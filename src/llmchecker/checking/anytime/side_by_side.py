@@ -5,7 +5,6 @@ processor. So the requests of all active checks for texts of one length are answ
 tokens that all prompts share at their beginning are computed once.
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,16 +13,10 @@ from os.path import commonprefix
 
 import numpy as np
 
-from llmchecker.checking.anytime.answer import AnytimeResult, build_result
-from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
+from llmchecker.checking.anytime.answer import AnytimeResult, AnytimeRun
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.model_batches import select_next
-from llmchecker.checking.anytime.partial_tree import (
-    ModelRequest,
-    PartialTree,
-    Selections,
-    TailRequest,
-)
+from llmchecker.checking.anytime.partial_tree import ModelRequest, Selections, TailRequest
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.token_sampler import TailSampler
 from llmchecker.errors import LLMCheckerError, MachineLimit
@@ -100,7 +93,7 @@ def _check_group(
             index, prompt = waiting.pop()
             tail = prompt[len(shared) :]
             try:
-                job = _Job(model, questions[index], prompt, tail, end_of_sequence)
+                job = _Job(model, questions[index], tail, end_of_sequence)
             # a quantifier may fail on the start string
             except MachineLimit:
                 raise
@@ -126,19 +119,20 @@ class _Job:
         self,
         model: LanguageModel,
         question: Question,
-        prompt: tuple[int, ...],
         tail: tuple[int, ...],
         end_of_sequence: EndOfSequence,
     ) -> None:
         self.tail = tail
         self.request: ModelRequest | TailRequest | None = None
-        self._question, self._error = question, None
-        self._start_time = time.monotonic()
-        self._history: list[AnytimeProgress] = []
-        asked = question.asked
-        tree = PartialTree(model, prompt, asked.monitors, asked.quantifiers, end_of_sequence)
-        self._check = AnytimeCheck(tree, asked, question.budget, self._report)
-        self._requests = self._check.run()
+        self._error: LLMCheckerError | None = None
+        self._run = AnytimeRun(
+            model,
+            question.start,
+            question.asked,
+            question.budget,
+            end_of_sequence=end_of_sequence,
+        )
+        self._requests = self._run.check.run()
 
     def advance(self, answer: Selections | np.ndarray | None) -> None:
         """Pass an answer on, and wait for the next request."""
@@ -160,20 +154,12 @@ class _Job:
         """Return the result of the check, or its error."""
         if self._error is not None:
             return self._error
-        question = self._question
         try:
-            return build_result(
-                self._check, question.asked, question.budget, self._history, self._start_time
-            )
+            return self._run.finish()
         except MachineLimit:
             raise
         except LLMCheckerError as error:
             return error
-
-    def _report(self, progress: AnytimeProgress) -> bool:
-        self._history.append(progress)
-        seconds = self._question.budget.seconds
-        return seconds is not None and progress.seconds >= seconds
 
 
 class _SharedBatches:

@@ -52,7 +52,7 @@ def run_ask(request: CheckRequest) -> _AnsweredRequest:
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.answer import check_anytime
 
-    prompt_cache = builder.open_prompt_cache(request.start)
+    distributions = builder.open_distributions(request.start)
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
             result = check_anytime(
@@ -61,7 +61,7 @@ def run_ask(request: CheckRequest) -> _AnsweredRequest:
                 request.checked_query,
                 request.budget,
                 end_of_sequence=builder.end_of_sequence,
-                prompt_cache=prompt_cache,
+                distributions=distributions,
                 is_cancelled=is_cancelled,
                 watch=lambda progress: status(
                     format_progress(progress, request.budget, request.checked_query)

@@ -142,7 +142,7 @@ def _open_side(builder: TreeBuilder, request: CheckRequest) -> "Side":
         builder.model,
         request.start,
         builder.end_of_sequence,
-        builder.open_prompt_cache(request.start),
+        builder.open_distributions(request.start),
     )
 
 
