@@ -90,7 +90,10 @@ def test_a_program_without_assertion_is_not_verified(case, asked, tmp_path, caps
     assert main([*arguments, "--witness", str(witness), "--json"]) == 2
     (told,) = json.loads(capsys.readouterr().out)["programs"]
     assert (told["outcome"], told["verdict"]) == ("no assertion", "unknown")
-    assert told["message"] == "p: no called function has a known assertion or failure call; add one"
+    assert told["message"] == (
+        "p: no called function has a known assertion or failure call; add one, or name it by "
+        "--errors"
+    )
     assert not witness.exists()
 
 

@@ -21,9 +21,12 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+if TYPE_CHECKING:
+    from llmchecker.programs.frontend.error_names import ErrorNames
 
 from llmchecker.errors import ConfigError, UnreadableProgram, UnsupportedProgram
 from llmchecker.programs.interpreter.simulation import (
@@ -114,6 +117,13 @@ def add_verify_command(commands: argparse._SubParsersAction) -> None:
         "division by zero (default: %(default)s)",
     )
     parser.add_argument(
+        "--errors",
+        metavar="NAMES",
+        default="sv-comp",
+        help="errors that are named otherwise, separated by commas: the sets cpachecker, klee, "
+        "seahorn, sv-comp, or check(c), fail(), LABEL: (default: %(default)s)",
+    )
+    parser.add_argument(
         "--witness",
         type=Path,
         metavar="PATH",
@@ -142,6 +152,9 @@ def _run_verify(arguments: argparse.Namespace) -> int:
             integers, or a witness cannot be written.
         MissingTool: ESBMC is not installed.
     """
+    # Imported here, because a parser of C would delay other commands.
+    from llmchecker.programs.frontend.error_names import parse_error_names
+
     path: Path = arguments.path
     files = find_program_files(path) if path.is_dir() else (path,)
     if arguments.property is Property.NO_OVERFLOW and arguments.semantics is Semantics.INTEGERS:
@@ -154,6 +167,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
         seconds=arguments.seconds,
         sources=[source for source in BUILTIN_SOURCES if source not in arguments.without],
         required_property=arguments.property,
+        error_names=parse_error_names(arguments.errors),
     )
     outcomes: Counter[Outcome] = Counter()
     records = []
@@ -338,6 +352,7 @@ def _verify_file(
     seconds: float,
     sources: Sequence[CandidateSource],
     required_property: Property,
+    error_names: "ErrorNames",
 ) -> _VerifyReport:
     # Imported here, because the prover takes half a second, which would delay other commands.
     from llmchecker.programs.frontend.parser import read_program
@@ -345,7 +360,7 @@ def _verify_file(
     from llmchecker.programs.verification.verifier import VerificationLimits, Verifier
 
     try:
-        program = read_program(file, required_property)
+        program = read_program(file, required_property, error_names)
         verifier = Verifier(program, semantics, VerificationLimits(seconds=seconds))
         result = verifier.verify({}, builtin_sources=sources)
     except UnsupportedProgram as error:

@@ -16,6 +16,7 @@ from llmchecker.programs.frontend.c_ast import iter_nodes, parse_integer_type
 from llmchecker.programs.frontend.expressions import ExpressionReader, callee_name, nondet_type
 from llmchecker.programs.frontend.preprocessing.translation_phases import (
     FAILURE_FUNCTIONS,
+    NAMED_ASSERTION,
     STOP_FUNCTIONS,
 )
 from llmchecker.programs.ir.expressions import (
@@ -27,7 +28,9 @@ from llmchecker.programs.ir.expressions import (
     promote,
 )
 
-ASSERT_FUNCTIONS = frozenset(("assert", "__VERIFIER_assert", "__ESBMC_assert", "__llbmc_assert"))
+ASSERT_FUNCTIONS = frozenset(
+    ("assert", "__VERIFIER_assert", "__ESBMC_assert", "__llbmc_assert", NAMED_ASSERTION)
+)
 """Functions whose argument must hold."""
 
 ASSUME_FUNCTIONS = frozenset(

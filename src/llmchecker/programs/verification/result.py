@@ -134,7 +134,8 @@ class VerificationResult:
 
 def format_no_assertion(program: str) -> str:
     """Format the message of the outcome `NO_ASSERTION` for a program's name."""
-    return f"{program}: no called function has a known assertion or failure call; add one"
+    problem = "no called function has a known assertion or failure call"
+    return f"{program}: {problem}; add one, or name it by --errors"
 
 
 BUILTIN_SOURCES = (
