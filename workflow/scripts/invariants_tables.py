@@ -11,7 +11,9 @@ with job_log(snakemake.log[0]) as work, work():
     ours = select_method_attempts(read_attempts(*snakemake.input.method))
     tools = read_attempts(*snakemake.input.tools) + ours
     published = invariant_tables.read_published(snakemake.input.published)
-    footer = f"{params.costs} ESBMC {esbmc.read_version()}. {provenance.format_current_footer()}"
+    footer = (
+        f"{params.costs} ESBMC {esbmc.ESBMC.read_version()}. {provenance.format_current_footer()}"
+    )
     for paths, table, notes in (
         (
             output.variants,

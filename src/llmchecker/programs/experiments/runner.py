@@ -32,14 +32,15 @@ from llmchecker.programs.verification.result import (
     VerificationResult,
     format_no_assertion,
 )
+from llmchecker.programs.verification.tool import ToolAnswer
 from llmchecker.programs.verification.verifier import VerificationLimits, Verifier
 
 _OUTCOMES = {
-    esbmc.EsbmcAnswer.SUCCESSFUL: Outcome.VERIFIED,
-    esbmc.EsbmcAnswer.FAILED: Outcome.FALSE,
-    esbmc.EsbmcAnswer.UNKNOWN: Outcome.NOT_PROVEN,
-    esbmc.EsbmcAnswer.TIMEOUT: Outcome.ESBMC_TIMEOUT,
-    esbmc.EsbmcAnswer.ERROR: Outcome.ESBMC_ERROR,
+    ToolAnswer.SUCCESSFUL: Outcome.VERIFIED,
+    ToolAnswer.FAILED: Outcome.FALSE,
+    ToolAnswer.UNKNOWN: Outcome.NOT_PROVEN,
+    ToolAnswer.TIMEOUT: Outcome.ESBMC_TIMEOUT,
+    ToolAnswer.ERROR: Outcome.ESBMC_ERROR,
 }
 
 

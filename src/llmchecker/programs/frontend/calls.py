@@ -27,6 +27,7 @@ from llmchecker.programs.frontend.symbol_table import Pointer, SymbolTable
 from llmchecker.programs.frontend.verifier_builtins import (
     ASSERT_FUNCTIONS,
     ASSUME_FUNCTIONS,
+    INPUT_NAME,
     VERIFIER_BUILTINS,
     BuiltinParameters,
     list_parameters,
@@ -76,9 +77,6 @@ _NONDET_FUNCTION = re.compile(
     r"__(BLAST|VERIFIER)_(NONDET|nondet)\w*|__llbmc_nondef_\w+|_nondet\w*|_unknown\w*"
 )
 """Reserved names of functions that benchmarks use and no library defines."""
-
-_INPUT_NAME = re.compile(r"_*(?:unknown|nondet|NONDET)\w*")
-"""Names of inputs that benchmarks call without a declaration."""
 
 _ARGUMENT_PARSERS = {"atoi": INT, "atol": Type(64), "atoll": Type(64)}
 """Functions that parse a number; for a program argument, any number."""
@@ -307,7 +305,7 @@ class CallReader:
         if prototype is not None and prototype.storage and prototype.storage != ["extern"]:
             return None
         # C99 has no undeclared functions, so the name may be a misspelt assertion.
-        if prototype is None and not _INPUT_NAME.fullmatch(name):
+        if prototype is None and not INPUT_NAME.fullmatch(name):
             raise self._build_error(node, f"the call of {name}, which is not declared,")
         values = self.expression_reader.evaluate_all([a for a in arguments if not _is_string(a)])
         self.expression_reader.add(tuple(s for value in values for s in _keep_evaluation(value)))

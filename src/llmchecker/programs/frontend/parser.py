@@ -52,14 +52,14 @@ _MAX_STATEMENTS = 12_000
 _MAX_EXPRESSION_NODES = 200_000
 
 
-_SV_COMP = ErrorNames()
+SV_COMP = ErrorNames()
 """The names of errors that the frontend knows."""
 
 
 def read_program(
     path: Path,
     required_property: Property = Property.ASSERT,
-    error_names: ErrorNames = _SV_COMP,
+    error_names: ErrorNames = SV_COMP,
 ) -> Program:
     """Parse a C file; the name of the program is the file name without `.c`.
 
@@ -87,7 +87,7 @@ def parse_program(
     file: str | None = None,
     required_property: Property = Property.ASSERT,
     sibling_files: Mapping[str, str] = MappingProxyType({}),
-    error_names: ErrorNames = _SV_COMP,
+    error_names: ErrorNames = SV_COMP,
 ) -> Program:
     """Parse C text, as `read_program` parses a file.
 

@@ -40,6 +40,9 @@ ASSUME_FUNCTIONS = frozenset(
 
 VERIFIER_BUILTINS = ASSERT_FUNCTIONS | ASSUME_FUNCTIONS | STOP_FUNCTIONS | FAILURE_FUNCTIONS
 
+INPUT_NAME = re.compile(r"_*(?:unknown|nondet|NONDET)\w*")
+"""Names of inputs that benchmarks call without a declaration."""
+
 _LIBRARY_CALLBACKS = frozenset(("malloc", "calloc", "realloc", "free", "atexit"))
 """Functions that the C library may call, before or during `main`."""
 

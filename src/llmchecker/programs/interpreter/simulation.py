@@ -178,7 +178,7 @@ def run_program(
         line, draws = _run_with_repairs(machine, program, semantics, recorder, values)
         if line is not None and failure is None:
             machine.draw = draws.replay().draw  # for the same run again, now written down
-            failure = Failure(line, _record_trace(machine, program))
+            failure = Failure(line, record_trace(machine, program))
     # Accelerated runs matter only for loops, and one violation is enough.
     if failure is None and program.loops:
         failure = _find_long_failure(program, semantics, pool, seed)
@@ -212,7 +212,7 @@ def _find_long_failure(
         try_count += sum(accelerator.try_count for accelerator in accelerators)
         if line is not None:
             return Failure(
-                line, _record_trace(machine, program, build_accelerator(draws.replay().draw))
+                line, record_trace(machine, program, build_accelerator(draws.replay().draw))
             )
     return None
 
@@ -326,7 +326,7 @@ def _build_draw(
     return draw
 
 
-def _record_trace(
+def record_trace(
     machine: Machine, program: Program, accelerator: LoopAccelerator | None = None
 ) -> tuple[NondetValue | HeadState | RepeatedIterations, ...]:
     """Repeat a run and record its nondeterministic values and loop heads."""

@@ -44,6 +44,8 @@ class Outcome(StrEnum):
 
     VERIFIED = "verified"
     """Every assertion is proven, and ESBMC confirms it."""
+    VERIFIED_BY_ESBMC = "verified by ESBMC alone"
+    """ESBMC unrolls all loops of the original text completely, and finds no violation."""
     FALSE = "false"
     """A concrete run violates an assertion."""
     NOT_PROVEN = "not proven"
@@ -121,6 +123,8 @@ class VerificationResult:
         message: description of the problem for a reader; empty without a problem.
         limits: the limits that left the verification, or a part of it, without a result.
         partial_invariants: proven invariants of the loops, although the assertions do not follow.
+        searched_depth: iterations of each loop to which ESBMC finds no violation of the original
+            text; None without such a search.
     """
 
     outcome: Outcome
@@ -130,6 +134,7 @@ class VerificationResult:
     message: str = ""
     limits: tuple[Limit, ...] = ()
     partial_invariants: tuple[ProvenInvariant, ...] = ()
+    searched_depth: int | None = None
 
 
 def format_no_assertion(program: str) -> str:
@@ -137,6 +142,9 @@ def format_no_assertion(program: str) -> str:
     problem = "no called function has a known assertion or failure call"
     return f"{program}: {problem}; add one, or name it by --errors"
 
+
+PROOFS = (Outcome.VERIFIED, Outcome.VERIFIED_BY_ESBMC)
+"""The outcomes that are proofs of the property."""
 
 BUILTIN_SOURCES = (
     CandidateSource.ATOMS,
