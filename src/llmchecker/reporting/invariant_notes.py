@@ -34,9 +34,10 @@ only. Timeouts: more candidates prove no less but take longer. Seconds, those of
 are means over the programs that are solved. Every source that proposes may propose equally many
 candidates for a loop."""
 _LEGEND_OF_TOOLS = """\
-Solved: verified. False: a violation was found; this method reports one only if a concrete run shows
-it. Other: no answer, for another reason, or no assertion. Seconds are means over the programs that
-are solved."""
+Solved: verified. By ESBMC alone: those of them that ESBMC verified alone, by complete unrolling of
+the original text. False: a violation was found; this method reports one only if a concrete run
+shows it. Other: no answer, for another reason, or no assertion. Seconds are means over the programs
+that are solved."""
 _LEGEND_OF_LIMITS = """\
 Limits: what ended attempts without an answer, with the number of attempts; one may have several.
 Prover time and ESBMC time are processor time, solver steps are those that Z3 counts for one

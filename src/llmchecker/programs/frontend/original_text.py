@@ -38,10 +38,13 @@ from llmchecker.programs.ir.expressions import INT, Type
 from llmchecker.programs.ir.instrumentation import Property
 
 MODELLED_FUNCTIONS = frozenset(
-    "abs labs llabs malloc calloc realloc free alloca memcpy memmove memset memcmp "
-    "strlen strcmp strncmp strcpy strncpy printf puts putchar".split()
+    "abs labs llabs malloc calloc realloc free alloca memcpy memmove memset "
+    "strlen strcpy strncpy printf puts putchar".split()
 )
-"""Functions of the C library whose meaning every verifier knows."""
+"""Functions of the C library whose results C defines, and every verifier knows."""
+
+NO_ASSERTION = "no assertion"
+"""Obstacle of a text whose `main` reaches no known assertion."""
 
 LABEL_MARK = f"if ({ERROR_FUNCTION}()) ; else"
 """Beginning of a statement that reports the label before it as an error."""
@@ -176,11 +179,18 @@ class _TextFacts:
             if isinstance(node.type, c_ast.FuncDecl)
         }
         self._reached_functions = self._find_reached_functions()
-        self.called_functions = frozenset(
+        variables = {
+            node.name
+            for node in iter_nodes(unit, (c_ast.Decl,))
+            if not isinstance(node.type, c_ast.FuncDecl)
+        }
+        names = {
             callee_name(call)
             for function in self._reached_functions
             for call in iter_nodes(self.functions[function], (c_ast.FuncCall,))
-        )
+        }
+        self._calls_pointers = bool(names & (variables | {""}))
+        self.called_functions = frozenset(names - variables - {""})
         self.is_annotated = any(
             name.startswith((ANNOTATION_FUNCTION, REQUIRES_ARRAY)) for name in self.called_functions
         ) or any(getattr(node, "name", None) == REQUIRES_ARRAY for node in unit.ext)
@@ -253,7 +263,7 @@ class _TextFacts:
         if "main" not in self.functions:
             return "no function main"
         if self._required_property is not Property.NO_OVERFLOW and not self._has_assertion():
-            return "no assertion"
+            return NO_ASSERTION
         names = self._error_names
         unknown = sorted(
             name
@@ -261,7 +271,9 @@ class _TextFacts:
             if not self._is_known(name)
         )
         if unknown:
-            return f"the call of {unknown[0] or 'a pointer'}"
+            return f"the call of {unknown[0]}"
+        if self._calls_pointers:
+            return "the call of a pointer"
         if self.is_annotated:
             return "an annotation of ACSL"
         for node in iter_nodes(self._unit, (c_ast.Decl, c_ast.TypeDecl)):

@@ -84,6 +84,7 @@ class Esbmc(Tool):
     variable = "ESBMC"
     assertion = '__ESBMC_assert({}, "assertion");'
     assumption = "__ESBMC_assume({});"
+    time_limit = Limit.ESBMC_TIME
     builtins = frozenset(("__ESBMC_assert", "__ESBMC_assume", "__VERIFIER_assume"))
 
     @property

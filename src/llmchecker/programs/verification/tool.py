@@ -31,6 +31,8 @@ from llmchecker.utils.processes import DieWithParent
 MAX_MEMORY_GB = 2
 """Memory limit of a tool, in gigabytes."""
 
+_MAX_MEMORY_BYTES = MAX_MEMORY_GB << 30
+
 _MAX_CLOCK_FACTOR = 5
 """Wall-clock limit as a multiple of the processor time, for machines under load."""
 
@@ -125,6 +127,7 @@ class Tool(ABC):
         assertion: C statement that reports a violation if its `{}` is false.
         assumption: C statement that ends the run if its `{}` is false.
         builtins: further functions of benchmarks that the tool declares itself.
+        time_limit: the limit that a run exceeds which takes too long.
     """
 
     name: ClassVar[str]
@@ -132,6 +135,7 @@ class Tool(ABC):
     assertion: ClassVar[str]
     assumption: ClassVar[str]
     builtins: ClassVar[frozenset[str]] = frozenset()
+    time_limit: ClassVar[Limit] = Limit.TOOL_TIME
 
     @abstractmethod
     def build_options(self, task: ToolTask) -> list[str]:
@@ -215,7 +219,7 @@ def run_tool(
         for name, text in files.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         names = [name for name in ("program.c", "llmchecker_harness.c") if name in files]
-        output = run_command([binary, *names, *options], folder, seconds)
+        output = run_command([binary, *names, *options], folder, seconds, tool.time_limit)
     elapsed = time.monotonic() - start_time
     if isinstance(output, Limit):
         return ToolVerdict(ToolAnswer.TIMEOUT, elapsed, "", (output,))
@@ -225,8 +229,8 @@ def run_tool(
 
 
 @dataclass(frozen=True)
-class _CpuTimeLimit(DieWithParent):
-    """Preparation of a child process: it ends with its parent or at its CPU limit."""
+class _ToolLimits(DieWithParent):
+    """Preparation of a child process: it ends with its parent, and has limits of its own."""
 
     seconds: float = 0.0
 
@@ -235,9 +239,10 @@ class _CpuTimeLimit(DieWithParent):
         whole_seconds = max(1, round(self.seconds))  # the system counts whole seconds
         # A second later SIGKILL ends a process that ignores SIGXCPU.
         resource.setrlimit(resource.RLIMIT_CPU, (whole_seconds, whole_seconds + 1))
+        resource.setrlimit(resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
 
 
-def run_command(command: list[str], folder: str, seconds: float) -> str | Limit:
+def run_command(command: list[str], folder: str, seconds: float, time_limit: Limit) -> str | Limit:
     """Run a command and return its output, or the time limit that ended it.
 
     The command and all its child processes are killed on a timeout, and also if an exception
@@ -247,6 +252,7 @@ def run_command(command: list[str], folder: str, seconds: float) -> str | Limit:
         command: the command.
         folder: directory in which it runs.
         seconds: maximum processor seconds.
+        time_limit: the limit to return if the processor seconds are exceeded.
     """
     process = subprocess.Popen(
         command,
@@ -257,11 +263,11 @@ def run_command(command: list[str], folder: str, seconds: float) -> str | Limit:
         text=True,
         errors="replace",
         start_new_session=True,  # a process group of its own, so that all of it can be ended
-        preexec_fn=_CpuTimeLimit(seconds=seconds),
+        preexec_fn=_ToolLimits(seconds=seconds),
     )
     try:
         output = process.communicate(timeout=_MAX_CLOCK_FACTOR * seconds)[0]
-        return Limit.ESBMC_TIME if process.returncode in _TIMEOUT_CODES else output
+        return time_limit if process.returncode in _TIMEOUT_CODES else output
     except subprocess.TimeoutExpired:
         return Limit.CLOCK
     finally:
