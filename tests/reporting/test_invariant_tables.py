@@ -206,8 +206,8 @@ def test_counts_stay_whole_numbers_in_the_csv(tmp_path):
     )
     writers.write_csv(table, tmp_path / "tools.csv")
     assert (tmp_path / "tools.csv").read_text().splitlines()[1:] == [
-        "this method,integers,1,1,0,0,0,0,0,,1.0,,",
-        "SeaHorn,,,,,,,,,,,133,115",
+        "this method,integers,1,1,0,0,0,0,0,0,,1.0,,",
+        "SeaHorn,,,,,,,,,,,,133,115",
     ]
 
 

@@ -18,9 +18,7 @@ with job_log(snakemake.log[0]) as work:
     files = find_program_files(snakemake.input.programs)
     proposed = snakemake.input.get("proposals")
     proposals = read_proposals(proposed) if proposed else {}
-    ways = runner.EXPERIMENTS[params.experiment]
-    if params.served:
-        ways = runner.exclude_enumeration(ways)
+    ways = runner.select_strategies(params.experiment, params.served)
     with work():
         made = list(runner.iter_attempts(files, ways, setting, proposals))
     write_attempts(made, snakemake.output[0])

@@ -340,15 +340,15 @@ def _attempt_tool(name: str, subject: Subject) -> Attempt:
 def _attempt_search(name: str, subject: Subject) -> Attempt:
     """Attempt a program with a search of its original text by a tool."""
     settings = subject.settings
+    text = read_original_text(subject.file, Property.ASSERT, SV_COMP)
+    # The frontend names the problem of a text that its parser rejects.
+    if text is None:
+        raise UnsupportedProgram(f"{subject.program.name}: no tool reads this text; simplify it")
     # A tool's mathematical integers are no basis for a verdict; see `portfolio`.
     if settings.semantics is not Semantics.INT32:
         raise UnsupportedProgram(
             f"{subject.file.name}: {name} computes with machine integers; choose int32"
         )
-    text = read_original_text(subject.file, Property.ASSERT, SV_COMP)
-    if text is None:
-        # The frontend names the problem of the text.
-        raise UnsupportedProgram(f"{subject.program.name}: no tool reads this text; simplify it")
     if text.obstacle == NO_ASSERTION:
         outcome, message = Outcome.NO_ASSERTION, format_no_assertion(text.name)
         return Attempt(text.name, settings.semantics, name, outcome, message=message)

@@ -1,4 +1,4 @@
-"""Expressions of a syntax tree whose value may depend on the evaluation order (C11 6.5p2).
+"""Expressions whose value may depend on the evaluation order (C11 6.5p2).
 
     a[i] = i++;     x = f() + global;     f() + g()
 
@@ -41,7 +41,7 @@ class _Effects:
         return _Effects(self.assigned | other.assigned, self.read | other.read)
 
     def may_change(self, other: "_Effects") -> bool:
-        """Return whether these effects may change the value or the effects of another operand."""
+        """Return whether these effects may change another operand."""
         return bool(self.assigned & (other.read | other.assigned))
 
 
@@ -83,7 +83,7 @@ def _find_scalars(function: c_ast.FuncDef) -> frozenset[str]:
 
 
 def _find_private_names(function: c_ast.FuncDef) -> frozenset[str]:
-    """Return the parameters and local variables that no pointer or other function reaches."""
+    """Return the local variables that no pointer or other function reaches."""
     declarations = list(iter_nodes(function, (c_ast.Decl,)))
     names = {
         node.name

@@ -321,7 +321,7 @@ class _TextFacts:
 
 
 def _may_trap(node: c_ast.BinaryOp | c_ast.Assignment) -> bool:
-    """Return whether an operation is a shift, or a division by another number than a literal."""
+    """Return whether an operation is a shift, or a division by no literal."""
     divisor = node.right if isinstance(node, c_ast.BinaryOp) else node.rvalue
     is_literal = isinstance(divisor, c_ast.Constant)
     return node.op.rstrip("=") in ("<<", ">>") or (node.op[0] in "/%" and not is_literal)

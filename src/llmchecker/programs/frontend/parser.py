@@ -311,7 +311,7 @@ class _FrontEnd:
 
 
 def _has_pointers(unit: c_ast.FileAST) -> bool:
-    """Check that a text declares a pointer other than in a prototype, or takes an address."""
+    """Check that a text uses a pointer or an address outside of prototypes."""
     declarations = (node for node in unit.ext if not _is_prototype(node))
     return any(
         isinstance(node, c_ast.PtrDecl) or node.op in ("*", "&")

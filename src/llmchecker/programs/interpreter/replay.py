@@ -1,4 +1,4 @@
-"""Runs of a program with given inputs, which confirm a violation that another tool reports."""
+"""Runs of a program with given inputs, which confirm a tool's violation."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -130,7 +130,7 @@ def is_replayable(text: OriginalText) -> bool:
 
 
 def _remove_attributes(source: str) -> str:
-    """Remove the attributes of the C library's own declarations, which have no effect here."""
+    """Remove the attributes of the C library's declarations, without an effect here."""
     names = r"_*(?:nothrow|leaf|noreturn|const|pure|nonnull|malloc|warn_unused_result)_*"
     pattern = rf"__attribute(?:__)?\s*\(\(\s*{names}(?:\s*,\s*{names})*\s*\)\)"
     return re.sub(pattern, "", source)

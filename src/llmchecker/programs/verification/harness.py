@@ -55,7 +55,7 @@ def _format_checks(text: OriginalText, tool: Tool) -> Iterator[str]:
 
 
 def is_violation(name: str, required_property: Property) -> bool:
-    """Return whether an error of a function violates a property, and does not end the run."""
+    """Return whether an error of a function violates a property, not ends the run."""
     if required_property is Property.REACH:
         return name not in ("assert", "__assert_fail")
     return required_property is Property.ASSERT

@@ -118,7 +118,7 @@ def _search(
     program: Program | None,
     seconds: float,
 ) -> VerificationResult:
-    """Return the result of a search, or the prover's result without a verdict of the search."""
+    """Return the result of a search, or the prover's result if it has no verdict."""
     found = BoundedSearch(text, task.semantics).search(seconds)
     if found.violation:
         confirmed = confirm_violation(text, found, task.semantics, program)

@@ -230,7 +230,7 @@ def run_tool(
 
 @dataclass(frozen=True)
 class _ToolLimits(DieWithParent):
-    """Preparation of a child process: it ends with its parent, and has limits of its own."""
+    """Preparation of a child process: it ends with its parent, and has limits."""
 
     seconds: float = 0.0
 

@@ -23,7 +23,7 @@ _MAX_LISTED_VALUES = 40
 def confirm_violation(
     text: OriginalText, found: SearchResult, semantics: Semantics, program: Program | None
 ) -> VerificationResult:
-    """Return the result of a violation: FALSE if a run confirms it, else ESBMC_DISAGREES.
+    """Return FALSE if a run confirms a violation, else ESBMC_DISAGREES.
 
     Args:
         text: the original text.
