@@ -24,6 +24,7 @@ from llmchecker.programs.generation.syntactic import (
     nontermination_guards,
 )
 from llmchecker.programs.interpreter.simulation import (
+    extend_runs,
     filter_unrefuted,
     run_program,
 )
@@ -44,6 +45,7 @@ from llmchecker.programs.verification.bounded_search import BoundedSearch, Searc
 from llmchecker.programs.verification.candidate_pool import CandidatePool
 from llmchecker.programs.verification.esbmc_annotation import annotate
 from llmchecker.programs.verification.houdini import Candidate, Prover, ProverTimeout, has_products
+from llmchecker.programs.verification.path_inputs import find_path_inputs
 from llmchecker.programs.verification.result import (
     BUILTIN_SOURCES,
     CandidateSource,
@@ -110,6 +112,12 @@ _INDIVIDUAL_SOURCES = (CandidateSource.TEMPLATES, CandidateSource.DISJUNCTIONS)
 _SOURCE_TIME_SHARE = 0.4
 """Share of the remaining time for the candidates of each further source."""
 
+_PATH_TIME_SHARE = 0.03
+"""Share of the seconds for inputs that Z3 finds."""
+
+_MAX_PATH_SECONDS = 1.0
+"""Maximum processor seconds for inputs that Z3 finds."""
+
 _CROSS_CHECK_DEPTH = 8
 """Maximum depth of the search for violations of the original text of a proven program."""
 
@@ -147,6 +155,11 @@ class Verifier:
         self._is_int32 = semantics is Semantics.INT32
         self._limits = limits
         self.runs = run_program(program, semantics, runs=limits.runs)
+        # Random values rarely reach a branch with an equality, and Z3 finds its inputs.
+        if self.runs.failure is None:
+            seconds = min(_MAX_PATH_SECONDS, _PATH_TIME_SHARE * limits.seconds)
+            inputs = find_path_inputs(program, semantics, seconds)
+            self.runs = extend_runs(self.runs, program, semantics, inputs)
         self._esbmc_verdicts: dict[str, ToolVerdict] = {}
         self._unrefuted_cache: dict[Candidate, bool] = {}  # whether no run refutes a candidate
         self._spacer_solutions: dict[tuple, _CandidatesByLoop] = {}  # by the known invariants
