@@ -156,6 +156,14 @@ OBSTACLES = {
     "an undeclared input of another type": (
         "int main(void) { assert(__VERIFIER_nondet_uint() >= 0); }"
     ),
+    "an argument of the program": "int main(int argc, char **argv) { assert(argc <= 2); }",
+    "the type long double": "int main(void) { long double x = 1; assert(x); }",
+    "an address as a number": "int main(void) { int x; assert((unsigned long)&x % 4 == 0); }",
+    "the order of addresses": "int main(void) { int x, y; assert(&x < &y); }",
+    "the order of pointers": (
+        "int f(int *p, int *q) { return p > q; } int main(void) { assert(1); }"
+    ),
+    "a format that stores": 'int main(void) { int x = 0; printf("a%n", &x); assert(x == 0); }',
     "a call of a pointer": (
         "int f(void) { return 1; } int main(void) { int (*p)(void) = f; assert(p()); }"
     ),

@@ -16,12 +16,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from llmchecker.programs.frontend.original_text import MODELLED_FUNCTIONS, OriginalText
+from llmchecker.programs.frontend.original_text import OriginalText
 from llmchecker.programs.frontend.preprocessing.translation_phases import (
     ERROR_FUNCTION,
     FAILURE_FUNCTIONS,
     STOP_FUNCTIONS,
 )
+from llmchecker.programs.frontend.text_facts import MODELLED_FUNCTIONS
 from llmchecker.programs.frontend.verifier_builtins import ASSERT_FUNCTIONS, ASSUME_FUNCTIONS
 from llmchecker.programs.ir.expressions import INT, format_type
 from llmchecker.programs.ir.instrumentation import Property

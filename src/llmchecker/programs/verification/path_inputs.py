@@ -99,7 +99,7 @@ class _Path:
 
 
 class _PathEncoder(Encoder):
-    """An encoder of the expressions on one path, which decides conditions as the run does.
+    """An encoder of the expressions on one path, which follows the run.
 
     Arrays are dictionaries from concrete indices to terms. An index is fixed to its value.
     """
