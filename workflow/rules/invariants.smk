@@ -154,7 +154,7 @@ if CONFIG.invariants is not None:
             variants=lambda _: get_variants_by_label(),
             sources=lambda _: get_sources_by_label(),
             costs=(
-                f"An attempt had {CONFIG.invariants.seconds:g} s, ESBMC without invariants "
+                f"An attempt had {CONFIG.invariants.seconds:g} s, a tool without invariants "
                 f"{CONFIG.invariants.tool_seconds:g} s."
             ),
         message:

@@ -111,5 +111,5 @@ def test_an_undeclared_function_is_refused():
     """C99 has no undeclared functions; only the known names of inputs go without."""
     source = "int main(void) { int x = NAME(); __VERIFIER_assert(x == x); return 0; }"
     parse_program(source.replace("NAME", "unknown"), "p")
-    with pytest.raises(UnsupportedProgram, match="which is not declared"):
+    with pytest.raises(UnsupportedProgram, match="is not declared; declare it"):
         parse_program(source.replace("NAME", "chekc"), "p")

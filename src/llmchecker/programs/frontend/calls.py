@@ -306,7 +306,10 @@ class CallReader:
             return None
         # C99 has no undeclared functions, so the name may be a misspelt assertion.
         if prototype is None and not INPUT_NAME.fullmatch(name):
-            raise self._build_error(node, f"the call of {name}, which is not declared,")
+            raise UnsupportedProgram(
+                f"{node.coord.file}:{node.coord.line}: {name} is not declared; declare it, or "
+                "name it by --errors"
+            )
         values = self.expression_reader.evaluate_all([a for a in arguments if not _is_string(a)])
         self.expression_reader.add(tuple(s for value in values for s in _keep_evaluation(value)))
         self.is_lowered = True
