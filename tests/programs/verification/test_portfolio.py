@@ -157,6 +157,9 @@ OBSTACLES = {
         "int main(void) { assert(__VERIFIER_nondet_uint() >= 0); }"
     ),
     "an argument of the program": "int main(int argc, char **argv) { assert(argc <= 2); }",
+    "an array of variable length": (
+        "int main(void) { int n = __VERIFIER_nondet_int(); int a[n]; assert(1); }"
+    ),
     "the type long double": "int main(void) { long double x = 1; assert(x); }",
     "an address as a number": "int main(void) { int x; assert((unsigned long)&x % 4 == 0); }",
     "the order of addresses": "int main(void) { int x, y; assert(&x < &y); }",

@@ -78,7 +78,11 @@ def _find_foreign_variable(facts: TextFacts) -> str:
 
 
 def _find_machine_type(facts: TextFacts) -> str:
-    """Find a type whose width differs between verifiers and machines."""
+    """Find a type whose width or length differs between verifiers and machines."""
+    for array in iter_nodes(facts.unit, (c_ast.ArrayDecl,)):
+        # A verifier may accept a length that is not positive.
+        if array.dim is not None and any(iter_nodes(array.dim, (c_ast.ID,))):
+            return "an array of variable length"
     names = (sorted(node.names) for node in iter_nodes(facts.unit, (c_ast.IdentifierType,)))
     return "the type long double" if ["double", "long"] in names else ""
 
