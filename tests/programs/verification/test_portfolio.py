@@ -228,6 +228,16 @@ def test_a_replay_without_enough_inputs_is_no_violation():
     assert not replay_with_gcc(text, ToolInputs())
 
 
+@needs_gcc
+@pytest.mark.parametrize("status", [1, 86, 87])
+@pytest.mark.parametrize("required_property", Property)
+def test_the_exit_status_of_a_text_is_no_violation(status, required_property):
+    """A program that ends with a status of the harness or a sanitizer violates nothing."""
+    for end in (f"return {status};", f"exit({status});"):
+        text = original(f"int main(void) {{ {end} assert(1); return 0; }}", required_property)
+        assert not replay_with_gcc(text, ToolInputs())
+
+
 @pytest.mark.parametrize("call", ['system("true");', "fopen(0, 0);", "fork();"])
 def test_no_text_with_other_functions_is_compiled(call):
     """A text that could reach the system is not run, whatever a tool reports."""

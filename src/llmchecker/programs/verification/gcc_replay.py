@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import resource
+import secrets
 import shutil
 import signal
 import subprocess
@@ -73,6 +74,11 @@ _HARNESS = r"""
 
 static const long long inputs[] = {INPUTS 0};
 static unsigned long position;
+
+static void violate(void) {
+    if (write(2, "TOKEN", sizeof "TOKEN" - 1)) {}
+    _exit(VIOLATED);
+}
 
 static long long next(void) {
     if (position >= sizeof inputs / sizeof *inputs - 1) _exit(ENDED);
@@ -150,7 +156,9 @@ def replay_with_gcc(text: OriginalText, inputs: ToolInputs) -> bool:
         return False
     with tempfile.TemporaryDirectory(prefix="llmchecker-") as folder:
         files = {**text.sibling_files, "program.c": text.marked_source}
-        files["llmchecker_harness.c"] = _build_harness(text, inputs)
+        # No program knows the token, so that its own exit status is no violation.
+        token = secrets.token_hex(16)
+        files["llmchecker_harness.c"] = _build_harness(text, inputs, token)
         for name, content in files.items():
             (Path(folder) / name).write_text(content, encoding="utf-8")
         flags = [*_FLAGS, *_CHECKS[text.required_property]]
@@ -162,10 +170,10 @@ def replay_with_gcc(text: OriginalText, inputs: ToolInputs) -> bool:
         except subprocess.TimeoutExpired:
             return False
         # gcc may reject a text that a tool accepts.
-        return compiled.returncode == 0 and _violates(Path(folder), text.required_property)
+        return compiled.returncode == 0 and _violates(Path(folder), text.required_property, token)
 
 
-def _violates(folder: Path, required_property: Property) -> bool:
+def _violates(folder: Path, required_property: Property, token: str) -> bool:
     """Run the compiled program, and return whether it violates the property."""
     process = subprocess.Popen(
         ["./program"],
@@ -187,20 +195,18 @@ def _violates(folder: Path, required_property: Property) -> bool:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    if process.returncode == _VIOLATED:
+    if process.returncode == _VIOLATED and report.endswith(token):
         return required_property is not Property.NO_OVERFLOW
     # Other exit statuses may come from the program itself, so the report must agree.
     pattern = {Property.ASSERT: _RANGE, Property.NO_OVERFLOW: _OVERFLOW}.get(required_property)
     return process.returncode == 1 and pattern is not None and bool(pattern.search(report))
 
 
-def _build_harness(text: OriginalText, inputs: ToolInputs) -> str:
+def _build_harness(text: OriginalText, inputs: ToolInputs, token: str) -> str:
     """Build the definitions of the functions that a text leaves undefined, for gcc."""
-    lines = [
-        _HARNESS.replace("INPUTS", "".join(f"{value}LL, " for value in inputs.values)).replace(
-            "ENDED", str(_ENDED)
-        )
-    ]
+    values = "".join(f"{value}LL, " for value in inputs.values)
+    harness = _HARNESS.replace("INPUTS", values).replace("TOKEN", token)
+    lines = [harness.replace("ENDED", str(_ENDED)).replace("VIOLATED", str(_VIOLATED))]
     lines += [
         f"{format_type(type_)} {name}(void) {{ return next(); }}"
         for name, type_ in text.inputs.items()
@@ -208,18 +214,19 @@ def _build_harness(text: OriginalText, inputs: ToolInputs) -> str:
     names = text.error_names
     undefined = text.called_functions - text.defined_functions
     for name in sorted(undefined | {"__assert_fail"} - text.defined_functions):
-        status = _VIOLATED if is_violation(name, text.required_property) else _ENDED
+        end = "violate();" if is_violation(name, text.required_property) else f"_exit({_ENDED});"
         parameter = format_type(text.check_types.get(name, INT))
         if name == "__assert_fail":
             lines.append(
                 "void __assert_fail(const char *a, const char *b, unsigned c, const char *d) "
-                f"{{ _exit({status}); }}"
+                f"{{ {end} }}"
             )
         elif name in ASSERT_FUNCTIONS | names.assertions:
-            lines.append(f"void {name}({parameter} c) {{ if (!c) _exit({status}); }}")
+            lines.append(f"void {name}({parameter} c) {{ if (!c) {end} }}")
         elif name in FAILURE_FUNCTIONS | names.failures:
             result = "int" if name == ERROR_FUNCTION else "void"
-            lines.append(f"{result} {name}(void) {{ _exit({status}); }}")
+            # After a failure no statement is reached, so that the result needs no value.
+            lines.append(f"{result} {name}(void) {{ {end} }}")
         elif name in ASSUME_FUNCTIONS | names.assumptions:
             lines.append(f"void {name}({parameter} c) {{ if (!c) _exit({_ENDED}); }}")
     return "\n".join((*lines, ""))
