@@ -12,7 +12,7 @@ from llmchecker.programs.experiments.attempts import (
 )
 from llmchecker.programs.experiments.provable_records import ProvableProbability
 from llmchecker.programs.ir.expressions import Semantics
-from llmchecker.programs.verification.result import CandidateSource, Outcome
+from llmchecker.programs.verification.result import PROOFS, CandidateSource, Outcome
 from llmchecker.reporting.invariant_tables import (
     PROGRAM_SOURCES,
     TIMEOUT_OUTCOMES,
@@ -228,16 +228,15 @@ def _describe_contradictions(frame: pd.DataFrame) -> list[str]:
     """List the programs with contradictory verdicts, one sentence each."""
     sentences = []
     for (semantics, program), group in frame.groupby(["semantics", "program"], sort=False):
-        strategies = {
-            outcome: ", ".join(group.loc[group["outcome"] == outcome, "way"])
-            for outcome in (Outcome.VERIFIED, Outcome.FALSE)
-        }
+        provers, refuters = (
+            ", ".join(group.loc[group["outcome"].isin(outcomes), "way"])
+            for outcomes in (PROOFS, (Outcome.FALSE,))
+        )
         # Both verdicts together are a contradiction.
-        if all(strategies.values()):
+        if provers and refuters:
             sentences.append(
-                f"Contradiction over {semantics}: {program} is verified by "
-                f"{strategies[Outcome.VERIFIED]} and false according to "
-                f"{strategies[Outcome.FALSE]}."
+                f"Contradiction over {semantics}: {program} is verified by {provers} and false "
+                f"according to {refuters}."
             )
     return sentences
 
