@@ -1,5 +1,8 @@
-from llmchecker.programs.experiments.attempts import read_attempts, select_method_attempts
-from llmchecker.programs.verification import esbmc
+from llmchecker.programs.experiments.attempts import (
+    SEARCH_TOOLS,
+    read_attempts,
+    select_method_attempts,
+)
 from llmchecker.reporting import invariant_notes, invariant_tables, provenance
 from llmchecker.reporting.table_io import write_table
 from llmchecker.utils.job_logging import job_log
@@ -11,7 +14,9 @@ with job_log(snakemake.log[0]) as work, work():
     ours = select_method_attempts(read_attempts(*snakemake.input.method))
     tools = read_attempts(*snakemake.input.tools) + ours
     published = invariant_tables.read_published(snakemake.input.published)
-    footer = f"{params.costs} ESBMC {esbmc.read_version()}. {provenance.format_current_footer()}"
+    installed = [tool for tool in SEARCH_TOOLS.values() if tool.is_installed]
+    versions = ", ".join(f"{tool.name} {tool.read_version()}" for tool in installed)
+    footer = f"{params.costs} {versions}. {provenance.format_current_footer()}"
     for paths, table, notes in (
         (
             output.variants,

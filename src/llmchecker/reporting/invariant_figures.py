@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from llmchecker.errors import InvalidTable
-from llmchecker.programs.verification.result import Outcome
+from llmchecker.programs.verification.result import PROOFS
 from llmchecker.reporting.figures import COLUMN_WIDTH, HATCHES, set_log_scales, use_figure_style
 from llmchecker.reporting.tree_drawing import escape_unprintable
 
@@ -96,8 +96,8 @@ def draw_seconds(table: pd.DataFrame, method: str) -> Figure:
         InvalidTable: the table has no rows.
     """
     _check_rows(table)
-    is_verified = table["outcome"] == Outcome.VERIFIED
-    is_tool_verified = table["tool_outcome"] == Outcome.VERIFIED
+    is_verified = table["outcome"].isin(PROOFS)
+    is_tool_verified = table["tool_outcome"].isin(PROOFS)
     verified_seconds = pd.concat(
         [table["seconds"][is_verified], table["tool_seconds"][is_tool_verified]]
     )

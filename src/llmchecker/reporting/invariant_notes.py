@@ -12,7 +12,7 @@ from llmchecker.programs.experiments.attempts import (
 )
 from llmchecker.programs.experiments.provable_records import ProvableProbability
 from llmchecker.programs.ir.expressions import Semantics
-from llmchecker.programs.verification.result import CandidateSource, Outcome
+from llmchecker.programs.verification.result import PROOFS, CandidateSource, Outcome
 from llmchecker.reporting.invariant_tables import (
     PROGRAM_SOURCES,
     TIMEOUT_OUTCOMES,
@@ -34,12 +34,13 @@ only. Timeouts: more candidates prove no less but take longer. Seconds, those of
 are means over the programs that are solved. Every source that proposes may propose equally many
 candidates for a loop."""
 _LEGEND_OF_TOOLS = """\
-Solved: verified. False: a violation was found; this method reports one only if a concrete run shows
-it. Other: no answer, for another reason, or no assertion. Seconds are means over the programs that
-are solved."""
+Solved: verified. By ESBMC alone: those of them that ESBMC verified alone, by complete unrolling of
+the original text. False: a violation was found; this method reports one only if a concrete run
+shows it. Other: no answer, for another reason, or no assertion. Seconds are means over the programs
+that are solved."""
 _LEGEND_OF_LIMITS = """\
 Limits: what ended attempts without an answer, with the number of attempts; one may have several.
-Prover time and ESBMC time are processor time, solver steps are those that Z3 counts for one
+Prover, ESBMC and tool time are processor time, solver steps are those that Z3 counts for one
 question, and the clock, at many times the processor time, only guards against what never ends.
 Candidates, answers and nodes are how much a source may propose for a loop."""
 _LEGEND_OF_PUBLISHED_FIGURES = """\
@@ -227,16 +228,15 @@ def _describe_contradictions(frame: pd.DataFrame) -> list[str]:
     """List the programs with contradictory verdicts, one sentence each."""
     sentences = []
     for (semantics, program), group in frame.groupby(["semantics", "program"], sort=False):
-        strategies = {
-            outcome: ", ".join(group.loc[group["outcome"] == outcome, "way"])
-            for outcome in (Outcome.VERIFIED, Outcome.FALSE)
-        }
+        provers, refuters = (
+            ", ".join(group.loc[group["outcome"].isin(outcomes), "way"])
+            for outcomes in (PROOFS, (Outcome.FALSE,))
+        )
         # Both verdicts together are a contradiction.
-        if all(strategies.values()):
+        if provers and refuters:
             sentences.append(
-                f"Contradiction over {semantics}: {program} is verified by "
-                f"{strategies[Outcome.VERIFIED]} and false according to "
-                f"{strategies[Outcome.FALSE]}."
+                f"Contradiction over {semantics}: {program} is verified by {provers} and false "
+                f"according to {refuters}."
             )
     return sentences
 

@@ -13,6 +13,7 @@ from llmchecker.programs.proposals.prompt_templates import PromptVariant
 from llmchecker.programs.proposals.proposal_set import LoopProposals
 from llmchecker.programs.verification import esbmc, houdini, verifier
 from llmchecker.programs.verification.result import Limit, Outcome
+from llmchecker.programs.verification.tool import ToolAnswer
 from llmchecker.programs.verification.verifier import VerificationLimits, Verifier
 
 COUNT = """\
@@ -69,14 +70,14 @@ def test_the_end_of_a_question_is_counted_in_steps(monkeypatch):
 def test_processor_time_of_esbmc_is_told():
     """ESBMC that unrolls for ever is ended by its processor time."""
     verdict = esbmc.run_esbmc(ENDLESS, esbmc.Mode.BMC, Semantics.INT32, 1.0)
-    assert (verdict.answer, verdict.limits) == (esbmc.EsbmcAnswer.TIMEOUT, (Limit.ESBMC_TIME,))
+    assert (verdict.answer, verdict.limits) == (ToolAnswer.TIMEOUT, (Limit.ESBMC_TIME,))
 
 
 def test_memory_of_esbmc_is_told(monkeypatch):
     """ESBMC that runs out of its memory is no riddle: the message and the limit say so."""
     monkeypatch.setattr(esbmc, "_COMMON_OPTIONS", ("--no-standard-checks", "--memlimit", "60m"))
     verdict = esbmc.run_esbmc(ENDLESS, esbmc.Mode.BMC, Semantics.INT32, 10.0)
-    assert (verdict.answer, verdict.limits) == (esbmc.EsbmcAnswer.ERROR, (Limit.ESBMC_MEMORY,))
+    assert (verdict.answer, verdict.limits) == (ToolAnswer.ERROR, (Limit.ESBMC_MEMORY,))
     assert "out of memory" in verdict.message
 
 

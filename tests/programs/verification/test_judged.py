@@ -29,7 +29,7 @@ from llmchecker.programs.frontend.parser import parse_program
 from llmchecker.programs.interpreter.simulation import Failure, NondetValue
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.ir.instrumentation import Property
-from llmchecker.programs.verification.esbmc import _find_binary
+from llmchecker.programs.verification.esbmc import ESBMC
 from llmchecker.programs.verification.houdini import Prover
 from llmchecker.programs.verification.result import Outcome
 from llmchecker.programs.verification.verifier import VerificationLimits, Verifier
@@ -114,7 +114,7 @@ def esbmc_fails(text: str, asked: Property, folder: Path) -> bool:
     (folder / "alone.c").write_text(text)
     options = ("--overflow-check",) if asked is Property.NO_OVERFLOW else ()
     done = subprocess.run(
-        [_find_binary(), "alone.c", *_ESBMC, *options],
+        [ESBMC.find_binary(), "alone.c", *_ESBMC, *options],
         cwd=folder,
         capture_output=True,
         text=True,

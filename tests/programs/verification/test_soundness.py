@@ -30,9 +30,10 @@ from llmchecker.programs.interpreter.simulation import (
 )
 from llmchecker.programs.ir.expressions import Constant, Semantics, format_c
 from llmchecker.programs.ir.statements import Program
-from llmchecker.programs.verification.esbmc import EsbmcAnswer, Mode, run_esbmc
+from llmchecker.programs.verification.esbmc import Mode, run_esbmc
 from llmchecker.programs.verification.esbmc_annotation import annotate
 from llmchecker.programs.verification.houdini import Candidate, Prover
+from llmchecker.programs.verification.tool import ToolAnswer
 
 PROGRAMS = Path(__file__).parents[3] / "resources/programs"
 SHIPPED = tuple(Original(p.stem, p.read_text(), ()) for p in sorted(PROGRAMS.rglob("*.c")))
@@ -185,7 +186,7 @@ def test_esbmc_verifies_no_program_that_a_run_falsifies(original, semantics):
     )
     mutant = next(of_assertions)
     proven, _ = prove(mutant.program, semantics, candidates(mutant.program, original.invariants))
-    assert answer_of_esbmc(mutant.program, proven, semantics) is not EsbmcAnswer.SUCCESSFUL, mutant
+    assert answer_of_esbmc(mutant.program, proven, semantics) is not ToolAnswer.SUCCESSFUL, mutant
 
 
 @pytest.mark.long
@@ -196,7 +197,7 @@ def test_esbmc_refutes_no_invariant_that_is_needed(original, semantics):
     program = original.program
     prover = Prover(program, semantics)
     needed = prover.minimize(prover.find_inductive_subset(candidates(program, original.invariants)))
-    assert answer_of_esbmc(program, needed, semantics) is EsbmcAnswer.SUCCESSFUL
+    assert answer_of_esbmc(program, needed, semantics) is ToolAnswer.SUCCESSFUL
 
 
 @each_semantics
@@ -205,11 +206,11 @@ def test_ranges_are_refused_by_the_proof_alone(semantics):
     source = "int main(void) { int a[3]; int i = 0; while (i <= 3) { a[i] = 1; i = i + 1; } }"
     program = Original("beyond", source, (("i >= 0", "i <= 4"),)).program
     proven, verified = prove(program, semantics, candidates(program, (("i >= 0", "i <= 4"),)))
-    assert answer_of_esbmc(program, proven, semantics) is EsbmcAnswer.SUCCESSFUL
+    assert answer_of_esbmc(program, proven, semantics) is ToolAnswer.SUCCESSFUL
     assert not verified
 
 
-def answer_of_esbmc(program: Program, proven: tuple, semantics: Semantics) -> EsbmcAnswer:
+def answer_of_esbmc(program: Program, proven: tuple, semantics: Semantics) -> ToolAnswer:
     """What ESBMC says of a program, told what is proven of its loops."""
     # A loop without any would be unrolled.
     stated = {

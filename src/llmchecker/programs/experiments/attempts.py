@@ -13,7 +13,16 @@ from typing import Any
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.proposals.prompt_templates import PromptVariant
 from llmchecker.programs.verification import esbmc
-from llmchecker.programs.verification.result import BUILTIN_SOURCES, CandidateSource, Limit, Outcome
+from llmchecker.programs.verification.cbmc import CBMC
+from llmchecker.programs.verification.esbmc import ESBMC
+from llmchecker.programs.verification.result import (
+    BUILTIN_SOURCES,
+    PROOFS,
+    CandidateSource,
+    Limit,
+    Outcome,
+)
+from llmchecker.programs.verification.tool import Tool
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
 
 VARIANTS = {
@@ -54,7 +63,13 @@ The candidates of both include the model's first samples.
 """
 
 TOOLS = {f"ESBMC {mode}": mode for mode in (esbmc.Mode.BMC, esbmc.Mode.K_INDUCTION)}
-"""The tools that need no invariants, by name."""
+"""The modes of ESBMC that need no invariants, by name."""
+
+SEARCH_TOOLS: dict[str, Tool] = {f"{tool.name} unwind": tool for tool in (ESBMC, CBMC)}
+"""The tools that search the original text with a rising depth, by name."""
+
+BOTH_ENGINES = "program + ESBMC unwind"
+"""The strategy of the command `verify`: the prover, then the search by ESBMC."""
 
 THIS_METHOD = "this method"
 """The name of the strategy `all` in comparisons with other tools."""
@@ -107,7 +122,7 @@ class Attempt:
     @property
     def solved(self) -> bool:
         """Whether the program is verified."""
-        return self.outcome is Outcome.VERIFIED
+        return self.outcome in PROOFS
 
 
 def select_method_attempts(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:

@@ -9,21 +9,29 @@ from typing import Any
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from llmchecker.programs.experiments.attempts import (
+    BOTH_ENGINES,
     MODEL_COMBINATIONS,
     MODEL_FREE_COMBINATIONS,
+    SEARCH_TOOLS,
     TOOLS,
     VARIANTS,
     Attempt,
     Invariant,
 )
-from llmchecker.programs.frontend.parser import read_program
+from llmchecker.programs.frontend.original_text import read_original_text
+from llmchecker.programs.frontend.parser import SV_COMP, read_program
+from llmchecker.programs.frontend.proof_obstacles import NO_ASSERTION
 from llmchecker.programs.ir.expressions import Expression, Semantics, format_c
+from llmchecker.programs.ir.instrumentation import Property
 from llmchecker.programs.ir.statements import Loop, Program
 from llmchecker.programs.proposals.baselines import enumerate_shortest, sample_atoms
 from llmchecker.programs.proposals.prompt_templates import PromptVariant
 from llmchecker.programs.proposals.proposal_set import ParsedAnswer, ProgramProposals
 from llmchecker.programs.verification import esbmc
+from llmchecker.programs.verification.bounded_search import BoundedSearch
+from llmchecker.programs.verification.esbmc import ESBMC
 from llmchecker.programs.verification.esbmc_annotation import annotate
+from llmchecker.programs.verification.portfolio import FileTask, verify_file
 from llmchecker.programs.verification.result import (
     BUILTIN_SOURCES,
     CandidateSource,
@@ -32,14 +40,16 @@ from llmchecker.programs.verification.result import (
     VerificationResult,
     format_no_assertion,
 )
+from llmchecker.programs.verification.tool import ToolAnswer
 from llmchecker.programs.verification.verifier import VerificationLimits, Verifier
+from llmchecker.programs.verification.violations import confirm_violation
 
 _OUTCOMES = {
-    esbmc.EsbmcAnswer.SUCCESSFUL: Outcome.VERIFIED,
-    esbmc.EsbmcAnswer.FAILED: Outcome.FALSE,
-    esbmc.EsbmcAnswer.UNKNOWN: Outcome.NOT_PROVEN,
-    esbmc.EsbmcAnswer.TIMEOUT: Outcome.ESBMC_TIMEOUT,
-    esbmc.EsbmcAnswer.ERROR: Outcome.ESBMC_ERROR,
+    ToolAnswer.SUCCESSFUL: Outcome.VERIFIED,
+    ToolAnswer.FAILED: Outcome.FALSE,
+    ToolAnswer.UNKNOWN: Outcome.NOT_PROVEN,
+    ToolAnswer.TIMEOUT: Outcome.ESBMC_TIMEOUT,
+    ToolAnswer.ERROR: Outcome.ESBMC_ERROR,
 }
 
 
@@ -87,7 +97,9 @@ class Subject:
     @cached_property
     def verifier(self) -> Verifier:
         """The program's verifier; raises as `program` does."""
-        return Verifier(self.program, self.settings.semantics, self.settings.limits)
+        settings = self.settings
+        text = read_original_text(self.file, Property.ASSERT, SV_COMP)
+        return Verifier(self.program, settings.semantics, settings.limits, text)
 
     def build_attempt(
         self, strategy: str, result: VerificationResult, **extra_fields: Any
@@ -326,6 +338,77 @@ def _attempt_tool(name: str, subject: Subject) -> Attempt:
     )
 
 
+def _attempt_search(name: str, subject: Subject) -> Attempt:
+    """Attempt a program with a search of its original text by a tool."""
+    settings = subject.settings
+    text = read_original_text(subject.file, Property.ASSERT, SV_COMP)
+    # The frontend names the problem of a text that its parser rejects.
+    if text is None:
+        raise UnsupportedProgram(f"{subject.program.name}: no tool reads this text; simplify it")
+    # A tool's mathematical integers are no basis for a verdict; see `portfolio`.
+    if settings.semantics is not Semantics.INT32:
+        raise UnsupportedProgram(
+            f"{subject.file.name}: {name} computes with machine integers; choose int32"
+        )
+    if text.obstacle == NO_ASSERTION:
+        outcome, message = Outcome.NO_ASSERTION, format_no_assertion(text.name)
+        return Attempt(text.name, settings.semantics, name, outcome, message=message)
+    search = BoundedSearch(text, settings.semantics, SEARCH_TOOLS[name])
+    found = search.search(settings.max_tool_seconds)
+    result = VerificationResult(Outcome.NOT_PROVEN, message=found.problem, limits=found.limits)
+    if found.violation:
+        result = confirm_violation(text, found, settings.semantics, None)
+    elif found.is_complete and not text.obstacle:
+        result = VerificationResult(Outcome.VERIFIED)
+    elif found.is_complete:
+        result = replace(result, outcome=Outcome.UNSUPPORTED, message=text.obstacle)
+    return Attempt(
+        text.name,
+        settings.semantics,
+        name,
+        result.outcome,
+        found.seconds,
+        message=result.message,
+        limits=result.limits,
+    )
+
+
+def _attempt_both_engines(name: str, subject: Subject) -> Attempt:
+    """Attempt a program as the command `verify` does."""
+    settings = subject.settings
+    task = FileTask(settings.semantics, seconds=settings.limits.seconds)
+    result, program = verify_file(subject.file, task)
+    # Without a program, no loop has invariants.
+    if program is None:
+        return Attempt(
+            subject.file.stem,
+            settings.semantics,
+            name,
+            result.outcome,
+            result.seconds,
+            message=result.message,
+            limits=result.limits,
+        )
+    return subject.build_attempt(name, result)
+
+
+def select_strategies(experiment: str, is_served: bool) -> dict[str, _Strategy]:
+    """Return the strategies of an experiment that this machine and its model can make.
+
+    Args:
+        experiment: name of the experiment.
+        is_served: whether the model is served, so that it has no probabilities.
+    """
+    strategies = EXPERIMENTS[experiment]
+    if experiment == "tools":
+        # The other tools are optional; ESBMC is not.
+        installed = {name for name, tool in SEARCH_TOOLS.items() if tool.is_installed}
+        strategies = strategies | dict.fromkeys(
+            [name for name in SEARCH_TOOLS if name in installed], _attempt_search
+        )
+    return exclude_enumeration(strategies) if is_served else dict(strategies)
+
+
 def exclude_enumeration(strategies: Mapping[str, _Strategy]) -> dict[str, _Strategy]:
     """Return the strategies without enumeration, for models without probabilities.
 
@@ -342,6 +425,9 @@ EXPERIMENTS: dict[str, dict[str, _Strategy]] = {
     "variants": dict.fromkeys(VARIANTS, _attempt_variant),
     "baselines": dict.fromkeys(MODEL_FREE_COMBINATIONS, _attempt_combination),
     "sources": dict.fromkeys(MODEL_COMBINATIONS, _attempt_combination),
-    "tools": dict.fromkeys(TOOLS, _attempt_tool),
+    "tools": dict.fromkeys(TOOLS, _attempt_tool)
+    | {f"{ESBMC.name} unwind": _attempt_search, BOTH_ENGINES: _attempt_both_engines},
 }
-"""The strategies by experiment; `variants` and `sources` need proposals."""
+"""The strategies by experiment; `variants` and `sources` need proposals.
+
+`select_strategies` adds the tools that are installed."""

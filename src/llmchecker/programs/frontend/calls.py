@@ -6,18 +6,20 @@ functions cannot be inlined and are rejected.
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from pycparser import c_ast
 
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.frontend.acsl_assertions import check_annotation, widen_condition
-from llmchecker.programs.frontend.c_ast import is_void
+from llmchecker.programs.frontend.c_ast import is_void, iter_nodes
 from llmchecker.programs.frontend.declarations import DeclarationReader
 from llmchecker.programs.frontend.expressions import callee_name
 from llmchecker.programs.frontend.pointer_binding import PointerValue
 from llmchecker.programs.frontend.pointers import PointerReader
 from llmchecker.programs.frontend.preprocessing.translation_phases import (
     ANNOTATION_FUNCTION,
+    ERROR_FUNCTION,
     FAILURE_FUNCTIONS,
     STOP_FUNCTIONS,
 )
@@ -25,6 +27,7 @@ from llmchecker.programs.frontend.symbol_table import Pointer, SymbolTable
 from llmchecker.programs.frontend.verifier_builtins import (
     ASSERT_FUNCTIONS,
     ASSUME_FUNCTIONS,
+    INPUT_NAME,
     VERIFIER_BUILTINS,
     BuiltinParameters,
     list_parameters,
@@ -79,7 +82,7 @@ _ARGUMENT_PARSERS = {"atoi": INT, "atol": Type(64), "atoll": Type(64)}
 """Functions that parse a number; for a program argument, any number."""
 
 
-_REACH_ERROR_FUNCTIONS = frozenset(("reach_error", "__VERIFIER_error"))
+_REACH_ERROR_FUNCTIONS = frozenset(("reach_error", "__VERIFIER_error", ERROR_FUNCTION))
 """Functions whose calls are the reachability property of SV-COMP."""
 
 
@@ -119,15 +122,21 @@ class CallReader:
             for declaration in unit.ext
             if isinstance(declaration, c_ast.FuncDef)
         }
-        self._prototypes = {
-            declaration.name: declaration
-            for declaration in unit.ext
-            if isinstance(declaration, c_ast.Decl) and isinstance(declaration.type, c_ast.FuncDecl)
-        }
+        self._unit = unit
         self._call_stack: list[str] = []
         self._call_count = 0
         self.is_lowered = False
         self.argv_name = ""
+
+    @cached_property
+    def _prototypes(self) -> dict[str, c_ast.Decl]:
+        """The declarations of functions, by name."""
+        # The nesting of the text is checked only after the constructor.
+        return {
+            declaration.name: declaration
+            for declaration in iter_nodes(self._unit, (c_ast.Decl,))
+            if isinstance(declaration.type, c_ast.FuncDecl)
+        }
 
     def read_call(self, node: c_ast.FuncCall, is_used: bool) -> Expression | None:
         """Add the side effects of a call to the reader; return its value if it has one."""
@@ -295,10 +304,16 @@ class CallReader:
         # A `static` function without a definition is an error in C.
         if prototype is not None and prototype.storage and prototype.storage != ["extern"]:
             return None
+        # C99 has no undeclared functions, so the name may be a misspelt assertion.
+        if prototype is None and not INPUT_NAME.fullmatch(name):
+            raise UnsupportedProgram(
+                f"{node.coord.file}:{node.coord.line}: {name} is not declared; declare it, or "
+                "name it by --errors"
+            )
         values = self.expression_reader.evaluate_all([a for a in arguments if not _is_string(a)])
         self.expression_reader.add(tuple(s for value in values for s in _keep_evaluation(value)))
         self.is_lowered = True
-        # An undeclared function returns an int (C90 3.3.2.2).
+        # An undeclared input returns an int (C90 3.3.2.2).
         if prototype is None:
             return Nondet()
         result = prototype.type.type

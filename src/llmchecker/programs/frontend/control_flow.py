@@ -225,6 +225,9 @@ class StatementReader:
                 return (BreakTo(self._goto_blocks[name]),)
             case c_ast.EmptyStatement():
                 return ()
+            case c_ast.StaticAssert():
+                self._declarations.check_static_assertion(node)
+                return ()
         if type(node) in _UNSUPPORTED_NODES:
             raise self._build_error(node, _UNSUPPORTED_NODES[type(node)])
         return self._expression_reader.read_effects(node)

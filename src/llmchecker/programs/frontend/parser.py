@@ -19,10 +19,11 @@ from pycparser import c_ast
 
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.frontend.acsl_assertions import Contract
-from llmchecker.programs.frontend.c_ast import find_main_function, parse_c
+from llmchecker.programs.frontend.c_ast import find_main_function, iter_nodes, parse_c
 from llmchecker.programs.frontend.calls import CallReader
 from llmchecker.programs.frontend.control_flow import StatementReader
 from llmchecker.programs.frontend.declarations import DeclarationReader
+from llmchecker.programs.frontend.error_names import ErrorNames, mark_errors
 from llmchecker.programs.frontend.expressions import MAX_NESTING
 from llmchecker.programs.frontend.pointer_binding import NullablePointer
 from llmchecker.programs.frontend.pointers import PointerReader, is_pointer
@@ -51,13 +52,22 @@ _MAX_STATEMENTS = 12_000
 _MAX_EXPRESSION_NODES = 200_000
 
 
-def read_program(path: Path, required_property: Property = Property.ASSERT) -> Program:
+SV_COMP = ErrorNames()
+"""The names of errors that the frontend knows."""
+
+
+def read_program(
+    path: Path,
+    required_property: Property = Property.ASSERT,
+    error_names: ErrorNames = SV_COMP,
+) -> Program:
     """Parse a C file; the name of the program is the file name without `.c`.
 
     Args:
         path: path of the file.
         required_property: property to prove. Overflow is defined for 32-bit integers; over
             mathematical integers, a program could draw values outside of every type.
+        error_names: further names of errors.
 
     Raises:
         UnreadableProgram: the file cannot be read, is not C, or has no `main`.
@@ -66,7 +76,9 @@ def read_program(path: Path, required_property: Property = Property.ASSERT) -> P
     """
     source = read_source(path)
     sibling_files = read_included_headers(path, source)
-    return parse_program(source, path.stem, path.name, required_property, sibling_files)
+    return parse_program(
+        source, path.stem, path.name, required_property, sibling_files, error_names
+    )
 
 
 def parse_program(
@@ -75,6 +87,7 @@ def parse_program(
     file: str | None = None,
     required_property: Property = Property.ASSERT,
     sibling_files: Mapping[str, str] = MappingProxyType({}),
+    error_names: ErrorNames = SV_COMP,
 ) -> Program:
     """Parse C text, as `read_program` parses a file.
 
@@ -84,12 +97,13 @@ def parse_program(
         file: name of the file in messages; by default the name of the program with `.c`.
         required_property: property to prove.
         sibling_files: texts of the included headers in the same folder, by name.
+        error_names: further names of errors.
     """
     file = file or f"{name}.c"
     try:
         program = replace_arrays(
             _build_with_nullable_pointers(
-                _FrontEnd(name, source, file, required_property, sibling_files)
+                _FrontEnd(name, source, file, required_property, sibling_files, error_names)
             )
         )
         # Instrumentation makes a program larger, so the size is checked before and after.
@@ -156,6 +170,7 @@ class _FrontEnd:
         file: str,
         required_property: Property,
         sibling_files: Mapping[str, str],
+        error_names: ErrorNames,
     ) -> None:
         self._name, self._source, self._file, self._required_property = (
             name,
@@ -166,6 +181,7 @@ class _FrontEnd:
         self._sibling_files = sibling_files
         self._full_text = "\n".join((source, *sibling_files.values()))
         self._unit = parse_c(source, file, sibling_files)
+        mark_errors(self._unit, error_names, file)
 
     def build_program(self, nullable_pointers: frozenset[str]) -> Program:
         """Build the program of the file.
@@ -210,8 +226,14 @@ class _FrontEnd:
         if main.decl.storage or main.decl.funcspec:
             raise reader.build_error(main, "a main that is static or inline")
         body = control.read_block(main.body)
+        # No reader visits the functions that are not called.
+        for assertion in iter_nodes(unit, (c_ast.StaticAssert,)):
+            if id(assertion) not in declarations.checked_assertions:
+                raise reader.build_error(assertion, "a static assertion of an uncalled function")
         # ESBMC does not find the headers in the program's folder.
         is_lowered = control.is_lowered or calls.is_lowered or bool(self._sibling_files)
+        # ESBMC's loop invariants forget writes through pointers, and so does its k-induction.
+        is_lowered = is_lowered or _has_pointers(unit)
         return Program(
             self._name,
             self._source,
@@ -281,8 +303,25 @@ class _FrontEnd:
             case c_ast.Typedef():
                 declarations.read_typedef(part)
                 return []
+            case c_ast.StaticAssert():
+                declarations.check_static_assertion(part)
+                return []
         description = getattr(part, "name", None) or type(part).__name__
         raise reader.build_error(part, f"{description!r} outside of functions")
+
+
+def _has_pointers(unit: c_ast.FileAST) -> bool:
+    """Check that a text uses a pointer or an address outside of prototypes."""
+    declarations = (node for node in unit.ext if not _is_prototype(node))
+    return any(
+        isinstance(node, c_ast.PtrDecl) or node.op in ("*", "&")
+        for declaration in declarations
+        for node in iter_nodes(declaration, (c_ast.PtrDecl, c_ast.UnaryOp))
+    )
+
+
+def _is_prototype(node: c_ast.Node) -> bool:
+    return isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.FuncDecl)
 
 
 def _find_argv(main: c_ast.FuncDef) -> str:

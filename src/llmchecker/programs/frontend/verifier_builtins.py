@@ -16,6 +16,7 @@ from llmchecker.programs.frontend.c_ast import iter_nodes, parse_integer_type
 from llmchecker.programs.frontend.expressions import ExpressionReader, callee_name, nondet_type
 from llmchecker.programs.frontend.preprocessing.translation_phases import (
     FAILURE_FUNCTIONS,
+    NAMED_ASSERTION,
     STOP_FUNCTIONS,
 )
 from llmchecker.programs.ir.expressions import (
@@ -27,7 +28,9 @@ from llmchecker.programs.ir.expressions import (
     promote,
 )
 
-ASSERT_FUNCTIONS = frozenset(("assert", "__VERIFIER_assert", "__ESBMC_assert", "__llbmc_assert"))
+ASSERT_FUNCTIONS = frozenset(
+    ("assert", "__VERIFIER_assert", "__ESBMC_assert", "__llbmc_assert", NAMED_ASSERTION)
+)
 """Functions whose argument must hold."""
 
 ASSUME_FUNCTIONS = frozenset(
@@ -36,6 +39,9 @@ ASSUME_FUNCTIONS = frozenset(
 """Functions that return only if their argument holds."""
 
 VERIFIER_BUILTINS = ASSERT_FUNCTIONS | ASSUME_FUNCTIONS | STOP_FUNCTIONS | FAILURE_FUNCTIONS
+
+INPUT_NAME = re.compile(r"_*(?:unknown|nondet|NONDET)\w*")
+"""Names of inputs that benchmarks call without a declaration."""
 
 _LIBRARY_CALLBACKS = frozenset(("malloc", "calloc", "realloc", "free", "atexit"))
 """Functions that the C library may call, before or during `main`."""

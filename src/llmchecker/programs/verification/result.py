@@ -44,6 +44,8 @@ class Outcome(StrEnum):
 
     VERIFIED = "verified"
     """Every assertion is proven, and ESBMC confirms it."""
+    VERIFIED_BY_ESBMC = "verified by ESBMC alone"
+    """ESBMC unrolls all loops of the original text completely, and finds no violation."""
     FALSE = "false"
     """A concrete run violates an assertion."""
     NOT_PROVEN = "not proven"
@@ -82,6 +84,8 @@ class Limit(StrEnum):
     """Processor time of ESBMC."""
     ESBMC_MEMORY = "ESBMC memory"
     """Memory of ESBMC."""
+    TOOL_TIME = "tool time"
+    """Processor time of another tool than ESBMC."""
     MEMORY = "memory"
     """Memory of this program."""
     CANDIDATES = "candidates"
@@ -121,6 +125,8 @@ class VerificationResult:
         message: description of the problem for a reader; empty without a problem.
         limits: the limits that left the verification, or a part of it, without a result.
         partial_invariants: proven invariants of the loops, although the assertions do not follow.
+        searched_depth: iterations of each loop to which ESBMC finds no violation of the original
+            text; None without such a search.
     """
 
     outcome: Outcome
@@ -130,12 +136,17 @@ class VerificationResult:
     message: str = ""
     limits: tuple[Limit, ...] = ()
     partial_invariants: tuple[ProvenInvariant, ...] = ()
+    searched_depth: int | None = None
 
 
 def format_no_assertion(program: str) -> str:
     """Format the message of the outcome `NO_ASSERTION` for a program's name."""
-    return f"{program}: no called function has a known assertion or failure call; add one"
+    problem = "no called function has a known assertion or failure call"
+    return f"{program}: {problem}; add one, or name it by --errors"
 
+
+PROOFS = (Outcome.VERIFIED, Outcome.VERIFIED_BY_ESBMC)
+"""The outcomes that are proofs of the property."""
 
 BUILTIN_SOURCES = (
     CandidateSource.ATOMS,

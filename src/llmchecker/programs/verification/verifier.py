@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from llmchecker.programs.frontend.original_text import OriginalText
 from llmchecker.programs.generation.array_templates import instantiate_templates
 from llmchecker.programs.generation.dynamic import candidates_from_runs, tracked_variables
 from llmchecker.programs.generation.polynomials import find_polynomial_equalities
@@ -23,9 +24,7 @@ from llmchecker.programs.generation.syntactic import (
     nontermination_guards,
 )
 from llmchecker.programs.interpreter.simulation import (
-    Failure,
-    NondetValue,
-    RepeatedIterations,
+    extend_runs,
     filter_unrefuted,
     run_program,
 )
@@ -42,9 +41,11 @@ from llmchecker.programs.ir.statements import (
     Program,
 )
 from llmchecker.programs.verification import esbmc
+from llmchecker.programs.verification.bounded_search import BoundedSearch, SearchResult
 from llmchecker.programs.verification.candidate_pool import CandidatePool
 from llmchecker.programs.verification.esbmc_annotation import annotate
 from llmchecker.programs.verification.houdini import Candidate, Prover, ProverTimeout, has_products
+from llmchecker.programs.verification.path_inputs import find_path_inputs
 from llmchecker.programs.verification.result import (
     BUILTIN_SOURCES,
     CandidateSource,
@@ -55,6 +56,8 @@ from llmchecker.programs.verification.result import (
     format_no_assertion,
 )
 from llmchecker.programs.verification.spacer import solve_horn_clauses
+from llmchecker.programs.verification.tool import ToolAnswer, ToolVerdict
+from llmchecker.programs.verification.violations import confirm_violation, format_failure
 
 
 @dataclass(frozen=True)
@@ -109,8 +112,14 @@ _INDIVIDUAL_SOURCES = (CandidateSource.TEMPLATES, CandidateSource.DISJUNCTIONS)
 _SOURCE_TIME_SHARE = 0.4
 """Share of the remaining time for the candidates of each further source."""
 
-_MAX_LISTED_VALUES = 40
-"""Maximum number of values of a run that a message lists."""
+_PATH_TIME_SHARE = 0.03
+"""Share of the seconds for inputs that Z3 finds."""
+
+_MAX_PATH_SECONDS = 1.0
+"""Maximum processor seconds for inputs that Z3 finds."""
+
+_CROSS_CHECK_DEPTH = 8
+"""Maximum depth of the search for violations of the original text of a proven program."""
 
 _MIN_ESBMC_SECONDS = 5.0
 """Minimum seconds for ESBMC, regardless of the time of the proof."""
@@ -126,20 +135,32 @@ class Verifier:
         program: the program.
         semantics: the semantics of the program's integers.
         limits: the limits of each verification.
+        original_text: the C text, for the cross-check of a lowered program; None without one.
 
     Attributes:
         runs: the concrete runs.
     """
 
     def __init__(
-        self, program: Program, semantics: Semantics, limits: VerificationLimits = _DEFAULT_LIMITS
+        self,
+        program: Program,
+        semantics: Semantics,
+        limits: VerificationLimits = _DEFAULT_LIMITS,
+        original_text: OriginalText | None = None,
     ) -> None:
         self._program = program
+        self._original_text = original_text
+        self._search_result: SearchResult | None = None
         self._semantics = semantics
         self._is_int32 = semantics is Semantics.INT32
         self._limits = limits
         self.runs = run_program(program, semantics, runs=limits.runs)
-        self._esbmc_verdicts: dict[str, esbmc.EsbmcVerdict] = {}
+        # Random values rarely reach a branch with an equality, and Z3 finds its inputs.
+        if self.runs.failure is None:
+            seconds = min(_MAX_PATH_SECONDS, _PATH_TIME_SHARE * limits.seconds)
+            inputs = find_path_inputs(program, semantics, seconds)
+            self.runs = extend_runs(self.runs, program, semantics, inputs)
+        self._esbmc_verdicts: dict[str, ToolVerdict] = {}
         self._unrefuted_cache: dict[Candidate, bool] = {}  # whether no run refutes a candidate
         self._spacer_solutions: dict[tuple, _CandidatesByLoop] = {}  # by the known invariants
         self._has_products = has_products(program)
@@ -177,6 +198,9 @@ class Verifier:
             result = VerificationResult(Outcome.PROVER_TIMEOUT, message=message, limits=limits)
         if result.outcome is Outcome.VERIFIED:
             result = self._confirm(result, deadline)
+        # ESBMC confirmed a text that the frontend wrote, so that the reading is unconfirmed.
+        if result.outcome is Outcome.VERIFIED and self._program.is_lowered:
+            result = self._cross_check(result, deadline)
         return replace(result, seconds=result.seconds + time.monotonic() - start_time)
 
     def _prove(
@@ -190,7 +214,7 @@ class Verifier:
         if self.runs.failure is not None:
             failure = self.runs.failure
             return VerificationResult(
-                Outcome.FALSE, failure=failure, message=_format_failure(self._program, failure)
+                Outcome.FALSE, failure=failure, message=format_failure(self._program, failure)
             )
         # Without an assertion every set of invariants would suffice, so VERIFIED would be empty.
         if not self._program.has_property:
@@ -424,47 +448,48 @@ class Verifier:
         remaining_seconds = max(_MIN_ESBMC_SECONDS, deadline - time.process_time())
         verdict = self._run_esbmc(annotated_source, remaining_seconds, difficulty)
         result = replace(result, seconds=verdict.seconds if is_cached else 0.0)
-        if verdict.answer is esbmc.EsbmcAnswer.SUCCESSFUL:
+        if verdict.answer is ToolAnswer.SUCCESSFUL:
             return result
-        if verdict.answer is esbmc.EsbmcAnswer.TIMEOUT:
+        if verdict.answer is ToolAnswer.TIMEOUT:
             message = f"ESBMC said nothing within {verdict.seconds:.0f} s"
             outcome = Outcome.ESBMC_TIMEOUT
         else:
             message = f"ESBMC says: {verdict.message}"
-            is_error = verdict.answer is esbmc.EsbmcAnswer.ERROR
+            is_error = verdict.answer is ToolAnswer.ERROR
             outcome = Outcome.ESBMC_ERROR if is_error else Outcome.ESBMC_DISAGREES
         return replace(result, outcome=outcome, message=message, limits=verdict.limits)
 
+    def _cross_check(self, result: VerificationResult, deadline: float) -> VerificationResult:
+        """Search a violation of the original text to a small depth, once for each program."""
+        text = self._original_text
+        # No C verifier reads annotations of ACSL.
+        if text is None or text.is_annotated:
+            return result
+        if self._search_result is None:
+            seconds = max(_MIN_ESBMC_SECONDS, deadline - time.process_time())
+            search = BoundedSearch(text, self._semantics)
+            self._search_result = search.search(seconds, _CROSS_CHECK_DEPTH)
+        found = self._search_result
+        if found.violation:
+            return replace(
+                confirm_violation(text, found, self._semantics, self._program),
+                seconds=result.seconds,
+            )
+        if found.depth == 0:
+            message = f"ESBMC cannot search the original text: {found.problem}"
+            outcome = Outcome.ESBMC_TIMEOUT if found.limits else Outcome.ESBMC_ERROR
+            return replace(result, outcome=outcome, message=message, limits=found.limits)
+        return replace(result, searched_depth=found.depth)
+
     def _run_esbmc(
         self, annotated: str, seconds: float, difficulty: esbmc.Difficulty
-    ) -> esbmc.EsbmcVerdict:
+    ) -> ToolVerdict:
         if annotated in self._esbmc_verdicts:
             return self._esbmc_verdicts[annotated]
         verdict = esbmc.run_esbmc(
             annotated, esbmc.Mode.INVARIANTS, self._semantics, seconds, difficulty
         )
         # A timeout is not cached: another verification may have more time left for ESBMC.
-        if verdict.answer is not esbmc.EsbmcAnswer.TIMEOUT:
+        if verdict.answer is not ToolAnswer.TIMEOUT:
             self._esbmc_verdicts[annotated] = verdict
         return verdict
-
-
-def _format_failure(program: Program, failure: Failure) -> str:
-    # Line 0 marks a range check, which has no assertion in the text.
-    problem = (
-        f"the assertion in line {failure.line} fails"
-        if failure.line
-        else "a value or a pointer is out of range"
-    )
-    values = [str(event.value) for event in failure.trace if isinstance(event, NondetValue)]
-    if len(values) > _MAX_LISTED_VALUES:
-        values[_MAX_LISTED_VALUES:] = [f"… {len(values) - _MAX_LISTED_VALUES} more"]
-    # Skipped iterations are not in the trace, so their values are only summarized.
-    repetitions = [event for event in failure.trace if isinstance(event, RepeatedIterations)]
-    iteration_count = sum(event.period * event.times for event in repetitions)
-    suffix = (
-        f", and {iteration_count:,} rounds of loops are like those before them"
-        if repetitions
-        else ""
-    )
-    return f"{program.name}: {problem} when the values drawn are {', '.join(values)}{suffix}"

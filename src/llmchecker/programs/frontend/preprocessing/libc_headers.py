@@ -83,7 +83,7 @@ typedef long ssize_t;
 """
 
 _HEADER_TEXTS = {
-    "assert.h": "#undef assert",
+    "assert.h": "#undef assert\n#define static_assert _Static_assert",
     "limits.h": _LIMITS_H,
     # The macros of C11 7.18.
     "stdbool.h": "#define bool _Bool\n#define true 1\n#define false 0",

@@ -17,7 +17,13 @@ from llmchecker.programs.frontend.preprocessing.preprocessor import preprocess
 STOP_FUNCTIONS = frozenset(("abort", "exit"))
 """Functions that end the run."""
 
-FAILURE_FUNCTIONS = frozenset(("reach_error", "__VERIFIER_error", "__assert_fail"))
+ERROR_FUNCTION = "__LLMChecker_error"
+"""Function whose calls represent the errors that the user names."""
+
+NAMED_ASSERTION = "__LLMChecker_assert"
+"""Function whose calls represent the assertions that the user names."""
+
+FAILURE_FUNCTIONS = frozenset(("reach_error", "__VERIFIER_error", "__assert_fail", ERROR_FUNCTION))
 """Functions that must never be called."""
 
 _LEXEME = re.compile(
@@ -61,7 +67,7 @@ _GCC_KEYWORDS = {
 """Words of gcc with the meaning of a word of C, or without an effect here."""
 
 _COMPILER_WORD = re.compile(
-    r"_Alignas|_Alignof|_Atomic|_Complex|_Generic|_Imaginary|_Noreturn|_Pragma|_Static_assert"
+    r"_Alignas|_Alignof|_Atomic|_Complex|_Generic|_Imaginary|_Noreturn|_Pragma"
     r"|_Thread_local|_Float\w*|_Decimal\w*|_Sat|_Fract|_Accum|_BitInt|asm|typeof|typeof_unqual"
     r"|__(alignof|asm|attribute|complex|imag|real|typeof|label|FUNCTION|PRETTY_FUNCTION|null"
     r"|thread|auto_type|volatile|seg_fs|seg_gs|transaction_atomic|transaction_relaxed)(__)?"
