@@ -194,7 +194,7 @@ def test_an_answer_without_a_tree_has_no_value(tmp_path):
     assert second[3:6] == [0.9, 5, 4]
     assert second[7] == 911
     page = tables.format_witnesses(found)
-    assert "is in [0.2, 0.45] for L=4. Texts that satisfy it, together 0.1:" in page
+    assert "is in [0.2, 0.4501] for L=4. Texts that satisfy it, together 0.1:" in page
     assert cells(tables.build_noun_table(found))[0][2:5] == ["", 0.2, 0.45]
 
 
