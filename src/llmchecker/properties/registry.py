@@ -36,6 +36,7 @@ _CLASS_PATHS = {
     "provable": "programs.experiments.provable_quantifier:Provable",
     "python": "properties.custom_class:OwnClass",
     "readability": "properties.quantifiers.readability:Readability",
+    "refuses": "properties.quantifiers.refusal:Refusal",
     "similarity": "properties.quantifiers.similarity:Similarity",
     "words": "properties.quantifiers.word_count:Words",
 }

@@ -1,0 +1,119 @@
+"""Deployments: a model with a system prompt and a decoding, as users meet it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from llmchecker.config import paths
+from llmchecker.config.config import Config
+from llmchecker.config.keys import ExpansionConfig, ModelKeys
+from llmchecker.config.models import (
+    ModelConfig,
+    check_has_distributions,
+    parse_model,
+    select_decoding,
+)
+from llmchecker.errors import ConfigError, UnknownName, did_you_mean
+from llmchecker.models.decoding.settings import decoding_as_json
+from llmchecker.models.servers.connection import ensure_model
+from llmchecker.trees.builder import TreeBuilder
+from llmchecker.trees.distribution_cache import DistributionCache
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A model with a system prompt and a decoding.
+
+    Attributes:
+        name: the name in all outputs.
+        model: the model with its decoding.
+        system: the system prompt of chats; None for none.
+        directory: directory of the model.
+        is_fetched: whether the workflow's source of the model fills the directory.
+    """
+
+    name: str
+    model: ModelConfig
+    system: str | None
+    directory: Path
+    is_fetched: bool
+
+    def describe(self) -> dict[str, Any]:
+        """Return all that determines the answers, as JSON."""
+        return {
+            "name": self.name,
+            "source": str(self.model.source.source),
+            "kind": self.model.kind,
+            "dtype": self.model.dtype,
+            "decoding": decoding_as_json(self.model.decoding),
+            "system": self.system,
+        }
+
+
+def resolve_deployment(
+    key: str,
+    name: str,
+    config: Config | None,
+    folder: Path,
+    system: str | None,
+    decoding: Mapping[str, Any],
+) -> Deployment:
+    """Find the model of a name: one of the configuration, or a directory.
+
+    Args:
+        key: the key with the name, for messages.
+        name: the name of a model, or the path of a directory.
+        config: the configuration; None without one.
+        folder: the folder to which a path is relative.
+        system: the system prompt.
+        decoding: the keys of the suite, with or without `decoding`.
+
+    Raises:
+        UnknownName: the name is neither a model nor a directory.
+        ConfigError: the model has no distributions, or no decoding.
+    """
+    models = {} if config is None else config.models
+    directory = folder / Path(name).expanduser()
+    if name in models:
+        model = models[name]
+        model_directory, is_fetched = Path(paths.model_directory(name)), True
+    elif directory.is_dir():
+        keys = ModelKeys(label=directory.name or name, source=f"path:{directory.absolute()}")
+        model = parse_model(directory.name.lower() or "model", keys)
+        model_directory, is_fetched = directory.absolute(), False
+    else:
+        hint = did_you_mean(name, models) or ";"
+        known = ", ".join(models) or "no models, as no configuration was found"
+        raise UnknownName(f"{key}: {name!r} is no directory and no model{hint} known are {known}")
+    check_has_distributions(key, model)
+    model = replace(model, decoding=select_decoding("decoding", decoding, model))
+    return Deployment(name, model, system, model_directory, is_fetched)
+
+
+def open_deployment(deployment: Deployment, expansion: ExpansionConfig) -> TreeBuilder:
+    """Open the model of a deployment; the first use loads it.
+
+    Raises:
+        SourceError: the model is absent and cannot be fetched.
+        ConfigError: the directory contains another model.
+    """
+    model = deployment.model
+    if deployment.is_fetched:
+        lock = Path(paths.model_lock(model.name))
+        ensure_model(model.source, deployment.directory, lock)
+    elif not (deployment.directory / "config.json").is_file():
+        raise ConfigError(f"model: {deployment.directory} has no config.json; name a model")
+    return TreeBuilder(
+        directory=deployment.directory,
+        kind=model.kind,
+        dtype=model.dtype,
+        device=model.device,
+        threads=expansion.threads or len(os.sched_getaffinity(0)),
+        memory_bytes=expansion.memory_bytes,
+        end_of_sequence=expansion.end_of_sequence,
+        cache=DistributionCache(Path(paths.STORE_DIRECTORY), expansion.max_cache_bytes),
+        decoding=model.decoding,
+        limits=expansion.build_limits(model.mem_mb),
+    )
