@@ -20,6 +20,7 @@ _EXPORTS = {
     "llmchecker.interfaces.python.tree": "Tree grow",
     "llmchecker.interfaces.python.check": "check score",
     "llmchecker.interfaces.python.ask": "Answer ask",
+    "llmchecker.interfaces.python.suite": "SuiteReport suite",
     "llmchecker.trees.text_tree": "Truncation",
     "llmchecker.properties.logic.parser": "parse",
     "llmchecker.properties.logic.query": "Query",

@@ -158,7 +158,7 @@ def find_texts(
 ) -> tuple[Witness, ...]:
     """Return the most probable texts that satisfy or violate a path formula.
 
-    The formula is F, G or U as in `has_witnesses`, or `F (G …)` or `G (F …)` over one state formula,
+    The formula is F, G or U as in `has_witnesses`, or `F (G …)` or `G (F …)` over a state formula,
     which the last state of a text decides. The result is empty for other formulas. A `rest` is no
     text.
 

@@ -93,7 +93,8 @@ def parse_probability(key: str, value: Any) -> Decimal:
         number = Decimal("NaN" if isinstance(value, bool) else str(value))
     except InvalidOperation as error:
         raise ConfigError(f"{key}: {value!r} is not a number; write one from 0 to 1") from error
-    if not 0 <= number <= 1:
+    # NaN compares with no number
+    if number.is_nan() or not 0 <= number <= 1:
         raise ConfigError(f"{key}: {value!r} is not a probability; write one from 0 to 1")
     return number
 
@@ -137,7 +138,9 @@ def _build_final(name: str, settings: Mapping[str, Any], is_negated: bool, truth
 
 def _contains(flags: str) -> Callable[[Any, bool], Assertion]:
     def build(value: Any, is_negated: bool) -> Assertion:
-        return _build_monotone("contains", _pattern(flags + re.escape(_check_text(value))), is_negated)
+        return _build_monotone(
+            "contains", _pattern(flags + re.escape(_check_text(value))), is_negated
+        )
 
     return build
 

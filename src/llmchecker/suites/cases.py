@@ -145,7 +145,9 @@ class QuantifierPool:
 
     def _resolve_paths(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            key: str(self._folder / value) if key in _PATH_KEYS and isinstance(value, str) else value
+            key: str(self._folder / value)
+            if key in _PATH_KEYS and isinstance(value, str)
+            else value
             for key, value in settings.items()
         }
 
@@ -259,7 +261,9 @@ class CaseBuilder:
             with prefix_errors(where):
                 prompt = _build_prompt(keys, row, has_table=table is not None)
             for demand in demands:
-                with prefix_errors(demand.key if table is None else f"{demand.key}: row {index + 1}"):
+                with prefix_errors(
+                    demand.key if table is None else f"{demand.key}: row {index + 1}"
+                ):
                     case = self._build_case(demand, name, entry, row, keys, table is not None)
                 # a system prompt differs between deployments
                 with prefix_errors(where):
@@ -310,9 +314,7 @@ class CaseBuilder:
         for variable in sorted(query.variables - {STEP}):
             if variable not in settings and variable in self._quantifiers.properties:
                 with prefix_errors(f"property {variable}"):
-                    settings[variable] = insert_columns(
-                        self._quantifiers.properties[variable], row
-                    )
+                    settings[variable] = insert_columns(self._quantifiers.properties[variable], row)
             self._quantifiers.create(variable, settings.get(variable))
         return Case(
             name=f"{name}: {demand.label}",
@@ -346,7 +348,9 @@ def _iter_demands(place: str, keys: CaseKeys) -> Iterator[_Demand]:
             _label(key, entry)
             yield _Demand(key, label, entry)
     elif require is not None:
-        raise ConfigError(f"{place}.require: {require!r} is neither a list nor a mapping; write one")
+        raise ConfigError(
+            f"{place}.require: {require!r} is neither a list nor a mapping; write one"
+        )
     for label, text in (keys.average or {}).items():
         key = f"{place}.average.{label}"
         match = _MEAN.fullmatch(text)
@@ -366,12 +370,16 @@ def _label(key: str, entry: Any) -> str:
     if isinstance(entry, str):
         return " ".join(entry.split())
     if not isinstance(entry, Mapping):
-        raise ConfigError(f"{key}: {entry!r} is no requirement; write P>=0.95 [ … ] or an assertion")
-    return ", ".join(f"{name} {_format_value(value)}" for name, value in entry.items())
+        raise ConfigError(
+            f"{key}: {entry!r} is no requirement; write P>=0.95 [ … ] or an assertion"
+        )
+    # the assertion before its probability, in any order of the file
+    names = sorted(entry, key=lambda name: name in (AT_LEAST, AT_MOST))
+    return ", ".join(f"{name.replace('_', ' ')} {_format_value(entry[name])}" for name in names)
 
 
 def _format_value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _check_labels(demands: Sequence[_Demand]) -> None:

@@ -24,7 +24,11 @@ _DEFAULT_CONFIG = "config.yaml"
 
 
 def load_suite(
-    path: str | Path, *, models: Sequence[str] = (), config: str | Path | None = None
+    path: str | Path,
+    *,
+    models: Sequence[str] = (),
+    config: str | Path | None = None,
+    has_baseline: bool = False,
 ) -> Suite:
     """Load a suite and check all of it, without loading a model.
 
@@ -32,6 +36,7 @@ def load_suite(
         path: the suite file.
         models: names of models in place of the suite's.
         config: the configuration in place of the suite's.
+        has_baseline: whether stored results take the place of the deployment in `versus`.
 
     Raises:
         LLMCheckerError: a key, a row or a model is invalid; the message contains file and line.
@@ -39,7 +44,7 @@ def load_suite(
     path = Path(path).absolute()
     file, keys = read_suite_file(path)
     try:
-        return _build_suite(file, keys, tuple(models), config)
+        return _build_suite(file, keys, tuple(models), config, has_baseline)
     except LLMCheckerError as error:
         message = str(error)
         # an error of the configuration names its own file and line
@@ -49,7 +54,11 @@ def load_suite(
 
 
 def _build_suite(
-    file: YamlFile, keys: SuiteKeys, models: tuple[str, ...], config_path: str | Path | None
+    file: YamlFile,
+    keys: SuiteKeys,
+    models: tuple[str, ...],
+    config_path: str | Path | None,
+    has_baseline: bool,
 ) -> Suite:
     folder = file.path.parent
     config, project = _read_config(keys.config, folder, config_path)
@@ -61,7 +70,7 @@ def _build_suite(
         resolve_deployment("model", name, config, folder, keys.system, explicit_keys)
         for name in names
     )
-    versus = _resolve_versus(keys, names, config, folder)
+    versus = None if has_baseline else _resolve_versus(keys, names, config, folder)
     pool = QuantifierPool(config, keys.properties or {}, folder)
     # paths in the settings of a configuration are relative to the project
     with contextlib.chdir(project):
@@ -84,7 +93,7 @@ def _build_suite(
         confidence=keys.confidence,
         seed=keys.seed,
         quantifiers=pool,
-        digest=_compute_digest(cases, averages, keys, pool),
+        digest=_compute_digest(cases, averages, keys, pool, has_baseline),
     )
 
 
@@ -124,7 +133,7 @@ def _resolve_versus(
         return None
     changes = versus.explicit_keys.keys() - {"require"}
     if not changes:
-        raise ConfigError("versus: nothing differs; name a model, a system prompt or a decoding")
+        raise ConfigError("versus: nothing differs; name a model, or give results by --baseline")
     # of several models none is the obvious one
     if versus.model is None and len(names) > 1:
         raise ConfigError("versus: the suite has several models; name one by `model`")
@@ -211,7 +220,11 @@ def _parse_differences(
 
 
 def _compute_digest(
-    cases: Sequence[Case], averages: Sequence[Average], keys: SuiteKeys, pool: QuantifierPool
+    cases: Sequence[Case],
+    averages: Sequence[Average],
+    keys: SuiteKeys,
+    pool: QuantifierPool,
+    has_baseline: bool,
 ) -> str:
     """Compute the sha256 of everything that determines the results of a suite."""
     digest = hashlib.sha256()
@@ -219,7 +232,8 @@ def _compute_digest(
     def add(content: Any) -> None:
         digest.update(json.dumps(content, sort_keys=True, default=str).encode() + b"\n")
 
-    add([__version__, keys.confidence, keys.seed, keys.explicit_keys.get("budget")])
+    # a comparison changes how thresholds are checked
+    add([__version__, keys.confidence, keys.seed, has_baseline])
     deployments = {case.deployment.name: case.deployment for case in cases}
     for deployment in deployments.values():
         add([deployment.describe(), _list_files(deployment)])

@@ -131,7 +131,9 @@ class SuiteResult:
             return
         for deployment in self.suite.deployments:
             for average in self.suite.averages:
-                yield from self._difference(deployment.name, average.name, average.label, average.cases)
+                yield from self._difference(
+                    deployment.name, average.name, average.label, average.cases
+                )
             for case in self.suite.cases:
                 if case.deployment.name == deployment.name and case.threshold is not None:
                     yield from self._difference(

@@ -85,7 +85,6 @@ class SuiteProgress:
     seconds_left: float | None
 
 
-
 def run_cases(
     suite: Suite,
     open_model: Callable[[Deployment], OpenModel],

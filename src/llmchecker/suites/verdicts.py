@@ -12,7 +12,6 @@ from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.errors import ConfigError
 
 
-
 class Status(StrEnum):
     """The status of a case: an outcome, a measurement without a threshold, or an error."""
 

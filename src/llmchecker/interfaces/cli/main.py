@@ -5,14 +5,16 @@
         --alpha 0.8 --k 15 --length 3
     llmchecker tree --query "P=? [ F gender > 0 ]" --model smollm2-135m \\
         --start "The player won because" --alpha 0.8 --k 5 --length 2 --output tree.svg
+    llmchecker test suite.yaml --junit results.xml
     llmchecker verify program.c --semantics int32
     llmchecker repair --dry-run
 
 Standard output contains the answer only; progress, logs and errors go to standard error. The exit
-status is 0 with an answer, 2 if the request cannot be answered, and 130 after an interrupt.
-`verify` exits with 0 if all programs are verified and 1 if a program is false. Otherwise it exits
-with 2, for example for a program without an assertion. `repair --dry-run` exits with 1 if repairs
-are necessary.
+status is 0 with an answer, 2 if the request cannot be answered, and 130 after an interrupt. `test`
+exits with 0 if all requirements hold, 1 if some are violated, 2 if some are unknown, and 3 after an
+error. `verify` exits with 0 if all programs are verified and 1 if a program is false. Otherwise it
+exits with 2, for example for a program without an assertion. `repair --dry-run` exits with 1 if
+repairs are necessary.
 
 A config defines models, quantifiers and the settings of trees. Its paths, and the paths of models
 and trees, are relative to the project. The project is the checkout that contains the config, or
@@ -42,6 +44,7 @@ from llmchecker.interfaces.cli.check_command import (
     run_check,
 )
 from llmchecker.interfaces.cli.repair_command import add_repair_command
+from llmchecker.interfaces.cli.suite_command import add_test_command
 from llmchecker.interfaces.cli.verify_command import add_verify_command
 from llmchecker.reporting import tree_drawing
 from llmchecker.utils import job_logging
@@ -75,7 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"error: {message}", file=sys.stderr)
             if isinstance(error, BrokenPipeError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python flushes to it at exit
-            return _EXIT_ERROR
+            # the verdicts of a suite use the status of an error of other commands
+            return getattr(arguments, "error_status", _EXIT_ERROR)
 
 
 def _build_parser() -> argparse.ArgumentParser:
@@ -113,6 +117,7 @@ def _build_parser() -> argparse.ArgumentParser:
         "--format", choices=tree_drawing.FORMATTERS, help="default: that of --output, or svg"
     )
     tree.add_argument("--output", type=Path, help="a file (default: standard output)")
+    add_test_command(commands, _redirect_stdout)
     add_verify_command(commands)
     add_repair_command(commands)
     return parser
