@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from llmchecker.checking.formatting import format_interval
 from llmchecker.reporting.tree_drawing import escape_unprintable
+from llmchecker.suites.cases import Suite
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.verdicts import (
@@ -64,6 +65,21 @@ class Entry:
 def build_entries(result: SuiteResult) -> list[Entry]:
     """Build the entries of a result, in the order of the suite."""
     return list(_iter_entries(result))
+
+
+def list_requirements(suite: Suite) -> list[tuple[str, str]]:
+    """List the deployment and the name of each requirement, as its entry has them.
+
+    Without results, requirements of stored results are not known.
+    """
+    # trivial results have the same requirements as any others
+    results = tuple(
+        CaseResult(case.name, case.deployment.name, Status.UNKNOWN) for case in suite.cases
+    )
+    entries = build_entries(SuiteResult(suite, results))
+    return [
+        (entry.deployment, entry.name) for entry in entries if entry.status is not Status.MEASURED
+    ]
 
 
 def sort_entries(entries: Iterable[Entry]) -> list[Entry]:
