@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.decision import Outcome
 from llmchecker.errors import ConfigError
 from llmchecker.suites.multiple_testing import MAX_LOOKS, split_confidence
 from llmchecker.suites.verdicts import (
@@ -18,6 +18,7 @@ from llmchecker.suites.verdicts import (
     average_intervals,
     count_statuses,
     forecast_passes,
+    is_certain,
     parse_threshold,
     subtract_intervals,
 )
@@ -58,7 +59,8 @@ def test_a_difference_contains_all_differences(first, second):
 @pytest.mark.parametrize(
     ("text", "interval", "decision"),
     [
-        (">= 0.7", Interval(0.7, 1, 0.7, 1), (Outcome.VIOLATED, None)),
+        # the float 0.7 is less than seven tenths
+        (">= 0.7", Interval(0.7, 1, 0.7, 1), (Outcome.UNKNOWN, False)),
         (">= 0.5", Interval(0.5, 1, 0.6, 0.7), (Outcome.HOLDS, True)),
         ("> 0.5", Interval(0.5, 1, 0.6, 0.7), (Outcome.HOLDS, False)),
         ("< 0.5", Interval(0.5, 1, 0.6, 0.7), (Outcome.VIOLATED, True)),
@@ -69,14 +71,10 @@ def test_a_difference_contains_all_differences(first, second):
 )
 def test_thresholds_compare_exactly(text, interval, decision):
     """Certain bounds decide before the interval, and decimals are compared exactly."""
-    outcome, is_certain = decision
-    found = parse_threshold(text).decide(interval)
-    if is_certain is None:
-        # the float 0.7 is less than seven tenths
-        assert Fraction(0.7) < Fraction(7, 10)
-        assert found.outcome is Outcome.UNKNOWN
-    else:
-        assert found == Decision(outcome, is_certain)
+    outcome, certain = decision
+    found = parse_threshold(text).decide(interval, 0.99)
+    assert (found.outcome, is_certain(found)) == (outcome, certain)
+    assert found.confidence == (0.99 if outcome is not Outcome.UNKNOWN and not certain else None)
 
 
 @pytest.mark.parametrize(

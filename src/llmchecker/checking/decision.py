@@ -1,26 +1,52 @@
-"""Decisions of threshold queries: the outcome and its certainty."""
+"""Decisions of queries without =?: whether they hold, and how that is known."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """The outcome of a threshold query."""
+    """Whether a query holds for the whole model."""
 
     HOLDS = "HOLDS"
     VIOLATED = "VIOLATED"
     UNKNOWN = "UNKNOWN"
 
 
+EXIT_STATUS = {Outcome.HOLDS: 0, Outcome.VIOLATED: 1, Outcome.UNKNOWN: 2}
+"""The exit status of a command for each outcome."""
+
+
 @dataclass(frozen=True)
 class Decision:
-    """The decision of a threshold query.
+    """The outcome of a query without =?.
 
     Attributes:
         outcome: whether the query holds.
-        is_certain: whether the certain bounds decide it; otherwise it holds with the confidence of
-            the estimate. False for an unknown outcome.
+        confidence: the confidence of the outcome; None for a certain or an unknown one.
     """
 
     outcome: Outcome
-    is_certain: bool
+    confidence: float | None = None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the query holds; None if that is unknown."""
+        return None if self.outcome == Outcome.UNKNOWN else self.outcome == Outcome.HOLDS
+
+
+def decide(
+    lower: bool | None, upper: bool | None, estimate: bool | None, confidence: float | None
+) -> Decision:
+    """Return the decision for the certain answers and the estimate of a query.
+
+    Args:
+        lower, upper: whether the query surely holds and may hold; None without bounds.
+        estimate: whether it holds by an interval; None if the interval contains the threshold.
+        confidence: the confidence of that interval; None without an interval.
+    """
+    # a certain answer needs no confidence
+    if lower is not None and lower == upper:
+        return Decision(Outcome.HOLDS if lower else Outcome.VIOLATED)
+    if estimate is None or confidence is None:
+        return Decision(Outcome.UNKNOWN)
+    return Decision(Outcome.HOLDS if estimate else Outcome.VIOLATED, confidence)

@@ -1,4 +1,4 @@
-"""Assertions: short forms of requirements, each with the query that it abbreviates.
+"""Assertions: short forms of requirements, each standing for a query.
 
     { contains: Madrid, at_least: 0.95 }       P>=0.95 [ F contains = 1 ]
     { not_contains: sorry, at_least: 0.95 }    P>=0.95 [ G contains = 0 ]

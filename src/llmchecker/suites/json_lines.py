@@ -77,7 +77,7 @@ class JsonLinesLog:
         self._file.close()
 
     def complete(self, result: SuiteResult) -> None:
-        """Replace the log by one line for each case, and those of averages and differences."""
+        """Replace the log by one line for each case, average and difference."""
         self._file.close()
         _write_lines(self._path, iter_lines(result))
 

@@ -250,7 +250,10 @@ def _compute_digest(
 
 
 def _list_files(deployment: Deployment) -> list[tuple[str, int, int]]:
-    """Return name, size and time of a local model's files; other sources have a checksum."""
+    """Return name, size and time of each file of a local model.
+
+    Other sources have a checksum or a commit.
+    """
     source = deployment.model.source.source
     if source.scheme != "path" or not source.path.is_dir():
         return []

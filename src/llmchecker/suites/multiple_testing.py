@@ -1,4 +1,4 @@
-"""Multiple testing: the confidence of each case, so that all verdicts hold together.
+"""Multiple testing: the confidence of each case in a suite.
 
 A suite with confidence c may have a wrong verdict with probability 1 - c. Bonferroni's inequality
 divides this probability: with m cases and r looks at each, each interval gets (1 - c) / (m r).

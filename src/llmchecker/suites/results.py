@@ -1,4 +1,4 @@
-"""Results of a suite: those of its cases, and the averages and differences of these."""
+"""Results of a suite: its cases, averages and differences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from llmchecker.suites.verdicts import (
     Threshold,
     average_intervals,
     count_statuses,
+    is_certain,
     subtract_intervals,
 )
 
@@ -121,9 +122,8 @@ class SuiteResult:
         name = average.name if group is None else f"{average.name}, {group}"
         kind = "average" if group is None else "group"
         interval = average_intervals([result.interval for result in results])
-        # without a case the mean is unknown, but its trivial interval still holds
-        has_errors = any(result.status is Status.ERROR for result in results)
-        return _build_aggregate(name, deployment, kind, interval, threshold, len(cases), has_errors)
+        confidence = self.suite.confidence
+        return _build_aggregate(name, deployment, kind, interval, threshold, len(cases), confidence)
 
     def _iter_differences(self) -> Iterator[Aggregate]:
         """Yield the differences of averages and of cases with a single probability."""
@@ -162,7 +162,6 @@ class SuiteResult:
                 average_intervals([result.interval for result in own]),
                 average_intervals([result.interval for result in others]),
             )
-        has_errors = any(result.status is Status.ERROR for result in (*own, *others))
         yield _build_aggregate(
             name,
             f"{deployment} - {other_name}",
@@ -170,7 +169,7 @@ class SuiteResult:
             interval,
             threshold,
             len(cases),
-            has_errors,
+            self.difference_confidence,
         )
 
 
@@ -181,15 +180,15 @@ def _build_aggregate(
     interval: Interval,
     threshold: Threshold | None,
     cases: int,
-    has_errors: bool,
+    confidence: float,
 ) -> Aggregate:
-    """Build an aggregate, with a verdict if it has a threshold."""
+    """Build an aggregate, with a verdict if it has a threshold.
+
+    A case that failed to run has the trivial interval, so that the aggregate stays sound.
+    """
     if threshold is None:
-        status, is_certain = Status.MEASURED, interval.lower == interval.upper
+        status, certain = Status.MEASURED, interval.lower == interval.upper
     else:
-        decision = threshold.decide(interval)
-        status, is_certain = Status(decision.outcome), decision.is_certain
-    # the error is reported by the case; the aggregate stays unknown or decided
-    if has_errors and status is Status.MEASURED:
-        is_certain = False
-    return Aggregate(name, deployment, kind, interval, threshold, status, is_certain, cases)
+        decision = threshold.decide(interval, confidence)
+        status, certain = Status(decision.outcome), is_certain(decision)
+    return Aggregate(name, deployment, kind, interval, threshold, status, certain, cases)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.decision import Decision, decide
 from llmchecker.errors import LLMCheckerError, MachineLimit
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.deployments import Deployment
@@ -22,6 +22,7 @@ from llmchecker.suites.verdicts import (
     Status,
     Text,
     forecast_passes,
+    is_certain,
 )
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ class _Evaluator:
         # an incomplete answer must not be stored
         if self.is_cancelled():
             raise KeyboardInterrupt
-        return build_result(case, asked, result)
+        return build_result(case, asked, result, self.suite.confidence)
 
 
 def evaluate(
@@ -237,18 +238,21 @@ def evaluate(
     )
 
 
-def build_result(case: Case, asked: "CheckedQuery", result: "AnytimeResult") -> CaseResult:
+def build_result(
+    case: Case, asked: "CheckedQuery", result: "AnytimeResult", confidence: float
+) -> CaseResult:
     """Build the result of a case from the answer to its query.
 
     Args:
         case: the case.
         asked: its query, with or without the threshold.
         result: the answer.
+        confidence: confidence of all verdicts of the suite together.
     """
     verdict = result.verdict
     interval = _find_interval(verdict)
     # a member of an average has no verdict of its own
-    decision = None if case.is_measured else _find_decision(case, verdict, interval)
+    decision = None if case.is_measured else _find_decision(case, verdict, interval, confidence)
     status = Status.MEASURED if decision is None else Status(decision.outcome)
     required_passes = None
     if status is Status.UNKNOWN and case.threshold is not None:
@@ -258,7 +262,7 @@ def build_result(case: Case, asked: "CheckedQuery", result: "AnytimeResult") -> 
         case=case.name,
         deployment=case.deployment.name,
         status=status,
-        is_certain=decision is not None and decision.is_certain,
+        is_certain=decision is not None and is_certain(decision),
         interval=interval,
         passes=result.passes,
         samples=verdict.samples or 0,
@@ -285,18 +289,14 @@ def _find_interval(verdict: "Verdict") -> Interval:
     return Interval(lower, upper, low, high, estimate)
 
 
-def _find_decision(case: Case, verdict: "Verdict", interval: Interval) -> Decision:
+def _find_decision(
+    case: Case, verdict: "Verdict", interval: Interval, confidence: float
+) -> Decision:
     """Return the decision of a requirement."""
     # the answer to a query without a threshold is a number
     if case.threshold is not None and not isinstance(verdict.lower, bool):
-        return case.threshold.decide(interval)
-    for answer, is_certain in (
-        (verdict.lower if verdict.lower == verdict.upper else None, True),
-        (verdict.estimate, False),
-    ):
-        if isinstance(answer, bool):
-            return Decision(Outcome.HOLDS if answer else Outcome.VIOLATED, is_certain)
-    return Decision(Outcome.UNKNOWN, False)
+        return case.threshold.decide(interval, confidence)
+    return decide(verdict.lower, verdict.upper, verdict.estimate, verdict.confidence)
 
 
 def _find_violating_texts(

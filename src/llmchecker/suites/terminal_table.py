@@ -16,7 +16,7 @@ _FAILURES = (Status.ERROR, Status.VIOLATED, Status.UNKNOWN)
 
 
 def format_table(result: SuiteResult) -> str:
-    """Format a result as text: a line for each verdict, failures with their reasons first."""
+    """Format a result as text: a line for each verdict, failures first."""
     entries = sort_entries(build_entries(result))
     has_models = len({entry.deployment for entry in entries}) > 1
     quiet_entries = [entry for entry in entries if entry.status not in _FAILURES]

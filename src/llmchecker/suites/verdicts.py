@@ -8,12 +8,12 @@ from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 
-from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.decision import Decision, Outcome, decide
 from llmchecker.errors import ConfigError
 
 
 class Status(StrEnum):
-    """The status of a case: an outcome, a measurement without a threshold, or an error."""
+    """The status of a case: an outcome, a measurement or an error."""
 
     HOLDS = "HOLDS"
     VIOLATED = "VIOLATED"
@@ -49,15 +49,11 @@ class Threshold:
         }[self.comparison]
         return is_met[0] if is_met[0] == is_met[1] else None
 
-    def decide(self, interval: "Interval") -> Decision:
-        """Decide from certain bounds, or else from the interval with confidence."""
-        for ends, is_certain in (
-            ((interval.lower, interval.upper), True),
-            ((interval.low, interval.high), False),
-        ):
-            if (is_met := self.compare(*ends)) is not None:
-                return Decision(Outcome.HOLDS if is_met else Outcome.VIOLATED, is_certain)
-        return Decision(Outcome.UNKNOWN, False)
+    def decide(self, interval: "Interval", confidence: float) -> Decision:
+        """Decide from certain bounds, or else from the interval with its confidence."""
+        certain_answer = self.compare(interval.lower, interval.upper)
+        likely_answer = self.compare(interval.low, interval.high)
+        return decide(certain_answer, certain_answer, likely_answer, confidence)
 
 
 def parse_threshold(text: str) -> Threshold:
@@ -70,6 +66,11 @@ def parse_threshold(text: str) -> Threshold:
     if match is None:
         raise ConfigError(f"{text!r} is no threshold; write one such as >= 0.7")
     return Threshold(match[1], Decimal(match[2]))
+
+
+def is_certain(decision: Decision) -> bool:
+    """Return whether a decision holds without a confidence."""
+    return decision.outcome is not Outcome.UNKNOWN and decision.confidence is None
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ def subtract_intervals(first: Interval, second: Interval) -> Interval:
 
 
 def forecast_passes(threshold: Threshold, interval: Interval, passes: int) -> int | None:
-    """Forecast the passes that would decide an unknown case; None if they are not known.
+    """Forecast the passes that would decide a case; None without a forecast.
 
     The half width of an interval falls with the square root of the passes. The case is decided when
     it is smaller than the distance of the estimate to the threshold.
