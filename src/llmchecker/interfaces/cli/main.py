@@ -25,6 +25,7 @@ import argparse
 import contextlib
 import ctypes
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,10 @@ from llmchecker.interfaces.cli.arguments import (
     parse_request,
 )
 from llmchecker.interfaces.cli.ask_command import format_ask_json, format_ask_text, run_ask
+from llmchecker.interfaces.cli.assertion_arguments import (
+    add_assertion_arguments,
+    parse_asked_query,
+)
 from llmchecker.interfaces.cli.check_command import (
     draw_tree,
     format_check_json,
@@ -96,8 +101,9 @@ def _build_parser() -> argparse.ArgumentParser:
         "--k: the value on the tree of the paper, and bounds.",
     )
     check.set_defaults(run=_run_check)
-    check.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
+    check.add_argument("query", nargs="?", help='such as "P=? [ F gender > 0 ]"')
     add_request_arguments(check, requires_truncation=False)
+    add_assertion_arguments(check)
     add_budget_arguments(check)
     check.add_argument(
         "--json", action="store_true", help="print one JSON object, and nothing else"
@@ -124,6 +130,12 @@ def _build_parser() -> argparse.ArgumentParser:
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
+    asked = parse_asked_query(arguments)
+    if asked is None:
+        raise ConfigError("check: there is no query; write one, or an assertion such as --contains")
+    # An assertion stands for a query, which the user can extend.
+    if asked.is_assertion:
+        logging.info("the same as %s", asked.format_command())
     with _redirect_stdout(), parse_request(arguments) as request:
         if request.budget is None:
             answer = run_check(request)
