@@ -5,6 +5,7 @@
         --alpha 0.8 --k 15 --length 3
     llmchecker tree --query "P=? [ F gender > 0 ]" --model smollm2-135m \\
         --start "The player won because" --alpha 0.8 --k 5 --length 2 --output tree.svg
+    llmchecker init --from promptfooconfig.yaml
     llmchecker test suite.yaml --junit results.xml
     llmchecker verify program.c --semantics int32
     llmchecker repair --dry-run
@@ -48,6 +49,7 @@ from llmchecker.interfaces.cli.check_command import (
     format_check_text,
     run_check,
 )
+from llmchecker.interfaces.cli.init_command import add_init_command
 from llmchecker.interfaces.cli.repair_command import add_repair_command
 from llmchecker.interfaces.cli.suite_command import add_test_command
 from llmchecker.interfaces.cli.verify_command import add_verify_command
@@ -124,6 +126,7 @@ def _build_parser() -> argparse.ArgumentParser:
     )
     tree.add_argument("--output", type=Path, help="a file (default: standard output)")
     add_test_command(commands, _redirect_stdout)
+    add_init_command(commands)
     add_verify_command(commands)
     add_repair_command(commands)
     return parser
