@@ -2,6 +2,7 @@
 
 import json
 import random
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -363,24 +364,38 @@ def test_few_of_many_random_suites_have_a_wrong_verdict(tmp_path):
     assert wrong <= 200 * 0.1
 
 
-@pytest.mark.long
-def test_ten_thousand_cases_run_in_bounded_memory(tmp_path):
-    """The memory of a run grows by little more than its results."""
-    import tracemalloc
-
+def test_ten_thousand_cases_run_in_bounded_memory(tmp_path, monkeypatch):
+    """Memory grows by the results alone, progress is steady, and a killed run continues."""
     rows = "start,answer\n" + "once, he\n" * 10_000
     case = {"prompts": "rows.csv", "require": ["P>=0.1 [ F right = 1 ]"]}
     suite = load(tmp_path, [case], {"rows_csv": rows}, properties=PROPERTIES, length=1)
-    peaks = []
+    evaluated = []
 
-    def measure(progress: SuiteProgress) -> None:
-        if progress.done in (1_000, 10_000):
-            peaks.append(tracemalloc.get_traced_memory()[0])
+    def answer(opened, start, asked, budget, is_cancelled):
+        evaluated.append(start)
+        return build_answer(10, 0.5, 0.1, True)
 
+    monkeypatch.setattr(runner, "evaluate", answer)
+    peaks, reports = {}, []
+
+    def measure(progress: SuiteProgress, last: int) -> None:
+        reports.append(progress.done)
+        if progress.done in (1_000, 5_000, 9_000):
+            peaks[progress.done] = tracemalloc.get_traced_memory()[0]
+        if progress.done == last:
+            raise Killed
+
+    log = tmp_path / "log.jsonl"
+    with pytest.raises(Killed):
+        run(suite, log=log, report=lambda progress: measure(progress, 4_000))
     tracemalloc.start()
     try:
-        result = run(suite, log=tmp_path / "log.jsonl", report=measure)
+        result = run(suite, log=log, report=lambda progress: measure(progress, 0))
     finally:
         tracemalloc.stop()
+    assert len(evaluated) == 10_000
+    assert reports == [*range(1, 4_001), *range(1, 10_001)]
     assert result.counts.holds == 10_000
-    assert peaks[1] - peaks[0] < 9_000 * 5_000
+    assert len(log.read_text().splitlines()) == 10_001
+    # a result has less than 2 KB
+    assert peaks[9_000] - peaks[5_000] < 4_000 * 2_000

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,10 @@ _MAX_PROMPT_CHARACTERS = 100_000
 _PATH_KEYS = ("file", "directory")
 """Settings of quantifiers that are paths, relative to the suite file."""
 _MEAN = re.compile(r"\s*mean\s+(P\s*=\s*\?\s*\[.*\])(.*)", re.DOTALL)
+
+
+# the rows of a table mostly have the same query
+_parse = lru_cache(maxsize=256)(parse)
 
 
 @dataclass(frozen=True)
@@ -186,11 +190,6 @@ class Suite:
     quantifiers: QuantifierPool
     digest: str
 
-    @cached_property
-    def labels(self) -> frozenset[str]:
-        """The labels of all averages and requirements."""
-        return frozenset(case.label for case in self.cases)
-
     def build_query(self, case: Case) -> CheckedQuery:
         """Build a case's query with its quantifiers."""
         names = sorted(case.query.variables - {STEP})
@@ -307,7 +306,7 @@ class CaseBuilder:
                 insert_columns(demand.entry, row) if has_table else demand.entry
             )
             settings |= assertion.properties
-        query = parse(text)
+        query = _parse(text)
         _check_kind(query, demand.is_average)
         length = keys.length or self._length
         query.check_references(self._quantifiers.names | set(settings), length)

@@ -6,7 +6,6 @@ finished. When the run is complete, the file has one line a case, in the order o
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -120,7 +119,7 @@ def iter_lines(result: SuiteResult) -> Iterator[dict[str, Any]]:
             "status": aggregate.status,
             "certain": aggregate.is_certain,
             "threshold": None if aggregate.threshold is None else str(aggregate.threshold),
-            **asdict(aggregate.interval),
+            **vars(aggregate.interval),
             "cases": aggregate.cases,
         }
 
@@ -134,11 +133,11 @@ def format_result(case: Case, result: CaseResult) -> dict[str, Any]:
         "query": case.query.text,
         "status": result.status,
         "certain": result.is_certain,
-        **asdict(result.interval),
+        **vars(result.interval),
         "samples": result.samples,
         "passes": result.passes,
         "required_passes": result.required_passes,
-        "texts": [asdict(text) for text in result.texts],
+        "texts": [vars(text) for text in result.texts],
         "error": result.error,
         "seconds": result.seconds,
     }

@@ -364,7 +364,7 @@ def _convert_assertion(
 
 
 def _convert_word_count(converter: _Converter, value: Any, is_negated: bool) -> str:
-    """Convert a number of words, or a range of it, to a query; words are between spaces."""
+    """Convert a number of words between spaces, or a range of it, to a query."""
     try:
         if isinstance(value, Mapping):
             limits = {name: int(value[name]) for name in ("min", "max") if name in value}

@@ -1,4 +1,4 @@
-"""Command-line arguments that stand for a query, and quantifiers of the command line.
+"""Command-line arguments of assertions and quantifiers.
 
 --contains Madrid --at-least 0.95     P>=0.95 [ F contains = 1 ]
 """
@@ -160,7 +160,7 @@ def _read_schema(path: Path) -> Any:
 
 
 def _parse_quantifier(text: str) -> tuple[str, Mapping[str, Any]]:
-    """Parse `name={type: pattern, pattern: ^Yes}`, or `name` for a type without settings."""
+    """Parse `name={type: …}`, or `name` for a type without settings."""
     name, separator, settings_text = text.partition("=")
     try:
         settings = yaml.safe_load(settings_text) if separator else {}
