@@ -40,7 +40,12 @@ def run_suite(
             raise ConfigError("baseline: the suite compares with a deployment; load it without")
         stored = read_baseline(baseline, [deployment.name for deployment in suite.deployments])
     expansion = ExpansionConfig() if suite.config is None else suite.config.expansion
-    opener = open_model or (lambda deployment: open_deployment(deployment, expansion))
+
+    def open_with_prompts(deployment: Deployment) -> OpenModel:
+        starts = (c.start for c in suite.cases if c.deployment.name == deployment.name)
+        return open_deployment(deployment, expansion, starts)
+
+    opener = open_model or open_with_prompts
     # before any model, so that a wrong file costs no time
     results_log = MemoryLog() if log is None else JsonLinesLog(Path(log).absolute(), suite)
     is_measuring = suite.versus is not None or stored is not None
