@@ -70,7 +70,8 @@ def read_prompt_table(keys: str | PromptKeys, folder: Path) -> PromptTable:
     source = parse_source(keys.source)
     path = _locate_file(source, keys.file, folder)
     check_sha256(source, path, keys.sha256)
-    name = path.name if source.scheme == "path" else f"{source.name} {path.name}"
+    # the hub's client names a file by its digest
+    name = path.name if source.scheme == "path" else f"{source.name} {keys.file}"
     table = _build_table(name, path)
     if keys.rows is not None and len(table.rows) != keys.rows:
         raise UnusableDataset(
@@ -131,7 +132,7 @@ def _locate_file(source: Source, file: str | None, folder: Path) -> Path:
 
 
 def _build_table(name: str, path: Path) -> PromptTable:
-    reader = _READERS.get(path.suffix.lower())
+    reader = _READERS.get(Path(name).suffix.lower())
     if reader is None:
         raise ConfigError(f"{name}: unknown format; name a file in {', '.join(sorted(_READERS))}")
     rows: list[Row] = []
