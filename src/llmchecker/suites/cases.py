@@ -263,7 +263,7 @@ class CaseBuilder:
                 with prefix_errors(
                     demand.key if table is None else f"{demand.key}: row {index + 1}"
                 ):
-                    case = self._build_case(demand, name, entry, row, keys, table is not None)
+                    case = self._build_case(demand, name, entry, row, keys, deployments[0], prompt)
                 # a system prompt differs between deployments
                 with prefix_errors(where):
                     cases += [
@@ -295,15 +295,16 @@ class CaseBuilder:
         entry: str,
         row: Row,
         keys: CaseKeys,
-        has_table: bool,
+        deployment: Deployment,
+        prompt: Start,
     ) -> Case:
-        """Build the case of a demand, without deployment and prompt."""
+        """Build the case of a demand for one deployment, without its system prompt."""
         settings: dict[str, Mapping[str, Any]] = {}
         if isinstance(demand.entry, str):
             text = demand.entry
         else:
             text, assertion = parse_assertion(
-                insert_columns(demand.entry, row) if has_table else demand.entry
+                insert_columns(demand.entry, row) if keys.prompts is not None else demand.entry
             )
             settings |= assertion.properties
         query = _parse(text)
@@ -319,8 +320,8 @@ class CaseBuilder:
             name=f"{name}: {demand.label}",
             entry=entry,
             label=demand.label,
-            deployment=None,  # type: ignore[arg-type]
-            start="",
+            deployment=deployment,
+            start=prompt,
             query=query,
             settings=settings,
             length=length,

@@ -142,12 +142,18 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             prompt=_clean(case.prompt),
             status=case_result.status,
             certainty=_describe_certainty(case_result.status, case_result.is_certain, confidence),
-            figures=format_figures(case_result.interval),
+            figures=_format_case_figures(case_result),
             reasons=tuple(_iter_reasons(case_result)),
             seconds=case_result.seconds,
         )
     for aggregate in result.aggregates:
         yield _build_aggregate_entry(result, aggregate)
+
+
+def _format_case_figures(result: CaseResult) -> str:
+    """Format the figures of a case; a certain verdict needs no samples."""
+    has_bounds = (result.interval.lower, result.interval.upper) != (TRIVIAL.lower, TRIVIAL.upper)
+    return format_figures(result.interval) if has_bounds or not result.is_certain else ""
 
 
 def _build_aggregate_entry(result: SuiteResult, aggregate: Aggregate) -> Entry:

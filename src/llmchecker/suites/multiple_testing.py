@@ -1,8 +1,9 @@
 """Multiple testing: the confidence of each case in a suite.
 
 A suite with confidence c may have a wrong verdict with probability 1 - c. Bonferroni's inequality
-divides this probability: with m cases and r looks at each, each interval gets (1 - c) / (m r).
-It holds for dependent cases too. Certain verdicts use none of it.
+divides this probability: with m cases and r looks at each, each interval gets (1 - c) / (m r). It
+holds for dependent cases too. Certain verdicts use none of it. The looks at a case have different
+samples, so that the first look may choose the budget of the second.
 
 Holm's procedure would give decided cases' shares to the others. It needs hypotheses that can all be
 false. Of the two verdicts of a case exactly one is wrong, so the number of true hypotheses never

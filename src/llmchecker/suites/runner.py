@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from llmchecker.trees.distribution_cache import PromptCache
     from llmchecker.trees.expansion import EndOfSequence
 
+_SEEDS = 2**64
+"""Number of seeds."""
 _MAX_TEXTS = 5
 """Maximum number of violating texts of a case."""
 _SECOND_LOOK_FACTOR = 1.5
@@ -181,19 +183,20 @@ class _Evaluator:
     def _look(self, case: Case, look: int, share: float) -> CaseResult:
         """Return the result of a look at a case, from the log if it is there."""
         stored = self.log.find(case, look)
-        result = stored or self._evaluate(case, share)
+        result = stored or self._evaluate(case, look, share)
         if stored is None:
             self.log.add(case, look, result)
         self.tracker.update(result, look, stored is not None)
         return result
 
-    def _evaluate(self, case: Case, share: float) -> CaseResult:
+    def _evaluate(self, case: Case, look: int, share: float) -> CaseResult:
         limits = case.budget
         budget = AnswerBudget(
             passes=None if limits.passes is None else math.ceil(limits.passes * share),
             seconds=None if limits.seconds is None else limits.seconds * share,
             confidence=self.confidence,
-            seed=self.suite.seed,
+            # the budget of a second look depends on the first samples, so it needs others
+            seed=(self.suite.seed + look - 1) % _SEEDS,
         )
         # an error of the model itself concerns all cases, so it is raised here
         _ = self.opened.model
