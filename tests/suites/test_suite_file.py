@@ -141,7 +141,7 @@ def test_rows_of_every_format_are_the_same(tmp_path):
     for suffix in ("csv", "parquet", "jsonl"):
         case = {"prompts": f"rows.{suffix}", "require": [{"contains": "{answer}", "at_least": 1}]}
         suite = load(tmp_path, [case])
-        found.append([(c.name, c.start, dict(c.row), c.settings) for c in suite.cases])
+        found.append([(c.name, c.start, c.settings) for c in suite.cases])
     assert found[0] == found[1] == found[2]
     assert len(found[0]) == 2
 

@@ -7,7 +7,7 @@ checked before a model is loaded.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,6 @@ class Case:
         settings: settings of quantifiers by name, for those that the suite defines.
         length: the horizon in tokens.
         budget: the budget.
-        row: the columns of the prompt.
         threshold: the threshold of the query; None for a query without one.
         is_measured: whether the query is a member of an average, without a verdict of its own.
     """
@@ -67,7 +66,6 @@ class Case:
     settings: Mapping[str, Mapping[str, Any]]
     length: int
     budget: BudgetKeys
-    row: Row = field(default_factory=dict)
     threshold: Threshold | None = None
     is_measured: bool = False
 
@@ -162,7 +160,6 @@ class Suite:
 
     Attributes:
         name: name of the suite, that of its file.
-        folder: folder of the suite file.
         project: folder of the configuration, to which its paths are relative.
         config: the configuration; None without one.
         deployments: the deployments whose verdicts count.
@@ -177,7 +174,6 @@ class Suite:
     """
 
     name: str
-    folder: Path
     project: Path
     config: Config | None
     deployments: tuple[Deployment, ...]
@@ -326,7 +322,6 @@ class CaseBuilder:
             settings=settings,
             length=length,
             budget=keys.budget or self._budget,
-            row=row,
             threshold=_find_threshold(query),
             is_measured=demand.is_average,
         )

@@ -55,11 +55,6 @@ class JsonLinesLog:
         except OSError as error:
             raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
 
-    @property
-    def stored_count(self) -> int:
-        """Number of stored first looks."""
-        return sum(look == 1 for *_, look in self._stored)
-
     def find(self, case: Case, look: int) -> CaseResult | None:
         """Return the stored result of a look at a case; None if it has none."""
         stored = self._stored.get((case.deployment.name, case.name, look))

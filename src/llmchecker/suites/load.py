@@ -82,7 +82,6 @@ def _build_suite(
     differences = _parse_differences(keys, cases, averages)
     return Suite(
         name=file.path.name.partition(".")[0] or file.path.name,
-        folder=folder,
         project=project,
         config=config,
         deployments=deployments,
