@@ -30,6 +30,7 @@ _CLASS_PATHS = {
     "classifier": "properties.quantifiers.classifier:Classifier",
     "gender": "properties.quantifiers.gender:Gender",
     "json": "properties.quantifiers.json_validity:JsonText",
+    "language": "properties.quantifiers.language:Language",
     "length": "properties.quantifiers.length:Length",
     "pattern": "properties.quantifiers.pattern:Pattern",
     "polarity": "properties.quantifiers.polarity:Polarity",
