@@ -279,7 +279,8 @@ def test_spare_passes_go_to_the_cases_that_are_nearest_to_a_decision(tmp_path, m
         {"name": str(number), "start": start, "require": ["P>=0.3 [ F step = 3 ]"]}
         for number, start in enumerate(starts)
     ]
-    result = run(load(tmp_path, cases))
+    suite = load(tmp_path, cases)
+    result = run(suite, log=tmp_path / "log.jsonl")
     assert looks[:6] == [(start, 100) for start in starts]
     # four easy cases leave 80 passes each: 216 for the near one, too few for the far one
     assert looks[6:] == [("near", 216)]
@@ -287,6 +288,11 @@ def test_spare_passes_go_to_the_cases_that_are_nearest_to_a_decision(tmp_path, m
     assert result.results[0].required_passes in (900, 901)
     assert result.results[1].passes == 316
     assert result.passes <= 100 * len(cases)
+    # a complete log needs no look, and no cost counts twice
+    before = (tmp_path / "log.jsonl").read_bytes()
+    assert run(suite, log=tmp_path / "log.jsonl").results == result.results
+    assert (tmp_path / "log.jsonl").read_bytes() == before
+    assert len(looks) == 7
 
 
 def test_progress_counts_every_case(tmp_path):

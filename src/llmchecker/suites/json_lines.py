@@ -14,6 +14,7 @@ from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import Baseline, SuiteResult
+from llmchecker.suites.runner import FINAL_LOOK
 from llmchecker.suites.verdicts import CaseResult, Interval, Status, Text
 from llmchecker.utils.atomic_files import atomic_write, describe_kind
 
@@ -95,10 +96,9 @@ class JsonLinesLog:
                 result = _parse_result(self._path, line)
                 # an error may have been temporary
                 if result.status is not Status.ERROR:
-                    # the line of a complete run has both looks, and no look needs repetition
-                    looks = (line["look"],) if "look" in line else (1, 2)
-                    for look in looks:
-                        stored[result.deployment, result.case, look] = result, line
+                    # the lines of a complete run have no look
+                    look = line.get("look", FINAL_LOOK)
+                    stored[result.deployment, result.case, look] = result, line
         return stored
 
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _SEEDS = 2**64
 """Number of seeds."""
+FINAL_LOOK = 0
+"""The number under which a log has the result of a complete run."""
 _MAX_TEXTS = 5
 """Maximum number of violating texts of a case."""
 _SECOND_LOOK_FACTOR = 1.5
@@ -167,9 +169,18 @@ class _Evaluator:
 
     def run(self, cases: Sequence[Case]) -> list[CaseResult]:
         """Evaluate cases with their own budgets, and some again with the spare budget."""
-        results = [self._look(case, 1, 1.0) for case in cases]
-        grants = _allocate(cases, results)
-        for index, grant in grants.items():
+        results, open_indices = [], []
+        for index, case in enumerate(cases):
+            final = self.log.find(case, FINAL_LOOK)
+            # the result of a complete run has all its looks
+            if final is None:
+                open_indices.append(index)
+            else:
+                self.tracker.update(final, 1, is_stored=True)
+            results.append(final or self._look(case, 1, 1.0))
+        grants = _allocate([cases[i] for i in open_indices], [results[i] for i in open_indices])
+        for position, grant in grants.items():
+            index = open_indices[position]
             first = results[index]
             second = self._look(cases[index], 2, grant)
             results[index] = replace(
