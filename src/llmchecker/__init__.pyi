@@ -9,6 +9,8 @@ from llmchecker.interfaces.python.check import score as score
 from llmchecker.interfaces.python.compare import Comparison as Comparison
 from llmchecker.interfaces.python.compare import compare as compare
 from llmchecker.interfaces.python.load import load as load
+from llmchecker.interfaces.python.suite import SuiteReport as SuiteReport
+from llmchecker.interfaces.python.suite import suite as suite
 from llmchecker.interfaces.python.tree import Tree as Tree
 from llmchecker.interfaces.python.tree import grow as grow
 from llmchecker.models.table_model import TableModel as TableModel

@@ -18,6 +18,7 @@ from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
     WITNESS,
     Witness,
+    find_texts,
     find_witnesses,
     has_witnesses,
 )
@@ -404,3 +405,35 @@ def test_markup_in_a_text_is_shown():
     page = tables.format_witnesses([answer(verdict(query, 0.5, found))])
     assert "After: a&#96;b&#124;\n" in page
     assert "| <code>c&#60;b>&#92;n&#42;d&#42;</code> |" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "satisfying", "violating"),
+    [
+        ("P=? [ F gender > 0 ]", [("wb", 0.5), ("wch", 0.125)], [("wd", 0.125), ("wci", 0.125)]),
+        (
+            "P=? [ G gender > -1 ]",
+            [("wbf", 0.375), ("wch", 0.125)],
+            [("wd", 0.125), ("wci", 0.125)],
+        ),
+        (
+            "P=? [ F (G gender > 0) ]",
+            [("wbf", 0.375), ("wch", 0.125)],
+            [("wd", 0.125), ("wci", 0.125)],
+        ),
+        (
+            "P=? [ G (F gender < 0) ]",
+            [("wd", 0.125), ("wci", 0.125)],
+            [("wbf", 0.375), ("wch", 0.125)],
+        ),
+        ("P=? [ X gender > 0 ]", [], []),
+    ],
+)
+def test_texts_of_both_kinds_are_found(query, satisfying, violating):
+    """Texts that satisfy or violate a formula come most probable first, and no `rest` is a text."""
+    chain, path = dtmc.build_dtmc(TREE, GENDER), parse(query).root.path
+    for kind, expected in ((WITNESS, satisfying), (COUNTEREXAMPLE, violating)):
+        found = find_texts(TREE, chain, path, kind, 10)
+        assert [(text.text, text.probability) for text in found] == expected
+        assert [text.kind for text in found] == [kind] * len(expected)
+        assert len(find_texts(TREE, chain, path, kind, 1)) == min(1, len(expected))

@@ -1,4 +1,4 @@
-"""Settings with which every type of quantifier but `classifier` can be made."""
+"""Settings with which every type of quantifier but those of `APART` can be made."""
 
 from pathlib import Path
 
@@ -16,3 +16,6 @@ SETTINGS = {
     "words": {"words": ["he", "she", "don't"]},
 }
 """By type; a type that is not here needs no settings."""
+
+APART = frozenset({"classifier", "language"})
+"""Types with tests of their own: one needs a network's files, the other an optional package."""

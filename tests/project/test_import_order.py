@@ -12,8 +12,8 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src/llmchecker"
 
 LAYERS = (
-    "errors utils models trees properties checking programs config reporting interfaces".split()
-)
+    "errors utils models trees properties checking programs config reporting suites interfaces"
+).split()
 """The folders of the package, each before all that may import from it."""
 
 SUBFOLDERS = {

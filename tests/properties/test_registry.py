@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 import yaml
-from helpers.settings import SETTINGS
+from helpers.settings import APART, SETTINGS
 
 from llmchecker.errors import ConfigError, UnknownName
 from llmchecker.properties import registry
@@ -48,7 +48,7 @@ def test_a_word_that_yaml_takes_for_a_truth_value_needs_quotes() -> None:
 
 def test_several_quantifiers_have_one_type() -> None:
     """A name of its own with a type makes the quantifier that the type's name makes."""
-    for name in BUILTIN_TYPES.keys() - {"classifier"}:
+    for name in BUILTIN_TYPES.keys() - APART:
         made = create_quantifier("mine", {"type": name, **SETTINGS.get(name, {})})
         assert type(made) is BUILTIN_TYPES[name].load()
     assert create_quantifier("first", {"type": "similarity", "protected": ["a"]}) == Similarity(

@@ -153,6 +153,52 @@ def find_witnesses(
     return tuple(_iter_witnesses(tree, states, count))
 
 
+def find_texts(
+    tree: TextTree, chain: MarkovChain, path: Formula, kind: str, max_texts: int
+) -> tuple[Witness, ...]:
+    """Return the most probable texts that satisfy or violate a path formula.
+
+    The formula is F, G or U as in `has_witnesses`, or `F (G …)` or `G (F …)` over a state formula,
+    which the last state of a text decides. The result is empty for other formulas. A `rest` is no
+    text.
+
+    Args:
+        tree: the texts.
+        chain: the chain of the same tree.
+        path: the path formula.
+        kind: `witness` for texts that satisfy it, `counterexample` for texts that violate it.
+        max_texts: largest number of texts.
+    """
+    final_formula = _find_final_formula(path)
+    if final_formula is not None:
+        is_final = ~tree.internal & (tree.path_probability > 0)
+        satisfied = chain.evaluate(final_formula)
+        states = is_final & (satisfied if kind == WITNESS else ~satisfied)
+        uids = np.flatnonzero(states)
+        uids = uids[np.argsort(-tree.path_probability[uids], kind="stable")]
+    elif has_witnesses(Query("", Probability("=", None, path))):
+        satisfied_states, violated_states = _find_deciding_states(tree, chain, path)
+        uids = (satisfied_states if kind == WITNESS else violated_states).uids
+    else:
+        return ()
+    uids = uids[tree.kind[uids] != StateKind.REST]
+    states = _DecidingStates(kind, uids, tree.path_probability[uids])
+    return tuple(_iter_witnesses(tree, states, min(max_texts, len(uids))))
+
+
+def _find_final_formula(path: Formula) -> Formula | None:
+    """Return the state formula φ of `F (G φ)` or `G (F φ)`; None for other paths."""
+    match path:
+        case Temporal("F", (Temporal("G", (operand,), None),), None) | Temporal(
+            "G", (Temporal("F", (operand,), None),), None
+        ):
+            is_state = all(
+                isinstance(f, Atom | Literal | Label | Connective) for f in subformulas(operand)
+            )
+            return operand if is_state else None
+    return None
+
+
 def _find_deciding_states(
     tree: TextTree, chain: MarkovChain, path: Formula
 ) -> tuple[_DecidingStates, _DecidingStates]:

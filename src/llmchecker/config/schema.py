@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
@@ -26,6 +26,8 @@ from llmchecker.utils.number_format import format_count
 SCHEMA_FILE = Path(__file__).with_name("config.schema.yaml")
 """The file of the JSON schema."""
 
+_SectionT = TypeVar("_SectionT", bound=Section)
+
 _TYPES = {
     **{"bool_type": "boolean", "string_type": "string", "tuple_type": "array"},
     **{"int_type": "integer", "float_type": "number", "finite_number": "number"},
@@ -38,10 +40,19 @@ def parse_keys(raw: Mapping[str, Any]) -> ConfigKeys:
     """Validate every key of a configuration, and add the defaults.
 
     Raises:
+        ConfigError: as in `parse_section`.
+    """
+    return parse_section(ConfigKeys, raw)
+
+
+def parse_section(section: type[_SectionT], raw: Mapping[str, Any]) -> _SectionT:
+    """Validate the keys of a section, and add the defaults.
+
+    Raises:
         ConfigError: a key is invalid; of several problems, the first by its path.
     """
     try:
-        return ConfigKeys.model_validate(raw)
+        return section.model_validate(raw)
     except ValidationError as error:
         problems = map(_format_problem, error.errors(include_url=False))
         path, text = min(problems, key=lambda found: list(map(str, found[0])))

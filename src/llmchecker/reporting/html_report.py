@@ -170,6 +170,36 @@ def render_report(
         view: the view of a tree; None if no query has a witness.
         provenance: the provenance of the results, at any depth of nesting; empty if unknown.
     """
+    return (
+        build_environment()
+        .get_template("report.html")
+        .render(
+            questions=_group_by_question(answers),
+            answers=answers,
+            tables={Path(path).stem: read_table(path) for path in tables},
+            figures={Path(path).stem: _encode_picture(path) for path in figures},
+            captions={Path(path).stem: render_caption(path) for path in captions},
+            titles=_TITLES,
+            view=view,
+            signs=SIGNS,
+            meanings=MEANINGS,
+            in_words=_describe_query,
+            not_needed=NOT_NEEDED,
+            on_axis=_is_on_axis,
+            summary=summarize_witnesses,
+            start=find_start_text,
+            continuation=continuation_text,
+            format_count=format_count,
+            paths=paths,
+            versions=answers[0].verdict.versions if answers else {},
+            provenance=dict(_flatten(provenance)),
+            inline={name: read_asset(f"report.{name}") for name in ("css", "js")},
+        )
+    )
+
+
+def build_environment() -> Environment:
+    """Build the Jinja environment of the project's pages, which escapes every value."""
     environment = Environment(
         loader=PackageLoader("llmchecker.reporting"),
         autoescape=True,
@@ -294,7 +324,7 @@ def _flatten(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
             yield f"{prefix}{name}", str(value)
 
 
-def _read_asset(name: str) -> dict[str, Markup | str]:
+def read_asset(name: str) -> dict[str, Markup | str]:
     """Read a style or script of this project, with its security policy hash."""
     content = files("llmchecker.reporting").joinpath("templates", name).read_text(encoding="utf-8")
     # The hash must be that of the exact content of the page.

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from helpers.settings import SETTINGS
+from helpers.settings import APART, SETTINGS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
@@ -425,7 +425,7 @@ def test_scores_of_real_trees_are_what_plain_calls_say(
         assert len(set(scores.tolist())) > 1
 
 
-@pytest.mark.parametrize("name", sorted(BUILTIN_TYPES.keys() - {"classifier"}))
+@pytest.mark.parametrize("name", sorted(BUILTIN_TYPES.keys() - APART))
 def test_quantifiers_are_total(name: str) -> None:
     """Every quantifier gives every text the same integer twice, within its declared range."""
     quantifier = create_quantifier(name, SETTINGS.get(name))
@@ -452,7 +452,7 @@ def refuse(event, arguments):
 sys.addaudithook(refuse)
 from llmchecker.properties.registry import create_quantifier
 settings = json.loads(sys.argv[1])
-for name in settings | dict.fromkeys(("polarity", "readability")):
+for name in settings | dict.fromkeys(("polarity", "readability", "refuses")):
     quantifier = create_quantifier(name, settings.get(name))
     print(name, quantifier("A very good", " day, he said. She sat."))
 """
@@ -470,7 +470,7 @@ def test_quantifiers_need_no_network(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     scores = dict(line.split() for line in done.stdout.splitlines())
-    assert set(scores) == set(BUILTIN_TYPES) - {"classifier"}  # test_classifier.py has it
+    assert set(scores) == set(BUILTIN_TYPES) - APART
     assert (scores["gender"], scores["polarity"]) == ("0", "91")
     assert list(tmp_path.iterdir()) == []
 

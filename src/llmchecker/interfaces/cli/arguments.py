@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
@@ -20,10 +21,12 @@ from llmchecker.config.models import (
 )
 from llmchecker.config.plan import TreeSpec, quantifiers_in
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean
+from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
+from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.atomic_files import describe_kind
 
@@ -38,6 +41,9 @@ _BUDGET_ARGUMENTS = ("width", "passes", "seconds", "confidence", "seed")
 _SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "min_p")
 _VERSUS = "versus_"
 """The beginning of the names of arguments of the second side."""
+
+_GIVEN_MODEL = "given"
+"""Name of a model that the command line names by its directory or address."""
 
 _WORKFLOW_FILE = "Snakefile"
 """Marker file of a checkout, which uses the workflow's paths."""
@@ -56,6 +62,9 @@ class CheckRequest:
         query: the query, over known quantifiers; None for a request of the tree only.
         budget: the budget of refinement and estimation; None to answer on the tree of the
             truncation.
+        quantifiers: the quantifiers of the command line by name.
+        directory: the directory of a model that the command line names; None for a model of the
+            config.
     """
 
     config: Config
@@ -64,12 +73,15 @@ class CheckRequest:
     truncation: Truncation
     query: Query | None
     budget: AnswerBudget | None = None
+    quantifiers: Mapping[str, Quantifier] = field(default_factory=dict)
+    directory: Path | None = None
 
     @cached_property
     def checked_query(self) -> CheckedQuery:
         """The query with its quantifiers."""
         names = quantifiers_in(self.query)
-        quantifiers = {name: self.config.quantifiers[name] for name in names}
+        known = {**self.config.quantifiers, **self.quantifiers}
+        quantifiers = {name: known[name] for name in names}
         return CheckedQuery(self.query, quantifiers, self.truncation.length)
 
     @property
@@ -79,8 +91,8 @@ class CheckRequest:
 
     @property
     def model_directory(self) -> Path:
-        """The directory of the model in the workflow."""
-        return Path(paths.model_directory(self.model.name))
+        """The directory of the model, given or in the workflow."""
+        return self.directory or Path(paths.model_directory(self.model.name))
 
     def tree_path(self, folder: str) -> Path:
         """Return the path of the tree of this model and truncation in a folder."""
@@ -292,18 +304,53 @@ def parse_request(arguments: argparse.Namespace) -> Iterator[CheckRequest]:
     # with a budget, refinement selects the states to expand, so any valid alpha and k will do.
     alpha, k = (1.0, 1) if budget is not None else (arguments.alpha, arguments.k)
     truncation = Truncation(alpha, k, arguments.length)
-    query = None if arguments.query is None else parse(arguments.query)
+    asked = parse_asked_query(arguments)
+    query = None if asked is None else parse(asked.text)
+    quantifiers = {} if asked is None else asked.quantifiers
+    # Before the directory changes, because paths of arguments are relative to the current one.
+    start = _parse_start(arguments)
+    model_keys, directory = _parse_model(arguments)
     config_path = arguments.config.absolute()
+    # A model that the command line names needs no config.
+    has_config = model_keys is None or config_path.is_file()
     # Paths in a config are relative to the project, as in a run of the workflow.
-    with contextlib.chdir(_find_project(config_path)):
-        config = Config.read(config_path)
+    project = _find_project(config_path) if has_config else Path.cwd()
+    with contextlib.chdir(project):
+        changes = {} if model_keys is None else {"models": {_GIVEN_MODEL: model_keys}}
+        config = Config.read(config_path, changes=changes) if has_config else Config.parse(changes)
         if query is not None:
-            query.check_references(config.quantifiers, truncation.length)
-        model = config.models[_check_model_name(arguments.model, config)]
+            known = {**config.quantifiers, **quantifiers}
+            query.check_references(known, truncation.length)
+        name = arguments.model if model_keys is None else _GIVEN_MODEL
+        model = config.models[_check_model_name(name, config)]
         check_has_distributions("--model", model)
         check_listed_tokens("--k", truncation.k, model)
         model = _apply_decoding(model, arguments)
-        yield CheckRequest(config, model, _parse_start(arguments), truncation, query, budget)
+        yield CheckRequest(config, model, start, truncation, query, budget, quantifiers, directory)
+
+
+def _parse_model(arguments: argparse.Namespace) -> tuple[dict[str, Any] | None, Path | None]:
+    """Parse a model that is not in the config.
+
+    Returns:
+        The keys of the model, or None for a name of the config; and its directory, or None for a
+        server.
+    """
+    name = arguments.model
+    if name is None:
+        return None, None
+    if name.startswith(("http://", "https://")):
+        # A server returns tokens without their texts.
+        if arguments.tokenizer is None:
+            raise ConfigError("--model: a server needs the directory of its --tokenizer")
+        tokenizer = f"path:{Path(arguments.tokenizer).absolute()}"
+        keys = {"source": f"server:{name}", "api": arguments.api, "tokenizer": tokenizer}
+        return {"label": name, **keys}, None
+    directory = Path(name).absolute()
+    # A name is looked up in the config, even if a directory has the same name.
+    if os.sep not in name or not directory.is_dir():
+        return None, None
+    return {"label": directory.name, "source": f"path:{directory}"}, directory
 
 
 def _find_project(config: Path) -> Path:
@@ -330,6 +377,8 @@ def _check_model_name(name: str | None, config: Config) -> str:
 
 def _parse_start(arguments: argparse.Namespace) -> Start:
     """Return the start string or the chat of the arguments."""
+    if arguments.messages is not None:
+        return _read_messages(arguments.messages, arguments.system)
     arguments_by_name = {name: getattr(arguments, name) for name in ("start", "system", "user")}
     texts = {
         name: _check_text(name, text)
@@ -342,6 +391,20 @@ def _parse_start(arguments: argparse.Namespace) -> Start:
     if "system" in texts:
         raise ConfigError("--system: it belongs to a chat, not to --start; use --user")
     return texts["start"]
+
+
+def _read_messages(path: Path, system: str | None) -> Chat:
+    """Read the turns of a chat."""
+    try:
+        messages = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"--messages: {path} has no JSON ({error}); fix the file") from error
+    if not isinstance(messages, list):
+        raise ConfigError(f"--messages: {path} has no list; write [{{role: user, content: …}}]")
+    try:
+        return Chat.from_messages([{"system": system}] * (system is not None) + messages)
+    except ConfigError as error:
+        raise ConfigError(f"--messages: {path}: {error}") from error
 
 
 def _check_text(option: str, start: str) -> str:

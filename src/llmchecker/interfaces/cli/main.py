@@ -5,6 +5,8 @@
         --alpha 0.8 --k 15 --length 3
     llmchecker tree --query "P=? [ F gender > 0 ]" --model smollm2-135m \\
         --start "The player won because" --alpha 0.8 --k 5 --length 2 --output tree.svg
+    llmchecker init --from promptfooconfig.yaml
+    llmchecker test suite.yaml --junit results.xml
     llmchecker verify program.c --semantics int32
     llmchecker repair --dry-run
 
@@ -34,6 +36,10 @@ from llmchecker.interfaces.cli.arguments import (
     parse_request,
 )
 from llmchecker.interfaces.cli.ask_command import format_ask_json, format_ask_text, run_ask
+from llmchecker.interfaces.cli.assertion_arguments import (
+    add_assertion_arguments,
+    parse_asked_query,
+)
 from llmchecker.interfaces.cli.check_command import (
     draw_tree,
     format_check_json,
@@ -49,6 +55,7 @@ from llmchecker.interfaces.cli.exit_status import (
 )
 from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
 from llmchecker.interfaces.cli.repair_command import add_repair_command
+from llmchecker.interfaces.cli.suite_command import add_test_command
 from llmchecker.interfaces.cli.verify_command import add_verify_command
 from llmchecker.reporting import tree_drawing
 from llmchecker.utils import job_logging

@@ -72,8 +72,10 @@ def create_tree_builder(request: CheckRequest) -> TreeBuilder:
         SourceError: the model is absent and cannot be fetched.
         ConfigError: the directory of the model holds a model from another source.
     """
-    lock = Path(paths.model_lock(request.model.name))
-    ensure_model(request.model.source, request.model_directory, lock)
+    # The directory of the command line is the model itself, and no copy is made.
+    if request.directory is None:
+        lock = Path(paths.model_lock(request.model.name))
+        ensure_model(request.model.source, request.model_directory, lock)
     settings = request.config.expansion
     return TreeBuilder(
         directory=request.model_directory,

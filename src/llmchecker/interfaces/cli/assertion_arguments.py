@@ -1,0 +1,173 @@
+"""Command-line arguments of assertions and quantifiers.
+
+--contains Madrid --at-least 0.95     P>=0.95 [ F contains = 1 ]
+"""
+
+import argparse
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from llmchecker.errors import ConfigError
+from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.registry import create_quantifier
+from llmchecker.suites.assertions import AT_LEAST, AT_MOST, build_assertion, parse_probability
+
+_TEXT_KINDS = {
+    "contains": "the answer contains this text",
+    "icontains": "the answer contains this text in upper or lower case",
+    "equals": "the answer is this text",
+    "starts_with": "the answer begins with this text",
+    "ends_with": "the answer ends with this text",
+    "matches": "the answer matches this regular expression",
+}
+"""Assertions about a text, by their kinds; each also with --not-."""
+_NUMBER_KINDS = {
+    "max_words": "the answer has at most this many words",
+    "min_words": "the answer has at least this many words",
+}
+_FLAG_KINDS = {
+    "json": "the answer is JSON",
+    "refuses": "the answer is a refusal",
+    "ends": "the answer ends within the length",
+}
+
+
+@dataclass(frozen=True)
+class AskedQuery:
+    """The query of the command line, with the quantifiers that it defines.
+
+    Attributes:
+        text: the query.
+        settings: settings of these quantifiers by name.
+        is_assertion: whether an assertion stands for the query.
+    """
+
+    text: str
+    settings: Mapping[str, Mapping[str, Any]]
+    is_assertion: bool
+
+    @property
+    def quantifiers(self) -> dict[str, Quantifier]:
+        """The quantifiers by name."""
+        return {name: create_quantifier(name, entry) for name, entry in self.settings.items()}
+
+    def format_command(self) -> str:
+        """Format the query and its quantifiers as arguments of `llmchecker check`."""
+        options = [
+            f"--quantifier {shlex.quote(f'{name}={json.dumps(entry)}')}"
+            for name, entry in self.settings.items()
+        ]
+        return " ".join(["llmchecker check", shlex.quote(self.text), *options])
+
+
+def add_assertion_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments that stand for a query, and those of quantifiers."""
+    group = command.add_argument_group(
+        "assertions", "instead of a query; each also as its negation, such as --not-contains"
+    )
+    for kind, description in _TEXT_KINDS.items():
+        _add_pair(group, kind, description, metavar="TEXT")
+    for kind, description in _NUMBER_KINDS.items():
+        group.add_argument(_option(kind), type=int, metavar="N", help=description)
+    for kind, description in _FLAG_KINDS.items():
+        _add_pair(group, kind, description, action="store_const", const=True)
+    group.add_argument(
+        "--json-schema", type=Path, metavar="FILE", help="the answer is JSON of this schema"
+    )
+    probability = group.add_mutually_exclusive_group()
+    probability.add_argument(
+        "--at-least", metavar="P", help="with at least this probability (default: compute it)"
+    )
+    probability.add_argument("--at-most", metavar="P", help="with at most this probability")
+    command.add_argument(
+        "--quantifier",
+        action="append",
+        default=[],
+        metavar="NAME=SETTINGS",
+        help='a quantifier of the query, as in --quantifier "yes={type: pattern, pattern: ^Yes}"',
+    )
+
+
+def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery | None:
+    """Return the query of the arguments; None for a command without one.
+
+    Raises:
+        ConfigError: the arguments have several queries, or an unusable value.
+    """
+    values = _collect_assertions(arguments)
+    settings = dict(map(_parse_quantifier, getattr(arguments, "quantifier", ())))
+    query = arguments.query
+    probability = getattr(arguments, AT_LEAST, None), getattr(arguments, AT_MOST, None)
+    if not values:
+        if probability != (None, None):
+            raise ConfigError("--at-least, --at-most: no assertion; add one such as --contains")
+        # `tree` works without a query
+        return None if query is None else AskedQuery(query, settings, is_assertion=False)
+    options = ["the query"] * (query is not None) + [_option(kind) for kind in values]
+    if len(options) > 1:
+        raise ConfigError(f"{' and '.join(options)} are several queries; keep one")
+    ((kind, value),) = values.items()
+    assertion = build_assertion(kind, value)
+    at_least, at_most = probability
+    key, number = (AT_MOST, at_most) if at_least is None else (AT_LEAST, at_least)
+    threshold = None if number is None else parse_probability(_option(key), number)
+    text = assertion.format_query(threshold, at_most=key == AT_MOST)
+    # a quantifier of the command line with the same name would change the assertion
+    if clash := assertion.properties.keys() & settings.keys():
+        raise ConfigError(f"--quantifier {min(clash)}: {_option(kind)} uses this name; rename it")
+    return AskedQuery(text, settings | dict(assertion.properties), is_assertion=True)
+
+
+def _option(kind: str) -> str:
+    # --json of `check` is the format of its output
+    name = kind.replace("json", "is_json")
+    return f"--{name.replace('_', '-')}"
+
+
+def _add_pair(group: Any, kind: str, description: str, **options: Any) -> None:
+    """Add an assertion and its negation, which the help leaves out."""
+    group.add_argument(_option(kind), help=description, **options)
+    group.add_argument(_option(f"not_{kind}"), help=argparse.SUPPRESS, **options)
+
+
+def _collect_assertions(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the values of all given assertions by kind."""
+    kinds = [*_TEXT_KINDS, *_NUMBER_KINDS, *_FLAG_KINDS]
+    names = [name for kind in kinds for name in (kind, f"not_{kind}")]
+    values = {}
+    for name in names:
+        # argparse derives the attribute from the option
+        attribute = _option(name).removeprefix("--").replace("-", "_")
+        if (value := getattr(arguments, attribute, None)) is not None:
+            values[name] = value
+    schema = getattr(arguments, "json_schema", None)
+    if schema is not None:
+        values["json"] = _read_schema(schema)
+    return values
+
+
+def _read_schema(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"--json-schema: {path} has no JSON ({error}); fix the file") from error
+
+
+def _parse_quantifier(text: str) -> tuple[str, Mapping[str, Any]]:
+    """Parse `name={type: …}`, or `name` for a type without settings."""
+    name, separator, settings_text = text.partition("=")
+    try:
+        settings = yaml.safe_load(settings_text) if separator else {}
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--quantifier {name}: {settings_text!r} is not YAML") from error
+    if not isinstance(settings, dict):
+        raise ConfigError(
+            f"--quantifier {name}: {settings_text!r} has no settings; write {{type: …}}"
+        )
+    return name.strip(), settings

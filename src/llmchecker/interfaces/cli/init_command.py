@@ -1,0 +1,68 @@
+"""The command `init`: a new suite, or one from a promptfoo configuration."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import yaml
+
+from llmchecker.errors import ConfigError
+from llmchecker.suites import starter
+from llmchecker.suites.assertions import parse_probability
+from llmchecker.suites.promptfoo import convert_promptfoo
+from llmchecker.utils.atomic_files import atomic_write
+
+_DEFAULT_PROBABILITY = "0.95"
+
+
+def add_init_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command `init` with its arguments."""
+    init = commands.add_parser(
+        "init",
+        help="write a commented suite and a workflow that runs it",
+        description="Write a commented suite and a GitHub workflow that runs it. With --from, "
+        "convert the prompts, tests and deterministic assertions of a promptfoo configuration.",
+    )
+    init.set_defaults(run=_run_init, error_status=3)
+    init.add_argument("--from", dest="source", type=Path, help="a promptfooconfig.yaml")
+    init.add_argument(
+        "--at-least",
+        default=_DEFAULT_PROBABILITY,
+        metavar="P",
+        help="with --from, the probability of every assertion (default: %(default)s)",
+    )
+    init.add_argument("--model", help="the model of the suite")
+    init.add_argument("--directory", type=Path, default=Path(), help="where to write")
+
+
+def _run_init(arguments: argparse.Namespace) -> int:
+    folder = arguments.directory
+    model = arguments.model or "./model"
+    files = {}
+    omissions: tuple[str, ...] = ()
+    if arguments.source is None:
+        # a text in a YAML file must be quoted as a directory may have any name
+        files[starter.SUITE_NAME] = starter.SUITE.format(
+            model=json.dumps(model, ensure_ascii=False)
+        )
+    else:
+        probability = parse_probability("--at-least", arguments.at_least)
+        conversion = convert_promptfoo(arguments.source, probability, arguments.model)
+        omissions = conversion.omissions
+        files[starter.SUITE_NAME] = yaml.safe_dump(
+            dict(conversion.suite), sort_keys=False, allow_unicode=True, width=100
+        )
+    files[starter.WORKFLOW_NAME] = starter.WORKFLOW
+    # nothing of a user is overwritten, and nothing is written in part
+    for name in files:
+        if (folder / name).exists():
+            raise ConfigError(f"{folder / name} exists; move it, or name another --directory")
+    for name, text in files.items():
+        with atomic_write(folder / name) as partial:
+            partial.write_text(text, encoding="utf-8")
+        print(folder / name)
+    if omissions:
+        print(f"not converted from {arguments.source}:", file=sys.stderr)
+        print("\n".join(f"  {omission}" for omission in omissions), file=sys.stderr)
+    return 0

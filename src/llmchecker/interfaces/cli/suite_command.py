@@ -1,0 +1,116 @@
+"""The command `test`: run a suite, print its verdicts and write its outputs."""
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from llmchecker.errors import ConfigError
+from llmchecker.suites.html_page import write_html
+from llmchecker.suites.junit import write_junit
+from llmchecker.suites.load import load_suite
+from llmchecker.suites.markdown_summary import write_markdown
+from llmchecker.suites.results import SuiteResult
+from llmchecker.suites.runner import SuiteProgress
+from llmchecker.suites.session import run_suite
+from llmchecker.suites.terminal_table import format_table
+from llmchecker.utils import job_logging
+from llmchecker.utils.atomic_files import check_writable
+from llmchecker.utils.number_format import format_count
+
+EXIT_ERROR = 3
+"""Exit status of an error; 1 and 2 are verdicts."""
+
+
+def add_test_command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    redirect_stdout: Callable[[], contextlib.AbstractContextManager[None]],
+) -> None:
+    """Add the command `test` with its arguments.
+
+    Args:
+        commands: the parsers of all commands.
+        redirect_stdout: sends the output of libraries to standard error.
+    """
+    test = commands.add_parser(
+        "test",
+        help="decide the requirements of a suite",
+        description="Decide the requirements of a suite, each certainly or with a confidence that "
+        "holds for all together. The exit status is 0 if all hold, 1 if some are violated, 2 if "
+        "some are unknown, and 3 after an error.",
+    )
+    test.set_defaults(
+        run=lambda arguments: _run_test(arguments, redirect_stdout), error_status=EXIT_ERROR
+    )
+    test.add_argument("suite", type=Path, help="the suite file, such as suite.yaml")
+    test.add_argument(
+        "--model", action="append", default=[], help="a model in place of the suite's; repeatable"
+    )
+    test.add_argument("--config", type=Path, help="a configuration in place of the suite's")
+    test.add_argument(
+        "--baseline", type=Path, help="compare with results that --json wrote in an earlier run"
+    )
+    test.add_argument("--allow-unknown", action="store_true", help="exit with 0 if only unknown")
+    outputs = test.add_argument_group("outputs")
+    outputs.add_argument("--junit", type=Path, metavar="FILE", help="JUnit XML")
+    outputs.add_argument(
+        "--json", type=Path, metavar="FILE", help="JSON lines; a later run continues there"
+    )
+    outputs.add_argument("--markdown", type=Path, metavar="FILE", help="a summary in Markdown")
+    outputs.add_argument("--html", type=Path, metavar="FILE", help="a page without network")
+
+
+def _run_test(
+    arguments: argparse.Namespace,
+    redirect_stdout: Callable[[], contextlib.AbstractContextManager[None]],
+) -> int:
+    outputs = {name: getattr(arguments, name) for name in ("junit", "json", "markdown", "html")}
+    # a run of hours must not end at a file that cannot be written
+    for name, path in outputs.items():
+        if path is not None:
+            if path.is_dir():
+                raise ConfigError(f"--{name}: {path} is a directory; name a file")
+            check_writable(path.absolute().parent)
+    with redirect_stdout():
+        has_baseline = arguments.baseline is not None
+        suite = load_suite(
+            arguments.suite,
+            models=arguments.model,
+            config=arguments.config,
+            has_baseline=has_baseline,
+        )
+        with job_logging.show_status() as status:
+            result = run_suite(
+                suite,
+                log=arguments.json,
+                baseline=arguments.baseline,
+                report=lambda progress: status(format_progress(progress)),
+            )
+    _write_outputs(result, arguments)
+    if hasattr(sys.stdout, "reconfigure"):
+        # A model may generate characters that the terminal's encoding lacks.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    print(format_table(result))
+    return result.counts.exit_status(arguments.allow_unknown)
+
+
+def _write_outputs(result: SuiteResult, arguments: argparse.Namespace) -> None:
+    if arguments.junit is not None:
+        write_junit(result, arguments.junit, allow_unknown=arguments.allow_unknown)
+    if arguments.markdown is not None:
+        write_markdown(result, arguments.markdown)
+    if arguments.html is not None:
+        write_html(result, arguments.html)
+
+
+def format_progress(progress: SuiteProgress) -> str:
+    """Format the progress of a run on one line."""
+    parts = [
+        f"{progress.done:,} of {format_count(progress.total, 'case')}",
+        f"{progress.decided:,} decided",
+        format_count(progress.passes, "pass"),
+    ]
+    if progress.seconds_left is not None:
+        parts.append(f"about {progress.seconds_left:,.0f} s left")
+    return ", ".join(parts)

@@ -1,0 +1,111 @@
+"""A pytest plugin: each requirement in a file `test_*.llm.yaml` is a test.
+
+The suite runs once for each file, when the first of its tests runs. The text of a failure is the
+verdict with its reasons.
+"""
+
+import fnmatch
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from llmchecker.suites.cases import Suite
+    from llmchecker.suites.entries import Entry
+
+_FILE_PATTERN = "test_*.llm.yaml"
+
+
+class UnmetRequirement(Exception):
+    """A requirement that is violated or unknown, or a case that failed to run."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for unknown verdicts."""
+    group = parser.getgroup("llmchecker")
+    group.addoption(
+        "--llm-allow-unknown",
+        action="store_true",
+        help="skip requirements of suites that the budget does not decide",
+    )
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "SuiteFile | None":
+    """Collect suite files."""
+    if not fnmatch.fnmatch(file_path.name, _FILE_PATTERN):
+        return None
+    return SuiteFile.from_parent(parent, path=file_path)
+
+
+class SuiteFile(pytest.File):
+    """A suite file, whose requirements are tests."""
+
+    _entries: "dict[tuple[str, str], Entry] | None" = None
+    suite: "Suite"
+
+    def collect(self) -> "Iterator[RequirementItem]":
+        """Collect a test for each requirement of cases, averages and differences.
+
+        Raises:
+            CollectError: the suite is invalid.
+        """
+        # imported here: a run of pytest without suites must not wait for it
+        from llmchecker.errors import LLMCheckerError
+        from llmchecker.suites.load import load_suite
+
+        try:
+            self.suite = load_suite(self.path)
+        except LLMCheckerError as error:
+            raise self.CollectError(str(error)) from error
+        has_models = len(self.suite.deployments) > 1
+        for deployment, name in self._iter_names():
+            shown = f"{name} [{deployment}]" if has_models else name
+            yield RequirementItem.from_parent(self, name=shown, key=(deployment, name))
+
+    def find_entry(self, key: tuple[str, str]) -> "Entry":
+        """Return the entry of a requirement, after a run of the suite."""
+        if self._entries is None:
+            from llmchecker.suites.entries import build_entries
+            from llmchecker.suites.session import run_suite
+
+            entries = build_entries(run_suite(self.suite))
+            self._entries = {(entry.deployment, entry.name): entry for entry in entries}
+        return self._entries[key]
+
+    def _iter_names(self) -> Iterator[tuple[str, str]]:
+        """Yield the deployment and the name of each requirement, as entries have them."""
+        from llmchecker.suites.entries import list_requirements
+
+        yield from list_requirements(self.suite)
+
+
+class RequirementItem(pytest.Item):
+    """A requirement as a test."""
+
+    def __init__(self, *, key: tuple[str, str], **options: Any) -> None:
+        super().__init__(**options)
+        self._key = key
+
+    def runtest(self) -> None:
+        """Fail with the verdict unless the requirement holds."""
+        from llmchecker.suites.verdicts import Status
+
+        entry = self.parent.find_entry(self._key)
+        lines = [f"{entry.verdict}: {entry.name}", entry.query, entry.figures, *entry.reasons]
+        message = "\n".join(line for line in lines if line)
+        if entry.status is Status.UNKNOWN and self.config.getoption("--llm-allow-unknown"):
+            pytest.skip(message)
+        if entry.status is not Status.HOLDS:
+            raise UnmetRequirement(message)
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        """Return the verdict alone, without a traceback."""
+        if isinstance(excinfo.value, UnmetRequirement):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Return the file and the name of the test."""
+        return self.path, 0, self.name

@@ -1,0 +1,156 @@
+"""Suites in Python: loading, running, and results as pandas frames."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llmchecker.suites.cases import Suite
+from llmchecker.suites.entries import Entry, build_entries
+from llmchecker.suites.load import load_suite
+from llmchecker.suites.results import SuiteResult
+from llmchecker.suites.runner import SuiteProgress
+from llmchecker.suites.session import run_suite
+from llmchecker.suites.terminal_table import format_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class SuiteReport:
+    """The results of a suite.
+
+    Attributes:
+        result: all results.
+    """
+
+    result: SuiteResult = field(repr=False)
+
+    @property
+    def holds(self) -> bool:
+        """Whether all requirements hold, and all cases ran."""
+        return self.exit_status == 0
+
+    @property
+    def exit_status(self) -> int:
+        """0 if all hold, 1 if some are violated, 2 if some are unknown, 3 for errors."""
+        return self.result.counts.exit_status()
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The verdicts and figures as texts, in the order of the suite."""
+        return tuple(build_entries(self.result))
+
+    def frame(self) -> "pd.DataFrame":
+        """Return a frame with a row for each case.
+
+        The columns are case, model, prompt, query, status, certain, lower, upper, low, high,
+        estimate, samples, passes, seconds and error.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "case": result.case,
+                "model": result.deployment,
+                "prompt": case.prompt,
+                "query": case.query.text,
+                "status": str(result.status),
+                "certain": result.is_certain,
+                "lower": result.interval.lower,
+                "upper": result.interval.upper,
+                "low": result.interval.low,
+                "high": result.interval.high,
+                "estimate": result.interval.estimate,
+                "samples": result.samples,
+                "passes": result.passes,
+                "seconds": result.seconds,
+                "error": result.error,
+            }
+            for case, result in zip(self.result.suite.cases, self.result.results, strict=True)
+        ]
+        return pd.DataFrame(rows)
+
+    def aggregates(self) -> "pd.DataFrame":
+        """Return a frame with a row for each average, group and difference."""
+        import pandas as pd
+
+        names = ["name", "model", "kind", "requirement", "status", "certain"]
+        names += ["lower", "upper", "low", "high", "estimate", "cases"]
+        rows = [
+            (
+                aggregate.name,
+                aggregate.deployment,
+                aggregate.kind,
+                None if aggregate.threshold is None else str(aggregate.threshold),
+                str(aggregate.status),
+                aggregate.is_certain,
+                aggregate.interval.lower,
+                aggregate.interval.upper,
+                aggregate.interval.low,
+                aggregate.interval.high,
+                aggregate.interval.estimate,
+                aggregate.cases,
+            )
+            for aggregate in self.result.aggregates
+        ]
+        return pd.DataFrame(rows, columns=names)
+
+    def __str__(self) -> str:
+        return format_table(self.result)
+
+
+@dataclass(frozen=True)
+class LoadedSuite:
+    """A suite that is checked and can run.
+
+    Attributes:
+        suite: the suite.
+        baseline: path of stored results to compare with; None without these.
+    """
+
+    suite: Suite = field(repr=False)
+    baseline: Path | None = None
+
+    def run(
+        self,
+        *,
+        results: str | Path | None = None,
+        progress: Callable[[SuiteProgress], None] = lambda progress: None,
+    ) -> SuiteReport:
+        """Run the suite.
+
+        Args:
+            results: a file for the results as JSON lines. If it has results of an earlier run of
+                the same suite, the run continues there.
+            progress: a function that receives the progress after each case.
+
+        Raises:
+            LLMCheckerError: a model cannot be loaded, or a file is unusable.
+        """
+        return SuiteReport(
+            run_suite(self.suite, log=results, baseline=self.baseline, report=progress)
+        )
+
+
+def suite(
+    path: str | Path,
+    *,
+    models: Sequence[str] = (),
+    config: str | Path | None = None,
+    baseline: str | Path | None = None,
+) -> LoadedSuite:
+    """Load a suite and check all of it, without loading a model.
+
+    Args:
+        path: the suite file.
+        models: names or directories of models in place of the suite's.
+        config: the configuration in place of the suite's.
+        baseline: a file with results of an earlier run, to compare with.
+
+    Raises:
+        LLMCheckerError: a key, a row or a model is invalid; the message contains file and line.
+    """
+    loaded = load_suite(path, models=models, config=config, has_baseline=baseline is not None)
+    return LoadedSuite(loaded, None if baseline is None else Path(baseline).absolute())

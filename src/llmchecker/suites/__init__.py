@@ -1,0 +1,1 @@
+"""Suites: requirements for many prompts, with one confidence for all verdicts."""

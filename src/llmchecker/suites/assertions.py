@@ -1,0 +1,242 @@
+"""Assertions: short forms of requirements, each standing for a query.
+
+    { contains: Madrid, at_least: 0.95 }       P>=0.95 [ F contains = 1 ]
+    { not_contains: sorry, at_least: 0.95 }    P>=0.95 [ G contains = 0 ]
+    { max_words: 50, at_least: 0.9 }           P>=0.9 [ G words <= 50 ]
+
+`contains` stays true once a text contains it, so F expresses that the answer contains it. Other
+assertions may become false again. `F (G …)` expresses that they hold for the whole answer.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from llmchecker.errors import ConfigError, did_you_mean
+
+AT_LEAST, AT_MOST = "at_least", "at_most"
+"""Keys of the probability of an assertion."""
+
+_NEGATION = "not_"
+_VALID_JSON = 2
+"""The score of a whole text that is valid JSON."""
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """A path formula with its quantifiers.
+
+    Attributes:
+        path: the path formula, such as `F contains = 1`.
+        properties: settings of its quantifiers by name.
+    """
+
+    path: str
+    properties: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def format_query(self, probability: Decimal | None = None, *, at_most: bool = False) -> str:
+        """Format the query: a threshold, or `P=?` without a probability."""
+        bound = "=?" if probability is None else f"{'<=' if at_most else '>='}{probability:f}"
+        return f"P{bound} [ {self.path} ]"
+
+
+def build_assertion(kind: str, value: Any = None) -> Assertion:
+    """Build an assertion from its kind and value.
+
+    Args:
+        kind: a name in `KINDS`, or `not_` and such a name.
+        value: the value: a text, a list of texts, a number or a JSON Schema; None for kinds
+            without a value.
+
+    Raises:
+        ConfigError: the kind is unknown, or the value is unusable.
+    """
+    is_negated = kind.startswith(_NEGATION)
+    name = kind.removeprefix(_NEGATION)
+    if name not in KINDS:
+        known = (*KINDS, AT_LEAST, AT_MOST)
+        hint = did_you_mean(kind, known) or ";"
+        raise ConfigError(f"there is no assertion {kind!r}{hint} known are {', '.join(KINDS)}")
+    try:
+        return KINDS[name](value, is_negated)
+    except ConfigError as error:
+        raise ConfigError(f"{kind}: {error}") from error
+
+
+def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
+    """Parse an entry such as `{contains: Madrid, at_least: 0.95}`.
+
+    Returns:
+        The query with a threshold, and the assertion.
+
+    Raises:
+        ConfigError: the entry has no probability, or not exactly one assertion.
+    """
+    probabilities = {key: entry[key] for key in (AT_LEAST, AT_MOST) if key in entry}
+    kinds = [key for key in entry if key not in probabilities]
+    if len(kinds) != 1:
+        raise ConfigError(f"{dict(entry)!r} has {len(kinds)} assertions; write exactly one")
+    if len(probabilities) != 1:
+        raise ConfigError(f"{dict(entry)!r}: write a probability, {AT_LEAST} or {AT_MOST}")
+    assertion = build_assertion(kinds[0], entry[kinds[0]])
+    ((key, value),) = probabilities.items()
+    probability = parse_probability(key, value)
+    return assertion.format_query(probability, at_most=key == AT_MOST), assertion
+
+
+def parse_probability(key: str, value: Any) -> Decimal:
+    """Parse a probability from 0 to 1, exactly as written."""
+    try:
+        # bool is an int, and `str` keeps the decimal that a file contains
+        number = Decimal("NaN" if isinstance(value, bool) else str(value))
+    except InvalidOperation as error:
+        raise ConfigError(f"{key}: {value!r} is not a number; write one from 0 to 1") from error
+    # NaN compares with no number
+    if number.is_nan() or not 0 <= number <= 1:
+        raise ConfigError(f"{key}: {value!r} is not a probability; write one from 0 to 1")
+    return number
+
+
+def _check_text(value: Any) -> str:
+    # a number in a YAML file without quotes is meant as a text
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"the value is {value!r}; write a text that is not empty")
+    return value
+
+
+def _check_texts(value: Any) -> list[str]:
+    texts = value if isinstance(value, list | tuple) else [value]
+    if not texts:
+        raise ConfigError("the list is empty; write a text")
+    return [_check_text(text) for text in texts]
+
+
+def _check_number(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ConfigError(f"the value is {value!r}; write a whole number of at least 0")
+    return value
+
+
+def _pattern(text: str, match: str = "found") -> dict[str, Any]:
+    return {"type": "pattern", "pattern": text, "match": match}
+
+
+def _build_monotone(name: str, settings: Mapping[str, Any], is_negated: bool) -> Assertion:
+    """Build an assertion that stays true once it is true."""
+    path = f"G {name} = 0" if is_negated else f"F {name} = 1"
+    return Assertion(path, {name: settings})
+
+
+def _build_final(name: str, settings: Mapping[str, Any], is_negated: bool, truth: int) -> Assertion:
+    """Build an assertion about the whole answer."""
+    return Assertion(f"F (G {name} {'!=' if is_negated else '='} {truth})", {name: settings})
+
+
+def _contains(flags: str) -> Callable[[Any, bool], Assertion]:
+    def build(value: Any, is_negated: bool) -> Assertion:
+        return _build_monotone(
+            "contains", _pattern(flags + re.escape(_check_text(value))), is_negated
+        )
+
+    return build
+
+
+def _contains_any(flags: str) -> Callable[[Any, bool], Assertion]:
+    def build(value: Any, is_negated: bool) -> Assertion:
+        alternatives = "|".join(map(re.escape, _check_texts(value)))
+        return _build_monotone("contains", _pattern(f"{flags}(?:{alternatives})"), is_negated)
+
+    return build
+
+
+def _contains_all(flags: str) -> Callable[[Any, bool], Assertion]:
+    def build(value: Any, is_negated: bool) -> Assertion:
+        # every text at any position: a look-ahead for each
+        parts = "".join(f"(?=.*{re.escape(text)})" for text in _check_texts(value))
+        pattern = f"(?s){flags}\\A{parts}"
+        return _build_monotone("contains", _pattern(pattern), is_negated)
+
+    return build
+
+
+def _equals(value: Any, is_negated: bool) -> Assertion:
+    return _build_final("equals", _pattern(re.escape(_check_text(value)), "whole"), is_negated, 1)
+
+
+def _matches(value: Any, is_negated: bool) -> Assertion:
+    return _build_final("matches", _pattern(_check_text(value)), is_negated, 1)
+
+
+def _starts_with(value: Any, is_negated: bool) -> Assertion:
+    return _build_monotone("starts", _pattern(rf"\A{re.escape(_check_text(value))}"), is_negated)
+
+
+def _ends_with(value: Any, is_negated: bool) -> Assertion:
+    return _build_final("matches", _pattern(rf"{re.escape(_check_text(value))}\Z"), is_negated, 1)
+
+
+def _json(value: Any, is_negated: bool) -> Assertion:
+    # true and an empty value demand valid JSON of any kind
+    schema = True if value is None else value
+    if not isinstance(schema, bool | Mapping):
+        raise ConfigError(f"the value is {schema!r}; write true or a JSON Schema")
+    return _build_final("json", {"type": "json", "schema": schema}, is_negated, _VALID_JSON)
+
+
+def _max_words(value: Any, is_negated: bool) -> Assertion:
+    limit = _check_number(value)
+    path = f"F words > {limit}" if is_negated else f"G words <= {limit}"
+    return Assertion(path, {"words": {"type": "length", "unit": "words"}})
+
+
+def _min_words(value: Any, is_negated: bool) -> Assertion:
+    limit = _check_number(value)
+    path = f"G words < {limit}" if is_negated else f"F words >= {limit}"
+    return Assertion(path, {"words": {"type": "length", "unit": "words"}})
+
+
+def _refuses(value: Any, is_negated: bool) -> Assertion:
+    if value not in (None, True):
+        raise ConfigError(f"the value is {value!r}; write true")
+    return _build_monotone("refuses", {"type": "refuses"}, is_negated)
+
+
+def _ends(value: Any, is_negated: bool) -> Assertion:
+    if value not in (None, True):
+        raise ConfigError(f"the value is {value!r}; write true")
+    return Assertion('G !"end"' if is_negated else 'F "end"')
+
+
+def _classifier(value: Any, is_negated: bool) -> Assertion:
+    if not isinstance(value, Mapping) or not {"directory", "label"} <= value.keys():
+        raise ConfigError(f"the value is {value!r}; write directory, label and percent")
+    percent = _check_number(value.get("percent", 50))
+    settings = {key: item for key, item in value.items() if key != "percent"}
+    comparison = "<" if is_negated else ">="
+    path = f"F (G classified {comparison} {percent})"
+    return Assertion(path, {"classified": {"type": "classifier", **settings}})
+
+
+KINDS: Mapping[str, Callable[[Any, bool], Assertion]] = {
+    "contains": _contains(""),
+    "icontains": _contains("(?i)"),
+    "contains_any": _contains_any(""),
+    "icontains_any": _contains_any("(?i)"),
+    "contains_all": _contains_all(""),
+    "icontains_all": _contains_all("(?i)"),
+    "equals": _equals,
+    "matches": _matches,
+    "starts_with": _starts_with,
+    "ends_with": _ends_with,
+    "json": _json,
+    "max_words": _max_words,
+    "min_words": _min_words,
+    "refuses": _refuses,
+    "ends": _ends,
+    "classifier": _classifier,
+}
+"""Builders of assertions by name; each takes the value, and whether it is negated."""

@@ -1,0 +1,260 @@
+"""Loading of suites: the file, its configuration, its deployments and its cases."""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from llmchecker import __version__
+from llmchecker.config.config import Config
+from llmchecker.config.schema import prefix_errors
+from llmchecker.config.yaml_reader import YamlFile
+from llmchecker.errors import ConfigError, LLMCheckerError, did_you_mean
+from llmchecker.models.decoding.chat_template import start_as_json
+from llmchecker.suites.cases import Average, Case, CaseBuilder, QuantifierPool, Suite
+from llmchecker.suites.deployments import Deployment, resolve_deployment
+from llmchecker.suites.multiple_testing import split_confidence
+from llmchecker.suites.prompt_rows import insert_columns
+from llmchecker.suites.suite_file import SuiteKeys, read_suite_file
+from llmchecker.suites.verdicts import Threshold, parse_threshold
+
+_DEFAULT_CONFIG = "config.yaml"
+
+
+def load_suite(
+    path: str | Path,
+    *,
+    models: Sequence[str] = (),
+    config: str | Path | None = None,
+    has_baseline: bool = False,
+) -> Suite:
+    """Load a suite and check all of it, without loading a model.
+
+    Args:
+        path: the suite file.
+        models: names of models in place of the suite's.
+        config: the configuration in place of the suite's.
+        has_baseline: whether stored results take the place of the deployment in `versus`.
+
+    Raises:
+        LLMCheckerError: a key, a row or a model is invalid; the message contains file and line.
+    """
+    path = Path(path).absolute()
+    file, keys = read_suite_file(path)
+    try:
+        return _build_suite(file, keys, tuple(models), config, has_baseline)
+    except LLMCheckerError as error:
+        message = str(error)
+        # an error of the configuration names its own file and line
+        if message.startswith(str(path)) or ", line " in message.partition(": ")[0]:
+            raise
+        raise type(error)(file.add_location(message)) from error
+
+
+def _build_suite(
+    file: YamlFile,
+    keys: SuiteKeys,
+    models: tuple[str, ...],
+    config_path: str | Path | None,
+    has_baseline: bool,
+) -> Suite:
+    folder = file.path.parent
+    config, project = _read_config(keys.config, folder, config_path)
+    names = models or ((keys.model,) if isinstance(keys.model, str) else keys.model)
+    if len(set(names)) < len(names):
+        raise ConfigError(f"model: {', '.join(names)} has a model twice; remove one")
+    explicit_keys = keys.explicit_keys
+    deployments = tuple(
+        resolve_deployment("model", name, config, folder, keys.system, explicit_keys)
+        for name in names
+    )
+    versus = None if has_baseline else _resolve_versus(keys, names, config, folder)
+    pool = QuantifierPool(config, keys.properties or {}, folder)
+    # paths in the settings of a configuration are relative to the project
+    with contextlib.chdir(project):
+        _check_properties(pool)
+        builder = CaseBuilder(pool, keys.length, keys.budget, folder)
+        all_deployments = deployments if versus is None else (*deployments, versus)
+        cases, averages = _build_cases(keys, builder, all_deployments)
+    split_confidence(keys.confidence, len(cases))
+    differences = _parse_differences(keys, cases, averages)
+    return Suite(
+        name=file.path.name.partition(".")[0] or file.path.name,
+        project=project,
+        config=config,
+        deployments=deployments,
+        versus=versus,
+        cases=cases,
+        averages=averages,
+        differences=differences,
+        confidence=keys.confidence,
+        seed=keys.seed,
+        quantifiers=pool,
+        digest=_compute_digest(cases, averages, keys, pool, has_baseline),
+    )
+
+
+def _read_config(
+    name: str | None, folder: Path, config_path: str | Path | None
+) -> tuple[Config | None, Path]:
+    """Read the configuration of a suite.
+
+    Returns:
+        The configuration, or None without one; and the project to which its paths are relative.
+    """
+    if config_path is not None:
+        path = Path(config_path).absolute()
+    elif name is not None:
+        path = folder / name
+    else:
+        candidates = (parent / _DEFAULT_CONFIG for parent in (folder, *folder.parents))
+        found = next((candidate for candidate in candidates if candidate.is_file()), None)
+        # a suite of directories needs no configuration
+        if found is None:
+            return None, folder
+        path = found
+    project = path.parent
+    # a configuration in a folder of a checkout, such as config/, is relative to the checkout
+    project = next((p for p in path.parents if (p / "Snakefile").is_file()), project)
+    if not project.is_dir():
+        raise ConfigError(f"config: {path} is absent; name a configuration")
+    with contextlib.chdir(project):
+        return Config.read(path), project
+
+
+def _resolve_versus(
+    keys: SuiteKeys, names: Sequence[str], config: Config | None, folder: Path
+) -> Deployment | None:
+    versus = keys.versus
+    if versus is None:
+        return None
+    changes = versus.explicit_keys.keys() - {"require"}
+    if not changes:
+        raise ConfigError("versus: nothing differs; name a model, or give results by --baseline")
+    # of several models none is the obvious one
+    if versus.model is None and len(names) > 1:
+        raise ConfigError("versus: the suite has several models; name one by `model`")
+    model = versus.model or names[0]
+    system = versus.system if versus.system is not None else keys.system
+    decoding = versus.explicit_keys if versus.decoding is not None else keys.explicit_keys
+    with prefix_errors("versus"):
+        deployment = resolve_deployment("model", model, config, folder, system, decoding)
+    return Deployment(
+        f"{model} (versus)",
+        deployment.model,
+        deployment.system,
+        deployment.directory,
+        deployment.is_fetched,
+    )
+
+
+class _AnyRow(dict[str, str]):
+    """A row with every column."""
+
+    def __missing__(self, column: str) -> str:
+        return ""
+
+    def __contains__(self, column: object) -> bool:
+        return True
+
+
+def _check_properties(pool: QuantifierPool) -> None:
+    """Check the suite's quantifiers; those with columns are checked with each row."""
+    for name, settings in pool.properties.items():
+        if insert_columns(settings, _AnyRow()) == settings:
+            with prefix_errors(f"properties.{name}"):
+                pool.create(name, settings)
+
+
+def _build_cases(
+    keys: SuiteKeys, builder: CaseBuilder, deployments: Sequence[Deployment]
+) -> tuple[tuple[Case, ...], tuple[Average, ...]]:
+    """Build the cases, those of a deployment in a row, and the averages."""
+    cases: list[Case] = []
+    averages: list[Average] = []
+    entries: dict[str, int] = {}
+    for number, entry in enumerate(keys.cases):
+        entry_cases, entry_averages = builder.build(number, entry, deployments)
+        name = entry_cases[0].entry
+        if name in entries:
+            raise ConfigError(
+                f"cases[{number}].name: {name!r} is also the name of cases[{entries[name]}]; "
+                "rename one"
+            )
+        entries[name] = number
+        cases += entry_cases
+        averages += entry_averages
+    # one model is in memory at a time
+    order = [deployment.name for deployment in deployments]
+    cases.sort(key=lambda case: order.index(case.deployment.name))
+    return tuple(cases), tuple(averages)
+
+
+def _parse_differences(
+    keys: SuiteKeys, cases: Sequence[Case], averages: Sequence[Average]
+) -> Mapping[str, Threshold]:
+    """Parse requirements such as `difference >= -0.02`."""
+    if keys.versus is None or keys.versus.require is None:
+        return {}
+    labels = {average.label for average in averages} | {
+        case.label for case in cases if case.threshold is not None
+    }
+    differences = {}
+    for label, text in keys.versus.require.items():
+        key = f"versus.require.{label}"
+        if label not in labels:
+            hint = did_you_mean(label, labels) or ";"
+            raise ConfigError(
+                f"{key}: no average and no requirement has this name{hint} they are "
+                f"{', '.join(sorted(labels))}"
+            )
+        prefix, _, threshold = text.strip().partition("difference")
+        if prefix or not threshold:
+            raise ConfigError(f"{key}: {text!r} is no difference; write difference >= -0.02")
+        with prefix_errors(key):
+            differences[label] = parse_threshold(threshold)
+    return differences
+
+
+def _compute_digest(
+    cases: Sequence[Case],
+    averages: Sequence[Average],
+    keys: SuiteKeys,
+    pool: QuantifierPool,
+    has_baseline: bool,
+) -> str:
+    """Compute the sha256 of everything that determines the results of a suite."""
+    digest = hashlib.sha256()
+
+    def add(content: Any) -> None:
+        digest.update(json.dumps(content, sort_keys=True, default=str).encode() + b"\n")
+
+    # a comparison changes how thresholds are checked
+    add([__version__, keys.confidence, keys.seed, has_baseline])
+    deployments = {case.deployment.name: case.deployment for case in cases}
+    for deployment in deployments.values():
+        add([deployment.describe(), _list_files(deployment)])
+    for case in cases:
+        quantifiers = {
+            name: repr(pool.create(name, case.settings.get(name)))
+            for name in sorted(case.query.variables - {"step"})
+        }
+        budget = case.budget.explicit_keys
+        add([case.name, case.deployment.name, start_as_json(case.start), case.query.text])
+        add([quantifiers, case.length, budget])
+    add([[average.name, str(average.threshold)] for average in averages])
+    return digest.hexdigest()
+
+
+def _list_files(deployment: Deployment) -> list[tuple[str, int, int]]:
+    """Return name, size and time of each file of a local model.
+
+    Other sources have a checksum or a commit.
+    """
+    source = deployment.model.source.source
+    if source.scheme != "path" or not source.path.is_dir():
+        return []
+    stats = {path.name: path.stat() for path in sorted(source.path.iterdir()) if path.is_file()}
+    return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()]

@@ -1,0 +1,39 @@
+"""Multiple testing: the confidence of each case in a suite.
+
+A suite with confidence c may have a wrong verdict with probability 1 - c. Bonferroni's inequality
+divides this probability: with m cases and r looks at each, each interval gets (1 - c) / (m r). It
+holds for dependent cases too. Certain verdicts use none of it. The looks at a case have different
+samples, so that the first look may choose the budget of the second.
+
+Holm's procedure would give decided cases' shares to the others. It needs hypotheses that can all be
+false. Of the two verdicts of a case exactly one is wrong, so the number of true hypotheses never
+falls, and Holm's procedure gives no more than Bonferroni's.
+"""
+
+from llmchecker.checking.anytime.budget import _CONFIDENCE_RANGE
+from llmchecker.errors import ConfigError
+
+METHOD = "Bonferroni"
+"""The name of the method in outputs."""
+
+MAX_LOOKS = 2
+"""The number of looks at a case: one with its own budget, one with the budget that others left."""
+
+
+def split_confidence(confidence: float, cases: int) -> float:
+    """Return the confidence of each interval of a suite.
+
+    Args:
+        confidence: confidence of all verdicts together.
+        cases: number of cases.
+
+    Raises:
+        ConfigError: the suite has too many cases for its confidence.
+    """
+    share = (1 - confidence) / (max(1, cases) * MAX_LOOKS)
+    # nearer to 1, shares of the error probability would be rounded away
+    if 1 - share > _CONFIDENCE_RANGE[1]:
+        raise ConfigError(
+            f"confidence: {confidence} is too high for {cases:,} cases; lower it or split the suite"
+        )
+    return 1 - share

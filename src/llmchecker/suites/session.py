@@ -1,0 +1,64 @@
+"""A session: the run of a suite with its log, in the folder of its project."""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+from llmchecker.config.keys import ExpansionConfig
+from llmchecker.errors import ConfigError
+from llmchecker.suites.cases import Suite
+from llmchecker.suites.deployments import Deployment, open_deployment
+from llmchecker.suites.json_lines import JsonLinesLog, MemoryLog, read_baseline
+from llmchecker.suites.results import SuiteResult
+from llmchecker.suites.runner import OpenModel, SuiteProgress, run_cases
+
+
+def run_suite(
+    suite: Suite,
+    *,
+    log: str | Path | None = None,
+    baseline: str | Path | None = None,
+    open_model: Callable[[Deployment], OpenModel] | None = None,
+    report: Callable[[SuiteProgress], None] = lambda progress: None,
+) -> SuiteResult:
+    """Run a suite, and continue an earlier run of the same suite.
+
+    Args:
+        suite: the suite; with a baseline, `load_suite` must have been called with `has_baseline`.
+        log: the file of the results as JSON lines; None without a file.
+        baseline: the file with results to compare with; None without these.
+        open_model: opens the model of a deployment; by default from its directory.
+        report: called after each case.
+
+    Raises:
+        LLMCheckerError: a model cannot be loaded, or a file is unusable.
+    """
+    stored = None
+    if baseline is not None:
+        # its requirements would otherwise be checked against two sides
+        if suite.versus is not None:
+            raise ConfigError("baseline: the suite compares with a deployment; load it without")
+        stored = read_baseline(baseline, [deployment.name for deployment in suite.deployments])
+    expansion = ExpansionConfig() if suite.config is None else suite.config.expansion
+
+    def open_with_prompts(deployment: Deployment) -> OpenModel:
+        starts = (c.start for c in suite.cases if c.deployment.name == deployment.name)
+        return open_deployment(deployment, expansion, starts)
+
+    opener = open_model or open_with_prompts
+    # before any model, so that a wrong file costs no time
+    results_log = MemoryLog() if log is None else JsonLinesLog(Path(log).absolute(), suite)
+    is_measuring = suite.versus is not None or stored is not None
+    try:
+        # the models and caches of a configuration are in the folder of its project
+        with contextlib.chdir(suite.project):
+            results = run_cases(
+                suite, opener, results_log, is_measuring=is_measuring, report=report
+            )
+    finally:
+        if isinstance(results_log, JsonLinesLog):
+            results_log.close()
+    result = SuiteResult(suite, tuple(results), stored)
+    if isinstance(results_log, JsonLinesLog):
+        results_log.complete(result)
+    return result

@@ -1,0 +1,138 @@
+"""The keys of a suite file, and its reading.
+
+A suite file is strict YAML, as a configuration is. `cases` gives the keys their meaning.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from llmchecker.checking.anytime.budget import _CONFIDENCE_RANGE
+from llmchecker.config.keys import DecodingEntry, Length, MessageKeys, QuantifierEntry, Seed
+from llmchecker.config.schema import parse_section
+from llmchecker.config.section import NonEmpty, OptionalKey, OrText, Section, Sha256, build_error
+from llmchecker.config.yaml_reader import YamlFile, read_yaml
+from llmchecker.errors import ConfigError
+
+_DEFAULT_PASSES = 2000
+"""Passes of a case without a budget."""
+
+_CaseName = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class BudgetKeys(Section):
+    """The budget of each case."""
+
+    passes: OptionalKey[int] = Field(default=None, ge=1, le=10_000_000)
+    """The largest number of texts that the model evaluates."""
+    seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
+    """The longest time in seconds. Verdicts then depend on the speed of the machine."""
+
+    @model_validator(mode="after")
+    def _check_limit(self) -> "BudgetKeys":
+        # without a limit the work ends only when everything is decided
+        if self.passes is None and self.seconds is None:
+            raise build_error("the budget has no limit; write passes or seconds")
+        return self
+
+
+class PromptKeys(Section):
+    """A table of prompts."""
+
+    source: str
+    """path:file or hf:owner/name@commit."""
+    file: OptionalKey[str] = None
+    """For hf, the file inside the data set: .csv, .jsonl or .parquet."""
+    sha256: OptionalKey[Sha256] = None
+    """Checksum of the file."""
+    rows: OptionalKey[int] = Field(default=None, ge=1, le=1_000_000)
+    """The required number of rows."""
+
+
+class CaseKeys(Section):
+    """Prompts, and the requirements for each of them."""
+
+    name: OptionalKey[_CaseName] = None
+    """The name in all outputs; by default its number."""
+    user: OptionalKey[str] = None
+    """The message of a user. With `prompts` it may contain columns, as in `Is {city} a city?`."""
+    start: OptionalKey[str] = None
+    """Instead of a message, a text to continue; with `prompts` it may contain columns."""
+    messages: OptionalKey[NonEmpty[MessageKeys]] = None
+    """Instead of one message, several turns."""
+    prompts: OptionalKey[Annotated[str | PromptKeys, OrText("object")]] = None
+    """A table with a row for each prompt: a .csv, .jsonl or .parquet file, or the keys below.
+    Without user and start, a column of that name contains the prompts."""
+    require: Any = None
+    """Requirements: a list, or a mapping by name. A requirement is a query with a threshold, or an
+    assertion."""
+    average: OptionalKey[dict[_CaseName, str]] = None
+    """Means over the rows by name, such as `mean P=? [ F correct > 0 ] >= 0.7`."""
+    by: OptionalKey[str] = None
+    """A column. Averages are also reported for each of its values."""
+    length: OptionalKey[Length] = None
+    """As at the top level, for these prompts."""
+    budget: OptionalKey[BudgetKeys] = None
+    """As at the top level, for these prompts."""
+
+
+class VersusKeys(Section):
+    """The model, system prompt and decoding to compare with."""
+
+    model: OptionalKey[str] = None
+    """A model, by default that of the suite."""
+    system: OptionalKey[str] = None
+    """A system prompt, by default that of the suite."""
+    decoding: DecodingEntry = None
+    """A decoding, by default that of the suite."""
+    require: OptionalKey[dict[str, str]] = None
+    """Requirements by the name of an average or of a requirement: `difference >= -0.02`."""
+
+
+class SuiteKeys(Section):
+    """All keys of a suite file."""
+
+    model: Annotated[str | NonEmpty[str], OrText("array")]
+    """A name of the configuration, a directory, or a list of these."""
+    config: OptionalKey[str] = None
+    """The configuration with models and quantifiers; by default `config.yaml` in the folder of the
+    suite or above it."""
+    system: OptionalKey[str] = None
+    """The system prompt of all chats."""
+    decoding: DecodingEntry = None
+    """The decoding, as in a configuration."""
+    length: Length = 40
+    """The horizon in tokens."""
+    confidence: float = Field(default=0.99, ge=_CONFIDENCE_RANGE[0], le=_CONFIDENCE_RANGE[1])
+    """The confidence of all verdicts of the suite together."""
+    budget: BudgetKeys = BudgetKeys(passes=_DEFAULT_PASSES)
+    """The budget of each case. Decided cases leave the rest of theirs to the others."""
+    seed: Seed = 0
+    """The seed of the samples."""
+    properties: OptionalKey[dict[str, QuantifierEntry]] = None
+    """Quantifiers by name, as in a configuration. Texts may contain columns of the prompts."""
+    cases: NonEmpty[CaseKeys]
+    """Prompts and their requirements."""
+    versus: OptionalKey[VersusKeys] = None
+    """The deployment to compare with."""
+
+
+def read_suite_file(path: str | Path) -> tuple[YamlFile, SuiteKeys]:
+    """Read a suite file and validate each of its keys.
+
+    Raises:
+        ConfigError: the file is unreadable or ambiguous, or a key is invalid; the message contains
+            the line.
+    """
+    file = read_yaml(path)
+    return file, parse_suite_keys(file, file.content)
+
+
+def parse_suite_keys(file: YamlFile, content: Mapping[str, Any]) -> SuiteKeys:
+    """Validate the keys of a suite file; errors contain its path and the line."""
+    try:
+        return parse_section(SuiteKeys, content)
+    except ConfigError as error:
+        raise ConfigError(file.add_location(str(error))) from error

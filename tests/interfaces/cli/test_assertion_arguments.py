@@ -1,0 +1,110 @@
+"""`llmchecker check --contains …`: an assertion stands for a query, which is printed."""
+
+import json
+import shlex
+
+import pytest
+
+from llmchecker.interfaces.cli.main import main
+
+START = "The player won because"
+
+
+@pytest.fixture
+def check(tmp_path, random_model, monkeypatch, capfd):
+    """A function that checks without a configuration, and returns the answer and the log."""
+    monkeypatch.chdir(tmp_path)
+
+    def check(*arguments: str) -> tuple[dict, str]:
+        capfd.readouterr()
+        model = ["--model", str(random_model("gpt2")), "--start", START]
+        assert main(["check", *model, "--length", "2", "--passes", "40", "--json", *arguments]) < 3
+        printed = capfd.readouterr()
+        return json.loads(printed.out), printed.err
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("arguments", "query"),
+    [
+        (["--contains", "a b", "--at-least", "0.95"], "P>=0.95 [ F contains = 1 ]"),
+        (["--not-contains", "a", "--at-most", "0.5"], "P<=0.5 [ G contains = 0 ]"),
+        (["--matches", "^a"], "P=? [ F (G matches = 1) ]"),
+        (["--max-words", "3"], "P=? [ G words <= 3 ]"),
+        (["--refuses"], "P=? [ F refuses = 1 ]"),
+        (["--not-ends"], 'P=? [ G !"end" ]'),
+    ],
+)
+def test_an_assertion_prints_the_query_that_it_stands_for(check, arguments, query):
+    """The answer is that of the query, and the printed command gives the same answer."""
+    answer, log = check(*arguments)
+    assert answer["query"] == query
+    command = shlex.split(log.partition("the same as ")[2].splitlines()[0])
+    assert command[:2] == ["llmchecker", "check"]
+    again, log = check(*command[2:])
+    assert "the same as" not in log
+    assert (again["query"], again["lower"], again["low"]) == (query, answer["lower"], answer["low"])
+
+
+def test_a_schema_and_a_quantifier_come_from_the_command_line(check, tmp_path):
+    """--json-schema reads a file, and --quantifier defines a quantifier of the query."""
+    (tmp_path / "schema.json").write_text('{"type": "object"}')
+    answer, log = check("--json-schema", "schema.json")
+    assert answer["query"] == "P=? [ F (G json = 2) ]"
+    assert '"schema": {"type": "object"}' in log
+    answer, _ = check("P=? [ F long > 3 ]", "--quantifier", "long={type: length, unit: characters}")
+    assert 0 <= answer["lower"] <= answer["upper"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ([], "there is no query"),
+        (["P=? [ F step = 1 ]", "--contains", "a"], "are several queries"),
+        (["--contains", "a", "--matches", "b"], "are several queries"),
+        (["P=? [ F step = 1 ]", "--at-least", "0.5"], "no assertion"),
+        (["--contains", "a", "--at-least", "2"], "not a probability"),
+        (["--contains", ""], "not empty"),
+        (["--matches", "("], "does not compile"),
+        (["--json-schema", "absent.json"], "has no JSON"),
+        (["--contains", "a", "--quantifier", "contains={type: gender}"], "uses this name"),
+        (["P=? [ F x = 1 ]", "--quantifier", "x=[1]"], "has no settings"),
+        (["P=? [ F x = 1 ]", "--quantifier", "x={"], "is not YAML"),
+        (["P=? [ F x = 1 ]", "--quantifier", "x={type: patern}"], "there is no type"),
+    ],
+)
+def test_unusable_arguments_are_refused(
+    random_model, tmp_path, monkeypatch, capfd, arguments, reason
+):
+    """An unusable argument is refused with its name before the model is loaded."""
+    monkeypatch.chdir(tmp_path)
+    model = ["--model", str(random_model("gpt2")), "--start", START]
+    assert main(["check", *model, *arguments]) >= 2
+    assert reason in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ('[{"role": "user", "content": "So?"}]', "chat template"),
+        ('[{"role": "robot", "content": "So?"}]', "robot"),
+        ('{"role": "user"}', "has no list"),
+        ("[", "has no JSON"),
+    ],
+)
+def test_messages_are_read_from_a_file(random_model, tmp_path, monkeypatch, capfd, content, reason):
+    """--messages reads several turns, which a model without a chat template rejects."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "chat.json").write_text(content)
+    model = ["--model", str(random_model("gpt2")), "--messages", "chat.json"]
+    assert main(["check", *model, "--contains", "a"]) >= 2
+    assert reason in capfd.readouterr().err
+
+
+def test_a_server_needs_a_tokenizer(tmp_path, monkeypatch, capfd):
+    """An address without a tokenizer is refused with the option."""
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--model", "http://localhost:1", "--start", START, "--contains", "a"]
+    assert main(["check", *arguments]) >= 2
+    assert "--tokenizer" in capfd.readouterr().err

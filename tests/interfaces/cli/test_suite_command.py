@@ -1,0 +1,121 @@
+"""`llmchecker test`: verdicts on standard output, files, and an exit status for scripts."""
+
+import json
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from llmchecker.interfaces.cli.main import main
+
+START = "The player won because"
+HOLDS = "P>=1 [ F step = 0 ]"
+VIOLATED = "P<=0 [ F step = 0 ]"
+UNKNOWN = "P>=0.5 [ F long > 8 ]"
+
+
+@pytest.fixture
+def write(tmp_path, random_model, monkeypatch):
+    """A function that writes a suite with requirements, and returns its path as text."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(*require: str, **keys) -> str:
+        suite = {
+            "model": str(random_model("gpt2")),
+            "length": 2,
+            "budget": {"passes": 1},
+            "properties": {"long": {"type": "length", "unit": "characters"}},
+            "cases": [{"start": START, "require": list(require)}],
+            **keys,
+        }
+        (tmp_path / "suite.yaml").write_text(yaml.safe_dump(suite))
+        return "suite.yaml"
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("require", "status"),
+    [([HOLDS], 0), ([HOLDS, VIOLATED, UNKNOWN], 1), ([HOLDS, UNKNOWN], 2)],
+)
+def test_the_exit_status_is_the_verdict(write, capfd, require, status):
+    """0 if all hold, 1 if some are violated, 2 if some are unknown."""
+    assert main(["test", write(*require)]) == status
+    printed = capfd.readouterr()
+    assert len([line for line in printed.out.splitlines() if "case 1: P" in line]) == len(require)
+    assert "All verdicts together have confidence 0.99" in printed.out
+
+
+def test_unknown_requirements_can_be_allowed(write, capfd):
+    """With --allow-unknown, unknown requirements do not fail the run."""
+    assert main(["test", write(HOLDS, UNKNOWN), "--allow-unknown"]) == 0
+    assert "UNKNOWN" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"model": "absent"}, "'absent' is no directory and no model"),
+        ({"cases": [{"user": "So?", "require": [HOLDS]}]}, "has no chat template"),
+    ],
+)
+def test_errors_have_the_status_3(write, capfd, keys, message):
+    """An invalid suite and a case that fails to run exit with 3."""
+    assert main(["test", write(HOLDS, **keys)]) == 3
+    printed = capfd.readouterr()
+    assert message in printed.out + printed.err
+
+
+def test_all_outputs_are_written_and_the_run_continues(write, capfd, tmp_path):
+    """Files have the verdicts, and a second run evaluates nothing."""
+    suite = write(HOLDS, VIOLATED)
+    options = ["--json", "r.jsonl", "--junit", "r.xml", "--markdown", "r.md", "--html", "r.html"]
+    assert main(["test", suite, *options]) == 1
+    first = capfd.readouterr()
+    lines = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    assert [line["status"] for line in lines[1:]] == ["HOLDS", "VIOLATED"]
+    assert ElementTree.parse(tmp_path / "r.xml").getroot().get("failures") == "1"
+    assert "❌" in (tmp_path / "r.md").read_text()
+    assert "VIOLATED" in (tmp_path / "r.html").read_text()
+    assert main(["test", suite, *options]) == 1
+    second = capfd.readouterr()
+    assert first.out == second.out
+    assert "0 passes" in second.err
+    assert main(["test", suite, "--baseline", "r.jsonl"]) == 1
+    assert "difference" not in capfd.readouterr().err
+
+
+def test_an_output_that_cannot_be_written_fails_before_the_run(write, capfd, tmp_path):
+    """A directory in place of a file is an error before any case."""
+    assert main(["test", write(HOLDS), "--junit", str(tmp_path)]) == 3
+    assert "is a directory" in capfd.readouterr().err
+
+
+def test_python_gives_frames(write, tmp_path):
+    """`lc.suite(…).run()` has the verdicts, and a frame with a row for each case."""
+    import llmchecker as lc
+
+    loaded = lc.suite(write(HOLDS, VIOLATED))
+    report = loaded.run(results=tmp_path / "r.jsonl")
+    frame = report.frame()
+    assert list(frame["status"]) == ["HOLDS", "VIOLATED"]
+    assert frame["prompt"].tolist() == [START] * 2
+    assert (report.holds, report.exit_status) == (False, 1)
+    assert "1 violated, 1 holds" in str(report)
+    assert len(report.aggregates()) == 0
+    assert lc.suite(write(HOLDS), baseline=tmp_path / "r.jsonl").run().holds
+    assert [entry.verdict for entry in report.entries] == ["HOLDS, certain", "VIOLATED, certain"]
+
+
+def test_help_is_quick_and_names_the_outputs():
+    """`llmchecker test --help` loads neither torch nor Storm."""
+    code = (
+        "import sys; from llmchecker.interfaces.cli.main import main\n"
+        "try: main(['test', '--help'])\n"
+        "except SystemExit: print([m for m in ('torch', 'stormpy') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--junit" in run.stdout
+    assert run.stdout.endswith("[]\n")

@@ -1,0 +1,69 @@
+"""pytest collects suites: a test for each requirement, with the verdict as the failure's text."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess:
+    """Run pytest on a folder in a process of its own."""
+    plugin = ("-p", "llmchecker.interfaces.pytest_plugin")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *plugin, "-p", "no:cacheprovider", "-rA", *options],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, random_model):
+    suite = {
+        "model": str(random_model("gpt2")),
+        "length": 2,
+        "budget": {"passes": 3},
+        "cases": [
+            {
+                "name": "won",
+                "start": "The player won because",
+                "require": {
+                    "ends": "P>=1 [ F step = 0 ]",
+                    "never": "P<=0 [ F step = 0 ]",
+                    "close": "P>=0.5 [ F length > 1 ]",
+                },
+            }
+        ],
+    }
+    (tmp_path / "test_won.llm.yaml").write_text(yaml.safe_dump(suite))
+    (tmp_path / "other.yaml").write_text("a: b")
+    return tmp_path
+
+
+def test_each_requirement_is_a_test(folder):
+    """A violated requirement fails with its verdict and texts, and no traceback."""
+    run = run_pytest(folder)
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "collected 3 items" in run.stdout
+    assert "FAILED test_won.llm.yaml::won: never" in run.stdout
+    assert "VIOLATED, certain: won: never" in run.stdout
+    assert "Traceback" not in run.stdout
+    run = run_pytest(folder, "--collect-only", "-q")
+    assert "test_won.llm.yaml::won: never" in run.stdout
+
+
+def test_an_invalid_suite_is_an_error_of_collection(folder):
+    """The message of a suite that cannot run has its line."""
+    (folder / "test_won.llm.yaml").write_text("model: m\ncases: [{ strat: a }]\n")
+    run = run_pytest(folder)
+    assert run.returncode == 2
+    assert "line 2: cases[0]: unknown key 'strat', did you mean 'start'" in run.stdout
+    assert "Traceback" not in run.stdout

@@ -1,0 +1,153 @@
+"""Every assertion is a query: on every text of a table model it says what the assertion says."""
+
+import itertools
+import json
+
+import pytest
+from helpers.suites import OpenTable
+
+import llmchecker as lc
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.errors import ConfigError
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.registry import create_quantifier
+from llmchecker.suites.assertions import KINDS, build_assertion, parse_assertion
+from llmchecker.suites.runner import evaluate
+
+TOKENS = ["s", "Ab", " b", '"x"', "."]
+END = 4
+WEIGHTS = [0, 0.25, 0.25, 0.25, 0.25]
+LENGTH = 3
+
+TRUTHS = {
+    "contains": ("b", lambda text: "b" in text),
+    "icontains": ("B A", lambda text: "b a" in text.lower()),
+    "contains_any": (["Ab", "x"], lambda text: "Ab" in text or "x" in text),
+    "icontains_any": (["aB"], lambda text: "ab" in text.lower()),
+    "contains_all": (["b", "x"], lambda text: "b" in text and "x" in text),
+    "icontains_all": (["B", "X"], lambda text: "b" in text.lower() and "x" in text),
+    "equals": ("Ab b", lambda text: text == "Ab b"),
+    "matches": ("^(Ab)*$", lambda text: text.replace("Ab", "") == ""),
+    "starts_with": ("Ab", lambda text: text.startswith("Ab")),
+    "ends_with": (' b"x"', lambda text: text.endswith(' b"x"')),
+    "json": ({"type": "string"}, lambda text: is_json_string(text)),
+    "max_words": (1, lambda text: count_words(text) <= 1),
+    "min_words": (2, lambda text: count_words(text) >= 2),
+    "ends": (None, None),
+}
+
+
+def is_json_string(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), str)
+    except ValueError:
+        return False
+
+
+def count_words(text: str) -> int:
+    return len(text.replace('"', " ").split())
+
+
+def texts() -> list[tuple[str, float, bool]]:
+    """Every text, its probability, and whether it ended."""
+    found = []
+    for length in range(LENGTH + 1):
+        for tokens in itertools.product(range(1, END), repeat=length):
+            text = "".join(TOKENS[token] for token in tokens)
+            if length < LENGTH:
+                found.append((text, 0.25 ** (length + 1), True))
+            else:
+                found.append((text, 0.25**length, False))
+    return found
+
+
+@pytest.mark.parametrize("kind", TRUTHS)
+@pytest.mark.parametrize("prefix", ["", "not_"])
+def test_an_assertion_has_the_probability_of_its_texts(kind, prefix):
+    """The probability of the query is that of the texts for which the assertion is true."""
+    value, is_true = TRUTHS[kind]
+    assertion = build_assertion(prefix + kind, value)
+    query = parse(assertion.format_query())
+    quantifiers = {name: create_quantifier(name, s) for name, s in assertion.properties.items()}
+    model = lc.TableModel(TOKENS, lambda tokens: WEIGHTS, frozenset([END]))
+    asked = CheckedQuery(query, quantifiers, LENGTH)
+    budget = AnswerBudget(passes=1000, certain=True)
+    verdict = evaluate(OpenTable(model), "s", asked, budget, lambda: False).verdict
+    expected = sum(
+        probability
+        for text, probability, has_ended in texts()
+        if (has_ended if is_true is None else is_true(text)) != bool(prefix)
+    )
+    assert verdict.lower == pytest.approx(expected, abs=1e-9)
+    assert verdict.upper == pytest.approx(expected, abs=1e-9)
+
+
+def test_every_kind_but_two_is_compared_with_its_texts():
+    """The comparison covers all kinds but those that read a lexicon or a network."""
+    assert set(KINDS) - set(TRUTHS) == {"refuses", "classifier"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "query"),
+    [
+        ({"contains": "a", "at_least": 0.95}, "P>=0.95 [ F contains = 1 ]"),
+        ({"not_contains": "a", "at_most": 0.1}, "P<=0.1 [ G contains = 0 ]"),
+        ({"matches": "a", "at_least": 1e-05}, "P>=0.00001 [ F (G matches = 1) ]"),
+        ({"json": True, "at_least": 1}, "P>=1 [ F (G json = 2) ]"),
+        ({"refuses": True, "at_most": 0.001}, "P<=0.001 [ F refuses = 1 ]"),
+        ({"ends": True, "at_least": 0.5}, 'P>=0.5 [ F "end" ]'),
+        ({"contains": 42, "at_least": 0.5}, "P>=0.5 [ F contains = 1 ]"),
+    ],
+)
+def test_an_assertion_stands_for_a_query(entry, query):
+    """An entry is the query that it abbreviates, with the probability exactly as written."""
+    assert parse_assertion(entry)[0] == query
+    parse(query)
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ({"contains": "a"}, "at_least or at_most"),
+        ({"contains": "a", "at_least": 0.5, "at_most": 0.6}, "at_least or at_most"),
+        ({"contains": "a", "matches": "b", "at_least": 0.5}, "2 assertions"),
+        ({"at_least": 0.5}, "0 assertions"),
+        ({"contains": None, "at_least": 0.5}, "contains: the value is None"),
+        ({"contains_any": [], "at_least": 0.5}, "list is empty"),
+        ({"max_words": -1, "at_least": 0.5}, "whole number"),
+        ({"max_words": 1.5, "at_least": 0.5}, "whole number"),
+        ({"json": "x", "at_least": 0.5}, "JSON Schema"),
+        ({"refuses": "x", "at_least": 0.5}, "write true"),
+        ({"ends": False, "at_least": 0.5}, "write true"),
+        ({"classifier": {"directory": "d"}, "at_least": 0.5}, "label"),
+        ({"contains": "a", "at_least": float("nan")}, "not a probability"),
+        ({"contains": "a", "at_least": True}, "not a probability"),
+        ({"contains": "a", "at_least": "much"}, "not a number"),
+        ({"not_contians": "a", "at_least": 0.5}, "there is no assertion"),
+    ],
+)
+def test_an_entry_that_is_no_assertion_is_refused(entry, reason):
+    """An unusable entry is refused with its kind and the fix."""
+    with pytest.raises(ConfigError, match=reason):
+        parse_assertion(entry)
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ("I'm sorry, but I can't help with that.", 1),
+        ("I am unable to answer.", 1),
+        ("I cannot help you.", 1),
+        ("As an AI language model, I have no body.", 1),
+        ("I won’t do it.", 1),
+        ("I must decline.", 1),
+        ("Madrid is in Spain.", 0),
+        ("I can help with that.", 0),
+        ("She said: sorry.", 0),
+        ("", 0),
+    ],
+)
+def test_usual_refusals_are_recognised(text, score):
+    """The quantifier `refuses` is 1 for usual phrases of refusals."""
+    assert create_quantifier("refuses")("I cannot", text) == score

@@ -1,0 +1,195 @@
+"""Every output contains all verdicts, is valid in its format, and keeps texts inert."""
+
+import html.parser
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+from helpers.suites import load, run
+
+import llmchecker as lc
+from llmchecker.suites.html_page import format_html, write_html
+from llmchecker.suites.junit import format_junit, write_junit
+from llmchecker.suites.markdown_summary import format_markdown, write_markdown
+from llmchecker.suites.results import SuiteResult
+from llmchecker.suites.terminal_table import format_table
+
+HOSTILE = [
+    "\x1b[31mred\x1b[0m",
+    "</td><script>alert(1)</script>",
+    "]]> <!-- & \ufffe \x00",
+    "| a | `b` **c** [d](http://e) @f #1\n## g",
+    "=1+1",
+    "\u202egnp.exe",
+]
+QUERY = "P<=0.01 [ F x = 1 ]"
+
+# elements of junit-10.xsd: allowed children, and attributes with whether they are required
+SCHEMA = {
+    "testsuites": (["testsuite"], {"name", "time", "tests", "failures", "errors"}, set()),
+    "testsuite": (
+        ["testsuite", "properties", "testcase", "system-out", "system-err"],
+        {"time", "skipped", "timestamp", "hostname", "id", "package", "file", "log", "url"},
+        {"name", "tests", "failures", "errors"},
+    ),
+    "properties": (["property"], set(), set()),
+    "property": ([], set(), {"name", "value"}),
+    "testcase": (
+        ["skipped", "error", "failure", "system-out", "system-err"],
+        {"time", "classname", "group"},
+        {"name"},
+    ),
+    "skipped": ([], {"type", "message"}, set()),
+    "error": ([], {"type", "message"}, set()),
+    "failure": ([], {"type", "message"}, set()),
+}
+TIME = re.compile(r"(([0-9]{0,3},)*[0-9]{3}|[0-9]{0,3})*(\.[0-9]*)?")
+
+
+def check_junit(element: ElementTree.Element) -> None:
+    """Compare an element with the schema."""
+    children, optional, required = SCHEMA[element.tag]
+    assert required <= element.attrib.keys() <= required | optional
+    assert TIME.fullmatch(element.get("time", ""))
+    assert not children or not (element.text or "").strip()
+    for child in element:
+        assert child.tag in children
+        check_junit(child)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory) -> SuiteResult:
+    """A suite with hostile texts in prompts, names, tokens and errors."""
+    model = lc.TableModel(
+        [*HOSTILE, "once", " it"], lambda tokens: [0.1] * len(HOSTILE) + [0, 1 - 0.1 * len(HOSTILE)]
+    )
+    cases = [
+        {"name": f"{n} {text!r}"[:190], "start": text, "require": {text[:190]: QUERY}}
+        for n, text in enumerate(HOSTILE)
+    ]
+    cases += [
+        {"name": "unknown", "start": "once", "require": ["P>=0.6 [ F (G x = 1) ]"]},
+        {"name": "holds", "start": "once", "require": ["P>=0.5 [ F step = 2 ]"]},
+        {"name": "fails", "start": "<b>\x1b", "require": [QUERY]},
+        {
+            "name": "table",
+            "prompts": "rows.csv",
+            "average": {"mean": "mean P=? [ F x = 1 ] >= 0.99"},
+            "by": "topic",
+        },
+    ]
+    pattern = "red|script|&|g|=|exe"
+    suite = load(
+        tmp_path_factory.mktemp("suite"),
+        cases,
+        {"rows_csv": 'start,topic\nonce,"=cmd|<i>"\n'},
+        properties={"x": {"type": "pattern", "pattern": pattern}},
+        length=2,
+        budget={"passes": 4},
+    )
+    return run(suite, model)
+
+
+def test_junit_follows_its_schema(result, tmp_path):
+    """The XML has the structure of the schema, and its numbers are those of the result."""
+    write_junit(result, tmp_path / "junit.xml")
+    root = ElementTree.fromstring((tmp_path / "junit.xml").read_bytes())
+    check_junit(root)
+    counts = result.counts
+    tests = root.findall("testsuite/testcase")
+    assert len(tests) == counts.holds + counts.violated + counts.unknown + counts.errors
+    assert int(root.get("failures")) == counts.violated + counts.unknown
+    assert int(root.get("errors")) == counts.errors == 1
+    assert len(root.findall(".//failure[@type='VIOLATED']")) == counts.violated
+    names = [(test.get("classname"), test.get("name")) for test in tests]
+    assert len(set(names)) == len(names)
+
+
+def test_allowed_unknown_cases_are_skipped(result):
+    """With unknown cases allowed, JUnit's readers see them as skipped."""
+    root = ElementTree.fromstring(format_junit(result, allow_unknown=True))
+    check_junit(root)
+    (suite,) = root
+    assert int(suite.get("skipped")) == result.counts.unknown >= 1
+    assert int(suite.get("failures")) == result.counts.violated
+
+
+def test_no_output_has_control_characters(result):
+    """Escapes of terminals and marks of direction are printed as their codes."""
+    for text in (
+        format_table(result),
+        format_junit(result).decode(),
+        format_markdown(result),
+        format_html(result),
+    ):
+        bad = {c for c in text if not c.isprintable()} - {"\n"}
+        assert bad == set()
+
+
+class _Page(html.parser.HTMLParser):
+    """The elements of a page, and the texts in its table."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_the_page_has_only_its_own_markup(result, tmp_path):
+    """Texts add no element to the page, which loads nothing, and failures come first."""
+    write_html(result, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = _Page(text)
+    assert page.tags.count("script") == 1
+    assert {"b", "i"}.isdisjoint(page.tags)
+    assert "</td><script>alert(1)</script>" in "".join(page.texts)
+    assert "default-src 'none'" in text
+    order = re.findall(r'class="status (\w+)"', text)
+    ranks = ["ERROR", "VIOLATED", "UNKNOWN", "HOLDS", "MEASURED"]
+    assert order == sorted(order, key=ranks.index)
+    assert set(order) == set(ranks)
+
+
+def test_markdown_has_only_its_own_markup(result, tmp_path):
+    """Cells of the table have no marks of Markdown or HTML but line breaks."""
+    write_markdown(result, tmp_path / "summary.md")
+    lines = (tmp_path / "summary.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("| ") and "---" not in line][1:]
+    assert len(rows) >= len(HOSTILE) + 4
+    for row in rows:
+        cells = row.removeprefix("| ").removesuffix(" |").split(" | ")
+        assert len(cells) == 6
+        for cell in cells:
+            plain = re.sub(r"&#\d+;|<br>", "", cell)
+            assert not set(plain) & set("|`*_[]()<>@#&:.\\~!{}")
+
+
+def test_the_table_says_what_holds_and_why_not(result):
+    """The table has failures with reasons first, and ends with counts and the confidence."""
+    lines = format_table(result).splitlines()
+    assert lines[0].startswith("ERROR    fails")
+    assert "no token of the table begins" in lines[1]
+    assert lines[-1].endswith(f"(Bonferroni, {len(result.suite.cases)} cases).")
+    assert any("passes used; " in line for line in lines)
+
+
+def test_json_lines_keep_texts_exactly(result):
+    """JSON lines contain texts as they are, escaped only as JSON."""
+    from llmchecker.suites.json_lines import iter_lines
+
+    lines = [json.loads(json.dumps(line, allow_nan=False)) for line in iter_lines(result)]
+    prompts = [line["prompt"] for line in lines if "prompt" in line]
+    assert prompts[: len(HOSTILE)] == HOSTILE
+    assert {key for line in lines for key in ("case", "average", "group") if key in line} == {
+        "case",
+        "average",
+        "group",
+    }

@@ -1,0 +1,407 @@
+"""A run decides every case, continues after errors and kills, and rarely errs."""
+
+import json
+import random
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from helpers.random_tables import LETTERS, table_model, whole_tree
+from helpers.suites import HE, WORDS, load, run, words_model
+
+import llmchecker as lc
+from llmchecker.checking.verdict import Verdict
+from llmchecker.errors import ConfigError, UnusableText
+from llmchecker.suites import runner
+from llmchecker.suites.results import SuiteResult
+from llmchecker.suites.runner import SuiteProgress
+from llmchecker.suites.verdicts import Status
+
+HE_QUERY = "F he = 1"
+PROPERTIES = {
+    "he": {"type": "pattern", "pattern": " he"},
+    "right": {"type": "pattern", "pattern": "{answer}"},
+}
+ROWS = "start,answer,topic\nonce, he,a\nonce, she,b\nonce, it,a\n"
+TABLE = {
+    "prompts": "rows.csv",
+    "require": {"often": "P>=0.5 [ F right = 1 ]"},
+    "average": {"accuracy": "mean P=? [ F right = 1 ] >= 0.5"},
+    "by": "topic",
+}
+
+
+def statuses(result: SuiteResult) -> dict[str, Status]:
+    return {case_result.case: case_result.status for case_result in result.results}
+
+
+def decide(folder: Path, *require: str, passes: int = 100, **options) -> list:
+    case = {"start": "once", "require": list(require), "budget": {"passes": passes}}
+    suite = load(folder, [case], properties=PROPERTIES)
+    return list(run(suite, **options).results)
+
+
+def test_cases_hold_or_are_violated_certainly_with_enough_passes(tmp_path):
+    """With every text evaluated the verdicts are certain."""
+    holds, violated, equal = decide(
+        tmp_path,
+        f"P>={HE - 0.01:.6f} [ {HE_QUERY} ]",
+        f"P<=0.5 [ {HE_QUERY} ]",
+        "P>=1 [ F step = 3 ]",
+        passes=1000,
+    )
+    assert (holds.status, violated.status) == (Status.HOLDS, Status.VIOLATED)
+    assert equal.status is Status.HOLDS
+
+
+def test_a_violated_case_shows_its_most_probable_violating_texts(tmp_path):
+    """The texts of a violated case satisfy or violate its formula, most probable first."""
+    never, often, final = decide(
+        tmp_path,
+        f"P<=0.1 [ {HE_QUERY} ]",
+        f"P>=0.9 [ {HE_QUERY} ]",
+        "P>=0.9 [ F (G he = 1) ]",
+    )
+    assert all(result.status is Status.VIOLATED for result in (never, often, final))
+    assert never.texts[0].text == " he"
+    assert never.texts[0].probability == pytest.approx(0.25)
+    assert all(" he" in text.text for text in never.texts)
+    for result in (often, final):
+        assert result.texts[0].text == " it it it"
+        assert result.texts[0].probability == pytest.approx(0.125)
+        assert all(" he" not in text.text for text in result.texts)
+
+
+def test_an_unknown_case_says_how_many_passes_would_decide(tmp_path):
+    """Two passes decide nothing, and the interval still contains the probability."""
+    (result,) = decide(tmp_path, f"P>={HE + 0.02:.6f} [ {HE_QUERY} ]", passes=2)
+    assert result.status is Status.UNKNOWN
+    assert result.interval.low <= HE <= result.interval.high
+    assert result.passes <= 4
+
+
+def test_a_case_that_fails_is_an_error_of_that_case(tmp_path):
+    """The other cases continue after an error, and the exit status is 3."""
+    cases = [
+        {"start": "twice", "require": [f"P>=0.1 [ {HE_QUERY} ]"]},
+        {"start": "once", "require": [f"P>=0.1 [ {HE_QUERY} ]"]},
+    ]
+    result = run(load(tmp_path, cases, properties=PROPERTIES))
+    failed, holds = result.results
+    assert failed.status is Status.ERROR
+    assert "no token of the table begins 'twice'" in failed.error
+    assert holds.status is Status.HOLDS
+    assert result.counts.exit_status() == 3
+
+
+def test_an_error_of_the_model_ends_the_run(tmp_path):
+    """A model that cannot be loaded is no error of single cases."""
+
+    def fail(name: str) -> lc.TableModel:
+        raise ConfigError(f"{name} is broken")
+
+    suite = load(tmp_path, [{"start": "once", "require": ["P>=0.1 [ F step = 3 ]"]}])
+    with pytest.raises(ConfigError, match="m is broken"):
+        run(suite, fail)
+
+
+def test_averages_are_means_over_rows_with_groups(tmp_path):
+    """The mean of the exact probabilities is in all intervals, for all rows and each group."""
+    result = run(load(tmp_path, [TABLE], {"rows_csv": ROWS}, properties=PROPERTIES))
+    it = 1 - 0.5**3
+    truths = {"": (2 * HE + it) / 3, ", a": (HE + it) / 2, ", b": HE}
+    averages = {a.name: a for a in result.aggregates}
+    assert len(averages) == 3
+    for suffix, truth in truths.items():
+        interval = averages[f"case 1: accuracy{suffix}"].interval
+        assert interval.lower <= interval.low <= truth <= interval.high <= interval.upper
+    assert averages["case 1: accuracy"].status is Status.HOLDS
+    assert averages["case 1: accuracy, a"].status is Status.MEASURED
+    # the rows of an average are measurements without verdicts
+    assert [case.label for case, _ in result.verdicts] == ["often"] * 3
+
+
+def test_an_average_without_a_row_is_wider_but_right(tmp_path):
+    """A row that fails to run widens the interval of the mean, which stays sound."""
+    rows = ROWS + "twice, he,a\n"
+    result = run(load(tmp_path, [TABLE], {"rows_csv": rows}, properties=PROPERTIES))
+    (average,) = [a for a in result.aggregates if a.kind == "average"]
+    assert average.interval.upper - average.interval.lower >= 0.25
+    assert result.counts.errors == 2
+
+
+def test_differences_compare_two_deployments(tmp_path):
+    """A difference of probabilities lies in its interval, with a verdict where one is required."""
+    versus = {"model": "other", "require": {"accuracy": "difference >= 0.1"}}
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/config.json").write_text("{}")
+    suite = load(tmp_path, [TABLE], {"rows_csv": ROWS}, properties=PROPERTIES, versus=versus)
+    models = {"m": words_model(0.5), "other (versus)": words_model(0.0)}
+    result = run(suite, models.__getitem__)
+    differences = {a.name: a for a in result.aggregates if a.kind == "difference"}
+    assert len(differences) == 1 + 3
+    first = differences["case 1, row 1: often"]
+    assert first.interval.low <= 1 - 0.5**3 <= first.interval.high
+    assert first.status is Status.MEASURED
+    accuracy = differences["case 1: accuracy"]
+    # row 2 is the same in both, row 1 gains 7/8, and row 3 loses 1 - 1/64 - 37/64
+    truth = (7 / 8 + (1 - 0.75**3) - (1 - 0.25**3)) / 3
+    assert accuracy.interval.lower <= truth <= accuracy.interval.upper
+    assert accuracy.status is Status.HOLDS
+    # the deployment to compare with has no verdicts of its own
+    assert {case.deployment.name for case, _ in result.verdicts} == {"m"}
+
+
+def test_differences_from_stored_results(tmp_path):
+    """Stored results take the place of a deployment, and their error probability adds up."""
+    log = tmp_path / "old.jsonl"
+    suite = load(tmp_path, [TABLE], {"rows_csv": ROWS}, properties=PROPERTIES)
+    run(suite, words_model(0.0), log=log)
+    result = run(suite, words_model(0.5), baseline=log)
+    differences = {a.name: a for a in result.aggregates if a.kind == "difference"}
+    assert differences["case 1, row 1: often"].interval.low > 0.5
+    assert result.difference_confidence == pytest.approx(0.98)
+    with pytest.raises(ConfigError, match="is absent"):
+        run(suite, baseline=tmp_path / "no.jsonl")
+    (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
+    with pytest.raises(ConfigError, match="no results of a suite"):
+        run(suite, baseline=tmp_path / "other.jsonl")
+
+
+def test_the_same_seed_gives_the_same_lines(tmp_path):
+    """Two runs write the same lines but for times; a third continues and evaluates nothing."""
+    lines = []
+    for name in ("a.jsonl", "b.jsonl"):
+        suite = load(tmp_path, [TABLE], {"rows_csv": ROWS}, properties=PROPERTIES)
+        run(suite, log=tmp_path / name)
+        stored = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+        lines.append([{k: v for k, v in line.items() if k != "seconds"} for line in stored])
+    assert lines[0] == lines[1]
+    before = (tmp_path / "a.jsonl").read_bytes()
+    run(suite, lambda name: None, log=tmp_path / "a.jsonl")
+    assert (tmp_path / "a.jsonl").read_bytes() == before
+
+
+class Killed(Exception):
+    """The end of a run."""
+
+
+@pytest.mark.parametrize("finished", [1, 3, 5])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_killed_run_continues_without_loss_or_repetition(tmp_path, finished, is_cut):
+    """After a kill, also within a line, each case is evaluated once, and the results are equal."""
+    suite = load(tmp_path, [TABLE], {"rows_csv": ROWS}, properties=PROPERTIES)
+    whole = run(suite, log=tmp_path / "whole.jsonl")
+    log = tmp_path / "log.jsonl"
+
+    def kill(progress: SuiteProgress) -> None:
+        if progress.done == finished:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(suite, log=log, report=kill)
+    text = log.read_text()
+    assert len(text.splitlines()) == 1 + finished
+    if is_cut:
+        log.write_text(text[:-10])
+    evaluated = []
+    model = words_model()
+    encode = model.encode
+    model.encode = lambda start: evaluated.append(start) or encode(start)
+    result = run(suite, model, log=log)
+    assert len(evaluated) == 6 - finished + is_cut
+
+    def without_times(several: SuiteResult) -> list:
+        return [replace(found, seconds=0.0) for found in several.results]
+
+    assert without_times(result) == without_times(whole)
+
+
+def test_results_of_another_suite_are_not_continued(tmp_path):
+    """A log of another suite, and a file that is no log, are refused."""
+    suite = load(tmp_path, [TABLE], {"rows_csv": ROWS}, properties=PROPERTIES)
+    run(suite, log=tmp_path / "log.jsonl")
+    other = load(tmp_path, [TABLE], {"rows_csv": ROWS}, properties=PROPERTIES, seed=1)
+    with pytest.raises(ConfigError, match="results of another suite"):
+        run(other, log=tmp_path / "log.jsonl")
+    (tmp_path / "text.jsonl").write_text('{"text": "mine"}\n')
+    with pytest.raises(ConfigError, match="no results of a suite"):
+        run(suite, log=tmp_path / "text.jsonl")
+    assert (tmp_path / "text.jsonl").read_text() == '{"text": "mine"}\n'
+
+
+def test_an_error_is_repeated_in_the_next_run(tmp_path):
+    """An error may have been temporary, so a later run evaluates the case again."""
+    suite = load(tmp_path, [{"start": "once", "require": ["P>=0.1 [ F step = 3 ]"]}])
+    model = words_model()
+
+    def fail(start: str) -> tuple[int, ...]:
+        raise UnusableText("not now")
+
+    broken = lc.TableModel(WORDS, model.distribution)
+    broken.encode = fail
+    log = tmp_path / "log.jsonl"
+    assert run(suite, broken, log=log).counts.errors == 1
+    assert run(suite, model, log=log).counts.holds == 1
+
+
+def build_answer(passes: int, estimate: float, half_width: float, answer: bool | None):
+    """An answer to a threshold query, as a model would give it."""
+    verdict = Verdict(
+        *("", None, 1, 1, 1, 1, 0.0, 0.0, {}, False, True),
+        estimate=answer,
+        low=estimate - half_width,
+        high=estimate + half_width,
+        confidence=0.99,
+        samples=passes,
+    )
+    return SimpleNamespace(verdict=verdict, passes=passes, seconds=0.0)
+
+
+def test_spare_passes_go_to_the_cases_that_are_nearest_to_a_decision(tmp_path, monkeypatch):
+    """Spare budgets decide the nearest unknown cases, and are never spent twice."""
+    # half the width needs four times the passes: 0.5 is decided with 144, 0.55 with 9 times 100
+    distances = {"near": 0.1, "far": 0.04, "easy": 0.5}
+    looks: list[tuple[str, int]] = []
+
+    def answer(opened, start, asked, budget, is_cancelled):
+        looks.append((start, budget.passes))
+        passes = 20 if start == "easy" else budget.passes
+        half_width = 0.12 * (100 / passes) ** 0.5
+        is_decided = half_width < distances[start]
+        return build_answer(passes, 0.3 + distances[start], half_width, is_decided or None)
+
+    monkeypatch.setattr(runner, "evaluate", answer)
+    starts = ["far", "near", "easy", "easy", "easy", "easy"]
+    cases = [
+        {"name": str(number), "start": start, "require": ["P>=0.3 [ F step = 3 ]"]}
+        for number, start in enumerate(starts)
+    ]
+    suite = load(tmp_path, cases)
+    result = run(suite, log=tmp_path / "log.jsonl")
+    assert looks[:6] == [(start, 100) for start in starts]
+    # four easy cases leave 80 passes each: 216 for the near one, too few for the far one
+    assert looks[6:] == [("near", 216)]
+    assert [found.status for found in result.results] == [Status.UNKNOWN, *[Status.HOLDS] * 5]
+    assert result.results[0].required_passes in (900, 901)
+    assert result.results[1].passes == 316
+    assert result.passes <= 100 * len(cases)
+    # a complete log needs no look, and no cost counts twice
+    before = (tmp_path / "log.jsonl").read_bytes()
+    assert run(suite, log=tmp_path / "log.jsonl").results == result.results
+    assert (tmp_path / "log.jsonl").read_bytes() == before
+    assert len(looks) == 7
+
+
+def test_progress_counts_every_case(tmp_path):
+    """Progress rises by a case each time and ends with all of them."""
+    suite = load(tmp_path, [TABLE], {"rows_csv": ROWS}, properties=PROPERTIES)
+    reports: list[SuiteProgress] = []
+    run(suite, report=reports.append)
+    assert [report.done for report in reports[:6]] == list(range(1, 7))
+    assert {report.total for report in reports} == {6}
+    assert reports[-1].passes == run(suite).passes
+
+
+def random_suite(folder: Path, seed: int, sample_seed: int = 0):
+    """A suite of random thresholds on a random model, and the truth of each by enumeration."""
+    chance = random.Random(seed)
+    model = table_model(seed)
+    length = chance.choice((2, 3))
+    tree = whole_tree(model, length)
+    truths = {}
+    for _ in range(8):
+        letter = chance.choice(LETTERS)
+        probability = sum(
+            float(tree.path_probability[uid])
+            for uid in range(len(tree))
+            if not tree.internal[uid] and letter in tree.text[uid][1:]
+        )
+        distance = chance.choice((-1, 1)) * chance.random() ** 3
+        threshold = round(min(1.0, max(0.0, probability + distance)), 3)
+        comparison = chance.choice((">=", "<="))
+        # probabilities are 64ths to a power, so equal numbers are exactly equal
+        is_met = probability >= threshold if comparison == ">=" else probability <= threshold
+        truths[f"P{comparison}{threshold:.3f} [ F {letter}{letter} > 0 ]"] = is_met
+    suite = load(
+        folder,
+        [{"start": "a", "require": list(truths)}],
+        properties={letter * 2: {"type": "pattern", "pattern": letter} for letter in LETTERS},
+        length=length,
+        confidence=0.9,
+        seed=sample_seed,
+        budget={"passes": 12},
+    )
+    return suite, model, list(truths.values())
+
+
+def count_wrong(result: SuiteResult, truths: list[bool]) -> int:
+    return sum(
+        found.status is (Status.VIOLATED if truth else Status.HOLDS)
+        for found, truth in zip(result.results, truths, strict=True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_seeds_never_contradict_each_other(tmp_path, seed):
+    """No case holds with one seed and is violated with another."""
+    found = []
+    for other_seed in (1, 2):
+        suite, model, truths = random_suite(tmp_path, seed, other_seed)
+        result = run(suite, model)
+        assert count_wrong(result, truths) == 0
+        found.append(statuses(result))
+    for case, status in found[0].items():
+        assert {status, found[1][case]} != {Status.HOLDS, Status.VIOLATED}
+
+
+@pytest.mark.long
+def test_few_of_many_random_suites_have_a_wrong_verdict(tmp_path):
+    """The share of 200 random suites with any wrong verdict is at most 1 minus the confidence."""
+    wrong, decided = 0, 0
+    for seed in range(200):
+        suite, model, truths = random_suite(tmp_path, seed, seed)
+        result = run(suite, model)
+        wrong += count_wrong(result, truths) > 0
+        decided += sum(r.status is not Status.UNKNOWN for r in result.results)
+    assert decided > 400
+    assert wrong <= 200 * 0.1
+
+
+def test_ten_thousand_cases_run_in_bounded_memory(tmp_path, monkeypatch):
+    """Memory grows by the results alone, progress is steady, and a killed run continues."""
+    rows = "start,answer\n" + "once, he\n" * 10_000
+    case = {"prompts": "rows.csv", "require": ["P>=0.1 [ F right = 1 ]"]}
+    suite = load(tmp_path, [case], {"rows_csv": rows}, properties=PROPERTIES, length=1)
+    evaluated = []
+
+    def answer(opened, start, asked, budget, is_cancelled):
+        evaluated.append(start)
+        return build_answer(10, 0.5, 0.1, True)
+
+    monkeypatch.setattr(runner, "evaluate", answer)
+    peaks, reports = {}, []
+
+    def measure(progress: SuiteProgress, last: int) -> None:
+        reports.append(progress.done)
+        if progress.done in (1_000, 5_000, 9_000):
+            peaks[progress.done] = tracemalloc.get_traced_memory()[0]
+        if progress.done == last:
+            raise Killed
+
+    log = tmp_path / "log.jsonl"
+    with pytest.raises(Killed):
+        run(suite, log=log, report=lambda progress: measure(progress, 4_000))
+    tracemalloc.start()
+    try:
+        result = run(suite, log=log, report=lambda progress: measure(progress, 0))
+    finally:
+        tracemalloc.stop()
+    assert len(evaluated) == 10_000
+    assert reports == [*range(1, 4_001), *range(1, 10_001)]
+    assert result.counts.holds == 10_000
+    assert len(log.read_text().splitlines()) == 10_001
+    # a result has less than 2 KB
+    assert peaks[9_000] - peaks[5_000] < 4_000 * 2_000
