@@ -25,7 +25,7 @@ class OpenTable:
     model: lc.TableModel
     end_of_sequence: str = "terminal"
 
-    def open_prompt_cache(self, start: str) -> None:
+    def open_distributions(self, start: str) -> None:
         return None
 
 

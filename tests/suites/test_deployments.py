@@ -56,7 +56,7 @@ def test_stored_distributions_of_both_ways_are_kept_apart(open_model):
     """A shared beginning has a folder of its own, since last bits may differ."""
     opened, alone = open_model("llama", PROMPTS), open_model("llama", PROMPTS[:1])
     assert alone.model is alone.builder.model
-    folders = {o.open_prompt_cache(PROMPTS[0])._folder for o in (opened, alone)}
+    folders = {o.open_distributions(PROMPTS[0])._folder for o in (opened, alone)}
     assert len(folders) == 2
 
 

@@ -184,7 +184,6 @@ def render_report(
             signs=SIGNS,
             meanings=MEANINGS,
             in_words=_describe_query,
-            not_needed=NOT_NEEDED,
             on_axis=_is_on_axis,
             summary=summarize_witnesses,
             start=find_start_text,
@@ -213,27 +212,7 @@ def build_environment() -> Environment:
         "format_cell": format_cell,
         "from_page": _relative_path,
     }
-    return environment.get_template("report.html").render(
-        questions=_group_by_question(answers),
-        answers=answers,
-        tables={Path(path).stem: read_table(path) for path in tables},
-        figures={Path(path).stem: _encode_picture(path) for path in figures},
-        captions={Path(path).stem: render_caption(path) for path in captions},
-        titles=_TITLES,
-        view=view,
-        signs=SIGNS,
-        meanings=MEANINGS,
-        in_words=_describe_query,
-        on_axis=_is_on_axis,
-        summary=summarize_witnesses,
-        start=find_start_text,
-        continuation=continuation_text,
-        format_count=format_count,
-        paths=paths,
-        versions=answers[0].verdict.versions if answers else {},
-        provenance=dict(_flatten(provenance)),
-        inline={name: _read_asset(f"report.{name}") for name in ("css", "js")},
-    )
+    return environment
 
 
 def _relative_path(path: str) -> str:

@@ -24,7 +24,7 @@ from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.models.servers.connection import ensure_model
 from llmchecker.trees.builder import TreeBuilder
-from llmchecker.trees.distribution_cache import DistributionCache, PromptCache
+from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
 
 if TYPE_CHECKING:
     from llmchecker.models.interface import LanguageModel
@@ -132,18 +132,18 @@ class OpenDeployment:
             return model
         return model.share_prompt(beginning, self._prompts[0])
 
-    def open_prompt_cache(self, start: Start) -> PromptCache:
+    def open_distributions(self, start: Start) -> PromptDistributions:
         """Open the stored distributions after a start string.
 
         Raises:
             UnusableText: the model cannot encode the start string.
         """
         if self.model is self.builder.model:
-            return self.builder.open_prompt_cache(start)
+            return self.builder.open_distributions(start)
         # two pieces of a prompt may change the last bits of probabilities
         key = json.dumps([self.builder.model_fingerprint, self._beginning])
         fingerprint = hashlib.sha256(key.encode()).hexdigest()
-        return self.builder.cache.open_prompt_cache(fingerprint, self.model.encode(start))
+        return self.builder.cache.open_distributions(fingerprint, self.model.encode(start))
 
     @cached_property
     def _prompts(self) -> list[tuple[int, ...]]:

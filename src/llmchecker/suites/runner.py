@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from llmchecker.checking.verdict import Verdict
     from llmchecker.models.decoding.chat_template import Start
     from llmchecker.models.interface import LanguageModel
-    from llmchecker.trees.distribution_cache import PromptCache
+    from llmchecker.trees.distribution_cache import PromptDistributions
     from llmchecker.trees.expansion import EndOfSequence
 
 _SEEDS = 2**64
@@ -54,7 +54,7 @@ class OpenModel(Protocol):
         """The loaded model."""
         ...
 
-    def open_prompt_cache(self, start: "Start") -> "PromptCache | None":
+    def open_distributions(self, start: "Start") -> "PromptDistributions | None":
         """Open the stored distributions after a start string; None without a cache."""
         ...
 
@@ -247,7 +247,7 @@ def evaluate(
         asked,
         budget,
         end_of_sequence=opened.end_of_sequence,
-        prompt_cache=opened.open_prompt_cache(start),
+        distributions=opened.open_distributions(start),
         is_cancelled=is_cancelled,
     )
 

@@ -2,8 +2,10 @@
 
 import argparse
 import contextlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -101,7 +103,12 @@ class CheckRequest:
 
 def add_request_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of the model, the start string and the horizon."""
-    command.add_argument("--model", help="its name in the config (default: the first)")
+    command.add_argument(
+        "--model",
+        help="name in the config (default: the first), directory (./model), or server's address",
+    )
+    command.add_argument("--tokenizer", help="directory of the tokenizer of a server's model")
+    command.add_argument("--api", default="vllm", help="API of a server (default: %(default)s)")
     group = command.add_mutually_exclusive_group(required=True)
     group.add_argument(
         "--start",
@@ -109,6 +116,11 @@ def add_request_arguments(command: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--user", help="user message that the model answers in a chat, instead of --start"
+    )
+    group.add_argument(
+        "--messages",
+        type=Path,
+        help="JSON file with several turns: a list of {role: …, content: …}",
     )
     command.add_argument("--system", help="system prompt of the chat")
     command.add_argument(

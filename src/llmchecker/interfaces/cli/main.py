@@ -12,9 +12,10 @@
 
 Standard output contains the answer only; progress, logs and errors go to standard error. The exit
 status of `check` is 0 for a number and for a query that holds, 1 for a violated query and 2 for an
-unknown one. An error has 3, and an interrupt 130. `verify` exits with 0 if all programs are
-verified, 1 if a program is false, and 2 otherwise. `compare` exits with 0 if the sides are decided,
-and else with 2. `repair --dry-run` exits with 1 if repairs are necessary.
+unknown one. `test` exits with 0 if all requirements hold, 1 if some are violated, and 2 if some are
+unknown. An error has 3, and an interrupt 130. `verify` exits with 0 if all programs are verified, 1
+if a program is false, and 2 otherwise. `compare` exits with 0 if the sides are decided, and else
+with 2. `repair --dry-run` exits with 1 if repairs are necessary.
 
 A config defines models, quantifiers and the settings of trees. Its paths, and the paths of models
 and trees, are relative to the project. The project is the checkout that contains the config, or
@@ -22,6 +23,7 @@ else the config's folder.
 """
 
 import argparse
+import logging
 import os
 import sys
 import traceback
@@ -53,6 +55,7 @@ from llmchecker.interfaces.cli.exit_status import (
     ArgumentParser,
     get_exit_status,
 )
+from llmchecker.interfaces.cli.init_command import add_init_command
 from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
 from llmchecker.interfaces.cli.repair_command import add_repair_command
 from llmchecker.interfaces.cli.suite_command import add_test_command
@@ -105,8 +108,9 @@ def _build_parser() -> argparse.ArgumentParser:
         "--alpha and --k, it has bounds and the value on the tree of the paper.",
     )
     check.set_defaults(run=_run_check)
-    check.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
+    check.add_argument("query", nargs="?", help='such as "P=? [ F gender > 0 ]"')
     add_request_arguments(check)
+    add_assertion_arguments(check)
     add_truncation_arguments(check, required=False)
     add_budget_arguments(check)
     check.add_argument("--json", action="store_true", help="print one JSON object")
@@ -129,12 +133,20 @@ def _build_parser() -> argparse.ArgumentParser:
     )
     tree.add_argument("--output", type=Path, help="a file (default: standard output)")
     add_compare_command(commands)
+    add_test_command(commands)
+    add_init_command(commands)
     add_verify_command(commands)
     add_repair_command(commands)
     return parser
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
+    asked = parse_asked_query(arguments)
+    if asked is None:
+        raise ConfigError("check: no query; write one, or an assertion such as --contains")
+    # An assertion stands for a query, which the user can extend.
+    if asked.is_assertion:
+        logging.info("the same as %s", asked.format_command())
     failure = None
     with redirect_stdout(), parse_request(arguments) as request:
         if request.budget is None:

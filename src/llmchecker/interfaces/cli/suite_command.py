@@ -19,20 +19,9 @@ from llmchecker.utils import job_logging
 from llmchecker.utils.atomic_files import check_writable
 from llmchecker.utils.number_format import format_count
 
-EXIT_ERROR = 3
-"""Exit status of an error; 1 and 2 are verdicts."""
 
-
-def add_test_command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
-    redirect_stdout: Callable[[], contextlib.AbstractContextManager[None]],
-) -> None:
-    """Add the command `test` with its arguments.
-
-    Args:
-        commands: the parsers of all commands.
-        redirect_stdout: sends the output of libraries to standard error.
-    """
+def add_test_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command `test` with its arguments."""
     test = commands.add_parser(
         "test",
         help="decide the requirements of a suite",
@@ -40,9 +29,7 @@ def add_test_command(
         "holds for all together. The exit status is 0 if all hold, 1 if some are violated, 2 if "
         "some are unknown, and 3 after an error.",
     )
-    test.set_defaults(
-        run=lambda arguments: _run_test(arguments, redirect_stdout), error_status=EXIT_ERROR
-    )
+    test.set_defaults(run=_run_test)
     test.add_argument("suite", type=Path, help="the suite file, such as suite.yaml")
     test.add_argument(
         "--model", action="append", default=[], help="a model in place of the suite's; repeatable"
