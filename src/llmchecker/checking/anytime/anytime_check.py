@@ -250,7 +250,12 @@ class AnytimeCheck:
 
     def _sample(self, count: int) -> Requests:
         """Draw a round of samples, and narrow the interval by them."""
+        # nothing is undecided, so the bounds are the answer
+        if split_tree(self.tree, self._estimand).total == 0:
+            return
         passes = self.tree.passes
+        # bets on a round must not depend on what it shows, not even on its passes or seconds
+        index, planned = self._choose_limit(), count + self._expect_samples(count)
         self._predictor.update_situations(self.tree.coarse_situation, self.tree.situation_count)
         samples = SampleRound(
             self.tree,
@@ -260,14 +265,11 @@ class AnytimeCheck:
             self._drawn_samples,
             count,
         )
-        # nothing is undecided, so the bounds are the answer
-        if samples.part.total == 0:
-            return
         try:
             yield from self._within_passes(samples.run())
         # also after a stop in the middle: the complete samples count
         finally:
-            self._append(samples)
+            self._append(samples, index, planned)
         self._drawn_samples += count
         self._passes_per_sample = max((self.tree.passes - passes) / count, 1 / 16)
 
@@ -287,15 +289,20 @@ class AnytimeCheck:
     def _passes_limit(self) -> float:
         return math.inf if self._budget.passes is None else self._budget.passes
 
-    def _append(self, samples: SampleRound) -> None:
-        """Add the values of a round to the confidence sequence."""
+    def _append(self, samples: SampleRound, index: int, planned: float) -> None:
+        """Add the values of a round to the confidence sequence.
+
+        Args:
+            samples: the round.
+            index: the index of the limit of control variates.
+            planned: the number of values that were expected from the first of the round on.
+        """
         count = samples.complete_count
         # Which samples are incomplete depends on their texts. All values before the first of them
         # may be used, as the interval holds at every time, but no further bet may follow.
         self._can_sample = count == len(samples.is_complete)
         if count == 0:
             return
-        index = self._choose_limit()
         part, (below, above) = samples.part, CORRECTION_LIMITS[index].tolist()
         numerator = samples.numerator - samples.corrections[index]
         denominator = samples.denominator
@@ -314,7 +321,7 @@ class AnytimeCheck:
                 high=part.numerator + part.total * (1 + below),
                 size=self._largest_denominator(part),
                 variances=part.total**2 * variances,
-                planned=count + self._expect_samples(),
+                planned=planned,
             )
         )
         met = part.denominator + part.total * denominator.max() if is_ratio else 1.0
@@ -333,7 +340,7 @@ class AnytimeCheck:
         # a ratio needs values that are never negative
         if self._estimand.is_ratio or self.samples < _MIN_MEASURED_SAMPLES:
             return 0
-        count = self.samples + self._expect_samples()
+        count = self.samples + self._expect_samples(0)
         error = math.log(2 / (1 - self._budget.confidence))
 
         def expect_width(index: int) -> float:
@@ -345,10 +352,10 @@ class AnytimeCheck:
 
         return min(range(len(CORRECTION_LIMITS)), key=expect_width)
 
-    def _expect_samples(self) -> float:
-        """Return the number of further samples that the limits are expected to allow."""
+    def _expect_samples(self, count: int) -> float:
+        """Return the number of samples after the next `count` that the limits should allow."""
         remaining = self._remaining_passes()
         # without a limit, as many as there are
         if math.isinf(remaining):
             return float(max(self.samples, _MIN_ROUND))
-        return remaining / self._passes_per_sample
+        return max(0.0, remaining / self._passes_per_sample - count)
