@@ -13,11 +13,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from helpers.decided_mass import split_mass
+from proportions import compute_proportion_interval
 from snakemake.cli import get_argument_parser
 
 from llmchecker.checking import check
-from llmchecker.checking.anytime.confidence_intervals import compute_proportion_interval
-from llmchecker.checking.anytime.decided_mass import split_mass
 from llmchecker.config.config import Config
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.interfaces.cli import main

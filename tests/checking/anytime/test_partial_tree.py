@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers import oracle
 from helpers.anytime_checks import SHORT_VISITS, TableServer, plant, serve
+from helpers.decided_mass import split_mass
 from helpers.random_tables import (
     QUANTIFIERS,
     START,
@@ -88,6 +89,9 @@ def test_masses_are_the_bounds_of_storm_and_hold_the_truth(
     for name, quantifier in quantifiers.items():
         is_text = built.kind != StateKind.REST
         assert np.array_equal(scores[name][is_text], score_tree(quantifier, built)[is_text])
+    split = split_mass(built, scores, asked.monitors[0])
+    assert split.satisfied_mass == pytest.approx(ends[0], abs=1e-12)
+    assert split.violated_mass == pytest.approx(tree.violated_mass(), abs=1e-12)
     interval = bounds.compute_bounds(built, scores, asked.query, asked.ranges)
     assert (interval.lower, interval.upper) == pytest.approx(ends, abs=1e-12)
     assert len(dtmc.build_dtmc(built, scores)) == len(built)
