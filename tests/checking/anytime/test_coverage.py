@@ -269,4 +269,4 @@ def test_predictions_from_the_same_round_are_detected(monkeypatch):
     runs = coin_runs()
     assert not is_too_often(count_misses(runs, range(6), 0.9, 1300), 6, 0.9)
     monkeypatch.setattr(anytime_check, "SampleRound", PeekingRound)
-    assert is_too_often(count_misses(runs, range(24), 0.9, 1300), 24, 0.9)
+    assert is_too_often(count_misses(runs, range(40), 0.9, 1300), 40, 0.9)
