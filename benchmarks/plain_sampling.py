@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta
+from proportions import compute_proportion_interval
 
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.models.interface import LanguageModel
@@ -32,16 +32,7 @@ class PlainSamples:
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """The interval of Clopper and Pearson (1934)."""
-        return clopper_pearson(self.satisfying, self.samples, confidence)
-
-
-def clopper_pearson(satisfying: int, samples: int, confidence: float) -> tuple[float, float]:
-    """Return the interval of Clopper and Pearson (1934) of a proportion."""
-    tail = (1 - confidence) / 2
-    low = 0.0 if satisfying == 0 else float(beta.ppf(tail, satisfying, samples - satisfying + 1))
-    if satisfying == samples:
-        return low, 1.0
-    return low, float(beta.isf(tail, satisfying + 1, samples - satisfying))
+        return compute_proportion_interval(self.satisfying, self.samples, confidence)
 
 
 def draw(

@@ -13,10 +13,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from helpers.decided_mass import split_mass
 from snakemake.cli import get_argument_parser
 
 from llmchecker.checking import check
-from llmchecker.checking.anytime.decided_mass import split_mass
 from llmchecker.config.config import Config
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.interfaces.cli import main

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle
+from helpers.decided_mass import split_mass
 from helpers.random_tables import (
     QUANTIFIERS,
     RANGES,
@@ -17,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmchecker.checking import bounds
-from llmchecker.checking.anytime.decided_mass import split_mass
 from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.monitor import MAX_ATOMS, Monitor, is_linear_time
 from llmchecker.properties.logic.parser import parse

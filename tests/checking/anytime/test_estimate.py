@@ -12,7 +12,7 @@ ABOVE = 1.0000000000000002
 def estimated(query: str, lower, upper, low: float, high: float, samples: int = 0) -> Verdict:
     """The verdict with an estimate whose ends are given."""
     certain = Verdict(query, None, 1, 1, 1, 1, 0.0, 0.0, {}, lower, upper)
-    found = Estimate(low, low, high, 0.99, samples, samples, 0, 0)
+    found = Estimate(low, low, high, 0.99, samples, samples, 0)
     return with_estimate(certain, parse(query), found)
 
 

@@ -1,194 +1,193 @@
-"""Intervals from samples cover the truth as often as they say; a seed gives the same samples."""
-
-from collections import Counter
-from fractions import Fraction
-from math import sqrt
+"""A round of samples has the exact mean, and its values keep their range."""
 
 import numpy as np
 import pytest
-import torch
-from helpers import oracle
-from helpers.random_tables import QUANTIFIERS, RANGES, START, table_model, whole_tree
-from scipy.stats import binomtest, chisquare, norm
-
-from llmchecker.checking.anytime import path_sampler, token_sampler
-from llmchecker.checking.anytime.confidence_intervals import compute_proportion_interval
-from llmchecker.checking.anytime.decided_mass import split_mass
-from llmchecker.checking.anytime.path_sampler import (
-    PathSampler,
-    _compute_required_samples,
-    estimate_probability,
+from helpers.anytime_checks import (
+    SHORT_VISITS,
+    Kind,
+    copied,
+    expected_score,
+    plant,
+    serve,
+    spread_model,
 )
-from llmchecker.errors import InvalidEstimate
-from llmchecker.models.distribution import Distributions
-from llmchecker.models.transformers.load import load_model
-from llmchecker.properties.logic.monitor import Monitor
-from llmchecker.properties.logic.parser import parse
-from llmchecker.properties.scores import score_tree
-from llmchecker.trees.expansion import build_tree
-from llmchecker.trees.text_tree import Truncation
+from helpers.random_tables import table_model
 
-LENGTH = 3
-RARE = ("F", None, ("atom", "gender", ">", 2))
+from llmchecker.checking.anytime import partial_tree, path_sampler
+from llmchecker.checking.anytime.control_variates import SituationPredictor
+from llmchecker.checking.anytime.estimand import Estimand
+from llmchecker.checking.anytime.path_sampler import (
+    CORRECTION_LIMITS,
+    SampleRound,
+    _draw_uniforms,
+    split_tree,
+)
+from llmchecker.checking.anytime.refinement import select_batch
+
+MANY_A = ("F", None, ("atom", "gender", ">", 1))
+NO_D = ("G", None, ("atom", "polarity", ">=", 0))
+KINDS = [
+    Kind(MANY_A),
+    Kind(NO_D),
+    Kind(("F", None, ("G", None, ("atom", "gender", ">", 0)))),
+    expected_score(3),
+    expected_score(2),
+]
 
 
-class Asked:
-    """A formula on a truncated tree of a table model, and its true probability."""
+@pytest.fixture
+def _short_visits(monkeypatch):
+    monkeypatch.setattr(partial_tree, "_TOKENS_PER_VISIT", SHORT_VISITS)
+    monkeypatch.setattr(partial_tree, "_TOKENS_PER_VISIT_AT_HORIZON", SHORT_VISITS)
 
-    def __init__(self, seed: int, formula, alpha: float = 0.5, k: int = 2) -> None:
-        self.model = table_model(seed)
-        self.tree = build_tree(self.model, START, Truncation(alpha, k, LENGTH))
-        path = parse(f"P=? [ {oracle.written(formula)} ]").root.path
-        self.reading = Monitor(path, LENGTH, RANGES)
-        columns = {name: score_tree(each, self.tree) for name, each in QUANTIFIERS.items()}
-        self.decided = split_mass(self.tree, columns, self.reading)
-        whole = whole_tree(self.model, LENGTH)
-        known = {name: score_tree(each, whole) for name, each in QUANTIFIERS.items()}
-        exact = oracle.Tree(
-            whole.parent, whole.probability, whole.kind, {"step": whole.step, **known}
+
+class Sampled:
+    """A partial tree, and rounds of samples from it.
+
+    Args:
+        kind: the kind of query.
+        model: the table.
+        passes: the passes that have refined the tree.
+    """
+
+    def __init__(self, kind: Kind, model, passes: int = 2) -> None:
+        asked = kind.ask()
+        self.tree, self.server = plant(asked, model)
+        self.estimand, self.predictor = Estimand.from_query(asked), SituationPredictor()
+        while self.tree.passes < passes and len(batch := select_batch(self.tree, 1)):
+            request = self.tree.build_request(batch)
+            self.tree.add_children(batch, self.server.answer(request))
+
+    def draw(self, count: int, first: int = 0, seed: int = 0) -> SampleRound:
+        """Draw a round of samples."""
+        tree = self.tree
+        self.predictor.update_situations(tree.coarse_situation, tree.situation_count)
+        samples = SampleRound(tree, self.estimand, self.predictor, seed, first, count)
+        serve(samples.run(), self.server)
+        return samples
+
+
+def learn_at_random(tree) -> SituationPredictor:
+    """Return a predictor that has learned random values in the situations of a tree."""
+    found, chance = SituationPredictor(), np.random.default_rng(0)
+    found.update_situations(tree.coarse_situation, tree.situation_count)
+    situations = chance.integers(tree.situation_count, size=200)
+    found.learn(situations, chance.integers(2, size=200), chance.random(200).round())
+    return found
+
+
+def is_mean(values: np.ndarray, mean: float) -> bool:
+    """Return whether a mean is within 4.5 standard errors."""
+    error = values.std() / np.sqrt(len(values)) + 1e-9
+    return abs(values.mean() - mean) < 4.5 * error
+
+
+@pytest.mark.usefixtures("_short_visits")
+@pytest.mark.parametrize("min_mass", [0.0, 1 / 8])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.query)
+def test_the_mean_of_a_round_is_the_truth_for_every_limit(kind, min_mass, monkeypatch):
+    """Decided part plus U times a value has the enumerated mean, corrected or not, also where the
+    model samples unlisted tokens; corrections have mean 0 and values keep their range."""
+    monkeypatch.setattr(path_sampler, "_MIN_VISIT_MASS", min_mass)
+    table = table_model(5)
+    for number in range(2):
+        sampled = Sampled(kind, table)
+        truth = (float(kind.find_truth(table)) - sampled.estimand.offset) / sampled.estimand.size
+        if number == 1:
+            # any predictions keep the mean
+            sampled.predictor = learn_at_random(sampled.tree)
+        samples = sampled.draw(1500, first=1500 * number)
+        part = samples.part
+        assert samples.is_complete.all()
+        assert samples.denominator == pytest.approx(1.0)
+        for limits, corrections in zip(CORRECTION_LIMITS, samples.corrections, strict=True):
+            below, above = limits
+            values = samples.numerator - corrections
+            assert is_mean(part.numerator + part.total * values, truth)
+            assert is_mean(corrections, 0.0)
+            assert corrections.min() >= -below - 1e-12
+            assert corrections.max() <= above + 1e-12
+            assert values.min() >= -above - 1e-12
+            assert values.max() <= 1 + below + 1e-12
+
+
+def test_the_means_of_a_conditional_give_the_truth():
+    """The ratio of both means, with their decided parts, is the enumerated conditional."""
+    kind, table = Kind(MANY_A, NO_D), spread_model(1)
+    samples = Sampled(kind, table).draw(3000)
+    part, truth = samples.part, float(kind.find_truth(table))
+    assert (samples.numerator <= samples.denominator + 1e-12).all()
+    numerator = part.numerator + part.total * samples.numerator
+    denominator = part.denominator + part.total * samples.denominator
+    assert is_mean(numerator - truth * denominator, 0.0)
+
+
+def test_the_mean_over_every_leaf_and_token_is_exact(monkeypatch):
+    """With one uniform number for each 64th and a single draw after the leaf, the mean of the
+    values over all combinations is the exact fraction."""
+    kind, table = Kind(MANY_A, length=2), spread_model(3)
+    sampled = Sampled(kind, table, passes=1)
+    grid = (np.arange(64) + 0.5) / 64
+    part = split_tree(sampled.tree, sampled.estimand)
+    # every leaf's mass is a whole number of 64ths of the root, of which U is a sum
+    count = round(part.total * 64)
+    leaves = (np.arange(count) + 0.5) / count
+    uniforms = np.array([(leaf, token, *[0.5] * 20) for leaf in leaves for token in grid])
+    monkeypatch.setattr(path_sampler, "_draw_uniforms", lambda *_: uniforms)
+    samples = sampled.draw(len(uniforms))
+    found = part.numerator + part.total * samples.numerator.mean()
+    assert found == pytest.approx(float(kind.find_truth(table)), abs=1e-12)
+    for corrections in samples.corrections:
+        assert corrections.mean() == pytest.approx(0, abs=1e-12)
+
+
+def test_a_tree_splits_into_decided_sums_and_undecided_leaves():
+    """Numerator, undecided mass and violated mass add up, and leaves are undecided."""
+    for seed in range(10):
+        sampled = Sampled(Kind(NO_D), table_model(seed), passes=seed)
+        part = split_tree(sampled.tree, sampled.estimand)
+        assert part.numerator == pytest.approx(sampled.tree.satisfied_mass(), abs=1e-12)
+        decided = sampled.tree.satisfied_mass() + sampled.tree.violated_mass()
+        assert part.total == pytest.approx(1 - decided, abs=1e-12)
+        assert part.denominator == pytest.approx(decided, abs=1e-12)
+        assert sampled.tree.is_undecided[part.leaves].all()
+
+
+def test_samples_do_not_depend_on_the_others_of_their_round():
+    """Samples of one round have the values that they have in rounds of their own."""
+    model = copied(spread_model(2), 3)
+    together = Sampled(Kind(MANY_A), model).draw(30)
+    for first, count in ((0, 7), (7, 23)):
+        alone = Sampled(Kind(MANY_A), model).draw(count, first)
+        rows = slice(first, first + count)
+        assert np.array_equal(alone.numerator, together.numerator[rows])
+        assert np.array_equal(alone.corrections, together.corrections[:, rows])
+
+
+def test_an_interrupted_round_counts_samples_before_the_first_incomplete_one():
+    """After every request the complete samples have the values of an uninterrupted round."""
+    kind, model = Kind(MANY_A), copied(spread_model(2), 3)
+    whole = Sampled(kind, model).draw(20)
+    counts = []
+    for most in range(1, 5):
+        sampled = Sampled(kind, model)
+        sampled.predictor.update_situations(
+            sampled.tree.coarse_situation, sampled.tree.situation_count
         )
-        self.true = exact.probability_of(formula)
-
-    def share(self) -> float:
-        """How much of the undecided mass satisfies the formula."""
-        undecided = Fraction(self.decided.undecided_mass)
-        satisfying = self.true - Fraction(self.decided.satisfied_mass)
-        return min(1.0, max(0.0, float(satisfying / undecided))) if undecided else 0.0
-
-    def sampler(self) -> PathSampler:
-        return PathSampler(
-            self.model,
-            self.model.encode(START),
-            self.tree,
-            self.decided,
-            self.reading,
-            QUANTIFIERS,
-            "terminal",
-        )
-
-    def estimate(self, samples: int, seed: int, confidence: float = 0.95):
-        return estimate_probability(self.sampler(), samples, confidence, seed)
+        args = (sampled.tree, sampled.estimand, sampled.predictor)
+        samples = SampleRound(*args, 0, 0, 20)
+        serve(samples.run(), sampled.server, most)
+        complete = samples.is_complete
+        assert np.array_equal(samples.numerator[complete], whole.numerator[complete])
+        assert complete[: samples.complete_count].all()
+        counts.append(samples.complete_count)
+    assert counts == sorted(counts)
 
 
-@pytest.fixture(scope="module")
-def rare() -> Asked:
-    """A formula that is true of one in a hundred texts of the undecided mass or fewer."""
-    for seed in range(100):
-        asked = Asked(seed, RARE)
-        if 1 / 500 < asked.share() < 1 / 50:
-            return asked
-    raise AssertionError("no seed gives a rare event")
-
-
-def misses_too_often(misses: int, repetitions: int) -> bool:
-    """Whether an interval of confidence 0.95 would miss so often less than once in a million."""
-    return binomtest(misses, repetitions, 0.05, alternative="greater").pvalue < 1e-6
-
-
-@pytest.mark.long
-def test_intervals_cover_the_truth(rare):
-    """Over 2,000 seeds the interval misses the truth no more often than its confidence allows;
-    the Wald interval, of the same samples, misses far more often."""
-    misses, of_wald = 0, 0
-    for seed in range(2000):
-        found = rare.estimate(60, seed)
-        misses += not found.low <= rare.true <= found.high
-        share = found.satisfying / found.samples
-        half = norm.ppf(0.975) * sqrt(share * (1 - share) / found.samples)
-        low, high = (
-            rare.decided.satisfied_mass + rare.decided.undecided_mass * p
-            for p in (share - half, share + half)
-        )
-        of_wald += not low <= rare.true <= high
-    assert not misses_too_often(misses, 2000)
-    assert misses_too_often(of_wald, 2000)
-
-
-def test_samples_are_drawn_as_the_model_writes():
-    """The texts that 4,000 samples decide true are as frequent as their share of the mass."""
-    for seed in range(5):
-        asked = Asked(seed, ("F", None, ("atom", "polarity", ">", 0)), alpha=0.2)
-        share = asked.share()
-        found = asked.estimate(4000, seed=1)
-        assert binomtest(found.satisfying, 4000, share).pvalue > 1e-6
-    assert 0 < share < 1
-
-
-def test_every_text_of_the_rest_is_drawn_in_proportion():
-    """The first tokens of samples from one rest are distributed as the model's, the tree's own
-    tokens left out, whether all tokens are told or some."""
-    probabilities = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
-    numbers, followed = path_sampler._draw_uniform(5, 0, 3000, 1)[:, 0], np.array([0, 1])
-    whole = Distributions.from_probabilities(torch.from_numpy(probabilities[np.newaxis]))
-    of_whole = whole.sample_by_inversion(0, numbers, followed)
-    of_told = token_sampler._sample_listed(np.arange(4), probabilities[:4], 0.05, numbers, followed)
-    for drawn, last in ((of_whole, 4), (of_told, token_sampler._UNLISTED_TOKEN)):
-        counts = Counter(drawn.tolist())
-        assert set(counts) == {2, 3, last}
-        expected = [3000 * p / 0.3 for p in probabilities[2:]]
-        assert chisquare([counts[token] for token in (2, 3, last)], expected).pvalue > 1e-6
-
-
-def test_more_samples_extend_fewer_and_batches_change_none(rare, monkeypatch):
-    """Samples 0 to 99 are the same in a run of 100, of 300, and of any number side by side."""
-    counts = [rare.estimate(n, seed=7).satisfying for n in (100, 300)]
-    sampler = rare.sampler()
-    truths = sampler.decide_samples(7, 0, 300)
-    assert [truths[:100].sum(), truths.sum()] == counts
-    monkeypatch.setattr(path_sampler, "SAMPLE_BATCH_SIZE", 7)
-    assert [rare.estimate(n, seed=7).satisfying for n in (100, 300)] == counts
-    assert not np.array_equal(truths, sampler.decide_samples(8, 0, 300))
-
-
-def test_samples_of_a_transformer_do_not_depend_on_threads_or_memory(random_model):
-    """The same seed gives the same samples with other threads and other memory."""
-    path = parse("P=? [ F step = 3 ]").root.path
-    reading = Monitor(path, 4, {})
-    truths = []
-    for threads, memory in ((1, 2**30), (2, 2**22)):
-        model = load_model(random_model("gpt2"), threads=threads, memory_bytes=memory)
-        tree = build_tree(model, "he said", Truncation(0.5, 2, 4))
-        found = split_mass(tree, {}, reading)
-        sampler = PathSampler(model, model.encode("he said"), tree, found, reading, {}, "terminal")
-        truths.append(sampler.decide_samples(0, 0, 200))
-    assert np.array_equal(*truths)
-
-
-def test_progress_rises_with_every_token_to_all_samples(rare):
-    """Progress is told within a batch of samples too, never falls, and ends at all of them."""
-    told = []
-    estimate_probability(
-        rare.sampler(), 50, 0.95, 0, progress=lambda done, total: told.append((done, total))
-    )
-    assert len(told) > 2
-    assert told == sorted(told)
-    assert told[-1] == (50, 50)
-
-
-def test_all_decided_takes_no_samples():
-    """Where nothing is undecided the estimate is the decided mass, and the model is not asked."""
-    asked = Asked(1, RARE, alpha=1.0, k=9)
-    found = asked.estimate(50, seed=0)
-    assert (found.samples, found.passes) == (0, 0)
-    assert found.low <= asked.true <= found.high <= found.low + 1e-12
-    assert found.low <= found.estimate <= found.high
-
-
-def test_the_number_of_samples_suffices_however_they_come_out():
-    """With as many samples as are asked for, the interval at the worst count is narrow enough."""
-    n = _compute_required_samples(0.1, 0.8, 0.95)
-    widths = [np.diff(compute_proportion_interval(s, n, 0.95))[0] * 0.8 for s in range(n + 1)]
-    assert max(widths) <= 0.1 + 1e-12
-
-
-@pytest.mark.parametrize("confidence", [0.0, 1.0, float("nan"), -1])
-def test_an_impossible_confidence_is_refused(confidence, rare):
-    """A confidence outside of (0, 1) is refused by its value."""
-    with pytest.raises(InvalidEstimate, match="confidence is"):
-        rare.estimate(10, 0, confidence)
-
-
-def test_no_samples_are_refused_where_something_is_undecided(rare):
-    """To ask for no samples is a mistake, not an interval."""
-    with pytest.raises(InvalidEstimate, match="samples is 0"):
-        rare.estimate(0, 0)
+def test_random_numbers_belong_to_a_seed_and_a_sample():
+    """Sample 5 has the same numbers in every round, others have other ones."""
+    found = _draw_uniforms(3, 0, 10, 4)
+    assert np.array_equal(found[5:7], _draw_uniforms(3, 5, 2, 4))
+    assert not np.array_equal(found, _draw_uniforms(4, 0, 10, 4))
+    assert len(np.unique(found)) == 40
+    assert ((found >= 0) & (found < 1)).all()

@@ -2,8 +2,8 @@
 
 A visit evaluates the model on a text once and adds the most probable next tokens as children. Each
 later visit of the text adds more tokens; until then the remaining tokens share its `rest`. A text
-that decides every formula (see `decided_mass`) needs no visit. Refinement and sampling share the
-tree, so no text is paid for twice.
+that decides every formula needs no visit: its continuations have the same truth. Refinement and
+sampling share the tree, so no text is paid for twice.
 """
 
 import math
@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from llmchecker.checking.anytime.decided_mass import UNDECIDED, group_rows
 from llmchecker.checking.anytime.growing_table import GrowingTable
+from llmchecker.checking.anytime.row_groups import group_rows
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.batching import join_prompt
 from llmchecker.models.transformers.token_pieces import REPLACEMENT_CHARACTER
@@ -25,6 +25,9 @@ from llmchecker.properties.scores import score_texts
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.selection import Selection
 from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
+
+UNDECIDED = -1
+"""The truth of a formula on a text that does not decide it."""
 
 _TOKENS_PER_VISIT = (
     (0.99, 128),

@@ -1,0 +1,124 @@
+"""Betting: the wealth is a supermartingale, its intervals only narrow, and ratios are ordered."""
+
+from itertools import product
+from math import exp
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmchecker.checking.anytime.confidence_sequence import (
+    ConfidenceSequence,
+    Values,
+    predict_variances,
+)
+
+
+def build_values(numerator, denominator=None, low=0.0, high=1.0, earlier=(), size=1.0) -> Values:
+    """Values of a mean in [low, high], or of a ratio, with the variances that they predict."""
+    numerator = np.array(numerator, dtype=float)
+    ones = np.ones(len(numerator))
+    denominator = ones if denominator is None else np.array(denominator, dtype=float)
+    variances = predict_variances(np.array(earlier), numerator)
+    return Values(numerator, denominator, low, high, size, variances, planned=2.0 * len(numerator))
+
+
+@pytest.mark.parametrize("probability", [0.05, 0.5, 0.9])
+@pytest.mark.parametrize(("small", "large"), [(0.0, 1.0), (-0.3, 1.1), (0.4, 0.5)])
+def test_the_expected_wealth_never_rises(probability, small, large):
+    """Over all sequences of six two-point values the mean wealth of each gambler at the true mean
+    is at most 1, however its stakes follow from earlier values."""
+    mean = probability * large + (1 - probability) * small
+    totals = np.zeros((2, 2, 6))
+    for sequence in product((0, 1), repeat=6):
+        weight = probability ** sum(sequence) * (1 - probability) ** (6 - sum(sequence))
+        values = [large if drawn else small for drawn in sequence]
+        found = ConfidenceSequence(0.9)
+        found.append(build_values(values[:3], low=-0.5, high=1.2))
+        found.append(build_values(values[3:], low=-0.5, high=1.2, earlier=values[:3]))
+        for number, gambler in enumerate(found._gamblers):
+            totals[number] += weight * np.exp(gambler._log_wealths(mean))
+    assert totals == pytest.approx(np.ones((2, 2, 6)), abs=1e-9)
+
+
+def test_later_values_do_not_change_earlier_bets():
+    """The wealth after three values is the same whatever the other three are."""
+    found = []
+    for last in ([0.0, 0.0, 0.0], [1.0, 0.2, 0.9]):
+        sequence = ConfidenceSequence(0.9)
+        sequence.append(build_values([0.3, 0.9, 0.1, *last]))
+        found.append([gambler._log_wealths(0.4)[:, :3] for gambler in sequence._gamblers])
+    assert np.array_equal(*found)
+
+
+@given(
+    rounds=st.lists(
+        st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted), min_size=1, max_size=8),
+        min_size=1,
+        max_size=4,
+    ),
+    is_ratio=st.booleans(),
+)
+def test_intervals_narrow_and_wealth_follows_the_ratio(rounds, is_ratio):
+    """No end moves outwards, and the wealth of each gambler falls towards its side."""
+    found, earlier = ConfidenceSequence(0.8), []
+    ends = (0.0, 1.0)
+    for pairs in rounds:
+        numerator, denominator = np.array(pairs).T
+        denominator = denominator if is_ratio else None
+        found.append(build_values(numerator, denominator, earlier=earlier))
+        earlier += numerator.tolist()
+        low, high = (gambler.end for gambler in found._gamblers)
+        assert ends[0] <= low
+        assert high <= ends[1]
+        ends = low, high
+        for gambler in found._gamblers:
+            wealths = np.array([gambler._log_wealths(t) for t in np.linspace(0.01, 0.99, 30)])
+            assert (gambler.sign * np.diff(wealths, axis=0) <= 1e-9).all()
+    assert found.interval == tuple(sorted(ends))
+
+
+def test_no_value_of_the_range_makes_the_wealth_negative():
+    """After values that promise large stakes, one at the end of the range leaves some wealth."""
+    for sign, last in ((0, -0.25), (1, 1.5)):
+        found = ConfidenceSequence(0.9)
+        found.append(build_values([0.5] * 30 + [last], low=-0.25, high=1.5))
+        for ratio in (0.3, 0.5, 0.7):
+            losses = np.diff(found._gamblers[sign]._log_wealths(ratio), axis=1)[:, -1]
+            assert (np.exp(losses) >= 0.05 - 1e-9).all()
+            assert (losses < 0).all()
+
+
+def test_an_end_is_where_the_wealth_reaches_its_target():
+    """At the last refuted ratio the wealth once was 1/d, and a little beyond it never was."""
+    found = ConfidenceSequence(0.9)
+    found.append(build_values(np.random.default_rng(0).random(200)))
+    for gambler in found._gamblers:
+        step = gambler.sign * 1e-9
+
+        def largest_wealth(ratio, gambler=gambler):
+            planned, any_time = np.exp(gambler._log_wealths(ratio))
+            return (0.9 * planned + 0.1 * any_time).max()
+
+        assert largest_wealth(gambler.end) >= 20 > largest_wealth(gambler.end + step) * exp(-1e-6)
+    low, high = found.interval
+    assert 0.3 < low < found.estimate < high < 0.7
+
+
+def test_the_estimate_weights_values_by_their_precision():
+    """A ratio of sums over variances; without values it is 1/2."""
+    found = ConfidenceSequence(0.9)
+    assert (found.estimate, len(found), found.interval) == (0.5, 0, (0.0, 1.0))
+    variances = np.array([0.5, 0.25])
+    found.append(Values(np.array([0.2, 0.6]), np.array([0.4, 1.0]), 0, 1, 1.0, variances, 2))
+    assert found.estimate == pytest.approx((2 * 0.2 + 4 * 0.6) / (2 * 0.4 + 4 * 1.0))
+
+
+@given(st.lists(st.floats(0, 1), max_size=5), st.lists(st.floats(0, 1), min_size=2, max_size=8))
+def test_a_predicted_variance_depends_on_earlier_values_only(earlier, values):
+    """Other values from some position on leave the predictions up to there as they are."""
+    found = predict_variances(np.array(earlier), np.array(values))
+    changed = predict_variances(np.array(earlier), np.array([*values[:-1], 1 - values[-1]]))
+    assert np.array_equal(found, changed)
+    assert (found > 0).all()

@@ -1,0 +1,272 @@
+"""Intervals with confidence cover the enumerated truth at every time at once, and errors show."""
+
+import copy
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from helpers.anytime_checks import (
+    SHORT_VISITS,
+    Kind,
+    TableServer,
+    copied,
+    expected_score,
+    plant,
+    serve,
+    spread_model,
+)
+from helpers.random_tables import START
+from scipy.stats import binom
+
+from llmchecker.checking.anytime import (
+    anytime_check,
+    confidence_sequence,
+    control_variates,
+    partial_tree,
+    path_sampler,
+)
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.path_sampler import SampleRound, split_tree
+from llmchecker.models.table_model import TableModel
+from llmchecker.properties.logic.parser import parse
+
+ROUNDING = 1e-9
+COPIES, PASSES = 2, 24
+MANY_A = ("F", None, ("atom", "gender", ">", 1))
+NO_D = ("G", None, ("atom", "polarity", ">=", 0))
+CERTAIN = ("F", None, ("atom", "step", ">", -1))
+LATE = ("F", None, ("&", ("atom", "step", "=", 3), ("atom", "gender", ">", 0)))
+FEW = ("F", None, ("&", ("atom", "step", "=", 3), ("atom", "polarity", ">", 1)))
+KINDS = {
+    "reachability": Kind(MANY_A),
+    "until": Kind(("U", 2, ("atom", "gender", ">=", 0), ("atom", "polarity", ">", 0))),
+    "safety": Kind(NO_D),
+    "ltl": Kind(("F", None, ("G", None, ("atom", "gender", ">", 0)))),
+    "conditional": Kind(MANY_A, NO_D),
+    "expected": expected_score(3),
+    "decided": Kind(CERTAIN),
+    "undecided": Kind(LATE),
+    "rare": Kind(("F", None, ("atom", "polarity", "<", -3)), length=4),
+    "few": Kind(FEW),
+    "ended": Kind(("F", None, ("label", "end"))),
+}
+"""Kinds of queries by name. Until the last token no text decides `undecided`."""
+
+LIMITS = {"rare": (5e-5, 2e-4), "few": (0.02, 0.1), "decided": (1, 1), "expected": (0.5, 2)}
+"""Limits of the truth by kind, where they are not 0.1 and 0.9."""
+
+
+@cache
+def find_model(name: str) -> TableModel:
+    """The first random table whose truth suits the kind: rare, or far from 0 and 1."""
+    low, high = LIMITS.get(name, (0.1, 0.9))
+    for seed in range(1000):
+        truth = KINDS[name].find_truth(spread_model(seed))
+        if truth is not None and low <= truth <= high:
+            return spread_model(seed)
+    raise AssertionError(f"no table suits {name}")
+
+
+class Runs:
+    """Checks of one query on one model, with a seed each.
+
+    Args:
+        model: the table.
+        asked: the query.
+        truth: its answer.
+    """
+
+    def __init__(self, model: TableModel, asked: CheckedQuery, truth: Fraction) -> None:
+        self.truth, self._asked, self._model = truth, asked, model
+        self.server = TableServer(model, model.encode(START))
+
+    @classmethod
+    def of_kind(cls, name: str, is_truncated: bool = False) -> "Runs":
+        """Return the runs of a kind on a table that suits it, with several tokens a letter."""
+        table, kind = find_model(name), KINDS[name]
+        return cls(copied(table, COPIES, is_truncated), kind.ask(), kind.find_truth(table))
+
+    def start(self, seed: int, confidence: float, **limits) -> AnytimeCheck:
+        """Return a new check."""
+        tree, _ = plant(self._asked, self._model)
+        budget = AnswerBudget(confidence=confidence, seed=seed, **limits)
+        return AnytimeCheck(tree, self._asked, budget)
+
+    def covers(self, check: AnytimeCheck) -> bool:
+        """Return whether the bounds contain the truth for certain, and the interval does."""
+        progress = check.compute_progress()
+        assert progress.lower - ROUNDING <= self.truth <= progress.upper + ROUNDING
+        interval = check.interval
+        return interval is None or (interval[0] - ROUNDING <= self.truth <= interval[1] + ROUNDING)
+
+    def covers_always(self, check: AnytimeCheck) -> bool:
+        """Return whether the interval contains the truth after each round of a check."""
+        is_covered = []
+        check._report = lambda progress: is_covered.append(self.covers(check))
+        serve(check.run(), self.server)
+        return all(is_covered) and self.covers(check)
+
+
+def is_too_often(misses: int, runs: int, confidence: float) -> bool:
+    """Return whether so many misses have a probability below 1e-3 if the confidence holds."""
+    return binom.sf(misses - 1, runs, 1 - confidence) < 1e-3
+
+
+def count_misses(runs: Runs, seeds: range, confidence: float, passes: int) -> int:
+    """Count the runs whose interval excludes the truth after any of its rounds."""
+    checks = (runs.start(seed, confidence, passes=passes) for seed in seeds)
+    return sum(not runs.covers_always(check) for check in checks)
+
+
+@pytest.fixture(autouse=True)
+def _small_rounds(monkeypatch):
+    """Rounds so small that a few passes have several."""
+    monkeypatch.setattr(anytime_check, "_MIN_ROUND", 8)
+    monkeypatch.setattr(anytime_check, "_MIN_MEASURED_SAMPLES", 12)
+
+
+class PeekingRound(SampleRound):
+    """An invalid round: its predictor has learned from the same samples."""
+
+    def __init__(self, tree, estimand, predictor, *args) -> None:
+        twin, peeked = copy.deepcopy(tree), copy.deepcopy(predictor)
+        samples = SampleRound(twin, estimand, predictor, *args)
+        serve(samples.run(), TableServer(twin._model, twin._prompt))
+        samples.learn(peeked)
+        super().__init__(tree, estimand, peeked, *args)
+
+
+class ShiftingRound(SampleRound):
+    """An invalid round: its values count from the tree that the same samples have extended."""
+
+    def run(self) -> Iterator:
+        yield from super().run()
+        part = split_tree(self._tree, self._estimand)
+        self.part = part if part.total > 0 else self.part
+
+
+def compute_unlimited_wealths(gambler, ratio: float) -> np.ndarray:
+    """The wealths without regard to the range of the values."""
+    z = gambler.sign * (gambler.numerator - ratio * gambler.denominator)
+    return np.log1p(np.maximum(gambler._stakes * z, -0.95)).cumsum(axis=1)
+
+
+def skewed_runs() -> Runs:
+    """Half of the mass on one text that satisfies the query, and half on 32 that violate it."""
+
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
+        if len(tokens) == 1:
+            return [1 / 2] + [1 / 64] * 32
+        return [1.0] + [0.0] * 32 if tokens[1] == 0 else [0.0] * 32 + [1.0]
+
+    path = ("F", None, ("&", ("atom", "step", "=", 2), ("atom", "gender", ">", 0)))
+    asked = Kind(path, length=2).ask()
+    return Runs(TableModel(["a"] + ["b"] * 32, distribution), asked, Fraction(1, 2))
+
+
+class Score:
+    """A score by a function of the continuation."""
+
+    minimum = maximum = None
+
+    def __init__(self, function: Callable[[str], int]) -> None:
+        self._function = function
+
+    def __call__(self, start: str, continuation: str) -> int:
+        return self._function(continuation)
+
+
+def coin_runs() -> Runs:
+    """1,024 first tokens with scores of their own, then one coin that the last token reveals."""
+    count = 1024
+    vocabulary = [*map(chr, range(200, 200 + count)), *"htwla"]
+
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
+        weights = [0.0] * len(vocabulary)
+        if len(tokens) == 1:
+            weights[:count] = [1 / count] * count
+        elif len(tokens) == 2:
+            weights[count : count + 2] = [1 / 2, 1 / 2]
+        else:
+            weights[count + 2 if tokens[2] == count else count + 3] = 1.0
+        return weights
+
+    def digit(place: int) -> Score:
+        return Score(lambda text: (ord(text[0]) - 200) // 11**place % 11 - 5 if text else 0)
+
+    quantifiers = {f"digit{place}": digit(place) for place in range(3)}
+    quantifiers["win"] = Score(lambda text: int(text.endswith("w")))
+    asked = CheckedQuery(parse("P=? [ F win > 0 ]"), quantifiers, 3)
+    return Runs(TableModel(vocabulary, distribution), asked, Fraction(1, 2))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_intervals_cover_the_truth_after_every_round(name):
+    """Of few seeds no more miss the truth after any round than the confidence allows."""
+    for confidence in (0.9, 0.99):
+        misses = count_misses(Runs.of_kind(name), range(12), confidence, PASSES)
+        assert not is_too_often(misses, 12, confidence)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("confidence", [0.9, 0.99])
+@pytest.mark.parametrize("name", KINDS)
+def test_intervals_of_many_seeds_cover_the_truth_after_every_round(name, confidence):
+    """Over many seeds no more runs miss the truth after any round than the confidence allows."""
+    count = 1000 if confidence == 0.9 else 400
+    misses = count_misses(Runs.of_kind(name), range(count), confidence, PASSES)
+    assert not is_too_often(misses, count, confidence)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["reachability", "few"])
+@pytest.mark.parametrize("variant", ["truncated", "short visits", "width", "clock"])
+def test_intervals_cover_the_truth_for_every_model_and_stop(name, variant, monkeypatch):
+    """Cut decoding, visits that leave a `rest`, a width, and a clock that reads the samples."""
+    if variant == "short visits":
+        monkeypatch.setattr(partial_tree, "_TOKENS_PER_VISIT", SHORT_VISITS)
+        monkeypatch.setattr(partial_tree, "_TOKENS_PER_VISIT_AT_HORIZON", SHORT_VISITS)
+    runs, misses = Runs.of_kind(name, variant == "truncated"), 0
+    for seed in range(300):
+        width = 0.3 if variant == "width" else 0.0
+        check = runs.start(seed, 0.9, passes=PASSES, width=width)
+        if variant == "clock":
+            # the time is over as soon as the estimate is too large
+            check._clock = lambda check=check: (
+                0 if check.samples and check.estimate > runs.truth else PASSES - check.tree.passes
+            )
+        misses += not runs.covers_always(check)
+    assert not is_too_often(misses, 300, 0.9)
+
+
+def test_stakes_without_the_range_are_detected(monkeypatch):
+    """If a gambler may lose more than all of its wealth, too many intervals miss."""
+    monkeypatch.setattr(confidence_sequence._Gambler, "_log_wealths", compute_unlimited_wealths)
+    assert is_too_often(count_misses(Runs.of_kind("few"), range(60), 0.9, PASSES), 60, 0.9)
+
+
+def test_a_tree_that_changes_within_a_round_is_detected(monkeypatch):
+    """If the decided mass depends on the samples of the round, too many intervals miss."""
+    monkeypatch.setattr(anytime_check, "_MIN_ROUND", 24)
+    assert not is_too_often(count_misses(skewed_runs(), range(20), 0.9, 40), 20, 0.9)
+    monkeypatch.setattr(anytime_check, "SampleRound", ShiftingRound)
+    assert is_too_often(count_misses(skewed_runs(), range(20), 0.9, 40), 20, 0.9)
+
+
+@pytest.mark.long
+def test_predictions_from_the_same_round_are_detected(monkeypatch):
+    """If the control variates have learned from the round's own values, too many intervals miss."""
+    monkeypatch.setattr(anytime_check, "_MIN_ROUND", 400)
+    limits = np.array([(0.5, 0.5)])
+    monkeypatch.setattr(anytime_check, "CORRECTION_LIMITS", limits)
+    monkeypatch.setattr(path_sampler, "CORRECTION_LIMITS", limits)
+    # a prediction that nothing shrinks equals the only value that it has learned from
+    monkeypatch.setattr(control_variates, "_PRIOR_COUNT", 0.01)
+    runs = coin_runs()
+    assert not is_too_often(count_misses(runs, range(6), 0.9, 1300), 6, 0.9)
+    monkeypatch.setattr(anytime_check, "SampleRound", PeekingRound)
+    assert is_too_often(count_misses(runs, range(40), 0.9, 1300), 40, 0.9)

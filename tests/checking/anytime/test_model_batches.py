@@ -1,0 +1,145 @@
+"""Batches of requests: the same bits for any size and cache, a kept deadline, any interruption."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from helpers.anytime_checks import Kind, copied, plant, spread_model
+from helpers.random_tables import START
+
+from llmchecker.checking.anytime import answer, anytime_check, model_batches, partial_tree
+from llmchecker.checking.anytime.answer import check_anytime
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.model_batches import ModelBatches
+from llmchecker.models.table_model import TableModel
+from llmchecker.trees.distribution_cache import DistributionCache
+
+KIND = Kind(("F", None, ("atom", "gender", ">", 1)))
+TABLE = spread_model(4)
+MODEL = copied(TABLE, 4)
+TRUTH = KIND.find_truth(TABLE)
+
+
+class FakeClock:
+    """A clock that advances by a second for each text that a model evaluates."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.now = 0.0
+        for module in (anytime_check, answer, model_batches):
+            monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+
+    def slow(self, model: TableModel) -> TableModel:
+        """Return a model whose every distribution takes a second."""
+
+        def distribution(tokens):
+            self.now += 1.0
+            return model.distribution(tokens)
+
+        return TableModel(model.vocabulary, distribution, model.end_tokens)
+
+
+def check(model=MODEL, prompt_cache=None, **limits):
+    """The result of a check with a fixed seed."""
+    budget = AnswerBudget(seed=3, **limits)
+    return check_anytime(model, START, KIND.ask(), budget, prompt_cache=prompt_cache)
+
+
+def read_bits(result) -> tuple:
+    """All of a result that must not depend on batches."""
+    verdict, tree = result.verdict, result.tree
+    ends = (verdict.lower, verdict.upper, verdict.low, verdict.high, verdict.estimate)
+    return *ends, result.passes, verdict.samples, tree.digest
+
+
+@pytest.mark.parametrize("size", [1, 3, 17])
+def test_the_size_of_batches_changes_no_bit(size, monkeypatch):
+    """Batches of any size give the same interval, tree and passes."""
+    expected = read_bits(check(passes=60))
+    monkeypatch.setattr(ModelBatches, "_measure", lambda self, texts, seconds: None)
+    monkeypatch.setattr(model_batches, "_FIRST_TEXTS", size)
+    assert read_bits(check(passes=60)) == expected
+
+
+def test_a_cache_changes_no_bit(tmp_path, monkeypatch):
+    """An absent, a cold and a warm cache give the same interval, tree and passes."""
+    # visits that leave a rest let samples ask for unlisted tokens
+    stages = ((0.5, 2), (0.8, 4), (1.0, 2**31 - 1))
+    monkeypatch.setattr(partial_tree, "_TOKENS_PER_VISIT", stages)
+    monkeypatch.setattr(partial_tree, "_TOKENS_PER_VISIT_AT_HORIZON", stages)
+    store, found, added = DistributionCache(tmp_path, 10**8), [read_bits(check(passes=60))], []
+    for _ in range(2):
+        opened = store.open_prompt_cache("model", MODEL.encode(START))
+        found.append(read_bits(check(prompt_cache=opened, passes=60)))
+        added.append(opened.added_count)
+    assert found[0] == found[1] == found[2]
+    # a distribution that leaves hardly any rest is computed again
+    assert added[1] < added[0] / 2
+
+
+@pytest.mark.parametrize("seconds", [1.5, 7, 40])
+def test_a_deadline_is_kept(seconds, monkeypatch):
+    """On a model of one second a text the work ends at most one text after the deadline."""
+    clock = FakeClock(monkeypatch)
+    result = check(clock.slow(MODEL), seconds=seconds)
+    assert result.passes >= 1
+    assert clock.now <= seconds + 1
+    assert result.verdict.lower <= TRUTH <= result.verdict.upper
+
+
+def test_an_interruption_after_any_batch_gives_a_right_answer():
+    """Cancelled at any time, the bounds contain the truth, and so does the interval."""
+    for most in range(12):
+        asked = iter(range(most))
+        result = check_anytime(
+            MODEL,
+            START,
+            KIND.ask(),
+            AnswerBudget(passes=80, confidence=0.9999),
+            is_cancelled=lambda asked=asked: next(asked, None) is None,
+        )
+        verdict = result.verdict
+        assert Fraction(verdict.lower) <= TRUTH <= Fraction(verdict.upper)
+        if verdict.low is not None:
+            assert verdict.lower <= verdict.low <= TRUTH <= verdict.high <= verdict.upper
+
+
+def test_a_bet_does_not_depend_on_the_time_that_its_round_takes():
+    """The expected number of samples is asked before a round, so a slow round bets as a quick
+    one does."""
+    intervals = []
+    for seconds_left in (10.0, 0.0):
+        asked = KIND.ask()
+        tree, server = plant(asked, MODEL)
+        left = [1e3]
+        found = AnytimeCheck(
+            tree, asked, AnswerBudget(seconds=1e9), clock=lambda left=left: left[0]
+        )
+        while found.samples == 0:
+            requests, result = found.advance(), None
+            while True:
+                try:
+                    request = requests.send(result)
+                except StopIteration:
+                    break
+                if tree.passes:
+                    left[0] = seconds_left
+                result = server.answer(request)
+        intervals.append(found.interval)
+    assert intervals[0] == intervals[1] != (0.0, 1.0)
+
+
+def test_a_check_counts_the_texts_that_the_model_evaluates():
+    """The passes of a result are the distributions that were computed, none of them twice."""
+    evaluated = []
+
+    def distribution(tokens):
+        evaluated.append(tokens)
+        return MODEL.distribution(tokens)
+
+    model = TableModel(MODEL.vocabulary, distribution, MODEL.end_tokens)
+    result = check(model, passes=50)
+    assert result.passes == len(evaluated) == len(set(evaluated)) <= 50
+    assert result.history[-1].passes == result.passes
+    widths = np.array([progress.width for progress in result.history])
+    assert (np.diff(widths) <= 1e-12).all()
