@@ -19,22 +19,18 @@ from llmchecker.config.models import (
     select_decoding,
 )
 from llmchecker.config.plan import TreeSpec, quantifiers_in
+from llmchecker.config.project import DEFAULT_CONFIG, find_project
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import Truncation
-from llmchecker.utils.atomic_files import describe_kind
 
-_DEFAULT_CONFIG = "config.yaml"
 DEFAULT_LENGTH = 5
 """Default horizon in tokens."""
 _DEFAULT_SECONDS = 30.0
 """Default time limit of a query in seconds."""
-
-_WORKFLOW_FILE = "Snakefile"
-"""Marker file of a checkout, which uses the workflow's paths."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +119,7 @@ def add_request_arguments(command: argparse.ArgumentParser, *, requires_truncati
     _add_decoding_arguments(command)
     command.add_argument(
         "--config",
-        default=_DEFAULT_CONFIG,
+        default=DEFAULT_CONFIG,
         type=Path,
         help="configuration file (default: %(default)s)",
     )
@@ -223,7 +219,7 @@ def parse_request(arguments: argparse.Namespace) -> Iterator[CheckRequest]:
     query = None if arguments.query is None else parse(arguments.query)
     config_path = arguments.config.absolute()
     # Paths in a config are relative to the project, as in a run of the workflow.
-    with contextlib.chdir(_find_project(config_path)):
+    with contextlib.chdir(find_project(config_path)):
         config = Config.read(config_path)
         if query is not None:
             query.check_references(config.quantifiers, truncation.length)
@@ -232,17 +228,6 @@ def parse_request(arguments: argparse.Namespace) -> Iterator[CheckRequest]:
         check_listed_tokens("--k", truncation.k, model)
         model = _apply_decoding(model, arguments)
         yield CheckRequest(config, model, _parse_start(arguments), truncation, query, budget)
-
-
-def _find_project(config: Path) -> Path:
-    """Return the nearest directory above a config with the workflow, or its own."""
-    if not config.is_file():
-        raise ConfigError(
-            f"{config}: {describe_kind(config)}, not a configuration file; run llmchecker "
-            f"next to {_DEFAULT_CONFIG}, or name a configuration by --config"
-        )
-    projects = (directory for directory in config.parents if (directory / _WORKFLOW_FILE).is_file())
-    return next(projects, config.parent)
 
 
 def _check_model_name(name: str | None, config: Config) -> str:

@@ -45,10 +45,11 @@ def run_ask(request: CheckRequest) -> _AnsweredRequest:
     """
     builder = create_tree_builder(request)
     model = builder.model
+    # Loaded first: its log line is on the screen while Storm's import takes seconds.
+    distributions = builder.open_distributions(request.start)
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.answer import check_anytime
 
-    distributions = builder.open_distributions(request.start)
     with job_logging.show_status() as status, _catch_interrupt() as is_cancelled:
         start_time = time.monotonic()
 

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.snakemake.recovery import Repair, RepairAction, find_repairs
 
 _EXIT_REPAIR_NEEDED = 1
@@ -12,7 +13,7 @@ def add_repair_command(commands: argparse._SubParsersAction) -> None:
     """Add the command `repair` to a command line."""
     parser = commands.add_parser(
         "repair",
-        help="remove remains of killed runs and damaged files from a project",
+        help=COMMAND_HELP["repair"],
         description="Rename damaged results and models to NAME.damaged, so that the next run "
         "recreates them. Remove unfinished files and the lock of a killed run. The exit status is "
         "0 without remaining damage, 1 if --dry-run found necessary repairs, and 2 if a run is "

@@ -26,6 +26,7 @@ from typing import Any
 import yaml
 
 from llmchecker.errors import ConfigError, UnreadableProgram, UnsupportedProgram
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.programs.interpreter.simulation import (
     Failure,
     HeadState,
@@ -74,7 +75,7 @@ def add_verify_command(commands: argparse._SubParsersAction) -> None:
     """Add the command `verify` to a command line."""
     parser = commands.add_parser(
         "verify",
-        help="verify C programs with invariants from the programs themselves",
+        help=COMMAND_HELP["verify"],
         description="Verify C programs without a model. The programs and their runs suggest loop "
         "invariants, Z3 proves them, and ESBMC confirms the result.",
     )
