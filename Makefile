@@ -15,20 +15,28 @@ INSTALLED_SLURM := .venv/installed-slurm
 
 # damaged results are renamed and the lock of a killed run goes; a run that works there is an error
 REPAIRED = $(BIN)/llmchecker repair
+# a run of which each job is one line
+STAGES = $(BIN)/python workflow/show_stages.py $(BIN)/snakemake --cores all
 
 # in a directory of its own, where results of another configuration are neither used nor replaced;
 # the model is fetched to where every run looks for it
 quick: $(INSTALLED)
-	mkdir -p quick/resources
-	ln -sfn $(addprefix ../../resources/,models prompts) quick/resources
-	$(REPAIRED)
-	$(BIN)/snakemake --cores all --configfile config/quick.yaml -- resources/models/smollm2-135m
-	$(REPAIRED) quick
-	$(BIN)/snakemake --cores all --configfile config/quick.yaml --directory quick
+	@mkdir -p quick/resources
+	@ln -sfn $(addprefix ../../resources/,models prompts) quick/resources
+	@$(REPAIRED)
+	@$(STAGES) --configfile config/quick.yaml -- resources/models/smollm2-135m
+	@echo "A first answer, on one small tree:"
+	@$(BIN)/llmchecker check "P=? [ F gender > 0 ]" --config config/quick.yaml \
+	    --start "The player won because" --alpha 0.8 --k 5 --length 2
+	@echo "All tables and figures:"
+	@$(REPAIRED) quick
+	@$(STAGES) --configfile config/quick.yaml --directory quick
+	@$(BIN)/llmchecker summary quick
 
 results: $(INSTALLED)
 	$(REPAIRED)
 	$(BIN)/snakemake --cores all
+	@$(BIN)/llmchecker summary
 
 invariants: $(INSTALLED)
 	$(REPAIRED)
@@ -94,7 +102,9 @@ lint: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	$(if $(PACKAGES),grep ' wheelhouse/' SHA256SUMS | sha256sum --quiet --check -)
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install $(PACKAGES) --constraint constraints.txt --editable ".[test]"
+	@echo "Installing the pinned packages into .venv, which takes some minutes"
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet $(PACKAGES) \
+	    --constraint constraints.txt --editable ".[test]"
 	touch $@
 
 $(INSTALLED_SLURM): $(INSTALLED)

@@ -89,6 +89,7 @@ def test_a_job_that_no_run_started_goes_on():
 
 
 _HALF_IMPORTED = """
+import sys
 from llmchecker.interfaces.cli import entry
 from llmchecker.interfaces.cli import main
 
@@ -101,6 +102,7 @@ def interrupted():
         except ImportError as error:
             raise RuntimeError("it cannot be saved") from error
 
+sys.argv = ["llmchecker", "check"]
 main._build_parser = lambda: Parser()
 
 class Parser:
@@ -127,12 +129,14 @@ def test_what_fails_because_of_an_interrupt_is_an_interrupt():
 
 _ANSWERED = """
 import ctypes
+import sys
 from llmchecker.interfaces.cli import entry
 from llmchecker.interfaces.cli import main
 
 libc = ctypes.CDLL(None)
 # the last thing that the process does, after all of Python has ended
 libc.__cxa_atexit(libc.getchar, None, None)
+sys.argv = ["llmchecker", "check"]
 main.main = lambda: print("answered", flush=True) or 0
 entry.run()
 """

@@ -6,6 +6,7 @@ compares parameters between runs, and compares texts.
 """
 
 from llmchecker.config.plan import Check, TreeSpec, compute_short_hash, quantifiers_in
+from llmchecker.config.project import MODELS_DIRECTORY
 
 STORE_DIRECTORY = "results/distributions"
 """The directory of the distribution cache."""
@@ -19,7 +20,7 @@ _MAX_NAME_LENGTH = 100
 
 def model_directory(name: str) -> str:
     """Return the directory of a model."""
-    return f"resources/models/{name}"
+    return f"{MODELS_DIRECTORY}/{name}"
 
 
 def model_lock(name: str) -> str:

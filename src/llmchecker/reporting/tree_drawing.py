@@ -18,13 +18,12 @@ from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
 from llmchecker.errors import InvalidBound
 from llmchecker.trees.text_tree import StateKind, TextTree
 from llmchecker.utils.number_format import format_count, format_number
+from llmchecker.utils.printable_text import escape_unprintable
 
 MAX_DRAWN_STATES = 400
 """Maximum number of states of a readable drawing."""
 SIGNS = {WITNESS: "✓", COUNTEREXAMPLE: "✗"}
 MEANINGS = {WITNESS: "satisfies the query", COUNTEREXAMPLE: "violates the query"}
-_JOINERS = "\u200c\u200d"
-"""Unprintable characters that join emoji and letters of some scripts."""
 
 _MAX_LABEL_LENGTH = 40
 _ROW, _BOX, _GAP, _MARGIN = 26, 20, 78, 12
@@ -91,11 +90,6 @@ class Drawing:
             yield uid
             # A stack instead of recursion, in reverse, so that the first child is next.
             stack.extend(reversed(self.children(uid)))
-
-
-def escape_unprintable(text: str) -> str:
-    """Replace unprintable characters, also line breaks, by Python's escapes."""
-    return "".join(c if c.isprintable() or c in _JOINERS else repr(c)[1:-1] for c in text)
 
 
 def check_drawable(tree: TextTree) -> None:

@@ -1,5 +1,6 @@
 """Language model that is loaded, or whose server is connected, on first use."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -11,9 +12,11 @@ from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import DecodingChoice
 from llmchecker.models.servers.settings import SERVER_FILE
 from llmchecker.models.sources.checksums import read_checksums
+from llmchecker.models.sources.model_directory import measure_weights
 from llmchecker.trees import fingerprint, run_metadata
 from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
 from llmchecker.trees.selection import CANCELLATION_THRESHOLD
+from llmchecker.utils.number_format import format_size
 
 if TYPE_CHECKING:
     from llmchecker.models.servers.served_model import ServedModel
@@ -75,10 +78,11 @@ class LazyModel:
 
     @cached_property
     def model(self) -> "CausalModel | MaskedModel | ServedModel":
+        base_model = self._base_model
         # imported here: torch takes seconds to import
         from llmchecker.models.transformers.load import apply_decoding
 
-        return apply_decoding(self._base_model, self.decoding)
+        return apply_decoding(base_model, self.decoding)
 
     @cached_property
     def _base_model(self) -> "CausalModel | MaskedModel | ServedModel":
@@ -94,6 +98,9 @@ class LazyModel:
                 f"{self.directory}: not fetched from the server that the configuration names; "
                 "remove the directory and run the command again"
             )
+        # before the imports, which take seconds too
+        if size := measure_weights(self.directory):
+            logging.info("loading %s, %s", self.directory.name, format_size(size))
         from llmchecker.models.transformers.load import load_model
 
         return load_model(

@@ -33,6 +33,11 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}s"
 
 
+def format_size(size: int) -> str:
+    """Format a size in bytes: `538 MB`, `1.1 GB`."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
 def _format(number: float, digits: int, rounding: str) -> str:
     if not math.isfinite(number):
         return f"{number:g}"

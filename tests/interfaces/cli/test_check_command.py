@@ -330,7 +330,6 @@ def test_a_start_string_is_data(project, capfd, start):
         (arguments("--config", "absent.yaml"), "absent.yaml: absent, not a configuration file"),
         (arguments(start="\udcff"), "--start"),
         (["check", QUERY], "--model"),
-        ([], "command"),
     ],
 )
 def test_a_mistake_is_explained_on_standard_error(project, capfd, words, said):

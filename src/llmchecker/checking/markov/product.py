@@ -145,7 +145,7 @@ def _explore(
     count = np.diff(transitions.entry_offsets)
     visited = np.empty(0, dtype=np.int64)
     # decided pairs become the two final states, so they need no exploration
-    frontier = np.unique((obligations * n + starts)[obligations > VIOLATED_STATE])
+    frontier = _sort_distinct((obligations * n + starts)[obligations > VIOLATED_STATE])
     edges: list[tuple[np.ndarray, ...]] = [(np.empty(0, dtype=np.int64),) * 4]
     while len(frontier):
         states = frontier % n
@@ -153,9 +153,9 @@ def _explore(
         sources = np.repeat(frontier, count[states])
         target_obligations = tracker.progress(transitions.columns[entries], sources // n)
         edges.append((sources % n, sources // n, entries, target_obligations))
-        visited = np.union1d(visited, frontier)
+        visited = _sort_distinct(np.concatenate((visited, frontier)))
         is_undecided = target_obligations > VIOLATED_STATE
-        targets = np.unique(
+        targets = _sort_distinct(
             target_obligations[is_undecided] * n + transitions.columns[entries][is_undecided]
         )
         # a pair may be reachable along paths of different lengths
@@ -243,3 +243,10 @@ def _group_valuations(
         for i in first_states.tolist()
     ]
     return valuations, indices
+
+
+def _sort_distinct(values: np.ndarray) -> np.ndarray:
+    """Return the distinct values of an integer array, in rising order."""
+    # `np.unique` hashes the values first, which takes many times longer if most are distinct.
+    values = np.sort(values)
+    return values[np.diff(values, prepend=values[:1] - 1) != 0]

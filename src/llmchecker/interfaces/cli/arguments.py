@@ -22,6 +22,7 @@ from llmchecker.config.models import (
     select_decoding,
 )
 from llmchecker.config.plan import TreeSpec, quantifiers_in
+from llmchecker.config.project import DEFAULT_CONFIG, find_project
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean
 from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
 from llmchecker.models.decoding.chat_template import Chat, Start
@@ -30,9 +31,7 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.trees.text_tree import Truncation
-from llmchecker.utils.atomic_files import describe_kind
 
-_DEFAULT_CONFIG = "config.yaml"
 DEFAULT_LENGTH = 5
 """Default horizon in tokens."""
 _DEFAULT_SECONDS = 30.0
@@ -46,9 +45,6 @@ _VERSUS = "versus_"
 
 _GIVEN_MODEL = "given"
 """Name of a model that the command line names by its directory or address."""
-
-_WORKFLOW_FILE = "Snakefile"
-"""Marker file of a checkout, which uses the workflow's paths."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +128,7 @@ def add_request_arguments(command: argparse.ArgumentParser) -> None:
     _add_decoding_arguments(command)
     command.add_argument(
         "--config",
-        default=_DEFAULT_CONFIG,
+        default=DEFAULT_CONFIG,
         type=Path,
         help="configuration file (default: %(default)s)",
     )
@@ -326,7 +322,7 @@ def parse_request(arguments: argparse.Namespace) -> Iterator[CheckRequest]:
     # A model that the command line names needs no config.
     has_config = model_keys is None or config_path.is_file()
     # Paths in a config are relative to the project, as in a run of the workflow.
-    project = _find_project(config_path) if has_config else Path.cwd()
+    project = find_project(config_path) if has_config else Path.cwd()
     with contextlib.chdir(project):
         changes = {} if model_keys is None else {"models": {_GIVEN_MODEL: model_keys}}
         config = Config.read(config_path, changes=changes) if has_config else Config.parse(changes)
@@ -363,17 +359,6 @@ def _parse_model(arguments: argparse.Namespace) -> tuple[dict[str, Any] | None, 
     if os.sep not in name or not directory.is_dir():
         return None, None
     return {"label": directory.name, "source": f"path:{directory}"}, directory
-
-
-def _find_project(config: Path) -> Path:
-    """Return the nearest directory above a config with the workflow, or its own."""
-    if not config.is_file():
-        raise ConfigError(
-            f"{config}: {describe_kind(config)}, not a configuration file; run llmchecker "
-            f"next to {_DEFAULT_CONFIG}, or name a configuration by --config"
-        )
-    projects = (directory for directory in config.parents if (directory / _WORKFLOW_FILE).is_file())
-    return next(projects, config.parent)
 
 
 def _check_model_name(name: str | None, config: Config) -> str:

@@ -49,6 +49,8 @@ def run_ask(request: CheckRequest) -> _AnsweredRequest:
     """
     builder = create_tree_builder(request)
     model = builder.model
+    # Loaded first: its log line is on the screen while Storm's import takes seconds.
+    distributions = builder.open_distributions(request.start)
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.answer import check_anytime
 

@@ -24,6 +24,7 @@ from llmchecker.interfaces.cli.arguments import (
 )
 from llmchecker.interfaces.cli.ask_command import catch_interrupt, format_progress
 from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.cli.tree_cache import create_tree_builder
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
@@ -58,7 +59,7 @@ def add_compare_command(commands: argparse._SubParsersAction) -> None:
     """Add the command `compare` to a command line."""
     parser = commands.add_parser(
         "compare",
-        help="compare the answers to one query of two models, texts or decodings",
+        help=COMMAND_HELP["compare"],
         description="Compare the answers to one query of two models, texts or decodings: the "
         "difference, first minus second, with certain bounds and a confidence interval. The exit "
         "status is 0 if it is decided which answer is greater, and 2 if it is not.",

@@ -7,20 +7,24 @@ import traceback
 from llmchecker.utils.processes import install_sigint_handler
 
 _EXIT_ERROR = 3
-"""As in `exit_status`, which the failing import may contain."""
+"""As in `parser`, whose import may fail."""
 
 
 def run() -> None:
     """Run one command and exit with its status."""
     install_sigint_handler()
     try:
-        # Imported after the handler is installed, because the import takes long.
-        from llmchecker.interfaces.cli.main import main
+        # Imported after the handler is installed, because the imports take long.
+        from llmchecker.interfaces.cli.light_commands import build_light_parser, is_light
+        from llmchecker.interfaces.cli.parser import run_command
+
+        if not is_light(sys.argv[1:]):
+            from llmchecker.interfaces.cli.main import main
     except Exception:
         # Python's own status for it would be that of a violated query.
         traceback.print_exc()
         sys.exit(_EXIT_ERROR)
-    status = main()
+    status = run_command(build_light_parser()) if is_light(sys.argv[1:]) else main()
     # The output is complete, and Python could only print a traceback for an interrupt at exit.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(status)

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from llmchecker.errors import ConfigError
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.suites import starter
 from llmchecker.suites.assertions import parse_probability
 from llmchecker.suites.promptfoo import convert_promptfoo
@@ -20,7 +21,7 @@ def add_init_command(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     """Add the command `init` with its arguments."""
     init = commands.add_parser(
         "init",
-        help="write a commented suite and a workflow that runs it",
+        help=COMMAND_HELP["init"],
         description="Write a commented suite and a GitHub workflow that runs it. With --from, "
         "convert the prompts, tests and deterministic assertions of a promptfoo configuration.",
     )

@@ -9,6 +9,7 @@
     llmchecker test suite.yaml --junit results.xml
     llmchecker verify program.c --semantics int32
     llmchecker repair --dry-run
+    llmchecker models
 
 Standard output contains the answer only; progress, logs and errors go to standard error. The exit
 status of `check` is 0 for a number and for a query that holds, 1 for a violated query and 2 for an
@@ -24,9 +25,7 @@ else the config's folder.
 
 import argparse
 import logging
-import os
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,21 +48,17 @@ from llmchecker.interfaces.cli.check_command import (
     run_check,
 )
 from llmchecker.interfaces.cli.compare_command import add_compare_command
-from llmchecker.interfaces.cli.exit_status import (
-    EXIT_ERROR,
-    EXIT_INTERRUPTED,
-    ArgumentParser,
-    get_exit_status,
-)
+from llmchecker.interfaces.cli.completion_command import add_completion_command
+from llmchecker.interfaces.cli.exit_status import get_exit_status
 from llmchecker.interfaces.cli.init_command import add_init_command
+from llmchecker.interfaces.cli.light_commands import add_light_commands
 from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, create_parser, run_command
 from llmchecker.interfaces.cli.repair_command import add_repair_command
 from llmchecker.interfaces.cli.suite_command import add_test_command
 from llmchecker.interfaces.cli.verify_command import add_verify_command
 from llmchecker.reporting import tree_drawing
-from llmchecker.utils import job_logging
 from llmchecker.utils.atomic_files import atomic_write
-from llmchecker.utils.processes import is_interrupt
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,37 +67,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: from argparse, with 0 for --help and 3 for arguments that do not parse.
     """
-    arguments = _build_parser().parse_args(argv)
-    with job_logging.shell_log():
-        try:
-            status = arguments.run(arguments)
-            sys.stdout.flush()  # raises for a closed pipe here, not when Python ends
-            return status
-        except (KeyboardInterrupt, Exception) as error:
-            # A subcommand may raise the interrupt as the cause of another error.
-            if is_interrupt(error):
-                print("interrupted", file=sys.stderr)
-                return EXIT_INTERRUPTED
-            # An error without a message for users is unexpected and keeps its traceback.
-            if (message := job_logging.user_message(error)) is None:
-                # Python's own status for it would be that of a violated query.
-                traceback.print_exception(error)
-                return EXIT_ERROR
-            print(f"error: {message}", file=sys.stderr)
-            if isinstance(error, BrokenPipeError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python flushes to it at exit
-            return EXIT_ERROR
+    return run_command(_build_parser(), argv)
 
 
 def _build_parser() -> argparse.ArgumentParser:
     """Build the parser of all commands and their arguments."""
-    parser = ArgumentParser(
-        prog="llmchecker", description="Proofs about what a language model writes."
-    )
-    commands = parser.add_subparsers(required=True, metavar="command")
+    parser, commands = create_parser()
     check = commands.add_parser(
         "check",
-        help="check one query on the texts of a model",
+        help=COMMAND_HELP["check"],
         description="Check one query on the texts of a model after a start string. The answer has "
         "certain bounds for the whole model and an estimate with a confidence interval. With "
         "--alpha and --k, it has bounds and the value on the tree of the paper.",
@@ -116,7 +89,7 @@ def _build_parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true", help="print one JSON object")
     tree = commands.add_parser(
         "tree",
-        help="draw the text tree of a model",
+        help=COMMAND_HELP["tree"],
         description="Draw the text tree of a model after a start string, as SVG or DOT. With a "
         "query, the drawing also has scores and deciding states.",
     )
@@ -137,6 +110,8 @@ def _build_parser() -> argparse.ArgumentParser:
     add_init_command(commands)
     add_verify_command(commands)
     add_repair_command(commands)
+    add_completion_command(commands, parser)
+    add_light_commands(commands)
     return parser
 
 

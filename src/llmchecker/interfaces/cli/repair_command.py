@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.snakemake.recovery import Repair, RepairAction, find_repairs
 
 _EXIT_REPAIR_NEEDED = 1
@@ -12,11 +13,11 @@ def add_repair_command(commands: argparse._SubParsersAction) -> None:
     """Add the command `repair` to a command line."""
     parser = commands.add_parser(
         "repair",
-        help="clear away what killed runs and failing disks left in a project",
-        description="Rename damaged results and models to NAME.damaged, so that the next run makes "
-        "them again; remove unfinished files and the lock of a killed run. The exit status is 0 "
-        "if the project is whole now, 1 if --dry-run found something to repair, and 3 if a run "
-        "works in the directory.",
+        help=COMMAND_HELP["repair"],
+        description="Rename damaged results and models to NAME.damaged, so that the next run "
+        "recreates them. Remove unfinished files and the lock of a killed run. The exit status is "
+        "0 without remaining damage, 1 if --dry-run found necessary repairs, and 3 if a run is "
+        "active in the directory.",
     )
     parser.add_argument(
         "directory",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llmchecker.errors import ConfigError
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.junit import write_junit
 from llmchecker.suites.load import load_suite
@@ -24,7 +25,7 @@ def add_test_command(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     """Add the command `test` with its arguments."""
     test = commands.add_parser(
         "test",
-        help="decide the requirements of a suite",
+        help=COMMAND_HELP["test"],
         description="Decide the requirements of a suite, each certainly or with a confidence that "
         "holds for all together. The exit status is 0 if all hold, 1 if some are violated, 2 if "
         "some are unknown, and 3 after an error.",

@@ -25,10 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-if TYPE_CHECKING:
-    from llmchecker.programs.verification.portfolio import FileTask
-
 from llmchecker.errors import ConfigError, UnreadableProgram
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.programs.interpreter.simulation import (
     Failure,
     HeadState,
@@ -50,6 +48,9 @@ from llmchecker.reporting.tree_drawing import escape_unprintable
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.processes import WorkerInitializer, kill_children_on_error
+
+if TYPE_CHECKING:
+    from llmchecker.programs.verification.portfolio import FileTask
 
 _EXIT_FALSE = 1
 _EXIT_UNKNOWN = 2
@@ -77,7 +78,7 @@ def add_verify_command(commands: argparse._SubParsersAction) -> None:
     """Add the command `verify` to a command line."""
     parser = commands.add_parser(
         "verify",
-        help="verify C programs with invariants from the programs themselves",
+        help=COMMAND_HELP["verify"],
         description="Verify C programs without a model. The programs and their runs suggest loop "
         "invariants, Z3 proves them, and ESBMC confirms the result.",
     )

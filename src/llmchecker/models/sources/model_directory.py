@@ -87,6 +87,15 @@ def find_weight_files(directory: Path) -> list[Path]:
     return [directory / shard for shard in sorted(shards)]
 
 
+def measure_weights(directory: Path) -> int | None:
+    """Return the size of a fetched model's weights in bytes; None without it."""
+    # Written last, so that an unfinished copy has no record of its source.
+    if not (directory / PROVENANCE).is_file():
+        return None
+    files = (file for pattern in _WEIGHT_FILES for file in directory.glob(pattern))
+    return sum(file.stat().st_size for file in files)
+
+
 def check_loadable(directory: Path) -> None:
     """Check that a model can be loaded from `directory` without running code from it.
 

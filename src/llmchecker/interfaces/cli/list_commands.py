@@ -1,0 +1,186 @@
+"""The commands `models`, `starts`, `quantifiers` and `queries`, which print lists.
+
+    llmchecker models
+    llmchecker quantifiers --names
+
+They read the names in the configuration without checking its other values, so that they answer at
+once. `check` reports all problems of a configuration.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Any
+
+from llmchecker.config.project import DEFAULT_CONFIG, MODELS_DIRECTORY, find_project
+from llmchecker.config.yaml_reader import read_yaml
+from llmchecker.errors import ConfigError
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.models.sources.model_directory import measure_weights
+from llmchecker.properties.reference import (
+    PATH_FORMS,
+    QUANTIFIER_TYPES,
+    QUERY_FORMS,
+    QueryForm,
+)
+from llmchecker.utils.number_format import format_size
+from llmchecker.utils.printable_text import escape_unprintable
+
+_MAX_SHOWN = 60
+"""Maximum number of characters of a start string or of settings in a list."""
+
+
+def add_list_commands(commands: argparse._SubParsersAction) -> None:
+    """Add the commands `models`, `starts`, `quantifiers` and `queries`."""
+    runs = {
+        "models": _run_models,
+        "starts": _run_starts,
+        "quantifiers": _run_quantifiers,
+    }
+    for name, run in runs.items():
+        parser = commands.add_parser(
+            name, help=COMMAND_HELP[name], description=f"{COMMAND_HELP[name].capitalize()}."
+        )
+        parser.add_argument(
+            "--config",
+            default=DEFAULT_CONFIG,
+            type=Path,
+            help="configuration file (default: %(default)s)",
+        )
+        parser.add_argument("--names", action="store_true", help="print only names, one per line")
+        parser.set_defaults(run=run)
+        # For completion, which inserts texts, not names, after --start.
+        if name == "starts":
+            parser.add_argument("--texts", action="store_true", help="print only texts")
+    queries = commands.add_parser(
+        "queries",
+        help=COMMAND_HELP["queries"],
+        description="Show the forms of queries and formulas, each with an example.",
+    )
+    queries.set_defaults(run=_run_queries)
+
+
+def _run_models(arguments: argparse.Namespace) -> int:
+    models = _read_section(arguments.config, "models", dict)
+    directory = find_project(arguments.config.absolute()) / MODELS_DIRECTORY
+    rows = [
+        (name, str(entry.get("label", name)), _format_state(entry, directory / name))
+        for name, entry in models.items()
+    ]
+    _print_rows(rows, arguments.names)
+    return 0
+
+
+def _format_state(entry: Mapping[str, Any], directory: Path) -> str:
+    """Return whether a model is fetched, with the size of its weights."""
+    # The weights of a server are on another machine.
+    if str(entry.get("source", "")).startswith("server:"):
+        return "on a server"
+    size = measure_weights(directory)
+    return "not fetched" if size is None else f"fetched, {format_size(size)}"
+
+
+def _run_starts(arguments: argparse.Namespace) -> int:
+    starts = _read_section(arguments.config, "start_strings", str | list)
+    # A chat is no value of --start, and lines separate the texts.
+    if arguments.texts:
+        texts = (text for text in starts.values() if isinstance(text, str))
+        _print_lines(text for text in texts if text.isprintable())
+        return 0
+    _print_rows([(name, _format_start(start)) for name, start in starts.items()], arguments.names)
+    return 0
+
+
+def _format_start(start: str | list[Any]) -> str:
+    """Return a start string on one line; of a chat, its messages as in the file."""
+    if isinstance(start, str):
+        return _shorten(start)
+    return _shorten(", ".join(map(_format_value, start)))
+
+
+def _run_quantifiers(arguments: argparse.Namespace) -> int:
+    quantifiers = _read_section(arguments.config, "quantifiers", dict)
+    rows = [
+        (name, str(entry.get("type", name)), _format_settings(entry))
+        for name, entry in quantifiers.items()
+    ]
+    _print_rows(rows, arguments.names)
+    if not arguments.names:
+        print("\nTypes, with their settings:")
+        for name, reference in QUANTIFIER_TYPES.items():
+            print(f"  {name:<12} {reference.summary}")
+            if reference.settings:
+                print(f"  {'':<12} {', '.join(reference.settings)}")
+    return 0
+
+
+def _format_settings(entry: Mapping[str, Any]) -> str:
+    return _shorten(_format_value({key: entry[key] for key in entry if key != "type"}))
+
+
+def _format_value(value: Any) -> str:
+    """Return a value of YAML on one line; a mapping without braces."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_format_value(item)}" for key, item in value.items())
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
+
+
+def _run_queries(arguments: argparse.Namespace) -> int:
+    _print_forms("Queries:", QUERY_FORMS)
+    _print_forms("\nFormulas φ and ψ, over step and quantifiers:", PATH_FORMS)
+    return 0
+
+
+def _print_forms(title: str, forms: Sequence[QueryForm]) -> None:
+    _print_lines([title])
+    _print_rows([(f"  {form.form:<22}", f"{form.meaning:<31}", form.example) for form in forms])
+
+
+def _read_section(config: Path, key: str, kind: type | UnionType) -> dict[str, Any]:
+    """Return a section of a configuration file; empty if it is absent.
+
+    Raises:
+        ConfigError: the file is unreadable, or a value has another type than `kind`.
+    """
+    find_project(config.absolute())  # raises for a missing file, with the fix
+    file = read_yaml(config)
+    section = file.content.get(key, {})
+    if not isinstance(section, dict):
+        raise ConfigError(file.add_location(f"{key}: not a mapping; write names and values"))
+    for name, value in section.items():
+        if not isinstance(value, kind):
+            raise ConfigError(
+                file.add_location(f"{key}.{name}: {value!r} is not usable; see docs/config.md")
+            )
+    return section
+
+
+def _print_rows(rows: Sequence[tuple[str, ...]], only_names: bool = False) -> None:
+    """Print rows in aligned columns, or only their first cells."""
+    if only_names:
+        _print_lines(row[0] for row in rows if row[0].isprintable())
+        return
+    rows = [tuple(map(escape_unprintable, row)) for row in rows]
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    _print_lines(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    # A configuration may contain characters that the terminal's encoding lacks.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    for line in lines:
+        print(line)
+
+
+def _shorten(text: str) -> str:
+    """Return a text on one line, cut to `_MAX_SHOWN` characters."""
+    line = escape_unprintable(" ".join(text.split()))
+    return line if len(line) <= _MAX_SHOWN else f"{line[: _MAX_SHOWN - 1]}…"

@@ -1,0 +1,90 @@
+"""The parser of the command line, and the run of a parsed command.
+
+The module imports no package that loads slowly, so that lists and help appear at once.
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from llmchecker import __version__
+from llmchecker.utils import job_logging
+from llmchecker.utils.processes import is_interrupt
+
+COMMAND_HELP = {
+    "check": "check one query on the texts of a model",
+    "tree": "draw the text tree of a model",
+    "compare": "compare two models, texts or decodings by one query",
+    "test": "decide the requirements of a suite",
+    "init": "write a suite and a workflow that runs it",
+    "verify": "verify C programs with suggested loop invariants",
+    "repair": "remove remains of killed runs and damaged files",
+    "completion": "print the completion script of a shell",
+    "models": "list the models of the configuration",
+    "starts": "list the start strings of the configuration",
+    "quantifiers": "list the quantifiers of the configuration and all types",
+    "queries": "show the query language with examples",
+    "summary": "show the main result of a run and the path of its report",
+}
+"""The line of each command in the list of commands, in the order of the list."""
+
+EXIT_ERROR = 3
+"""The exit status of an error; 0, 1 and 2 are answers, see `checking.decision.EXIT_STATUS`."""
+EXIT_INTERRUPTED = 130
+"""The shell's exit status for SIGINT: 128 + 2."""
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """A parser whose status for wrong arguments is that of an error, not of an answer."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, and exit."""
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_ERROR, f"{self.prog}: error: {message}\n")
+
+
+def create_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction]:
+    """Return a parser without commands, and the action that commands are added to."""
+    parser = ArgumentParser(
+        prog="llmchecker",
+        description="Prove statements about the texts of a language model.",
+    )
+    # With -V the options are as wide as the names of commands, so that each has one line.
+    parser.add_argument("-V", "--version", action="version", version=f"%(prog)s {__version__}")
+    return parser, parser.add_subparsers(metavar="command", title="commands")
+
+
+def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
+    """Run the command of the arguments and return its exit status.
+
+    Without a command, list the commands.
+
+    Raises:
+        SystemExit: from argparse, with 0 for --help and 3 for arguments that do not parse.
+    """
+    arguments = parser.parse_args(argv)
+    if not hasattr(arguments, "run"):
+        parser.print_help()
+        return 0
+    with job_logging.shell_log():
+        try:
+            status = arguments.run(arguments)
+            sys.stdout.flush()  # raises for a closed pipe here, not when Python ends
+            return status
+        except (KeyboardInterrupt, Exception) as error:
+            # A subcommand may raise the interrupt as the cause of another error.
+            if is_interrupt(error):
+                print("interrupted", file=sys.stderr)
+                return EXIT_INTERRUPTED
+            # An error without a message for users is unexpected and keeps its traceback.
+            if (message := job_logging.user_message(error)) is None:
+                # Python's own status for it would be that of a violated query.
+                traceback.print_exception(error)
+                return EXIT_ERROR
+            print(f"error: {message}", file=sys.stderr)
+            if isinstance(error, BrokenPipeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python flushes to it at exit
+            return EXIT_ERROR

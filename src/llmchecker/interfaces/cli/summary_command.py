@@ -1,0 +1,81 @@
+"""The command `summary`: the first answers of a run, and the path of its report.
+
+    llmchecker summary
+    llmchecker summary quick
+
+It reads the table of answers that the run wrote, and checks its checksum.
+"""
+
+import argparse
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+from llmchecker.errors import ConfigError
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.utils.atomic_files import read_with_checksum
+from llmchecker.utils.number_format import format_count, format_lower, format_upper
+from llmchecker.utils.printable_text import escape_unprintable
+
+_MAX_ANSWERS = 3
+_DIGITS = 3
+_ANSWERS, _REPORT = "results/tables/table2.csv", "results/report.html"
+
+
+def add_summary_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `summary` to a command line."""
+    parser = commands.add_parser(
+        "summary",
+        help=COMMAND_HELP["summary"],
+        description="Print the first three answers of a run, and the path of its report.",
+    )
+    parser.add_argument(
+        "directory",
+        type=Path,
+        nargs="?",
+        default=Path(),
+        help="directory of the project (default: the current one)",
+    )
+    parser.set_defaults(run=_run_summary)
+
+
+def _run_summary(arguments: argparse.Namespace) -> int:
+    """Print the summary and return the exit status.
+
+    Raises:
+        ConfigError: the run has no table of answers.
+        DamagedFile: the table does not match its checksum.
+    """
+    answers, report = (arguments.directory / path for path in (_ANSWERS, _REPORT))
+    if not answers.is_file():
+        raise ConfigError(f"{answers}: the file is missing; run `make results`")
+    rows = list(csv.DictReader(read_with_checksum(answers).decode().splitlines()))
+    for row in rows[:_MAX_ANSWERS]:
+        print(_format_answer(row))
+    count = format_count(len(rows), "answer")
+    # A run of other targets writes no report.
+    print(f"{count}: {report.absolute() if report.is_file() else answers.absolute()}")
+    return 0
+
+
+def _format_answer(row: Mapping[str, str]) -> str:
+    """Return one answer on a line: bounds, and the interval of the estimate."""
+    subject = f"{row['label']}, {row['model']}: {row['query']}"
+    answer = _format_bounds(row["lower"], row["upper"])
+    # An answer without samples has no estimate.
+    if row["confidence"]:
+        interval = _format_interval(row["low"], row["high"])
+        answer += f", with confidence {float(row['confidence']):g} {interval}"
+    return escape_unprintable(f"{subject} is {answer}")
+
+
+def _format_bounds(lower: str, upper: str) -> str:
+    # A query without =? has truth values as ends.
+    if lower not in ("True", "False"):
+        return f"certainly {_format_interval(lower, upper)}"
+    return f"certainly {lower.lower()}" if lower == upper else "unknown"
+
+
+def _format_interval(low: str, high: str) -> str:
+    ends = format_lower(float(low), _DIGITS), format_upper(float(high), _DIGITS)
+    return "in [{}, {}]".format(*ends)

@@ -1,0 +1,87 @@
+"""Short reference of quantifier types and query forms, for the shell.
+
+docs/properties.md and docs/method.md have the same types and forms, which a test compares.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TypeReference:
+    """Reference of a quantifier type.
+
+    Attributes:
+        summary: the integer that a text gets, in one line.
+        settings: the keys of the settings; the last ones have defaults.
+    """
+
+    summary: str
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class QueryForm:
+    """Reference of a form of queries or formulas.
+
+    Attributes:
+        form: the syntax; φ and ψ are formulas.
+        meaning: the answer, or the paths that satisfy the formula.
+        example: a complete query.
+    """
+
+    form: str
+    meaning: str
+    example: str
+
+
+QUANTIFIER_TYPES = {
+    "pattern": TypeReference(
+        "1 if a regular expression matches, else 0; or the number of matches",
+        ("pattern", "match", "of", "seconds"),
+    ),
+    "json": TypeReference(
+        "2: JSON that satisfies a schema; 1: may still become such JSON; 0: never",
+        ("schema", "file", "of"),
+    ),
+    "words": TypeReference("the number of words of a list", ("words", "file", "of")),
+    "length": TypeReference("the number of characters, words or sentences", ("unit", "of")),
+    "classifier": TypeReference(
+        "a label's probability in percent, by a local text-classification model",
+        ("directory", "label", "sha256", "of"),
+    ),
+    "gender": TypeReference("male minus female words", ("male", "female")),
+    "similarity": TypeReference("similarity to a protected passage", ("protected",)),
+    "polarity": TypeReference("sentiment by TextBlob's lexicon"),
+    "readability": TypeReference("Flesch reading ease times 100"),
+    "provable": TypeReference(
+        "2: an invariant that proves a program; 1: another invariant; 0: neither",
+        ("program", "loop", "semantics"),
+    ),
+    "python": TypeReference("the result of your class", ("file", "class")),
+}
+"""The quantifier types of this package, in the order of docs/properties.md."""
+
+QUERY_FORMS = (
+    QueryForm("P=? [ φ ]", "the probability of φ", "P=? [ F gender > 0 ]"),
+    QueryForm("P>=p [ φ ]", "true or false; also > <= <", "P>=0.9 [ G polarity > -30 ]"),
+    QueryForm("E [ φ ], A [ φ ]", "whether a path or all satisfy φ", "A [ X gender = 0 ]"),
+    QueryForm(
+        "P=? [ φ || ψ ]", "the probability of φ given ψ", "P=? [ F gender > 0 || G step < 9 ]"
+    ),
+    QueryForm('R{"gender"}=? [ I=3 ]', "the expected score after 3 steps", 'R{"gender"}=? [ I=3 ]'),
+)
+"""The forms of queries, in the order of docs/method.md."""
+
+PATH_FORMS = (
+    QueryForm("X φ", "φ after the next token", "P=? [ X gender > 0 ]"),
+    QueryForm("F φ, F<=n φ", "φ at some time, within n tokens", "P=? [ F<=2 gender > 0 ]"),
+    QueryForm("G φ", "φ at all times", "P=? [ G gender <= 0 ]"),
+    QueryForm("φ U ψ", "ψ at some time, and φ until then", "P=? [ gender = 0 U gender > 0 ]"),
+    QueryForm("φ W ψ", "φ until ψ, or always", "P=? [ gender = 0 W gender > 0 ]"),
+    QueryForm("φ R ψ", "ψ until φ and ψ, or always", "P=? [ step = 3 R gender = 0 ]"),
+    QueryForm("& | ! =>", "and, or, not, implies", "P=? [ F !(gender > 0 | step < 3) ]"),
+    QueryForm("= != < <= > >=", "compares sums of integers", "P=? [ F gender + 2 * step > 7 ]"),
+    QueryForm("step", "the number of generated tokens", "P=? [ F step = 3 & gender > 0 ]"),
+    QueryForm('"end"', "the text has ended", 'P=? [ F "end" & gender > 0 ]'),
+)
+"""The operators and atoms of path formulas."""
