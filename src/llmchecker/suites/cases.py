@@ -14,8 +14,7 @@ from typing import Any
 
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.config.config import Config
-from llmchecker.config.schema import prefix_errors
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.properties.logic.ast import STEP, Probability
 from llmchecker.properties.logic.parser import parse

@@ -9,9 +9,8 @@ from typing import Any
 
 from llmchecker import __version__
 from llmchecker.config.config import Config
-from llmchecker.config.schema import prefix_errors
 from llmchecker.config.yaml_reader import YamlFile
-from llmchecker.errors import ConfigError, LLMCheckerError, did_you_mean
+from llmchecker.errors import ConfigError, LLMCheckerError, did_you_mean, prefix_errors
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.suites.cases import Average, Case, CaseBuilder, QuantifierPool, Suite
 from llmchecker.suites.deployments import Deployment, resolve_deployment
