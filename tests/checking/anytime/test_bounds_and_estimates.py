@@ -50,8 +50,12 @@ def test_bounds_hold_the_truth_and_the_estimate(path, passes):
         query = f"P=? [ {oracle.written(path)} ]"
         found = lc.ask(query, model, START, length=LENGTH, passes=passes, **QUANTIFIERS)
         assert Fraction(found.lower) <= truth <= Fraction(found.upper)
-        ends = (found.lower, found.low, found.estimate, found.high, found.upper)
-        assert list(ends) == sorted(ends)
+        ends = [found.lower, found.low, found.estimate, found.high, found.upper]
+        # few passes may leave no complete sample
+        assert passes == 4 or None not in ends
+        assert (found.low is None) == (found.estimate is None) == (found.high is None)
+        ends = [end for end in ends if end is not None]
+        assert ends == sorted(ends)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=oracle.written)
@@ -68,6 +72,7 @@ def test_a_threshold_has_the_same_verdict_by_certainty_and_by_estimate(path, pas
         query = f"P{threshold} [ {oracle.written(path)} ]"
         found = lc.ask(query, model, START, length=LENGTH, passes=passes, **QUANTIFIERS)
         assert found.lower <= meets <= found.upper
-        assert 0 <= found.low <= found.high <= 1
-        if found.lower == found.upper:
+        assert found.low is None or 0 <= found.low <= found.high <= 1
+        # bounds may decide a threshold before the first sample
+        if found.lower == found.upper and found.low is not None:
             assert found.estimate is meets

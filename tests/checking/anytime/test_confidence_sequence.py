@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.anytime.confidence_sequence import (
+    _MAX_LOSS,
     ConfidenceSequence,
     Values,
     predict_variances,
@@ -86,7 +87,7 @@ def test_no_value_of_the_range_makes_the_wealth_negative():
         found.append(build_values([0.5] * 30 + [last], low=-0.25, high=1.5))
         for ratio in (0.3, 0.5, 0.7):
             losses = np.diff(found._gamblers[sign]._log_wealths(ratio), axis=1)[:, -1]
-            assert (np.exp(losses) >= 0.05 - 1e-9).all()
+            assert (np.exp(losses) >= 1 - _MAX_LOSS - 1e-9).all()
             assert (losses < 0).all()
 
 

@@ -39,10 +39,10 @@ class FakeClock:
         return TableModel(model.vocabulary, distribution, model.end_tokens)
 
 
-def check(model=MODEL, prompt_cache=None, **limits):
+def check(model=MODEL, distributions=None, **limits):
     """The result of a check with a fixed seed."""
     budget = AnswerBudget(seed=3, **limits)
-    return check_anytime(model, START, KIND.ask(), budget, prompt_cache=prompt_cache)
+    return check_anytime(model, START, KIND.ask(), budget, distributions=distributions)
 
 
 def read_bits(result) -> tuple:
@@ -69,8 +69,8 @@ def test_a_cache_changes_no_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(partial_tree, "_TOKENS_PER_VISIT_AT_HORIZON", stages)
     store, found, added = DistributionCache(tmp_path, 10**8), [read_bits(check(passes=60))], []
     for _ in range(2):
-        opened = store.open_prompt_cache("model", MODEL.encode(START))
-        found.append(read_bits(check(prompt_cache=opened, passes=60)))
+        opened = store.open_distributions("model", MODEL.encode(START))
+        found.append(read_bits(check(distributions=opened, passes=60)))
         added.append(opened.added_count)
     assert found[0] == found[1] == found[2]
     # a distribution that leaves hardly any rest is computed again

@@ -14,7 +14,7 @@ from helpers.anytime_checks import (
 from helpers.random_tables import table_model
 
 from llmchecker.checking.anytime import partial_tree, path_sampler
-from llmchecker.checking.anytime.control_variates import SituationPredictor
+from llmchecker.checking.anytime.control_variates import TextPredictor
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.path_sampler import (
     CORRECTION_LIMITS,
@@ -53,27 +53,25 @@ class Sampled:
     def __init__(self, kind: Kind, model, passes: int = 2) -> None:
         asked = kind.ask()
         self.tree, self.server = plant(asked, model)
-        self.estimand, self.predictor = Estimand.from_query(asked), SituationPredictor()
+        self.estimand = Estimand.from_query(asked)
+        self.predictor = TextPredictor(self.estimand)
         while self.tree.passes < passes and len(batch := select_batch(self.tree, 1)):
             request = self.tree.build_request(batch)
             self.tree.add_children(batch, self.server.answer(request))
 
     def draw(self, count: int, first: int = 0, seed: int = 0) -> SampleRound:
         """Draw a round of samples."""
-        tree = self.tree
-        self.predictor.update_situations(tree.coarse_situation, tree.situation_count)
-        samples = SampleRound(tree, self.estimand, self.predictor, seed, first, count)
+        part = split_tree(self.tree, self.estimand)
+        samples = SampleRound(self.tree, self.estimand, part, self.predictor, seed, first, count)
         serve(samples.run(), self.server)
         return samples
 
 
-def learn_at_random(tree) -> SituationPredictor:
-    """Return a predictor that has learned random values in the situations of a tree."""
-    found, chance = SituationPredictor(), np.random.default_rng(0)
-    found.update_situations(tree.coarse_situation, tree.situation_count)
-    situations = chance.integers(tree.situation_count, size=200)
-    found.learn(situations, chance.integers(2, size=200), chance.random(200).round())
-    return found
+def learn_at_random(sampled: Sampled) -> None:
+    """Teach a predictor random values of the texts of a tree."""
+    chance, tree = np.random.default_rng(0), sampled.tree
+    uids, is_rest = chance.integers(len(tree), size=200), chance.integers(2, size=200)
+    sampled.predictor.learn(tree, uids, is_rest, chance.random(200).round())
 
 
 def is_mean(values: np.ndarray, mean: float) -> bool:
@@ -95,7 +93,7 @@ def test_the_mean_of_a_round_is_the_truth_for_every_limit(kind, min_mass, monkey
         truth = (float(kind.find_truth(table)) - sampled.estimand.offset) / sampled.estimand.size
         if number == 1:
             # any predictions keep the mean
-            sampled.predictor = learn_at_random(sampled.tree)
+            learn_at_random(sampled)
         samples = sampled.draw(1500, first=1500 * number)
         part = samples.part
         assert samples.is_complete.all()
@@ -171,11 +169,8 @@ def test_an_interrupted_round_counts_samples_before_the_first_incomplete_one():
     counts = []
     for most in range(1, 5):
         sampled = Sampled(kind, model)
-        sampled.predictor.update_situations(
-            sampled.tree.coarse_situation, sampled.tree.situation_count
-        )
-        args = (sampled.tree, sampled.estimand, sampled.predictor)
-        samples = SampleRound(*args, 0, 0, 20)
+        part = split_tree(sampled.tree, sampled.estimand)
+        samples = SampleRound(sampled.tree, sampled.estimand, part, sampled.predictor, 0, 0, 20)
         serve(samples.run(), sampled.server, most)
         complete = samples.is_complete
         assert np.array_equal(samples.numerator[complete], whole.numerator[complete])

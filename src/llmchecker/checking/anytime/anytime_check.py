@@ -259,8 +259,9 @@ class AnytimeCheck:
 
     def _sample(self, count: int) -> Requests:
         """Draw a round of samples, and narrow the interval by them."""
+        part = split_tree(self.tree, self._estimand)
         # nothing is undecided, so the bounds are the answer
-        if split_tree(self.tree, self._estimand).total == 0:
+        if part.total == 0:
             return
         passes = self.tree.passes
         # bets on a round must not depend on what it shows, not even on its passes or seconds
@@ -268,6 +269,7 @@ class AnytimeCheck:
         samples = SampleRound(
             self.tree,
             self._estimand,
+            part,
             self._predictor,
             self._budget.seed,
             self._drawn_samples,

@@ -161,6 +161,9 @@ def select_next(
     """
     # a second visit of a text needs more tokens of the same distribution
     kept = tails.select(continuations, request.alpha, request.k)
+    if distributions is not None:
+        for rows, selection in kept:
+            distributions.add(continuations[rows], selection)
     is_missing = np.ones(len(continuations), dtype=bool)
     is_missing[[row for rows, _ in kept for row in rows]] = False
     missing = np.flatnonzero(is_missing)

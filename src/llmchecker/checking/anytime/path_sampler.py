@@ -101,6 +101,7 @@ class SampleRound:
     Args:
         tree: the tree, which grows by the texts that the samples visit.
         estimand: the estimated quantity.
+        part: the undecided part of the tree, which must not be empty.
         predictor: the predictor, which has learned from earlier rounds only.
         seed: seed of all samples.
         first: number of the first sample of the round.
@@ -117,12 +118,13 @@ class SampleRound:
         self,
         tree: PartialTree,
         estimand: Estimand,
+        part: UndecidedPart,
         predictor: TextPredictor,
         seed: int,
         first: int,
         count: int,
     ) -> None:
-        self.part = split_tree(tree, estimand)
+        self.part = part
         self.numerator, self.denominator = np.zeros((2, count))
         self.corrections = np.zeros((len(CORRECTION_LIMITS), count))
         self.is_complete = np.zeros(count, dtype=bool)
