@@ -61,8 +61,8 @@ def test_a_schema_and_a_quantifier_come_from_the_command_line(check, tmp_path):
     ("arguments", "reason"),
     [
         ([], "there is no query"),
-        (["P=? [ F step = 1 ]", "--contains", "a"], "are several queries"),
-        (["--contains", "a", "--matches", "b"], "are several queries"),
+        (["P=? [ F step = 1 ]", "--contains", "a"], "several queries; keep one"),
+        (["--contains", "a", "--matches", "b"], "several queries; keep one"),
         (["P=? [ F step = 1 ]", "--at-least", "0.5"], "no assertion"),
         (["--contains", "a", "--at-least", "2"], "not a probability"),
         (["--contains", ""], "not empty"),
