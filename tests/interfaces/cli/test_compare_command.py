@@ -73,7 +73,7 @@ def test_a_second_decoding_replaces_the_first(project, capfd):
     [
         ([], QUERY, "both sides are the same; add an option such as --versus-model"),
         (["--versus-start", START], QUERY, "both sides are the same; change a --versus option"),
-        (["--versus-model", "gpt3"], QUERY, "no model 'gpt3' is defined"),
+        (["--versus-model", "gpt3"], QUERY, "--model: 'gpt3' is not defined"),
         (["--versus-start", "a", "--versus-user", "b"], QUERY, "--versus-start: a text is no chat"),
         (
             ["--versus-system", "a"],
