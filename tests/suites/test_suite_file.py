@@ -61,7 +61,7 @@ def test_a_case_that_cannot_run_is_refused_with_its_line(tmp_path, cases, line, 
     [
         ({"model": "absent"}, "'absent' is no directory and no model"),
         ({"model": ["m", "m"]}, "has a model twice"),
-        ({"properties": {"x": {"type": "patern"}}}, "there is no type 'patern'"),
+        ({"properties": {"x": {"type": "patern"}}}, "type: 'patern' is unknown"),
         ({"properties": {"step": {"type": "pattern", "pattern": "a"}}}, "step"),
         ({"confidence": 1}, "at most 0.999999999"),
         ({"versus": {}}, "nothing differs"),
