@@ -21,6 +21,7 @@ _EXPORTS = {
     "llmchecker.interfaces.python.check": "check score",
     "llmchecker.interfaces.python.ask": "Answer ask",
     "llmchecker.interfaces.python.compare": "Comparison compare",
+    "llmchecker.interfaces.python.suite": "SuiteReport suite",
     "llmchecker.trees.text_tree": "Truncation",
     "llmchecker.properties.logic.parser": "parse",
     "llmchecker.properties.logic.query": "Query",

@@ -116,7 +116,7 @@ def names_below(document: Path, heading: str) -> list[str]:
     return re.findall(r"^[|-] `([^`]+)`", section, flags=re.M)
 
 
-MAX_TOTAL_WORDS = 16_500
+MAX_TOTAL_WORDS = 17_500
 MAX_WORDS = {
     "README.md": 700,
     "CONTRIBUTING.md": 1_500,
@@ -139,6 +139,7 @@ MAX_WORDS = {
     "docs/published.md": 250,
     "docs/servers.md": 700,
     "docs/speed.md": 250,
+    "docs/suites.md": 1_000,
     "docs/trust.md": 800,
 }
 """The largest number of words of each page, as `wc -w` counts them."""
@@ -160,7 +161,7 @@ def test_no_page_exceeds_its_budget(name):
 
 
 def test_all_pages_together_are_short():
-    """The documents have at most 16,500 words, less than the sum of their budgets."""
+    """The documents have at most 17,500 words, less than the sum of their budgets."""
     assert sum(map(count_words, MAX_WORDS)) <= MAX_TOTAL_WORDS < sum(MAX_WORDS.values())
 
 

@@ -13,7 +13,7 @@ ERRORS = {name for name in vars(errors) if isinstance(getattr(errors, name), typ
 MAX_WORDS = 25
 PLACE = ": "
 """The end of the place in a message."""
-COMPLETED = ("unknown key ", "x; give it to check")
+COMPLETED = ("unknown key ", "x; give it to check", "x; delete x to lock ")
 """Messages to which the caller or an inserted message adds the place."""
 OTHER_FORM = ("programs/", "checking/anytime/")
 """Folders whose messages have another form."""

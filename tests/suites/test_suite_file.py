@@ -28,7 +28,7 @@ def refused(folder: Path, cases: list, files: dict | None = None, **keys) -> str
     [
         ([{"strat": "once", "require": [QUERY]}], 10, "did you mean 'start'"),
         ([{"start": "once"}], 10, "no requirement"),
-        ([{"start": "once", "require": ["P=? [ F x = 1 ]"]}], 12, "has no threshold"),
+        ([{"start": "once", "require": ["P=? [ F x = 1 ]"]}], 12, "no threshold; write"),
         ([{"start": "once", "require": ["P>=0.5 [ F y = 1 ]"]}], 12, "y is neither step nor"),
         ([{"start": "once", "require": ["P>=0.5 [ F x = ]"]}], 12, "query"),
         ([{"start": "once", "require": [QUERY, QUERY]}], 13, "rename one"),
@@ -61,7 +61,7 @@ def test_a_case_that_cannot_run_is_refused_with_its_line(tmp_path, cases, line, 
     [
         ({"model": "absent"}, "'absent' is no directory and no model"),
         ({"model": ["m", "m"]}, "has a model twice"),
-        ({"properties": {"x": {"type": "patern"}}}, "there is no type 'patern'"),
+        ({"properties": {"x": {"type": "patern"}}}, "type: 'patern' is unknown"),
         ({"properties": {"step": {"type": "pattern", "pattern": "a"}}}, "step"),
         ({"confidence": 1}, "at most 0.999999999"),
         ({"versus": {}}, "nothing differs"),
@@ -83,7 +83,7 @@ TABLE = {"prompts": "rows.csv", "require": [QUERY]}
 @pytest.mark.parametrize(
     ("rows", "case", "reason"),
     [
-        ("start,answer\n", TABLE, "rows.csv has no rows"),
+        ("start,answer\n", TABLE, "rows.csv: the file has no rows"),
         ("", TABLE, "has no rows"),
         ("start,start\na,b\n", TABLE, "name each column once"),
         ("start,answer\nonce\n", TABLE, "row 1: 1 values for 2 columns"),

@@ -82,7 +82,7 @@ def test_thresholds_compare_exactly(text, interval, decision):
 )
 def test_a_text_that_is_no_threshold_is_refused(text):
     """A threshold is a comparison and a decimal number."""
-    with pytest.raises(ConfigError, match="is no threshold"):
+    with pytest.raises(ConfigError, match="no threshold; write"):
         parse_threshold(text)
 
 

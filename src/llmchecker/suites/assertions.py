@@ -58,7 +58,7 @@ def build_assertion(kind: str, value: Any = None) -> Assertion:
     if name not in KINDS:
         known = (*KINDS, AT_LEAST, AT_MOST)
         hint = did_you_mean(kind, known) or ";"
-        raise ConfigError(f"there is no assertion {kind!r}{hint} known are {', '.join(KINDS)}")
+        raise ConfigError(f"{kind}: there is no such assertion{hint} known are {', '.join(KINDS)}")
     try:
         return KINDS[name](value, is_negated)
     except ConfigError as error:
@@ -77,7 +77,7 @@ def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
     probabilities = {key: entry[key] for key in (AT_LEAST, AT_MOST) if key in entry}
     kinds = [key for key in entry if key not in probabilities]
     if len(kinds) != 1:
-        raise ConfigError(f"{dict(entry)!r} has {len(kinds)} assertions; write exactly one")
+        raise ConfigError(f"{dict(entry)!r}: it has {len(kinds)} assertions; write exactly one")
     if len(probabilities) != 1:
         raise ConfigError(f"{dict(entry)!r}: write a probability, {AT_LEAST} or {AT_MOST}")
     assertion = build_assertion(kinds[0], entry[kinds[0]])
@@ -104,20 +104,20 @@ def _check_text(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"the value is {value!r}; write a text that is not empty")
+        raise ConfigError(f"value: {value!r} is no text; write one that is not empty")
     return value
 
 
 def _check_texts(value: Any) -> list[str]:
     texts = value if isinstance(value, list | tuple) else [value]
     if not texts:
-        raise ConfigError("the list is empty; write a text")
+        raise ConfigError("value: the list is empty; write a text")
     return [_check_text(text) for text in texts]
 
 
 def _check_number(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise ConfigError(f"the value is {value!r}; write a whole number of at least 0")
+        raise ConfigError(f"value: {value!r} is no count; write a whole number of at least 0")
     return value
 
 
@@ -183,7 +183,7 @@ def _json(value: Any, is_negated: bool) -> Assertion:
     # true and an empty value demand valid JSON of any kind
     schema = True if value is None else value
     if not isinstance(schema, bool | Mapping):
-        raise ConfigError(f"the value is {schema!r}; write true or a JSON Schema")
+        raise ConfigError(f"value: {schema!r} is no schema; write true or a JSON Schema")
     return _build_final("json", {"type": "json", "schema": schema}, is_negated, _VALID_JSON)
 
 
@@ -201,19 +201,19 @@ def _min_words(value: Any, is_negated: bool) -> Assertion:
 
 def _refuses(value: Any, is_negated: bool) -> Assertion:
     if value not in (None, True):
-        raise ConfigError(f"the value is {value!r}; write true")
+        raise ConfigError(f"value: {value!r} is not true; write true")
     return _build_monotone("refuses", {"type": "refuses"}, is_negated)
 
 
 def _ends(value: Any, is_negated: bool) -> Assertion:
     if value not in (None, True):
-        raise ConfigError(f"the value is {value!r}; write true")
+        raise ConfigError(f"value: {value!r} is not true; write true")
     return Assertion('G !"end"' if is_negated else 'F "end"')
 
 
 def _classifier(value: Any, is_negated: bool) -> Assertion:
     if not isinstance(value, Mapping) or not {"directory", "label"} <= value.keys():
-        raise ConfigError(f"the value is {value!r}; write directory, label and percent")
+        raise ConfigError(f"value: {value!r} is incomplete; write directory, label and percent")
     percent = _check_number(value.get("percent", 50))
     settings = {key: item for key, item in value.items() if key != "percent"}
     comparison = "<" if is_negated else ">="

@@ -389,10 +389,10 @@ def _check_labels(demands: Sequence[_Demand]) -> None:
 def _check_kind(query: Query, is_average: bool) -> None:
     """Check that a requirement has a threshold, and that an average has none."""
     if is_average and not (isinstance(query.root, Probability) and query.is_numeric):
-        raise ConfigError(f"{query.text!r} is no probability; write mean P=? [ … ] >= 0.7")
+        raise ConfigError(f"{query.text!r}: no probability to average; write mean P=? [ … ] >= 0.7")
     if not is_average and query.is_numeric:
         raise ConfigError(
-            f"{query.text!r} has no threshold; write P>=0.95 [ … ], or use `average` for a mean"
+            f"{query.text!r}: no threshold; write P>=0.95 [ … ], or use `average` for a mean"
         )
 
 
@@ -412,7 +412,7 @@ def _build_prompt(keys: CaseKeys, row: Row, *, has_table: bool) -> Start:
     names = [*forms, *columns]
     if len(names) != 1:
         count = " and ".join(names) if names else "no prompt"
-        raise ConfigError(f"there is {count}; give exactly one of user, start and messages")
+        raise ConfigError(f"prompt: there is {count}; give exactly one of user, start and messages")
     (name,) = names
     if name == "messages":
         messages = [message.explicit_keys for message in keys.messages or ()]
@@ -420,10 +420,10 @@ def _build_prompt(keys: CaseKeys, row: Row, *, has_table: bool) -> Start:
     text = row[name] if name in columns else getattr(keys, name)
     text = insert_columns(text, row) if has_table and name not in columns else text
     if not text.strip():
-        raise ConfigError(f"{name} is empty; write a prompt")
+        raise ConfigError(f"{name}: the text is empty; write a prompt")
     if len(text) > _MAX_PROMPT_CHARACTERS:
         raise ConfigError(
-            f"{name} has {len(text):,} characters; shorten it to {_MAX_PROMPT_CHARACTERS:,}"
+            f"{name}: it has {len(text):,} characters; shorten it to {_MAX_PROMPT_CHARACTERS:,}"
         )
     return text if name == "start" else Chat((("user", text),))
 
@@ -433,9 +433,9 @@ def _add_system(prompt: Start, system: str | None) -> Start:
     if system is None:
         return prompt
     if isinstance(prompt, str):
-        raise ConfigError("a system prompt belongs to a chat; use user in place of start")
+        raise ConfigError("system: a system prompt belongs to a chat; use user in place of start")
     if prompt.messages[0][0] == "system":
-        raise ConfigError("messages has a system prompt, and the suite has one; remove one")
+        raise ConfigError("messages: a system prompt is given, and the suite has one; remove one")
     return Chat((("system", system), *prompt.messages))
 
 

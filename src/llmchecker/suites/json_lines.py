@@ -83,10 +83,10 @@ class JsonLinesLog:
         lines = _read_lines(self._path)
         header = next(lines, {})
         if header.get("format") != _FORMAT:
-            raise ConfigError(f"{self._path} has no results of a suite; name another file")
+            raise ConfigError(f"{self._path}: no results of a suite; name another file")
         if header.get("digest") != self._suite.digest:
             raise ConfigError(
-                f"{self._path} has results of another suite, model or version; delete it or name "
+                f"{self._path}: results of another suite, model or version; delete it or name "
                 "another file"
             )
         stored = {}

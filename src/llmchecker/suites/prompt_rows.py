@@ -75,7 +75,7 @@ def read_prompt_table(keys: str | PromptKeys, folder: Path) -> PromptTable:
     table = _build_table(name, path)
     if keys.rows is not None and len(table.rows) != keys.rows:
         raise UnusableDataset(
-            f"{name} has {len(table.rows):,} rows; expected are {keys.rows:,}, change `rows`"
+            f"{name}: the file has {len(table.rows):,} rows, not {keys.rows:,}; change `rows`"
         )
     return table
 
@@ -109,7 +109,7 @@ def _read_cell(column: str, row: Row, is_pattern: bool) -> str:
     if column not in row:
         hint = did_you_mean(column, row)
         known = f"they have {', '.join(row)}" if row else "the case has no prompts with columns"
-        raise UnknownName(f"the prompts have no column {{{column}}}{hint}; {known}")
+        raise UnknownName(f"{{{column}}}: the prompts have no such column{hint}; {known}")
     return re.escape(row[column]) if is_pattern else row[column]
 
 
@@ -119,7 +119,7 @@ def _locate_file(source: Source, file: str | None, folder: Path) -> Path:
         base = folder / Path(source.name).expanduser()
         path = base / file if file else base
         if not path.is_file():
-            raise UnusableDataset(f"{path} is {describe_kind(path)}; name a table of prompts")
+            raise UnusableDataset(f"{path}: it is {describe_kind(path)}; name a table of prompts")
         return path
     if source.scheme != "hf":
         raise ConfigError(f"source {source}: prompts come from path: or hf:; change the source")
@@ -139,7 +139,7 @@ def _build_table(name: str, path: Path) -> PromptTable:
     columns: tuple[str, ...] = ()
     for number, cells in enumerate(reader(name, path), 1):
         if number > _MAX_ROWS:
-            raise UnusableDataset(f"{name} has over {_MAX_ROWS:,} rows; split it")
+            raise UnusableDataset(f"{name}: the file has over {_MAX_ROWS:,} rows; split it")
         columns = columns or tuple(cells)
         # JSON lines may differ in their keys
         if tuple(cells) != columns:
@@ -149,7 +149,7 @@ def _build_table(name: str, path: Path) -> PromptTable:
             )
         rows.append({key: _parse_cell(name, number, key, cells[key]) for key in columns})
     if not rows:
-        raise UnusableDataset(f"{name} has no rows; add a prompt")
+        raise UnusableDataset(f"{name}: the file has no rows; add a prompt")
     return PromptTable(name, columns, tuple(rows))
 
 

@@ -64,7 +64,7 @@ def parse_threshold(text: str) -> Threshold:
     """
     match = re.fullmatch(r"\s*(>=|>|<=|<)\s*(-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+))\s*", text)
     if match is None:
-        raise ConfigError(f"{text!r} is no threshold; write one such as >= 0.7")
+        raise ConfigError(f"{text!r}: no threshold; write one such as >= 0.7")
     return Threshold(match[1], Decimal(match[2]))
 
 

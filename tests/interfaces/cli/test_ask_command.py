@@ -221,7 +221,7 @@ def test_progress_has_intervals_passes_rate_and_time(project, capfd, monkeypatch
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--alpha", "0.5"), "--k is missing"),
+        (("--alpha", "0.5"), "--k: missing; give --alpha and --k"),
         (
             ("--confidence", "1"),
             "confidence: 1.0 is out of range; it must be from 0.001 to 0.999999999",
@@ -288,7 +288,7 @@ def test_a_question_is_asked_as_a_user_asks_it(chatting, capfd):
 def test_a_chat_needs_a_user_and_a_template(project, capfd):
     """--system without --user is refused, and so is a chat with a model that has no template."""
     assert main(asked("--system", "Be kind.")) == 3
-    assert "--system is for a chat: it goes with --user" in capfd.readouterr().err
+    assert "--system: it belongs to a chat, not to --start; use --user" in capfd.readouterr().err
     assert main(["check", QUERY, "--user", "Is it so?"]) == 3
     assert "gpt2 has no chat template" in capfd.readouterr().err
     for words in (["--user", "Hi", "--start", START], ["--system", "Be kind."]):

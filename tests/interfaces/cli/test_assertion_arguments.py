@@ -60,9 +60,9 @@ def test_a_schema_and_a_quantifier_come_from_the_command_line(check, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ([], "there is no query"),
-        (["P=? [ F step = 1 ]", "--contains", "a"], "are several queries"),
-        (["--contains", "a", "--matches", "b"], "are several queries"),
+        ([], "check: no query; write one"),
+        (["P=? [ F step = 1 ]", "--contains", "a"], "several queries; keep one"),
+        (["--contains", "a", "--matches", "b"], "several queries; keep one"),
         (["P=? [ F step = 1 ]", "--at-least", "0.5"], "no assertion"),
         (["--contains", "a", "--at-least", "2"], "not a probability"),
         (["--contains", ""], "not empty"),
@@ -71,7 +71,7 @@ def test_a_schema_and_a_quantifier_come_from_the_command_line(check, tmp_path):
         (["--contains", "a", "--quantifier", "contains={type: gender}"], "uses this name"),
         (["P=? [ F x = 1 ]", "--quantifier", "x=[1]"], "has no settings"),
         (["P=? [ F x = 1 ]", "--quantifier", "x={"], "is not YAML"),
-        (["P=? [ F x = 1 ]", "--quantifier", "x={type: patern}"], "there is no type"),
+        (["P=? [ F x = 1 ]", "--quantifier", "x={type: patern}"], "type: 'patern' is unknown"),
     ],
 )
 def test_unusable_arguments_are_refused(

@@ -73,9 +73,13 @@ def test_a_second_decoding_replaces_the_first(project, capfd):
     [
         ([], QUERY, "both sides are the same; add an option such as --versus-model"),
         (["--versus-start", START], QUERY, "both sides are the same; change a --versus option"),
-        (["--versus-model", "gpt3"], QUERY, "no model 'gpt3' is defined"),
+        (["--versus-model", "gpt3"], QUERY, "--model: 'gpt3' is not defined"),
         (["--versus-start", "a", "--versus-user", "b"], QUERY, "--versus-start: a text is no chat"),
-        (["--versus-system", "a"], QUERY, "--versus-system is for a chat; add --versus-user"),
+        (
+            ["--versus-system", "a"],
+            QUERY,
+            "--versus-system: it belongs to a chat",
+        ),
         (["--versus-greedy", "--versus-top-k", "2"], QUERY, "--versus-greedy: the most probable"),
         (["--versus-start", "a", "--confidence", "1"], QUERY, "confidence: 1.0 is out of range"),
         (["--versus-start", "a"], "P>=0.5 [ F gender > 0 ]", "needs a number; write =?"),

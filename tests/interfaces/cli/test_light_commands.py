@@ -148,7 +148,7 @@ def test_queries_fit_on_a_screen(capsys):
 def test_an_unusable_section_is_an_error(project, capsys, content, message):
     """A section of another type is refused with the file and the line."""
     (project / "config.yaml").write_text(content)
-    (line,) = lines(capsys, "models", status=2)
+    (line,) = lines(capsys, "models", status=3)
     assert message in line
 
 
@@ -161,7 +161,7 @@ def test_an_empty_section_prints_nothing(project, capsys):
 def test_a_missing_configuration_is_an_error(tmp_path, monkeypatch, capsys):
     """Without a configuration, the message has the fix."""
     monkeypatch.chdir(tmp_path)
-    (line,) = lines(capsys, "models", status=2)
+    (line,) = lines(capsys, "models", status=3)
     assert "name a configuration by --config" in line
 
 
@@ -185,9 +185,9 @@ def test_the_summary_has_three_answers_and_the_page(project, capsys):
 
 def test_a_damaged_table_has_no_summary(project, capsys):
     """A table that does not match its checksum, or is missing, is an error."""
-    assert "results/tables/table2.csv: the file is missing" in lines(capsys, "summary", status=2)[0]
+    assert "results/tables/table2.csv: the file is missing" in lines(capsys, "summary", status=3)[0]
     table = project / "results/tables/table2.csv"
     with atomic_write_with_checksum(table) as partial:
         partial.write_text(ANSWERS)
     table.write_text(ANSWERS.replace("0.88588", "0.08588"))
-    assert "table2.csv" in lines(capsys, "summary", status=2)[0]
+    assert "table2.csv" in lines(capsys, "summary", status=3)[0]

@@ -90,7 +90,7 @@ def test_all_outputs_are_written_and_the_run_continues(write, capfd, tmp_path):
 def test_an_output_that_cannot_be_written_fails_before_the_run(write, capfd, tmp_path):
     """A directory in place of a file is an error before any case."""
     assert main(["test", write(HOLDS), "--junit", str(tmp_path)]) == 3
-    assert "is a directory" in capfd.readouterr().err
+    assert "--junit: it is the directory" in capfd.readouterr().err
 
 
 def test_python_gives_frames(write, tmp_path):

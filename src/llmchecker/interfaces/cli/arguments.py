@@ -203,7 +203,7 @@ def select_versus(arguments: argparse.Namespace) -> argparse.Namespace:
             "--versus-start: a text is no chat; leave out --versus-user and --versus-system"
         )
     if "system" in versus and "user" not in versus and arguments.user is None:
-        raise ConfigError("--versus-system is for a chat; add --versus-user")
+        raise ConfigError("--versus-system: it belongs to a chat; add --versus-user")
     if versus.get("greedy") and versus.keys() & set(_SAMPLING_OPTIONS):
         raise ConfigError(
             "--versus-greedy: the most probable token needs no other decoding; leave it out"

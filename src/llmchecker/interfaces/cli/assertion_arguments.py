@@ -111,7 +111,7 @@ def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery | None:
         return None if query is None else AskedQuery(query, settings, is_assertion=False)
     options = ["the query"] * (query is not None) + [_option(kind) for kind in values]
     if len(options) > 1:
-        raise ConfigError(f"{' and '.join(options)} are several queries; keep one")
+        raise ConfigError(f"{' and '.join(options)}: several queries; keep one")
     ((kind, value),) = values.items()
     assertion = build_assertion(kind, value)
     at_least, at_most = probability

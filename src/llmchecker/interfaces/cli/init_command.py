@@ -58,7 +58,7 @@ def _run_init(arguments: argparse.Namespace) -> int:
     # nothing of a user is overwritten, and nothing is written in part
     for name in files:
         if (folder / name).exists():
-            raise ConfigError(f"{folder / name} exists; move it, or name another --directory")
+            raise ConfigError(f"{folder / name}: it exists; move it, or name another --directory")
     for name, text in files.items():
         with atomic_write(folder / name) as partial:
             partial.write_text(text, encoding="utf-8")

@@ -1,12 +1,10 @@
 """The command `test`: run a suite, print its verdicts and write its outputs."""
 
 import argparse
-import contextlib
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from llmchecker.errors import ConfigError
+from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.junit import write_junit
@@ -49,16 +47,13 @@ def add_test_command(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     outputs.add_argument("--html", type=Path, metavar="FILE", help="a page without network")
 
 
-def _run_test(
-    arguments: argparse.Namespace,
-    redirect_stdout: Callable[[], contextlib.AbstractContextManager[None]],
-) -> int:
+def _run_test(arguments: argparse.Namespace) -> int:
     outputs = {name: getattr(arguments, name) for name in ("junit", "json", "markdown", "html")}
     # a run of hours must not end at a file that cannot be written
     for name, path in outputs.items():
         if path is not None:
             if path.is_dir():
-                raise ConfigError(f"--{name}: {path} is a directory; name a file")
+                raise ConfigError(f"--{name}: it is the directory {path}; name a file")
             check_writable(path.absolute().parent)
     with redirect_stdout():
         has_baseline = arguments.baseline is not None
@@ -76,10 +71,7 @@ def _run_test(
                 report=lambda progress: status(format_progress(progress)),
             )
     _write_outputs(result, arguments)
-    if hasattr(sys.stdout, "reconfigure"):
-        # A model may generate characters that the terminal's encoding lacks.
-        sys.stdout.reconfigure(errors="backslashreplace")
-    print(format_table(result))
+    print_answer(format_table(result))
     return result.counts.exit_status(arguments.allow_unknown)
 
 

@@ -198,7 +198,7 @@ def check_model(model: object) -> None:
     """
     # A model is recognised by its method, so that a caller's own class is accepted.
     if isinstance(model, str) or not hasattr(model, "open_prefix"):
-        raise ConfigError(f"{model!r} is not a language model; load(…) returns one")
+        raise ConfigError(f"model: {model!r} is not a language model; load(…) returns one")
 
 
 def parse_prompt(start: object, user: str | None, system: str | None) -> Start:
@@ -210,10 +210,10 @@ def parse_prompt(start: object, user: str | None, system: str | None) -> Start:
     if start is not None:
         # a start string is continued without a chat template
         if user is not None or system is not None:
-            raise ConfigError("user and system make a chat; leave them out, or the start string")
+            raise ConfigError("user, system: they make a chat; leave them out, or the start string")
         return parse_start(start)
     if user is None:
-        raise ConfigError("a start string is missing; give one, messages, or user=…")
+        raise ConfigError("start: a start string is missing; give one, messages, or user=…")
     messages = {"system": system, "user": user}
     return parse_start(
         [{"role": role, "content": text} for role, text in messages.items() if text is not None]

@@ -43,7 +43,7 @@ class Language:
     def __post_init__(self) -> None:
         check_one_of("of", self.of, TEXT_PARTS)
         if not isinstance(self.among, list | tuple):
-            raise ConfigError(f"among is {self.among!r}; write a list of codes")
+            raise ConfigError(f"among: the value is {self.among!r}; write a list of codes")
         # a single possible language would be that of every text
         if self.among and (self.code not in self.among or len(set(self.among)) < 2):
             raise ConfigError(f"among: {self.among!r} must have {self.code!r} and another code")
@@ -84,6 +84,6 @@ def _import_lingua():
         import lingua
     except ImportError as error:
         raise MissingTool(
-            f"the type language needs a package; install it by pip install {_REQUIREMENT}"
+            f"type language: a package is missing; install it by pip install {_REQUIREMENT}"
         ) from error
     return lingua
