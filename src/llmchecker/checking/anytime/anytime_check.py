@@ -132,7 +132,7 @@ class AnytimeCheck:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The interval with confidence, before certain bounds cut it; None without samples."""
+        """The interval of the samples, not cut to the certain bounds; None without any."""
         if self._estimand is None or self.samples == 0:
             return None
         low, high = (self._estimand.to_answer(end) for end in self._sequence.interval)
@@ -363,7 +363,7 @@ class AnytimeCheck:
         return min(range(len(CORRECTION_LIMITS)), key=expect_width)
 
     def _expect_samples(self, count: int) -> float:
-        """Return the number of samples after the next `count` that the limits should allow."""
+        """Return the expected number of samples after the next `count`."""
         remaining = self._remaining_passes()
         # without a limit, as many as there are
         if math.isinf(remaining):

@@ -46,7 +46,7 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True)
 class Values:
-    """Values of a numerator a and a denominator s, in the order in which they were drawn.
+    """Values of a numerator a and a denominator s, in the order of their samples.
 
     Every z(t) = a - t s is from `low` - t `size` to `high` - t `size`.
 

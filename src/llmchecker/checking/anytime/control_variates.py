@@ -1,4 +1,4 @@
-"""Control variates: predictions of what follows a text, from earlier rounds of samples.
+"""Control variates: predictions of a text's numerator, from earlier rounds.
 
 The prediction of a drawn text is subtracted, and its exact mean over all texts that could have been
 drawn is added. So the mean of a value stays, and only the error of the prediction varies (Owen

@@ -1,4 +1,4 @@
-"""The mean or ratio of means that answers a query, and what each decided text contributes."""
+"""The mean or ratio of means that answers a query, and its parts by text."""
 
 from dataclasses import dataclass
 

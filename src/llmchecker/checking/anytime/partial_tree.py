@@ -454,7 +454,7 @@ class PartialTree:
         return numbers
 
     def build_tree(self) -> tuple[TextTree, dict[str, np.ndarray]]:
-        """Return the texts and their `rest` as a tree, and the scores of its states by name."""
+        """Return the texts and their `rest` as a tree, and its scores by name."""
         # a text whose tokens were all selected has no `rest`
         is_listed = self.is_listed
         has_rest = (self.kind == StateKind.TEXT) & (self.step < self.length) & (self.rest > 0)

@@ -180,7 +180,7 @@ class SampleRound:
         return tree.mass[nodes] * rests < _MIN_VISIT_MASS
 
     def learn(self, predictor: TextPredictor) -> None:
-        """Teach a predictor the values of the complete samples from each of their texts on."""
+        """Teach a predictor the complete samples, from each of their texts on."""
         for samples, nodes, is_rest, numerators, weights in self._history:
             use = self.is_complete[samples] & (weights > 0)
             rows = samples[use]

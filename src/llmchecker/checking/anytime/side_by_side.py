@@ -1,4 +1,4 @@
-"""Checks of many start strings side by side, in batches of texts of several checks.
+"""Checks of many start strings side by side, in shared batches.
 
 With truncating decoding a check has few texts of one length at a time, and small batches waste the
 processor. So the requests of all active checks for texts of one length are answered together. The

@@ -40,7 +40,7 @@ class TailSampler:
         self._max_kept = _MAX_KEPT_BYTES // logits_bytes
 
     def keep(self, continuations: np.ndarray, distributions: Distributions) -> None:
-        """Keep distributions after continuations, in place of the oldest if there are many."""
+        """Keep distributions after continuations; the oldest make room."""
         for row, continuation in enumerate(map(tuple, continuations.tolist())):
             # a distribution that is not kept is computed again if it is needed
             if len(self._kept) >= self._max_kept:
@@ -50,7 +50,7 @@ class TailSampler:
     def select(
         self, continuations: np.ndarray, alpha: float, k: int
     ) -> list[tuple[np.ndarray, Selection]]:
-        """Return rows of continuations with a kept distribution, and the selections after them."""
+        """Return rows with a kept distribution, and the selections after them."""
         selections = []
         for row, continuation in enumerate(map(tuple, continuations.tolist())):
             if (found := self._kept.get(continuation)) is not None:
