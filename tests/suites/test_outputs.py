@@ -176,7 +176,7 @@ def test_the_table_says_what_holds_and_why_not(result):
     """The table has failures with reasons first, and ends with counts and the confidence."""
     lines = format_table(result).splitlines()
     assert lines[0].startswith("ERROR    fails")
-    assert "no token of the table begins" in lines[1]
+    assert "the table has no token that begins" in lines[1]
     assert lines[-1].endswith(f"(Bonferroni, {len(result.suite.cases)} cases).")
     assert any("passes used; " in line for line in lines)
 

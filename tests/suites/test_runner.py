@@ -91,7 +91,7 @@ def test_a_case_that_fails_is_an_error_of_that_case(tmp_path):
     result = run(load(tmp_path, cases, properties=PROPERTIES))
     failed, holds = result.results
     assert failed.status is Status.ERROR
-    assert "no token of the table begins 'twice'" in failed.error
+    assert "the table has no token that begins 'twice'" in failed.error
     assert holds.status is Status.HOLDS
     assert result.counts.exit_status() == 3
 
@@ -161,7 +161,8 @@ def test_differences_from_stored_results(tmp_path):
     run(suite, words_model(0.0), log=log)
     result = run(suite, words_model(0.5), baseline=log)
     differences = {a.name: a for a in result.aggregates if a.kind == "difference"}
-    assert differences["case 1, row 1: often"].interval.low > 0.5
+    first = differences["case 1, row 1: often"].interval
+    assert 0.25 < first.low <= 7 / 8 <= first.high
     assert result.difference_confidence == pytest.approx(0.98)
     with pytest.raises(ConfigError, match="is absent"):
         run(suite, baseline=tmp_path / "no.jsonl")
