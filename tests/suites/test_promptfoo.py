@@ -181,7 +181,7 @@ def test_a_classifier_needs_its_files(tmp_path):
         ("prompts: [hi]\ntests: []\n", "no test with an assertion"),
         ("prompts: [hi]\ntests: [{ assert: [{ type: cost }] }]\n", "no test with an assertion"),
         ("prompts: ['{{x}}']\ntests: [{ assert: [{ type: is-json }] }]\n", "no test"),
-        ("[]", "is not a mapping; write keys and values"),
+        ("[]", "the file is not a mapping; write keys and values"),
     ],
 )
 def test_a_file_without_convertible_tests_is_refused(tmp_path, text, reason):

@@ -75,7 +75,7 @@ def read_prompt_table(keys: str | PromptKeys, folder: Path) -> PromptTable:
     table = _build_table(name, path)
     if keys.rows is not None and len(table.rows) != keys.rows:
         raise UnusableDataset(
-            f"{name}: the file has {len(table.rows):,} rows, not {keys.rows:,}; change `rows`"
+            f"{name}: the number of rows is {len(table.rows):,}, not {keys.rows:,}; change `rows`"
         )
     return table
 
