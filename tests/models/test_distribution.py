@@ -44,5 +44,5 @@ def test_what_is_left_of_nothing_is_refused():
     """Where all tokens with a probability above 0 are excluded, no token is chosen."""
     one = Distributions.from_probabilities(torch.tensor([[0.0, 0.25, 0.75]], dtype=torch.float64))
     assert one.sample_by_inversion(0, np.array(EXTREMES), np.array([1])).tolist() == [2] * 4
-    with pytest.raises(InvalidDistribution, match="not excluded"):
+    with pytest.raises(InvalidDistribution, match="all remaining tokens have probability 0"):
         one.sample_by_inversion(0, np.array([0.5]), np.array([1, 2]))

@@ -47,7 +47,7 @@ def test_a_text_beside_a_table_is_refused():
     """A text that holds something else than tokens is refused, even where a token is empty."""
     table = TableModel(["0", "1", ""], lambda tokens: [0.5, 0.25, 0.25], frozenset([2]))
     assert table.encode("") == ()
-    with pytest.raises(UnusableText, match="table: no token of the table begins 'x0'"):
+    with pytest.raises(UnusableText, match="table: the table has no token that begins 'x0'"):
         table.encode("1x0")
 
 
@@ -65,7 +65,7 @@ def test_an_empty_start_needs_a_first_token(parts):
     tokenizer.bos_token = tokenizer.eos_token = None
     network.generation_config.eos_token_id = None
     model = wrap_model(network, tokenizer, name="endless")
-    with pytest.raises(UnusableText, match="endless: the start string is empty, and no token"):
+    with pytest.raises(UnusableText, match="endless: the start string is empty, but no special"):
         lc.grow(model, "", **SETTINGS)
     assert len(lc.grow(model, "The", **SETTINGS)) > 3
 

@@ -100,4 +100,4 @@ def test_a_class_that_fails_at_a_text_names_it(name: str, message: str) -> None:
     """One message names class, file and text."""
     with pytest.raises(ConfigError, match=message) as error:
         make(name)("The player", "")
-    assert str(error.value).startswith(f"{name} of {FILE} ")
+    assert str(error.value).startswith(f"{name} of {FILE}: ")

@@ -107,7 +107,7 @@ def test_an_installed_type_that_does_not_work_is_refused(installed, settings, me
 
 def test_installed_types_are_suggested(installed):
     """A slip in the name of an installed type gets a suggestion."""
-    with pytest.raises(UnknownName, match="'shoutin', did you mean 'shouting'"):
+    with pytest.raises(UnknownName, match="'shoutin' is unknown, did you mean 'shouting'"):
         create_quantifier("mine", {"type": "shoutin"})
 
 

@@ -92,7 +92,7 @@ def test_a_device_stays_a_device(tmp_path):
 def test_a_full_device_is_told(tmp_path):
     """A device that takes nothing stays what it is, and the message names it and the reason."""
     with (
-        pytest.raises(MachineLimit, match=r"/dev/full .*: the disk is full; correct this"),
+        pytest.raises(MachineLimit, match=r"/dev/full: .*: the disk is full; correct this"),
         atomic_write("/dev/full") as partial,
     ):
         partial.write_text("a")
@@ -251,7 +251,7 @@ def test_a_json_file_that_was_cut_or_is_none_is_named(tmp_path):
     whole = path.read_bytes()
     for content in (whole[:-3], b"", b"\xff", b"[" * 100_000, b'{"a":' * 100_000, b"[]", b"3"):
         path.write_bytes(content)
-        with pytest.raises(DamagedFile, match=r"record\.json .* (complete JSON|no keys)"):
+        with pytest.raises(DamagedFile, match=r"record\.json: .* (complete JSON|no keys)"):
             read_json(path)
 
 

@@ -188,7 +188,7 @@ def test_a_result_that_another_job_renamed_is_named(tmp_path, monkeypatch, capsy
     Path("results/a.json.damaged").write_text("{")
     with pytest.raises(SystemExit, match="1"), job_log("logs/a.log"):
         read_with_digest("results/a.json")
-    assert "results/a.json is damaged; it is now results/a.json.damaged" in capsys.readouterr().err
+    assert "results/a.json: damaged; it is now results/a.json.damaged" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["own.json", "../own.json", "resources/models/m/config.json"])

@@ -194,8 +194,8 @@ def test_models_that_answer_no_messages_say_so(random_model):
     table = lc.TableModel(["a"], lambda text: [1.0])
     for model, said in (
         (lc.load(random_model("llama")), "llama.* no chat template"),
-        (lc.load(random_model("bert")), "is a masked model, which answers no messages"),
-        (table, "table is a table, which answers no messages"),
+        (lc.load(random_model("bert")), ": a masked model answers no messages"),
+        (table, "table: a table answers no messages"),
     ):
         with pytest.raises(UnusableText, match=said):
             lc.grow(model, CHATS[0], alpha=1, k=1, length=1)

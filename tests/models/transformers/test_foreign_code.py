@@ -101,7 +101,7 @@ def test_quantized_weights_are_refused(place, method, changed):
     values = {"quantization_config": {"quant_method": method, "load_in_4bit": True}}
     for name in place:
         values = {name: values}
-    with pytest.raises(UnusableModel, match=r"config\.json has a quantization_config"):
+    with pytest.raises(UnusableModel, match=r"config\.json: quantization_config"):
         load_model(changed("config.json", values))
 
 
@@ -110,5 +110,5 @@ def test_an_adapter_of_another_model_is_refused(changed):
     directory = changed("config.json", {"quantization_config": None})
     base = {"base_model_name_or_path": "some-org/some-model", "peft_type": "LORA"}
     (directory / "adapter_config.json").write_text(json.dumps(base))
-    with pytest.raises(UnusableModel, match=r"adapter_config\.json makes it an adapter"):
+    with pytest.raises(UnusableModel, match=r"adapter_config\.json: the model is an adapter"):
         load_model(directory)
