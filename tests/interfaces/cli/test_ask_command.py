@@ -290,7 +290,7 @@ def test_a_chat_needs_a_user_and_a_template(project, capfd):
     assert main(asked("--system", "Be kind.")) == 3
     assert "--system: it belongs to a chat, not to --start; use --user" in capfd.readouterr().err
     assert main(["check", QUERY, "--user", "Is it so?"]) == 3
-    assert "gpt2 has no chat template" in capfd.readouterr().err
+    assert "gpt2: no chat template" in capfd.readouterr().err
     for words in (["--user", "Hi", "--start", START], ["--system", "Be kind."]):
         with pytest.raises(SystemExit, match="3"):
             main(["check", QUERY, *words])

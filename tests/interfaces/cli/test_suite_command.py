@@ -58,7 +58,7 @@ def test_unknown_requirements_can_be_allowed(write, capfd):
     ("keys", "message"),
     [
         ({"model": "absent"}, "'absent' is no directory and no model"),
-        ({"cases": [{"user": "So?", "require": [HOLDS]}]}, "has no chat template"),
+        ({"cases": [{"user": "So?", "require": [HOLDS]}]}, "no chat template; use a start string"),
     ],
 )
 def test_errors_have_the_status_3(write, capfd, keys, message):

@@ -205,7 +205,7 @@ def test_a_model_that_fails_leaves_the_answer_so_far(model):
     [
         ((), {}, "a start string is missing"),
         ((), {"system": "Be kind."}, "a start string is missing"),
-        (("once",), {"user": "Is it so?"}, "user and system make a chat"),
+        (("once",), {"user": "Is it so?"}, "user, system: they make a chat"),
         ((), {"user": "Is it so?"}, "table: a table answers no messages"),
     ],
 )

@@ -96,7 +96,12 @@ def test_a_model_that_fails_leaves_a_readable_comparison():
     ("query", "options", "error", "message"),
     [
         (QUERY, {}, ConfigError, "both sides are the same"),
-        (QUERY, {"versus_start": "once", "versus_user": "Hi"}, ConfigError, "user and system make"),
+        (
+            QUERY,
+            {"versus_start": "once", "versus_user": "Hi"},
+            ConfigError,
+            "user, system: they make",
+        ),
         (QUERY, {"versus_system": "Be kind."}, ConfigError, "a start string is missing"),
         (QUERY, {"versus_model": "gpt2"}, ConfigError, "is not a language model"),
         ("P>=0.5 [ F he > 1 ]", {"versus_start": "once it"}, InvalidQuery, "needs a number"),
