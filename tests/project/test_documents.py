@@ -134,7 +134,7 @@ MAX_WORDS = {
     "docs/paper_models.md": 300,
     "docs/programs.md": 1_200,
     "docs/programs_measured.md": 500,
-    "docs/properties.md": 900,
+    "docs/properties.md": 950,
     "docs/provenance.md": 200,
     "docs/published.md": 250,
     "docs/servers.md": 700,
