@@ -25,9 +25,6 @@ class OpenTable:
     model: lc.TableModel
     end_of_sequence: str = "terminal"
 
-    def open_distributions(self, start: str) -> None:
-        return None
-
 
 def words_model(he: float = 0.25) -> lc.TableModel:
     """A model whose words are independent."""

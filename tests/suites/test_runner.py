@@ -191,7 +191,7 @@ class Killed(Exception):
 
 @pytest.mark.parametrize("finished", [1, 3, 5])
 @pytest.mark.parametrize("is_cut", [False, True])
-def test_a_killed_run_continues_without_loss_or_repetition(tmp_path, finished, is_cut):
+def test_a_killed_run_continues_without_loss_or_repetition(tmp_path, monkeypatch, finished, is_cut):
     """After a kill, also within a line, each case is evaluated once, and the results are equal."""
     suite = load(tmp_path, [TABLE], {"rows_csv": ROWS}, properties=PROPERTIES)
     whole = run(suite, log=tmp_path / "whole.jsonl")
@@ -207,12 +207,19 @@ def test_a_killed_run_continues_without_loss_or_repetition(tmp_path, finished, i
     assert len(text.splitlines()) == 1 + finished
     if is_cut:
         log.write_text(text[:-10])
+    reports: list[SuiteProgress] = []
     evaluated = []
-    model = words_model()
-    encode = model.encode
-    model.encode = lambda start: evaluated.append(start) or encode(start)
-    result = run(suite, model, log=log)
-    assert len(evaluated) == 6 - finished + is_cut
+    evaluate = runner.evaluate
+
+    def count(opened, questions, is_cancelled):
+        for index, answer in evaluate(opened, questions, is_cancelled):
+            evaluated.append(questions[index].case.name)
+            yield index, answer
+
+    monkeypatch.setattr(runner, "evaluate", count)
+    result = run(suite, log=log, report=reports.append)
+    assert len(evaluated) == len(set(evaluated)) == 6 - finished + is_cut
+    assert [report.done for report in reports] == list(range(1, 7))
 
     def without_times(several: SuiteResult) -> list:
         return [replace(found, seconds=0.0) for found in several.results]
@@ -258,42 +265,18 @@ def build_answer(passes: int, estimate: float, half_width: float, answer: bool |
         confidence=0.99,
         samples=passes,
     )
-    return SimpleNamespace(verdict=verdict, passes=passes, seconds=0.0)
+    return SimpleNamespace(verdict=verdict, passes=passes, probability_bounds=(0.0, 1.0))
 
 
-def test_spare_passes_go_to_the_cases_that_are_nearest_to_a_decision(tmp_path, monkeypatch):
-    """Spare budgets decide the nearest unknown cases, and are never spent twice."""
-    # half the width needs four times the passes: 0.5 is decided with 144, 0.55 with 9 times 100
-    distances = {"near": 0.1, "far": 0.04, "easy": 0.5}
-    looks: list[tuple[str, int]] = []
-
-    def answer(opened, start, asked, budget, is_cancelled):
-        looks.append((start, budget.passes))
-        passes = 20 if start == "easy" else budget.passes
-        half_width = 0.12 * (100 / passes) ** 0.5
-        is_decided = half_width < distances[start]
-        return build_answer(passes, 0.3 + distances[start], half_width, is_decided or None)
-
-    monkeypatch.setattr(runner, "evaluate", answer)
-    starts = ["far", "near", "easy", "easy", "easy", "easy"]
-    cases = [
-        {"name": str(number), "start": start, "require": ["P>=0.3 [ F step = 3 ]"]}
-        for number, start in enumerate(starts)
-    ]
-    suite = load(tmp_path, cases)
-    result = run(suite, log=tmp_path / "log.jsonl")
-    assert looks[:6] == [(start, 100) for start in starts]
-    # four easy cases leave 80 passes each: 216 for the near one, too few for the far one
-    assert looks[6:] == [("near", 216)]
-    assert [found.status for found in result.results] == [Status.UNKNOWN, *[Status.HOLDS] * 5]
-    assert result.results[0].required_passes in (900, 901)
-    assert result.results[1].passes == 316
-    assert result.passes <= 100 * len(cases)
-    # a complete log needs no look, and no cost counts twice
-    before = (tmp_path / "log.jsonl").read_bytes()
-    assert run(suite, log=tmp_path / "log.jsonl").results == result.results
-    assert (tmp_path / "log.jsonl").read_bytes() == before
-    assert len(looks) == 7
+@pytest.mark.parametrize("is_met", [True, False])
+def test_a_decided_case_ends_before_its_budget(tmp_path, is_met):
+    """A threshold far from the probability needs few passes, and its interval is on one side."""
+    threshold = 0.5 if is_met else 0.99
+    query = f"P>={threshold} [ F he = 1 ]"
+    case = {"start": "once", "require": [query], "budget": {"passes": 4000}}
+    (result,) = run(load(tmp_path, [case], properties=PROPERTIES, length=12)).results
+    assert result.status is (Status.HOLDS if is_met else Status.VIOLATED)
+    assert result.passes < 2000
 
 
 def test_progress_counts_every_case(tmp_path):
@@ -378,9 +361,10 @@ def test_ten_thousand_cases_run_in_bounded_memory(tmp_path, monkeypatch):
     suite = load(tmp_path, [case], {"rows_csv": rows}, properties=PROPERTIES, length=1)
     evaluated = []
 
-    def answer(opened, start, asked, budget, is_cancelled):
-        evaluated.append(start)
-        return build_answer(10, 0.5, 0.1, True)
+    def answer(opened, questions, is_cancelled):
+        for index, question in enumerate(questions):
+            evaluated.append(question.start)
+            yield index, build_answer(10, 0.5, 0.1, True)
 
     monkeypatch.setattr(runner, "evaluate", answer)
     peaks, reports = {}, []

@@ -65,6 +65,8 @@ class LanguageModel(Protocol):
         listed_tokens: number of most probable next tokens that each distribution lists. If it is
             less than `vocabulary_size`, `open_prefix` returns a `TopLogprobsPrefix`.
         is_truncated: whether decoding leaves few tokens with a probability above 0.
+        compares_prompt: whether decoding compares texts with the prompt. Tokens of the prompt and
+            of the continuation then have different effects.
         end_tokens: ids of the tokens that end a text.
     """
 
@@ -72,6 +74,7 @@ class LanguageModel(Protocol):
     vocabulary_size: int
     listed_tokens: int
     is_truncated: bool
+    compares_prompt: bool
     end_tokens: frozenset[int]
 
     def encode(self, start: Start) -> tuple[int, ...]:

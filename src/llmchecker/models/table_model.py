@@ -64,7 +64,7 @@ class TableModel:
         end_tokens: frozenset[int] = frozenset(),
         name: str = "table",
     ) -> None:
-        self.is_truncated = False
+        self.is_truncated = self.compares_prompt = False
         self.name = name
         self.vocabulary = tuple(vocabulary)
         self.vocabulary_size = self.listed_tokens = len(self.vocabulary)

@@ -1,14 +1,10 @@
 """Deployments: a model with a system prompt and a decoding, as users meet it."""
 
-import contextlib
-import hashlib
-import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llmchecker.config import paths
 from llmchecker.config.config import Config
@@ -19,19 +15,11 @@ from llmchecker.config.models import (
     parse_model,
     select_decoding,
 )
-from llmchecker.errors import ConfigError, UnknownName, UnusableText, did_you_mean
-from llmchecker.models.decoding.chat_template import Start
+from llmchecker.errors import ConfigError, UnknownName, did_you_mean
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.models.servers.connection import ensure_model
 from llmchecker.trees.builder import TreeBuilder
-from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
-
-if TYPE_CHECKING:
-    from llmchecker.models.interface import LanguageModel
-    from llmchecker.trees.expansion import EndOfSequence
-
-_MIN_SHARED_TOKENS = 8
-"""Minimum number of common tokens that are computed once."""
+from llmchecker.trees.distribution_cache import DistributionCache
 
 
 @dataclass(frozen=True)
@@ -104,79 +92,12 @@ def resolve_deployment(
     return Deployment(name, model, system, model_directory, is_fetched)
 
 
-@dataclass(frozen=True)
-class OpenDeployment:
-    """The model of a deployment, which the first use loads.
-
-    The common beginning of the prompts, such as a system prompt, is computed once.
-
-    Attributes:
-        builder: the model with its stored distributions.
-        starts: all prompts of the deployment.
-    """
-
-    builder: TreeBuilder
-    starts: tuple[Start, ...]
-
-    @property
-    def end_of_sequence(self) -> "EndOfSequence":
-        """Whether an end-of-sequence token ends a text."""
-        return self.builder.end_of_sequence
-
-    @cached_property
-    def model(self) -> "LanguageModel":
-        """The loaded model."""
-        model, beginning = self.builder.model, self._beginning
-        # servers share beginnings themselves, and masked models have none
-        if not beginning or not hasattr(model, "share_prompt"):
-            return model
-        return model.share_prompt(beginning, self._prompts[0])
-
-    def open_distributions(self, start: Start) -> PromptDistributions:
-        """Open the stored distributions after a start string.
-
-        Raises:
-            UnusableText: the model cannot encode the start string.
-        """
-        if self.model is self.builder.model:
-            return self.builder.open_distributions(start)
-        # two pieces of a prompt may change the last bits of probabilities
-        key = json.dumps([self.builder.model_fingerprint, self._beginning])
-        fingerprint = hashlib.sha256(key.encode()).hexdigest()
-        return self.builder.cache.open_distributions(fingerprint, self.model.encode(start))
-
-    @cached_property
-    def _prompts(self) -> list[tuple[int, ...]]:
-        """The tokens of all prompts that the model can encode, without repetitions."""
-        prompts: dict[tuple[int, ...], None] = {}
-        for start in dict.fromkeys(self.starts):
-            # the case of this prompt reports the error
-            with contextlib.suppress(UnusableText):
-                prompts[self.builder.model.encode(start)] = None
-        return list(prompts)
-
-    @cached_property
-    def _beginning(self) -> tuple[int, ...]:
-        """The tokens with which all prompts begin; empty if they are too few."""
-        if len(self._prompts) < 2:
-            return ()
-        # of all sequences, the first and the last in order differ earliest
-        first, last = min(self._prompts), max(self._prompts)
-        length = 0
-        while length < len(first) - 1 and first[length] == last[length]:
-            length += 1
-        return first[:length] if length >= _MIN_SHARED_TOKENS else ()
-
-
-def open_deployment(
-    deployment: Deployment, expansion: ExpansionConfig, starts: Iterable[Start]
-) -> OpenDeployment:
+def open_deployment(deployment: Deployment, expansion: ExpansionConfig) -> TreeBuilder:
     """Open the model of a deployment; the first use loads it.
 
     Args:
         deployment: the deployment.
         expansion: the settings of trees.
-        starts: all its prompts.
 
     Raises:
         SourceError: the model is absent and cannot be fetched.
@@ -188,7 +109,7 @@ def open_deployment(
         ensure_model(model.source, deployment.directory, lock)
     elif not (deployment.directory / "config.json").is_file():
         raise ConfigError(f"model: {deployment.directory} has no config.json; name a model")
-    builder = TreeBuilder(
+    return TreeBuilder(
         directory=deployment.directory,
         kind=model.kind,
         dtype=model.dtype,
@@ -200,4 +121,3 @@ def open_deployment(
         decoding=model.decoding,
         limits=expansion.build_limits(model.mem_mb),
     )
-    return OpenDeployment(builder, tuple(starts))

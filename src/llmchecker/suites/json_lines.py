@@ -1,7 +1,7 @@
 """Results as JSON lines: a log that a later run continues, and a stored baseline.
 
-The first line describes the suite. Each further line is a look at a case, written when it is
-finished. When the run is complete, the file has one line a case, in the order of the suite.
+The first line describes the suite. Each further line is the result of a case, written as soon as it
+is known. When the run is complete, the lines are in the order of the suite.
 """
 
 import json
@@ -14,7 +14,6 @@ from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import Baseline, SuiteResult
-from llmchecker.suites.runner import FINAL_LOOK
 from llmchecker.suites.verdicts import CaseResult, Interval, Status, Text
 from llmchecker.utils.atomic_files import atomic_write, describe_kind
 
@@ -25,11 +24,11 @@ _FLOAT_KEYS = ("lower", "upper", "low", "high", "estimate")
 class MemoryLog:
     """A log without a file."""
 
-    def find(self, case: Case, look: int) -> CaseResult | None:
+    def find(self, case: Case) -> CaseResult | None:
         """Return None: nothing is stored."""
         return None
 
-    def add(self, case: Case, look: int, result: CaseResult) -> None:
+    def add(self, case: Case, result: CaseResult) -> None:
         """Store nothing."""
 
 
@@ -56,14 +55,14 @@ class JsonLinesLog:
         except OSError as error:
             raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
 
-    def find(self, case: Case, look: int) -> CaseResult | None:
-        """Return the stored result of a look at a case; None if it has none."""
-        stored = self._stored.get((case.deployment.name, case.name, look))
+    def find(self, case: Case) -> CaseResult | None:
+        """Return the stored result of a case; None if it has none."""
+        stored = self._stored.get((case.deployment.name, case.name))
         return None if stored is None else stored[0]
 
-    def add(self, case: Case, look: int, result: CaseResult) -> None:
-        """Append the result of a look at a case."""
-        self._file.write(_format_line({**format_result(case, result), "look": look}))
+    def add(self, case: Case, result: CaseResult) -> None:
+        """Append the result of a case."""
+        self._file.write(_format_line(format_result(case, result)))
         # a killed run keeps each finished case
         self._file.flush()
 
@@ -76,8 +75,8 @@ class JsonLinesLog:
         self._file.close()
         _write_lines(self._path, iter_lines(result))
 
-    def _read(self) -> dict[tuple[str, str, int], tuple[CaseResult, dict[str, Any]]]:
-        """Read the stored looks of the same suite."""
+    def _read(self) -> dict[tuple[str, str], tuple[CaseResult, dict[str, Any]]]:
+        """Read the stored results of the same suite."""
         if not self._path.exists() or self._path.stat().st_size == 0:
             return {}
         lines = _read_lines(self._path)
@@ -96,9 +95,7 @@ class JsonLinesLog:
                 result = _parse_result(self._path, line)
                 # an error may have been temporary
                 if result.status is not Status.ERROR:
-                    # the lines of a complete run have no look
-                    look = line.get("look", FINAL_LOOK)
-                    stored[result.deployment, result.case, look] = result, line
+                    stored[result.deployment, result.case] = result, line
         return stored
 
 

@@ -1,9 +1,9 @@
 """Multiple testing: the confidence of each case in a suite.
 
 A suite with confidence c may have a wrong verdict with probability 1 - c. Bonferroni's inequality
-divides this probability: with m cases and r looks at each, each interval gets (1 - c) / (m r). It
-holds for dependent cases too. Certain verdicts use none of it. The looks at a case have different
-samples, so that the first look may choose the budget of the second.
+divides this probability: with m cases, each interval gets (1 - c) / m. It holds for dependent cases
+too. Certain verdicts use none of it. An interval holds at every stop, so a case may end when it is
+decided.
 
 Holm's procedure would give decided cases' shares to the others. It needs hypotheses that can all be
 false. Of the two verdicts of a case exactly one is wrong, so the number of true hypotheses never
@@ -16,9 +16,6 @@ from llmchecker.errors import ConfigError
 METHOD = "Bonferroni"
 """The name of the method in outputs."""
 
-MAX_LOOKS = 2
-"""The number of looks at a case: one with its own budget, one with the budget that others left."""
-
 
 def split_confidence(confidence: float, cases: int) -> float:
     """Return the confidence of each interval of a suite.
@@ -30,7 +27,7 @@ def split_confidence(confidence: float, cases: int) -> float:
     Raises:
         ConfigError: the suite has too many cases for its confidence.
     """
-    share = (1 - confidence) / (max(1, cases) * MAX_LOOKS)
+    share = (1 - confidence) / max(1, cases)
     # nearer to 1, shares of the error probability would be rounded away
     if 1 - share > _CONFIDENCE_RANGE[1]:
         raise ConfigError(

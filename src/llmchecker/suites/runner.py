@@ -1,17 +1,16 @@
-"""The run of a suite: two looks at each case, and the aggregates.
+"""The run of a suite: its cases side by side, and their results.
 
-The first look at a case has the case's own budget. Cases that are decided early leave the rest of
-theirs. The second look gives it to unknown cases, those that need the least first.
+A case ends as soon as it is decided, so its budget is only a limit. The interval of a case holds at
+every stop. So each case needs one share of the suite's error probability.
 """
 
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.decision import Decision, decide
+from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.errors import LLMCheckerError, MachineLimit
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.deployments import Deployment
@@ -28,24 +27,18 @@ from llmchecker.suites.verdicts import (
 if TYPE_CHECKING:
     from llmchecker.checking.anytime.answer import AnytimeResult
     from llmchecker.checking.anytime.path_formulas import CheckedQuery
-    from llmchecker.checking.verdict import Verdict
+    from llmchecker.checking.anytime.side_by_side import AnyQuestion
+    from llmchecker.checking.anytime.side_by_side import Outcome as Answer
     from llmchecker.models.decoding.chat_template import Start
     from llmchecker.models.interface import LanguageModel
-    from llmchecker.trees.distribution_cache import PromptDistributions
     from llmchecker.trees.expansion import EndOfSequence
 
-_SEEDS = 2**64
-"""Number of seeds."""
-FINAL_LOOK = 0
-"""The number under which a log has the result of a complete run."""
 _MAX_TEXTS = 5
 """Maximum number of violating texts of a case."""
-_SECOND_LOOK_FACTOR = 1.5
-"""Budget of a second look, as a multiple of the forecast that would decide."""
 
 
 class OpenModel(Protocol):
-    """A model that is loaded on first use, with its stored distributions."""
+    """A model that is loaded on first use."""
 
     end_of_sequence: "EndOfSequence"
 
@@ -54,20 +47,16 @@ class OpenModel(Protocol):
         """The loaded model."""
         ...
 
-    def open_distributions(self, start: "Start") -> "PromptDistributions | None":
-        """Open the stored distributions after a start string; None without a cache."""
-        ...
-
 
 class ResultLog(Protocol):
     """A log of results that a later run continues."""
 
-    def find(self, case: Case, look: int) -> CaseResult | None:
-        """Return the stored result of a look at a case; None if it has none."""
+    def find(self, case: Case) -> CaseResult | None:
+        """Return the stored result of a case; None if it has none."""
         ...
 
-    def add(self, case: Case, look: int, result: CaseResult) -> None:
-        """Store the result of a look at a case."""
+    def add(self, case: Case, result: CaseResult) -> None:
+        """Store the result of a case."""
         ...
 
 
@@ -77,7 +66,7 @@ class SuiteProgress:
 
     Attributes:
         decided: number of cases with a verdict.
-        done: number of cases after their first look.
+        done: number of cases with a result.
         total: number of cases.
         passes: number of texts that the model evaluated in this run.
         seconds_left: forecast of the remaining seconds; None without one.
@@ -139,13 +128,12 @@ class _ProgressTracker:
         self._start_time = time.monotonic()
         self._decided = self._done = self._evaluated = self._passes = 0
 
-    def update(self, result: CaseResult, look: int, is_stored: bool) -> None:
-        """Count a look at a case."""
-        is_decided = result.status in (Status.HOLDS, Status.VIOLATED)
-        self._decided += is_decided
-        self._done += look == 1
+    def update(self, result: CaseResult, is_stored: bool) -> None:
+        """Count the result of a case."""
+        self._decided += result.status in (Status.HOLDS, Status.VIOLATED)
+        self._done += 1
         # stored results took no time in this run
-        self._evaluated += look == 1 and not is_stored
+        self._evaluated += not is_stored
         self._passes += 0 if is_stored else result.passes
         seconds = time.monotonic() - self._start_time
         remaining = self._total - self._done
@@ -153,6 +141,28 @@ class _ProgressTracker:
         self._report(
             SuiteProgress(self._decided, self._done, self._total, self._passes, seconds_left)
         )
+
+
+@dataclass(frozen=True)
+class _CaseQuestion:
+    """The question of a case, whose query is built when its check begins.
+
+    So thousands of waiting cases have no quantifiers in memory.
+    """
+
+    suite: Suite
+    case: Case
+    budget: AnswerBudget
+
+    @property
+    def start(self) -> "Start":
+        """The prompt."""
+        return self.case.start
+
+    @property
+    def asked(self) -> "CheckedQuery":
+        """The query with its quantifiers."""
+        return self.suite.build_query(self.case)
 
 
 @dataclass(frozen=True)
@@ -168,110 +178,93 @@ class _Evaluator:
     tracker: _ProgressTracker
 
     def run(self, cases: Sequence[Case]) -> list[CaseResult]:
-        """Evaluate cases with their own budgets, and some again with the spare budget."""
-        results, open_indices = [], []
+        """Return the results of cases, from the log where it has them."""
+        results = {}
         for index, case in enumerate(cases):
-            final = self.log.find(case, FINAL_LOOK)
-            # the result of a complete run has all its looks
-            if final is None:
-                open_indices.append(index)
-            else:
-                self.tracker.update(final, 1, is_stored=True)
-            results.append(final or self._look(case, 1, 1.0))
-        grants = _allocate([cases[i] for i in open_indices], [results[i] for i in open_indices])
-        for position, grant in grants.items():
-            index = open_indices[position]
-            first = results[index]
-            second = self._look(cases[index], 2, grant)
-            results[index] = replace(
-                second,
-                passes=first.passes + second.passes,
-                samples=first.samples + second.samples,
-                seconds=first.seconds + second.seconds,
-            )
-        return results
+            if (stored := self.log.find(case)) is not None:
+                results[index] = stored
+                self.tracker.update(stored, is_stored=True)
+        missing = [index for index in range(len(cases)) if index not in results]
+        for position, result in self._evaluate([cases[index] for index in missing]):
+            index = missing[position]
+            results[index] = result
+            self.log.add(cases[index], result)
+            self.tracker.update(result, is_stored=False)
+        # a cancelled run has no results of its active cases
+        if len(results) < len(cases):
+            raise KeyboardInterrupt
+        return [results[index] for index in range(len(cases))]
 
-    def _look(self, case: Case, look: int, share: float) -> CaseResult:
-        """Return the result of a look at a case, from the log if it is there."""
-        stored = self.log.find(case, look)
-        result = stored or self._evaluate(case, look, share)
-        if stored is None:
-            self.log.add(case, look, result)
-        self.tracker.update(result, look, stored is not None)
-        return result
+    def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[int, CaseResult]]:
+        """Yield the number and the result of each case, as soon as it is known."""
+        if not cases:
+            return
+        last_time = time.monotonic()
+        questions = [self._build_question(case) for case in cases]
+        for index, answer in evaluate(self.opened, questions, self.is_cancelled):
+            # cases share batches, so only the sum of these seconds has a meaning
+            seconds = time.monotonic() - last_time
+            last_time += seconds
+            yield index, self._build_result(cases[index], answer, seconds)
 
-    def _evaluate(self, case: Case, look: int, share: float) -> CaseResult:
+    def _build_question(self, case: Case) -> _CaseQuestion:
         limits = case.budget
         budget = AnswerBudget(
-            passes=None if limits.passes is None else math.ceil(limits.passes * share),
-            seconds=None if limits.seconds is None else limits.seconds * share,
+            passes=limits.passes,
+            seconds=limits.seconds,
             confidence=self.confidence,
-            # the budget of a second look depends on the first samples, so it needs others
-            seed=(self.suite.seed + look - 1) % _SEEDS,
+            seed=self.suite.seed,
         )
-        # an error of the model itself concerns all cases, so it is raised here
-        _ = self.opened.model
-        asked_case = case.measure() if self.is_measuring else case
-        start_time = time.monotonic()
+        return _CaseQuestion(self.suite, case.measure() if self.is_measuring else case, budget)
+
+    def _build_result(self, case: Case, answer: "Answer", seconds: float) -> CaseResult:
+        if isinstance(answer, LLMCheckerError):
+            return _build_error(case, answer, seconds)
         try:
-            asked = self.suite.build_query(asked_case)
-            result = evaluate(self.opened, case.start, asked, budget, self.is_cancelled)
+            return build_result(case, answer, self.suite.confidence, seconds)
         except MachineLimit:
             raise
         except LLMCheckerError as error:
-            seconds = time.monotonic() - start_time
-            message = " ".join(str(error).split())
-            return CaseResult(
-                case.name, case.deployment.name, Status.ERROR, seconds=seconds, error=message
-            )
-        # an incomplete answer must not be stored
-        if self.is_cancelled():
-            raise KeyboardInterrupt
-        return build_result(case, asked, result, self.suite.confidence)
+            return _build_error(case, error, seconds)
 
 
 def evaluate(
-    opened: OpenModel,
-    start: "Start",
-    asked: "CheckedQuery",
-    budget: AnswerBudget,
-    is_cancelled: Callable[[], bool],
-) -> "AnytimeResult":
-    """Answer the query of one case within its budget."""
+    opened: OpenModel, questions: Sequence["AnyQuestion"], is_cancelled: Callable[[], bool]
+) -> Iterator[tuple[int, "Answer"]]:
+    """Yield the number of each question and its answer, as soon as it is known."""
     # imported here: Storm and torch take seconds, and a suite is checked before
-    from llmchecker.checking.anytime.answer import check_anytime
+    from llmchecker.checking.anytime.side_by_side import check_side_by_side
 
-    return check_anytime(
-        opened.model,
-        start,
-        asked,
-        budget,
-        end_of_sequence=opened.end_of_sequence,
-        distributions=opened.open_distributions(start),
-        is_cancelled=is_cancelled,
+    return check_side_by_side(
+        opened.model, questions, end_of_sequence=opened.end_of_sequence, is_cancelled=is_cancelled
     )
 
 
+def _build_error(case: Case, error: LLMCheckerError, seconds: float) -> CaseResult:
+    message = " ".join(str(error).split())
+    return CaseResult(case.name, case.deployment.name, Status.ERROR, seconds=seconds, error=message)
+
+
 def build_result(
-    case: Case, asked: "CheckedQuery", result: "AnytimeResult", confidence: float
+    case: Case, result: "AnytimeResult", confidence: float, seconds: float
 ) -> CaseResult:
     """Build the result of a case from the answer to its query.
 
     Args:
         case: the case.
-        asked: its query, with or without the threshold.
-        result: the answer.
+        result: the answer, to the query with or without the threshold.
         confidence: confidence of all verdicts of the suite together.
+        seconds: seconds of the case.
     """
     verdict = result.verdict
-    interval = _find_interval(verdict)
+    interval = _find_interval(case, result)
     # a member of an average has no verdict of its own
-    decision = None if case.is_measured else _find_decision(case, verdict, interval, confidence)
+    decision = None if case.is_measured else _find_decision(case, result, interval, confidence)
     status = Status.MEASURED if decision is None else Status(decision.outcome)
     required_passes = None
     if status is Status.UNKNOWN and case.threshold is not None:
         required_passes = forecast_passes(case.threshold, interval, result.passes)
-    texts = _find_violating_texts(case, asked, result) if status is Status.VIOLATED else ()
+    texts = _find_violating_texts(case, result) if status is Status.VIOLATED else ()
     return CaseResult(
         case=case.name,
         deployment=case.deployment.name,
@@ -280,42 +273,46 @@ def build_result(
         interval=interval,
         passes=result.passes,
         samples=verdict.samples or 0,
-        seconds=result.seconds,
+        seconds=seconds,
         texts=texts,
         required_passes=required_passes,
     )
 
 
-def _find_interval(verdict: "Verdict") -> Interval:
+def _find_interval(case: Case, result: "AnytimeResult") -> Interval:
     """Return the interval of the probability that a query names."""
-    lower, upper = verdict.lower, verdict.upper
-    if isinstance(lower, bool) or lower is None or upper is None:
-        # the bounds of a threshold query are truth values
-        lower, upper = 0.0, 1.0
-    low, high = verdict.low, verdict.high
-    if low is None or high is None:
+    verdict = result.verdict
+    lower, upper, estimate = verdict.lower, verdict.upper, verdict.estimate
+    if verdict.decision is not None:
+        # the bounds of a threshold query are truth values, and a combination has no probability
+        lower, upper = (0.0, 1.0) if case.threshold is None else result.probability_bounds
+        estimate = None
+    # bounds of a probability are missing if Storm computed none
+    lower, upper = (0.0, 1.0) if lower is None or upper is None else (lower, upper)
+    if verdict.low is None or verdict.high is None:
         # without samples the bounds are the interval
         low, high = lower, upper
-    estimate: Any = verdict.estimate
-    if estimate is None or isinstance(estimate, bool):
-        has_samples = verdict.low is not None
-        estimate = (low + high) / 2 if has_samples or low == high else None
+    else:
+        # an interval that misses the bounds is wrong, and the bounds are right
+        low, high = min(max(verdict.low, lower), upper), max(min(verdict.high, upper), lower)
+    if estimate is None and (verdict.low is not None or low == high):
+        estimate = (low + high) / 2
     return Interval(lower, upper, low, high, estimate)
 
 
 def _find_decision(
-    case: Case, verdict: "Verdict", interval: Interval, confidence: float
+    case: Case, result: "AnytimeResult", interval: Interval, confidence: float
 ) -> Decision:
     """Return the decision of a requirement."""
-    # the answer to a query without a threshold is a number
-    if case.threshold is not None and not isinstance(verdict.lower, bool):
+    if (decision := result.verdict.decision) is not None:
+        return decision
+    # the answer to a query without its threshold is a number
+    if case.threshold is not None:
         return case.threshold.decide(interval, confidence)
-    return decide(verdict.lower, verdict.upper, verdict.estimate, verdict.confidence)
+    return Decision(Outcome.UNKNOWN)
 
 
-def _find_violating_texts(
-    case: Case, asked: "CheckedQuery", result: "AnytimeResult"
-) -> tuple[Text, ...]:
+def _find_violating_texts(case: Case, result: "AnytimeResult") -> tuple[Text, ...]:
     """Return the most probable texts that speak against a requirement."""
     from llmchecker.checking import witnesses
     from llmchecker.checking.markov import dtmc
@@ -326,51 +323,5 @@ def _find_violating_texts(
     is_lower_bound = case.threshold.comparison in (">=", ">")
     kind = witnesses.COUNTEREXAMPLE if is_lower_bound else witnesses.WITNESS
     chain = dtmc.build_dtmc(result.tree, result.scores)
-    texts = witnesses.find_texts(result.tree, chain, asked.query.root.path, kind, _MAX_TEXTS)
+    texts = witnesses.find_texts(result.tree, chain, case.query.root.path, kind, _MAX_TEXTS)
     return tuple(Text(text.text[text.kept :], text.probability) for text in texts)
-
-
-def _allocate(cases: Sequence[Case], results: Sequence[CaseResult]) -> Mapping[int, float]:
-    """Allocate the spare budget to unknown cases, those that need the least first.
-
-    Returns:
-        For the index of each case that gets a second look, its share of the case's own budget.
-    """
-    spare = sum(
-        max(0.0, 1 - _used_share(case, result))
-        for case, result in zip(cases, results, strict=True)
-        # an error says nothing about the budget that a case needs
-        if result.status is not Status.ERROR
-    )
-    grants: dict[int, float] = {}
-    for needed, index in sorted(_iter_needed_shares(cases, results)):
-        grant = min(needed * _SECOND_LOOK_FACTOR, spare)
-        # the next cases need even more
-        if grant < needed:
-            break
-        grants[index] = grant
-        spare -= grant
-    return grants
-
-
-def _iter_needed_shares(
-    cases: Sequence[Case], results: Sequence[CaseResult]
-) -> Iterator[tuple[float, int]]:
-    """Yield the needed share of its own budget and the index of each unknown case."""
-    for index, (case, result) in enumerate(zip(cases, results, strict=True)):
-        if result.status is Status.UNKNOWN and result.required_passes is not None:
-            needed = result.required_passes / max(1, result.passes)
-            yield needed * max(_used_share(case, result), 1e-6), index
-
-
-def _used_share(case: Case, result: CaseResult) -> float:
-    """Return the used share of a case's budget, that of its scarcest limit."""
-    shares = [
-        used / limit
-        for used, limit in (
-            (result.passes, case.budget.passes),
-            (result.seconds, case.budget.seconds),
-        )
-        if limit is not None
-    ]
-    return max(shares, default=1.0)

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from llmchecker.config.keys import ExpansionConfig
@@ -40,12 +41,7 @@ def run_suite(
             raise ConfigError("baseline: the suite compares with a deployment; load it without")
         stored = read_baseline(baseline, [deployment.name for deployment in suite.deployments])
     expansion = ExpansionConfig() if suite.config is None else suite.config.expansion
-
-    def open_with_prompts(deployment: Deployment) -> OpenModel:
-        starts = (c.start for c in suite.cases if c.deployment.name == deployment.name)
-        return open_deployment(deployment, expansion, starts)
-
-    opener = open_model or open_with_prompts
+    opener = open_model or partial(open_deployment, expansion=expansion)
     # before any model, so that a wrong file costs no time
     results_log = MemoryLog() if log is None else JsonLinesLog(Path(log).absolute(), suite)
     is_measuring = suite.versus is not None or stored is not None

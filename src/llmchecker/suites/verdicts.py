@@ -119,7 +119,8 @@ class CaseResult:
         interval: the interval of the probability; the trivial one for a query without one.
         passes: number of texts that the model evaluated.
         samples: number of samples.
-        seconds: duration in seconds.
+        seconds: seconds from the result of another case to this one. Cases are evaluated side by
+            side, so that these sum to the duration of the run.
         texts: for a violated case, its most probable violating texts.
         required_passes: for an unknown case, the approximate passes that would decide it; None if
             no number of passes is known to.

@@ -7,6 +7,8 @@ from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import Question, check_side_by_side
 from llmchecker.errors import CheckFailed, ConfigError, MachineLimit
+from llmchecker.models.decoding.settings import Decoding
+from llmchecker.models.transformers.load import load_model
 from llmchecker.properties.logic.parser import parse
 
 STARTS = ("a", "ab", "b", "bca", "abca", "d")
@@ -118,6 +120,65 @@ def test_a_text_that_the_model_refuses_ends_its_own_question():
     found = dict(check_side_by_side(Picky(model), questions))
     assert "refused" in str(found[0])
     assert all(isinstance(found[index], AnytimeResult) for index in (1, 2))
+
+
+@pytest.mark.parametrize(
+    "decoding", [{"encoder_repetition_penalty": 5.0}, {"encoder_no_repeat_ngram_size": 1}, {}]
+)
+def test_decoding_that_compares_texts_with_the_prompt_gets_whole_prompts(random_model, decoding):
+    """Tokens of a prompt count as the prompt's, also if another prompt has only some of them."""
+    model = load_model(random_model("llama")).with_decoding(Decoding.from_settings(decoding))
+    asked = CheckedQuery(parse("P=? [ F step > 1 ]"), {}, 3)
+    budget = AnswerBudget(passes=20, confidence=0.9)
+    starts = ("The player", "The player won", "The judge won because")
+    questions = [Question(start, asked, budget) for start in starts]
+    found = dict(check_side_by_side(model, questions))
+    for index, each in enumerate(questions):
+        alone = check_anytime(model, each.start, each.asked, each.budget)
+        np.testing.assert_array_equal(found[index].tree.parent, alone.tree.parent)
+        np.testing.assert_allclose(found[index].tree.probability, alone.tree.probability, rtol=1e-4)
+
+
+def test_the_query_of_a_question_is_built_when_its_check_begins():
+    """A query is read once, and an error in building it ends its own question only."""
+    read = []
+
+    class Late:
+        start, budget = "a", AnswerBudget(passes=20)
+
+        def __init__(self, number: int) -> None:
+            self._number = number
+
+        @property
+        def asked(self) -> CheckedQuery:
+            read.append(self._number)
+            if self._number == 1:
+                raise ConfigError("pattern: unusable; write another")
+            return question("a", QUERIES[0]).asked
+
+    answers = check_side_by_side(table_model(3), [Late(number) for number in range(100)])
+    index, error = next(answers)
+    assert (index, "unusable" in str(error)) == (1, True)
+    # the others wait for a free place
+    assert len(read) < 100
+    found = dict(answers)
+    assert sorted(read) == list(range(100))
+    assert all(isinstance(found[index], AnytimeResult) for index in range(2, 100))
+
+
+def test_the_bounds_of_a_threshold_contain_the_bounds_of_its_probability():
+    """The bounds of the probability of a threshold contain its value on the whole tree."""
+    model = table_model(6)
+    few = question("a", "P>=0.5 [ F gender > 2 ]", passes=10)
+    threshold = check_anytime(model, "a", few.asked, few.budget)
+    lower, upper = threshold.probability_bounds
+    assert 0 <= lower < upper <= 1
+    whole = CheckedQuery(parse("P=? [ F gender > 2 ]"), few.asked.quantifiers, few.asked.length)
+    exact = check_anytime(model, "a", whole, AnswerBudget(width=1e-9)).verdict
+    assert lower <= exact.lower <= exact.upper <= upper
+    combined = question("a", "P>=0.5 [ F gender > 2 ] & P>=0.1 [ F gender > 1 ]")
+    found = check_anytime(model, "a", combined.asked, combined.budget)
+    assert found.probability_bounds == (0.0, 1.0)
 
 
 def test_missing_memory_ends_all_questions():

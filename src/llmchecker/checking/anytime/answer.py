@@ -50,6 +50,8 @@ class AnytimeResult:
         seconds: seconds of the whole computation.
         history: the intervals after each round.
         forecast: the costs of an answer as narrow as wanted; None if it is, or if they are unknown.
+        probability_bounds: for P with a threshold, certain bounds of the probability; (0, 1) for a
+            conditional, and if single texts do not decide the query.
     """
 
     tree: TextTree
@@ -60,6 +62,7 @@ class AnytimeResult:
     seconds: float
     history: tuple[AnytimeProgress, ...]
     forecast: Forecast | None = None
+    probability_bounds: tuple[float, float] = (0.0, 1.0)
 
 
 class AnytimeRun:
@@ -145,6 +148,7 @@ class AnytimeRun:
             seconds=time.monotonic() - self._start_time,
             history=history,
             forecast=_forecast(verdict, asked, self._budget, history),
+            probability_bounds=_bound_probability(asked, history[-1], text_tree),
         )
 
     def _record(self, progress: AnytimeProgress) -> bool:
@@ -224,8 +228,7 @@ def _build_estimate(check: AnytimeCheck, tree: TextTree, budget: AnswerBudget) -
         low = high = estimate = check.compute_progress().lower
     else:
         return None
-    error = compute_relative_error(tree.parent[1:], tree.probability[1:], int(tree.step.max()))
-    margin = (float(error) + _ROUNDING_ERROR) * max(1.0, abs(low), abs(high))
+    margin = _compute_rounding_error(tree) * max(1.0, abs(low), abs(high))
     return Estimate(
         estimate=None if estimate is None else float(estimate),
         low=math.nextafter(low - margin, -math.inf),
@@ -235,3 +238,23 @@ def _build_estimate(check: AnytimeCheck, tree: TextTree, budget: AnswerBudget) -
         passes=check.tree.passes,
         seed=budget.seed,
     )
+
+
+def _bound_probability(
+    asked: CheckedQuery, progress: AnytimeProgress, tree: TextTree
+) -> tuple[float, float]:
+    """Return the certain bounds of a threshold query's probability, rounded outwards."""
+    root = asked.query.root
+    is_threshold = isinstance(root, Probability) and root.threshold is not None
+    # other bounds of the check are about its widest formula, and a ratio has a larger error
+    if not is_threshold or asked.estimation_obstacle is not None or len(asked.paths) != 1:
+        return 0.0, 1.0
+    margin = _compute_rounding_error(tree)
+    lower, upper = progress.lower - margin, progress.upper + margin
+    return max(0.0, lower), min(1.0, upper)
+
+
+def _compute_rounding_error(tree: TextTree) -> float:
+    """Return a limit above the relative rounding error of a tree's probabilities and sums."""
+    error = compute_relative_error(tree.parent[1:], tree.probability[1:], int(tree.step.max()))
+    return float(error) + _ROUNDING_ERROR

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from os.path import commonprefix
+from typing import Protocol
 
 import numpy as np
 
@@ -30,9 +31,31 @@ _MAX_ACTIVE = 64
 """The largest number of active checks. Each of them holds its tree in memory."""
 
 
+class AnyQuestion(Protocol):
+    """A query about the texts after a start string, and its limits."""
+
+    @property
+    def start(self) -> Start:
+        """The start string."""
+        ...
+
+    @property
+    def asked(self) -> CheckedQuery:
+        """The query with its quantifiers, read once when its check begins.
+
+        An implementation may build it then, and raise an `LLMCheckerError`.
+        """
+        ...
+
+    @property
+    def budget(self) -> AnswerBudget:
+        """The limits on the costs, and the confidence."""
+        ...
+
+
 @dataclass(frozen=True)
 class Question:
-    """A query about the texts after a start string, and its limits."""
+    """A question with a query that is built already."""
 
     start: Start
     asked: CheckedQuery
@@ -45,7 +68,7 @@ Outcome = AnytimeResult | LLMCheckerError
 
 def check_side_by_side(
     model: LanguageModel,
-    questions: Sequence[Question],
+    questions: Sequence[AnyQuestion],
     *,
     end_of_sequence: EndOfSequence = "terminal",
     is_cancelled: Callable[[], bool] = lambda: False,
@@ -64,22 +87,25 @@ def check_side_by_side(
     Raises:
         MachineLimit: memory or disk space ran out.
     """
-    groups: dict[int, list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
+    groups: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
     for index, question in enumerate(questions):
         try:
             prompt = tuple(model.encode(question.start))
+        except MachineLimit:
+            raise
         except LLMCheckerError as error:
             yield index, error
             continue
-        # prompts without a common beginning cannot share a batch
-        groups[prompt[0]].append((index, prompt))
+        # prompts without a common beginning cannot share a batch, and a decoding that compares
+        # texts with the prompt needs the whole prompt
+        groups[prompt if model.compares_prompt else prompt[:1]].append((index, prompt))
     for group in groups.values():
         yield from _check_group(model, questions, group, end_of_sequence, is_cancelled)
 
 
 def _check_group(
     model: LanguageModel,
-    questions: Sequence[Question],
+    questions: Sequence[AnyQuestion],
     group: Sequence[tuple[int, tuple[int, ...]]],
     end_of_sequence: EndOfSequence,
     is_cancelled: Callable[[], bool],
@@ -118,7 +144,7 @@ class _Job:
     def __init__(
         self,
         model: LanguageModel,
-        question: Question,
+        question: AnyQuestion,
         tail: tuple[int, ...],
         end_of_sequence: EndOfSequence,
     ) -> None:

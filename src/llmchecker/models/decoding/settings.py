@@ -121,6 +121,12 @@ class Decoding:
         # temperature keeps every probability above 0
         return bool(self.settings.keys() & {"do_sample", *SAMPLING_SETTINGS} - {"temperature"})
 
+    @property
+    def compares_prompt(self) -> bool:
+        """Whether the tokens of the start string have effects of their own."""
+        names = {"encoder_repetition_penalty", "encoder_no_repeat_ngram_size"}
+        return bool(self.settings.keys() & names)
+
     def __bool__(self) -> bool:
         """Return whether any setting has an effect."""
         return bool(self.settings)

@@ -32,6 +32,8 @@ class TokenizedModel:
 
     is_truncated = False
     """Whether decoding leaves few tokens with a probability above 0."""
+    compares_prompt = False
+    """Whether decoding compares texts with the prompt."""
 
     def __init__(
         self, name: str, tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int]

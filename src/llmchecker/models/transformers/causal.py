@@ -4,7 +4,6 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,9 +22,6 @@ from llmchecker.models.transformers.batching import pad_rows
 from llmchecker.models.transformers.uncached import UncachedPrefix
 
 _T = TypeVar("_T")
-
-_MAX_DIFFERENCE = 1e-5
-"""Maximum difference of probabilities after a prompt in one piece and in two."""
 
 
 class _CausalPrefix:
@@ -104,18 +100,10 @@ class _CausalPrefix:
 
         Each layer has a pair of tensors of shape (1, tokens, heads, width).
         """
-        shared = self._model.shared_prompt
-        # the last token is always computed, for its logits
-        is_shared = (
-            shared is not None
-            and shared.tokens
-            == self._prompt_tokens[: min(len(shared.tokens), len(self._prompt_tokens) - 1)]
-        )
-        cache = shared.build_cache() if is_shared else DynamicCache()
-        new_tokens = self._prompt_tokens[len(shared.tokens) if is_shared else 0 :]
+        cache = DynamicCache()
         with torch.inference_mode():
             output = self._forward(
-                self._network, np.array([new_tokens]), cache, **self._last_logits_setting
+                self._network, np.array([self._prompt_tokens]), cache, **self._last_logits_setting
             )
             layers = [(layer.keys, layer.values) for layer in cache.layers]
             # tokens before heads: the keys and values of one token are then contiguous
@@ -123,18 +111,6 @@ class _CausalPrefix:
                 tuple(t.transpose(1, 2).contiguous() for t in layer) for layer in layers
             ]
             return prompt_layers, output.logits[:, -1]
-
-    def read_shared_prompt(self) -> "SharedPrompt":
-        """Return the prompt with its keys and values, for longer prompts."""
-        return SharedPrompt(
-            self._prompt_tokens,
-            tuple(tuple(t.transpose(1, 2) for t in layer) for layer in self._prompt_layers),
-        )
-
-    @property
-    def prompt_logits(self) -> Tensor:
-        """The logits after the prompt."""
-        return self._prompt_logits
 
     def _compute_max_rows(self, depth: int) -> int:
         """Return the largest number of rows in a batch that memory allows."""
@@ -209,26 +185,6 @@ class _CausalPrefix:
             ]
             self._thread_state.shape = (rows, depth)
         return self._thread_state.layers
-
-
-@dataclass(frozen=True)
-class SharedPrompt:
-    """The beginning of several prompts, with its keys and values.
-
-    Attributes:
-        tokens: its token ids.
-        layers: keys and values of each layer, (1, heads, tokens, width) each.
-    """
-
-    tokens: tuple[int, ...]
-    layers: tuple[tuple[Tensor, Tensor], ...]
-
-    def build_cache(self) -> DynamicCache:
-        """Build a cache that contains these keys and values."""
-        cache = DynamicCache()
-        for index, (keys, values) in enumerate(self.layers):
-            cache.update(keys, values, index)
-        return cache
 
 
 class _BatchCacheLayer(CacheLayerMixin):
@@ -344,9 +300,6 @@ class CausalModel(Transformer):
     is_uncached = False
     """Whether each text is read from its first token, without stored keys and values."""
 
-    shared_prompt: SharedPrompt | None = None
-    """The computed beginning of prompts; None without one."""
-
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a prompt; `start_token` for an empty prompt."""
         return super().encode(start) or (self.start_token,)
@@ -359,6 +312,7 @@ class CausalModel(Transformer):
         """
         model = copy(self)
         model.decoder, model.is_truncated = None, decoding.is_truncating
+        model.compares_prompt = decoding.compares_prompt
         # a decoding without effect needs no processor
         if decoding:
             try:
@@ -366,27 +320,6 @@ class CausalModel(Transformer):
             except ConfigError as error:
                 raise ConfigError(f"decoding: {self.name}: {error}") from error
         return model
-
-    def share_prompt(self, beginning: Sequence[int], prompt: Sequence[int]) -> "CausalModel":
-        """Return the model with the beginning of later prompts computed once.
-
-        Probabilities may differ in their last bits. If they differ by more for an example, the
-        model itself is returned.
-
-        Args:
-            beginning: the token ids with which later prompts begin.
-            prompt: the token ids of one of these prompts.
-        """
-        if self.is_uncached:
-            return self
-        model = copy(self)
-        model.shared_prompt = _CausalPrefix(self, beginning).read_shared_prompt()
-        # a network may treat several tokens after a cache differently from a whole text
-        whole, shared = (
-            torch.softmax(_CausalPrefix(m, prompt).prompt_logits.double(), dim=-1)
-            for m in (self, model)
-        )
-        return model if torch.allclose(whole, shared, rtol=0, atol=_MAX_DIFFERENCE) else self
 
     def open_prefix(
         self, prompt: Sequence[int], max_length: int = 0
