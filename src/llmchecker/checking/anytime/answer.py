@@ -243,7 +243,7 @@ def _build_estimate(check: AnytimeCheck, tree: TextTree, budget: AnswerBudget) -
 def _bound_probability(
     asked: CheckedQuery, progress: AnytimeProgress, tree: TextTree
 ) -> tuple[float, float]:
-    """Return the certain bounds of a threshold query's probability, rounded outwards."""
+    """Return a threshold query's certain bounds, rounded outwards."""
     root = asked.query.root
     is_threshold = isinstance(root, Probability) and root.threshold is not None
     # other bounds of the check are about its widest formula, and a ratio has a larger error
@@ -255,6 +255,6 @@ def _bound_probability(
 
 
 def _compute_rounding_error(tree: TextTree) -> float:
-    """Return a limit above the relative rounding error of a tree's probabilities and sums."""
+    """Return a limit above the relative rounding error of a tree's sums."""
     error = compute_relative_error(tree.parent[1:], tree.probability[1:], int(tree.step.max()))
     return float(error) + _ROUNDING_ERROR
