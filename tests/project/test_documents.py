@@ -139,7 +139,7 @@ MAX_WORDS = {
     "docs/published.md": 250,
     "docs/servers.md": 700,
     "docs/speed.md": 250,
-    "docs/suites.md": 1_000,
+    "docs/suites.md": 1_050,
     "docs/trust.md": 800,
 }
 """The largest number of words of each page, as `wc -w` counts them."""

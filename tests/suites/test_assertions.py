@@ -4,16 +4,15 @@ import itertools
 import json
 
 import pytest
-from helpers.suites import OpenTable
 
 import llmchecker as lc
+from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.errors import ConfigError
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.registry import create_quantifier
 from llmchecker.suites.assertions import KINDS, build_assertion, parse_assertion
-from llmchecker.suites.runner import evaluate
 
 TOKENS = ["s", "Ab", " b", '"x"', "."]
 END = 4
@@ -73,7 +72,7 @@ def test_an_assertion_has_the_probability_of_its_texts(kind, prefix):
     model = lc.TableModel(TOKENS, lambda tokens: WEIGHTS, frozenset([END]))
     asked = CheckedQuery(query, quantifiers, LENGTH)
     budget = AnswerBudget(passes=1000, certain=True)
-    verdict = evaluate(OpenTable(model), "s", asked, budget, lambda: False).verdict
+    verdict = check_anytime(model, "s", asked, budget).verdict
     expected = sum(
         probability
         for text, probability, has_ended in texts()

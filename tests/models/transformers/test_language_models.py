@@ -159,7 +159,7 @@ def test_a_tokenizer_that_cannot_read_text_as_text_is_refused(random_model):
     )
     model = wrap_model(load_model(random_model("llama")).network, tokenizer, name="words")
     assert model.encode("the player won") == (3, 4, 5)
-    with pytest.raises(UnusableText, match="words: .* 'the </s> player' .* '</s>'"):
+    with pytest.raises(UnusableText, match=r"words: .* 'the </s> player' .* '</s>'"):
         model.encode("the </s> player")
 
 
