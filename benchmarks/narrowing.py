@@ -299,7 +299,7 @@ class _Asked:
             for part in np.split(bits, range(32, count, 32)):
                 variances = predict_variances(bits[: len(sequence)], part)
                 left = float(count - len(sequence))
-                sequence.append(Values(part, np.ones(len(part)), 0, 1, 1, variances, left))
+                sequence.narrow(Values(part, np.ones(len(part)), 0, 1, 1, variances, left))
             low, high = sequence.interval
             if not low <= threshold <= high:
                 return plain.passes

@@ -108,7 +108,7 @@ def _check_program(
         InvalidQuery, f"does not answer the query {query.text} on a model of its own"
     ):
         return FileAnswer(
-            _read_value(model, properties, query), model.nr_states, model.nr_transitions
+            _check_start_state(model, properties, query), model.nr_states, model.nr_transitions
         )
 
 
@@ -260,7 +260,7 @@ def _build_environment() -> stormpy.environments.Environment:
     return environment
 
 
-def _read_value(
+def _check_start_state(
     model: _StormModel, properties: Sequence[stormpy.logic.Property], query: Query
 ) -> float | bool | None:
     """Return the answer in the start state.

@@ -1,4 +1,4 @@
-"""Accelerated execution: skip many identical loop iterations in one step.
+"""Acceleration of loops in a run: when to skip identical iterations, and how many.
 
 A counter may need 4,000,000,000 iterations to wrap around. Where the iterations of a run are
 identical, the run skips as many as its conditions allow, or fewer.
@@ -7,8 +7,8 @@ identical, the run skips as many as its conditions allow, or fewer.
 import random
 from collections.abc import Callable
 
-from llmchecker.programs.interpreter.acceleration import MAX_ROUNDS, accelerate
 from llmchecker.programs.interpreter.evaluator import ConcreteState
+from llmchecker.programs.interpreter.iteration_solver import MAX_ROUNDS, count_identical_iterations
 from llmchecker.programs.ir.expressions import Semantics, Type
 from llmchecker.programs.ir.statements import Loop, Program
 
@@ -86,7 +86,9 @@ class LoopAccelerator:
             self.try_count += 1
             # The skipped iterations draw the values of the last ones again.
             draws = self._drawn_values[draw_counts[-1 - period] :]
-            rounds = accelerate(self._program, self._semantics, loop, state, draws, period)
+            rounds = count_identical_iterations(
+                self._program, self._semantics, loop, state, draws, period
+            )
             if rounds.max_count * period < _MIN_ROUNDS:
                 continue
             times = self._choose_repetitions(rounds.max_count)

@@ -8,7 +8,6 @@ from helpers.compiled import needs_gcc
 from helpers.replay import fails_after_gcc
 
 from llmchecker.programs.frontend.parser import parse_program
-from llmchecker.programs.interpreter.acceleration import MAX_ROUNDS, accelerate
 from llmchecker.programs.interpreter.integer_sequences import (
     _interpolate,
     add,
@@ -18,6 +17,7 @@ from llmchecker.programs.interpreter.integer_sequences import (
     product,
     sign_changes,
 )
+from llmchecker.programs.interpreter.iteration_solver import MAX_ROUNDS, count_identical_iterations
 from llmchecker.programs.interpreter.machine import Machine
 from llmchecker.programs.interpreter.simulation import HeadState, RepeatedIterations, run_program
 from llmchecker.programs.ir.expressions import Semantics, Type
@@ -184,7 +184,9 @@ def check_alike(text: str, semantics: Semantics, source: random.Random) -> int:
         if start >= len(states):
             continue
         draws = [value for of_round in drawn[start : start + period] for value in of_round]
-        rounds = accelerate(program, semantics, program.loops[0], states[start], draws, period)
+        rounds = count_identical_iterations(
+            program, semantics, program.loops[0], states[start], draws, period
+        )
         seen = (len(states) - 1 - start) // period
         for times in range(1, min(rounds.max_count, seen) + 1):
             after = {**states[start], **rounds.compute_values(times)}
@@ -266,6 +268,6 @@ def test_without_an_end_some_rounds_are_passed():
     """Rounds that nothing ends have no number: fewer than that are passed."""
     program = parse_program(f"{HEADER}while (1) y = y + n; }}", "endless")
     state = {"n": 7, "x": 0, "y": 0}
-    rounds = accelerate(program, Semantics.INTEGERS, program.loops[0], state, [])
+    rounds = count_identical_iterations(program, Semantics.INTEGERS, program.loops[0], state, [])
     assert rounds.max_count == MAX_ROUNDS
     assert rounds.compute_values(10**12) == {"y": 7 * 10**12}

@@ -1,4 +1,4 @@
-"""Loop acceleration: many identical iterations of a loop in one step.
+"""Closed forms of the iterations of a loop: how many of them are identical.
 
 An iteration is executed from a concrete state, with numbers and with polynomials over the initial
 numbers. If a variable gets its old value plus a polynomial of solved variables, its later values
@@ -87,7 +87,7 @@ class _AcceleratedRounds:
 _NO_ACCELERATION = _AcceleratedRounds(0, {})
 
 
-def accelerate(
+def count_identical_iterations(
     program: Program,
     semantics: Semantics,
     loop: Loop,
@@ -95,7 +95,7 @@ def accelerate(
     draws: Sequence[int],
     period: int = 1,
 ) -> _AcceleratedRounds:
-    """Compute how often the iterations that begin in a state can be repeated.
+    """Count how often the iterations that begin in a state can be repeated.
 
     Args:
         program: the program.
