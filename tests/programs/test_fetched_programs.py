@@ -417,7 +417,7 @@ BAD = [
     ({"source": "archive:https://a.b/c.rar", "sha256": DIGEST}, "must end in one of .tar.gz"),
     ({"source": "archive:http://a.b/c.zip", "sha256": DIGEST}, "from an https:// address only"),
     ({"source": "archive:file:///c.zip", "sha256": DIGEST}, "from an https:// address only"),
-    ({"source": "archive:https://a.b/c.zip"}, "sha256 is missing of its programs"),
+    ({"source": "archive:https://a.b/c.zip"}, "sha256 is missing; add that of its programs"),
     (
         {"source": "archive:c.zip", "sha256": DIGEST, "folder": "../x"},
         "must be a folder inside the archive",

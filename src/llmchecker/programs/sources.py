@@ -97,7 +97,7 @@ class ProgramSource:
             raise ConfigError(f"folder {self.folder!r} must be a folder inside the archive")
         # The content of an archive is untrusted, so its programs must be pinned.
         if self.sha256 is None:
-            raise ConfigError(f"source {self} needs the sha256 of its programs")
+            raise ConfigError(f"source {self}: sha256 is missing; add that of its programs")
 
     def __str__(self) -> str:
         return f"{self.scheme}:{self.location}"
