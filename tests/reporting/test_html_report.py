@@ -202,7 +202,7 @@ def test_the_page_asks_for_nothing_and_complains_of_nothing(shown, written):
     loaded = [url for url in shown.requests if not url.startswith("data:")]
     assert loaded == [written.as_uri()]
     assert shown.complaints == []
-    assert shown.page.title() == "LLMChecker: report of a run"
+    assert shown.page.title() == "LLMChecker: report"
     assert shown.page.locator("script").count() == 1
 
 
@@ -507,7 +507,7 @@ def test_a_run_without_experiments_has_a_page(browser, written, tmp_path):
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     seen = opened(browser, page_of(tmp_path, [], view=None, provenance={}))
     assert "The run has no experiments." in seen.page.locator("#answers").inner_text()
-    assert "there is no tree to show" in seen.page.locator("#tree").inner_text()
+    assert "the report shows no tree" in seen.page.locator("#tree").inner_text()
     assert seen.complaints == []
     seen.page.context.close()
 

@@ -31,7 +31,7 @@ EXPECTED = {
 }
 MODEL, LABEL = "llama", "A {small} model"
 FOLDER = "own programs {1}"
-WAYS = {"variants": 6, "baselines": 7, "sources": 5, "repairs": 2, "tools": 2}
+WAYS = {"variants": 6, "baselines": 7, "sources": 5, "repairs": 2, "tools": 4}
 VERIFYING = {"attempts", "attempts_without_model", "repairs"}
 OF_MODEL = ("variants", "sources", "repairs")
 OF_SOURCES = WAYS["baselines"] + WAYS["sources"] + WAYS["repairs"]

@@ -170,7 +170,7 @@ def test_sources_are_switched_off_from_the_shell(files, capsys):
 
 def test_a_directory_without_programs_is_told(tmp_path, capsys):
     """There is nothing to verify in an empty directory, and the message says what was sought."""
-    assert main(["verify", str(tmp_path)]) == 2
+    assert main(["verify", str(tmp_path)]) == 3
     assert "no C file" in capsys.readouterr().err
 
 
@@ -190,5 +190,5 @@ def test_seconds_that_no_program_can_have_are_refused(files, seconds, capsys):
     """Seconds that are no positive number are a message that names the argument."""
     with pytest.raises(SystemExit) as ended:
         main(["verify", str(files[0]), f"--seconds={seconds}"])
-    assert ended.value.code == 2
+    assert ended.value.code == 3
     assert f"argument --seconds: {seconds!r}" in capsys.readouterr().err
