@@ -147,6 +147,9 @@ class _PathEncoder(Encoder):
         """Return the value of a term on this path; the other side are all other values."""
         term = z3.simplify(term)
         value = self.evaluate(term)
+        # a division by zero has no value
+        if not (z3.is_bv_value(value) or z3.is_int_value(value)):
+            raise _PathEnd
         if not value.eq(term):
             self._path.decisions.append(_Decision(key, term == value, True))
         return value.as_signed_long() if z3.is_bv(value) else value.as_long()
