@@ -89,7 +89,7 @@ QUICK = Sizes(
     states=(200, 400, 800),
     all_queries=400,
     front_ends={"prism": (200, 400), "jani": (200, 400)},
-    efforts=narrowing.Efforts(2, (20, 40), 1, ((0.5, 2), (0.8, 3))),
+    efforts=narrowing.Efforts(2, (20, 40), 1, 100, 100, ((0.5, 2), (0.8, 3))),
 )
 
 

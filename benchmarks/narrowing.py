@@ -4,22 +4,16 @@ The ways are the trees of the paper with growing alpha and k, plain sampling wit
 Clopper and Pearson, refinement, and anytime answers.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
 
-import numpy as np
-import plain_sampling
+import generating
+from plain_sampling import PlainPool
 
 from llmchecker.checking.anytime.answer import AnytimeResult, check_anytime
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.anytime.confidence_sequence import (
-    ConfidenceSequence,
-    Values,
-    predict_variances,
-)
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.check import check_query
 from llmchecker.config import paths
@@ -45,6 +39,8 @@ QUERIES = {
 BEAVER are; a rare event; and a formula that is LTL and not PCTL."""
 CONFIDENCE = 0.95
 THRESHOLD_CONFIDENCE = 0.99
+MIN_TESTED = 0.001
+"""The least probability whose thresholds are tested: rarer events need too many passes."""
 STORE_BYTES = 2**32
 
 PAPER, SAMPLING, REFINEMENT, ANYTIME = WAYS = (
@@ -61,13 +57,17 @@ ESTIMATE_DEFINITIONS = {
     "{query}.{model}.largest_width_ratio": "the largest of the same ratios over all budgets",
     "{query}.largest_width_ratio": "the largest of these",
     "{query}.{model}.threshold_passes_ratio": "passes until P<=2p and P>=p/2 are decided with "
-    "confidence 0.99, p the estimate, over those of a sequential test on plain samples",
+    "confidence 0.99, p the estimate or 0.001, over those of a sequential test on plain samples; "
+    "the largest number of passes where nothing is decided",
     "{query}.threshold_passes_ratio": "the largest of these",
     "{query}.{model}.certain_width_ratio": "width of the certain bounds of `llmchecker check` over "
     "those of refinement alone, with the largest budget",
     "{query}.certain_width_ratio": "the largest of these",
     "{model}.passes_share_of_growing": "forward passes a second of `llmchecker check` over "
     "internal nodes a second of growing a tree level by level",
+    "{model}.passes_share_of_generate": "forward passes a second of `llmchecker check` with texts "
+    f"of {generating.TOKENS} tokens over those of transformers' `generate` in batches of the same "
+    "size",
 }
 REFINE_DEFINITIONS = {
     "{query}.{model}.width_ratio_to_paper": "width of the certain bounds over that of the paper's "
@@ -89,13 +89,17 @@ class Efforts:
         passes: rising budgets of sampling and of anytime answers; the largest one is that of the
             refinement alone too.
         seeds: number of seeds of each but the largest budget.
+        generated: the budget of the answer that is measured beside `generate`.
+        tested: the largest budget that decides a threshold.
         trees: alpha and k of the paper's trees, rising. The largest one should be one that the run
             of the workflow has grown, since its stored distributions then give all of them.
     """
 
     length: int = 5
     passes: tuple[int, ...] = (300, 1000, 3000)
-    seeds: int = 3
+    seeds: int = 2
+    generated: int = generating.PASSES
+    tested: int = 30_000
     trees: tuple[tuple[float, int], ...] = (
         (0.3, 2),
         (0.5, 3),
@@ -114,7 +118,7 @@ class Point:
         model, query, way: what was asked of whom, and how it was answered.
         passes: texts that the model was asked about.
         low, high: the interval, which is certain or holds with confidence.
-        seconds: that it took; of a refinement since it began.
+        seconds: that it took; of a refinement since it began; 0 where samples come from a pool.
         samples: how many were drawn; None where none are.
     """
 
@@ -164,25 +168,35 @@ def measure(
     )
     model = grower.model
     trees = _paper_trees(name, grower, efforts)
+    pools = [PlainPool(model, START, efforts.length, seed) for seed in range(efforts.seeds)]
     report(f"{name}: the paper's trees")
     points, figures = [], {}
+    figures[f"estimate.{name}.passes_share_of_generate"] = generating.compare_rates(
+        model, directory, START, efforts.generated
+    )
+    report(f"{name}: samples beside generate")
     for key, text in QUERIES.items():
         asked = _Asked(name, key, parse(text), efforts.length)
         found = [asked.paper(tree) for tree in trees]
         refined, texts = asked.refined(model, efforts.passes[-1])
         pairs = {
-            passes: asked.compare_widths(model, passes, efforts.seeds) for passes in efforts.passes
+            # the largest budget has one seed: it takes most of the time, and varies least
+            passes: asked.compare_widths(
+                model, pools[:1] if passes == efforts.passes[-1] else pools, passes
+            )
+            for passes in efforts.passes
         }
         ratios = {
             passes: mean(p.width for p in answered) / mean(p.width for p in sampled)
             for passes, (answered, sampled) in pairs.items()
         }
         answered = pairs[efforts.passes[-1]][0][0]
+        thresholds = asked.compare_thresholds(model, pools[0], efforts.tested)
         figures |= {
             f"estimate.{key}.{name}.width_ratio_to_sampling": ratios[efforts.passes[-1]],
             f"estimate.{key}.{name}.largest_width_ratio": max(ratios.values()),
             f"estimate.{key}.{name}.certain_width_ratio": asked.certain_width / refined[-1].width,
-            f"estimate.{key}.{name}.threshold_passes_ratio": asked.compare_thresholds(model),
+            f"estimate.{key}.{name}.threshold_passes_ratio": thresholds,
         }
         figures |= dict(_to_paper(f"{key}.{name}", found, refined))
         if key == "player":
@@ -245,11 +259,11 @@ class _Asked:
         return points, len(result.tree)
 
     def compare_widths(
-        self, model: LanguageModel, passes: int, seeds: int
+        self, model: LanguageModel, pools: Sequence[PlainPool], passes: int
     ) -> tuple[list[Point], list[Point]]:
-        """The intervals of `llmchecker check` and of plain sampling, for each seed."""
+        """The intervals of `llmchecker check` and of plain sampling, for the seed of each pool."""
         answered, sampled = [], []
-        for seed in range(seeds):
+        for seed, pool in enumerate(pools):
             result = self._answer(model, passes, seed)
             verdict = result.verdict
             # the time of the loop alone: the check of the tree is no pass
@@ -259,25 +273,27 @@ class _Asked:
                     ANYTIME, result.passes, verdict.low, verdict.high, seconds, verdict.samples
                 )
             )
-            began = time.perf_counter()
-            plain = plain_sampling.draw_within(model, START, self.query, passes, seed)
-            seconds = time.perf_counter() - began
+            plain = pool.select(self.query, passes)
             interval = plain.interval(CONFIDENCE)
-            sampled.append(self.point(SAMPLING, plain.passes, *interval, seconds, plain.samples))
+            sampled.append(self.point(SAMPLING, plain.passes, *interval, 0.0, plain.samples))
         return answered, sampled
 
-    def compare_thresholds(self, model: LanguageModel) -> float:
-        """The passes that decide P<=2p and P>=p/2, over those of a sequential test on samples."""
-        estimate = self._estimate
+    def compare_thresholds(self, model: LanguageModel, pool: PlainPool, max_passes: int) -> float:
+        """The passes that decide P<=2p and P>=p/2, over those of a sequential test on samples.
+
+        Without a decision, the passes are those that were allowed.
+        """
+        estimate = min(max(self._estimate, MIN_TESTED), 1 - MIN_TESTED)
         # twice a probability above one half is no threshold
         above = min(2 * estimate, (1 + estimate) / 2)
         passes, plain_passes = 0, 0
         for operator, threshold in (("<=", above), (">=", estimate / 2)):
             text = self.query.query.text.replace("=?", f"{operator}{threshold:.6f}")
             asked = CheckedQuery(parse(text), self.quantifiers, self.query.length)
-            budget = AnswerBudget(passes=10**5, confidence=THRESHOLD_CONFIDENCE)
-            passes += check_anytime(model, START, asked, budget).passes
-            plain_passes += self._test_sequentially(model, threshold)
+            budget = AnswerBudget(passes=max_passes, confidence=THRESHOLD_CONFIDENCE)
+            result = check_anytime(model, START, asked, budget)
+            passes += max_passes if result.verdict.decision.holds is None else result.passes
+            plain_passes += pool.test(self.query, threshold, THRESHOLD_CONFIDENCE)
         return passes / plain_passes
 
     def _answer(self, model: LanguageModel, passes: int, seed: int) -> AnytimeResult:
@@ -286,24 +302,6 @@ class _Asked:
         self.certain_width = result.verdict.upper - result.verdict.lower
         self._estimate = result.verdict.estimate
         return result
-
-    def _test_sequentially(self, model: LanguageModel, threshold: float) -> int:
-        """The passes of plain samples until a confidence sequence excludes a threshold."""
-        count = 32
-        while True:
-            plain = plain_sampling.draw(model, START, self.query, count, seed=0)
-            bits = np.zeros(count)
-            bits[: plain.satisfying] = 1
-            np.random.default_rng(0).shuffle(bits)
-            sequence = ConfidenceSequence(THRESHOLD_CONFIDENCE, threshold)
-            for part in np.split(bits, range(32, count, 32)):
-                variances = predict_variances(bits[: len(sequence)], part)
-                left = float(count - len(sequence))
-                sequence.narrow(Values(part, np.ones(len(part)), 0, 1, 1, variances, left))
-            low, high = sequence.interval
-            if not low <= threshold <= high:
-                return plain.passes
-            count = count * 5 // 4
 
 
 def _paper_trees(name: str, grower: TreeBuilder, efforts: Efforts) -> list[TextTree]:

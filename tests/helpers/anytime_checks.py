@@ -78,7 +78,7 @@ def plant(asked: CheckedQuery, model: TableModel) -> tuple[PartialTree, TableSer
     return tree, TableServer(model, prompt)
 
 
-def copied(model: TableModel, copies: int, is_truncated: bool = False) -> TableModel:
+def copied(model: TableModel, copies: int) -> TableModel:
     """Return a model with several tokens of equal probability for each letter of a table."""
 
     def distribution(tokens: tuple[int, ...]) -> list[float]:
@@ -88,8 +88,22 @@ def copied(model: TableModel, copies: int, is_truncated: bool = False) -> TableM
 
     vocabulary = [letter for letter in LETTERS for _ in range(copies)] + ["."]
     wide = TableModel(vocabulary, distribution, frozenset([len(vocabulary) - 1]))
-    wide.is_truncated = is_truncated
+    wide.is_truncated = model.is_truncated
     return wide
+
+
+def truncated(model: TableModel) -> TableModel:
+    """Return a model whose decoding gives the share of improbable tokens to the most probable."""
+
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
+        weights = np.array(model.distribution(tokens))
+        is_cut = weights < 10 / PARTS
+        weights[weights.argmax()] += weights[is_cut].sum()
+        return np.where(is_cut, 0, weights).tolist()
+
+    cut = TableModel(model.vocabulary, distribution, model.end_tokens)
+    cut.is_truncated = True
+    return cut
 
 
 class RangedBalance:

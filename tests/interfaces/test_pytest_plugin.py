@@ -12,10 +12,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess:
-    """Run pytest on a folder in a process of its own."""
-    plugin = ("-p", "llmchecker.interfaces.pytest_plugin")
+    """Run pytest on a folder in a process of its own, which finds the plugin as installed."""
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *plugin, "-p", "no:cacheprovider", "-rA", *options],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *options],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "HF_HUB_OFFLINE": "1"},
         capture_output=True,
