@@ -27,13 +27,13 @@ from llmchecker.programs.sources import ProgramSource, parse_program_source
 from llmchecker.trees.resource_forecast import GrowthLimits
 from llmchecker.trees.text_tree import Truncation
 
-Alpha = Annotated[
+_Alpha = Annotated[
     float,
     Field(
         ge=0, le=1, description="The probability that the selected tokens of a state hold together."
     ),
 ]
-K = Annotated[
+_K = Annotated[
     int,
     Field(
         ge=1, le=1_000_000, description="The largest number of tokens that are selected in a state."
@@ -43,9 +43,9 @@ Length = Annotated[
     int, Field(ge=1, le=10_000, description="The horizon: the largest number of generated tokens.")
 ]
 Seed = Annotated[int, Field(ge=0, le=2**64 - 1)]
-Token = Annotated[int, Field(ge=0, le=10_000_000)]
+_Token = Annotated[int, Field(ge=0, le=10_000_000)]
 # not strict: a file holds the name of the value
-SemanticsName = Annotated[
+_SemanticsName = Annotated[
     Semantics,
     Field(strict=False),
     WithJsonSchema({"type": "string", "enum": [s.value for s in Semantics]}),
@@ -91,7 +91,7 @@ class AnswerKeys(Section):
         return AnswerBudget(**self.model_dump(exclude_none=True))
 
 
-AnswerEntry = OptionalKey[Annotated[Literal[False] | AnswerKeys, OrFalse()]]
+_AnswerEntry = OptionalKey[Annotated[Literal[False] | AnswerKeys, OrFalse()]]
 
 
 class DecodingKeys(Section):
@@ -117,9 +117,9 @@ class DecodingKeys(Section):
     """No sequence of this many tokens repeats. 0 allows all."""
     encoder_no_repeat_ngram_size: OptionalKey[int] = Field(default=None, ge=0, le=10_000)
     """No sequence of this many tokens of the start string repeats. 0 allows all."""
-    bad_words_ids: OptionalKey[Items[NonEmpty[Token]]] = None
+    bad_words_ids: OptionalKey[Items[NonEmpty[_Token]]] = None
     """Forbidden sequences of token ids."""
-    suppress_tokens: OptionalKey[Items[Token]] = None
+    suppress_tokens: OptionalKey[Items[_Token]] = None
     """Forbidden token ids."""
 
 
@@ -206,7 +206,7 @@ class MessageKeys(Section):
         return self
 
 
-StartEntry = Annotated[
+_StartEntry = Annotated[
     str | NonEmpty[MessageKeys],
     OrText("array"),
     Field(
@@ -317,10 +317,10 @@ class ExperimentKeys(Section):
     """The subject of the query in Table II."""
     start: str
     """The name of a start string."""
-    alpha: OptionalKey[Alpha] = None
-    k: OptionalKey[K] = None
+    alpha: OptionalKey[_Alpha] = None
+    k: OptionalKey[_K] = None
     L: Length
-    answer: AnswerEntry = None
+    answer: _AnswerEntry = None
     """As at the top level, for this experiment."""
     decoding: DecodingEntry = None
     """As for a model, for this experiment. It replaces the models' decoding; {} draws at
@@ -341,10 +341,10 @@ class FigureKeys(Section):
 
     starts: Distinct[str]
     """Names of start strings, which the figure shows as nouns."""
-    alpha: OptionalKey[Alpha] = None
-    k: OptionalKey[K] = None
+    alpha: OptionalKey[_Alpha] = None
+    k: OptionalKey[_K] = None
     L: Length
-    answer: AnswerEntry = None
+    answer: _AnswerEntry = None
     """As at the top level, for this figure."""
     query: str
     """The query, in PRISM's syntax."""
@@ -376,8 +376,8 @@ class RepairKeys(Section):
 class TruncationKeys(Section):
     """A truncation."""
 
-    alpha: Alpha
-    k: K
+    alpha: _Alpha
+    k: _K
     L: Length
 
     @property
@@ -400,7 +400,7 @@ class InvariantsConfig(Section):
     models: OptionalKey[Distinct[str]] = None
     """Names of causal models that propose invariants, also served ones; by default all local ones.
     The first also proposes for the comparison of tools."""
-    semantics: Distinct[SemanticsName] = tuple(Semantics)
+    semantics: Distinct[_SemanticsName] = tuple(Semantics)
     """Mathematical integers (integers), or machine integers that have the bits of their type and
     wrap around (int32)."""
     seconds: float = Field(default=60, gt=0, le=1_000_000)
@@ -470,7 +470,7 @@ class ConfigKeys(Section):
 
     models: dict[Name, ModelKeys] = Field(min_length=1)
     """Language models by name."""
-    start_strings: dict[Name, StartEntry] = Field(default={})
+    start_strings: dict[Name, _StartEntry] = Field(default={})
     """Start strings by name."""
     quantifiers: dict[Annotated[str, Field(max_length=100)], QuantifierEntry] = Field(default={})
     """Quantifiers by name. The name is a variable in queries and PRISM files: letters, digits and
@@ -479,7 +479,7 @@ class ConfigKeys(Section):
     """The expansion of trees."""
     topk: OptionalKey[PromptsConfig] = None
     """Top-k statistics over a data set of prompts (Figure 3)."""
-    answer: AnswerEntry = None
+    answer: _AnswerEntry = None
     """Certain bounds and an interval with confidence for the whole model. The first limit ends the
     work; `false` means no answer. At the top level this applies to every experiment and Figure 4
     without an answer of its own. Queries that single texts do not decide have certain bounds

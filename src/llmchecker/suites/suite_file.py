@@ -127,10 +127,10 @@ def read_suite_file(path: str | Path) -> tuple[YamlFile, SuiteKeys]:
             the line.
     """
     file = read_yaml(path)
-    return file, parse_suite_keys(file, file.content)
+    return file, _parse_suite_keys(file, file.content)
 
 
-def parse_suite_keys(file: YamlFile, content: Mapping[str, Any]) -> SuiteKeys:
+def _parse_suite_keys(file: YamlFile, content: Mapping[str, Any]) -> SuiteKeys:
     """Validate the keys of a suite file; errors contain its path and the line."""
     try:
         return parse_section(SuiteKeys, content)
