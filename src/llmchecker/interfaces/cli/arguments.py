@@ -350,7 +350,9 @@ def _parse_model(arguments: argparse.Namespace) -> tuple[dict[str, Any] | None, 
     if name.startswith(("http://", "https://")):
         # A server returns tokens without their texts.
         if arguments.tokenizer is None:
-            raise ConfigError("--model: a server needs the directory of its --tokenizer")
+            raise ConfigError(
+                "--model: a server has no tokenizer; add --tokenizer with its directory"
+            )
         tokenizer = f"path:{Path(arguments.tokenizer).absolute()}"
         keys = {"source": f"server:{name}", "api": arguments.api, "tokenizer": tokenizer}
         return {"label": name, **keys}, None
