@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,7 @@ def defined_names(module: ast.Module) -> list[str]:
     return [name for name in names if not name.startswith("_") and not HOOK.match(name)]
 
 
+@cache
 def used_names(module: ast.Module) -> set[tuple[str, str]]:
     """The names that a module takes from others, as (last part of the other's name, name)."""
     used, attributes, modules = set(), set(), {}
@@ -37,6 +39,12 @@ def used_names(module: ast.Module) -> set[tuple[str, str]]:
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             attributes.add((node.value.id, node.attr))
     return used | {(modules[name], attribute) for name, attribute in attributes if name in modules}
+
+
+@cache
+def parse_modules() -> dict[Path, ast.Module]:
+    """The modules of the package, by their paths."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
 
 
 def words_of_other_files() -> list[set[str]]:
@@ -52,7 +60,7 @@ def words_of_other_files() -> list[set[str]]:
 
 def test_a_name_that_no_other_file_uses_is_private():
     """Every public function and value of a module has a user in another file of the project."""
-    modules = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    modules = parse_modules()
     used = set().union(*map(used_names, modules.values()))
     others = words_of_other_files()
     unused = [
@@ -63,6 +71,13 @@ def test_a_name_that_no_other_file_uses_is_private():
         and not any(path.stem in words and name in words for words in others)
     ]
     assert unused == []
+
+
+def test_a_private_name_has_no_user_in_another_module():
+    """No module of the package imports a private name of another module."""
+    used = set().union(*map(used_names, parse_modules().values()))
+    names = {name for _, name in used}
+    assert [name for name in names if name.startswith("_") and not name.startswith("__")] == []
 
 
 def test_uses_by_import_and_by_attribute_are_found():

@@ -22,7 +22,7 @@ from llmchecker.checking.witnesses import (
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import (
-    _DIGITS,
+    DIGITS,
     format_count,
     format_lower,
     format_number,
@@ -53,7 +53,7 @@ class IntervalProgress(Protocol):
     high: float | None
 
 
-def format_value(value: float | bool | None, digits: int = _DIGITS) -> str:
+def format_value(value: float | bool | None, digits: int = DIGITS) -> str:
     """Format a value or an estimate: a number, `true`, `false` or `unknown`."""
     if value is None:
         return UNKNOWN
@@ -61,7 +61,7 @@ def format_value(value: float | bool | None, digits: int = _DIGITS) -> str:
     return str(value).lower() if isinstance(value, bool) else format_number(value, digits)
 
 
-def format_interval(low: float, high: float, digits: int = _DIGITS) -> str:
+def format_interval(low: float, high: float, digits: int = DIGITS) -> str:
     """Format an interval, whose ends are rounded outwards."""
     return f"[{format_lower(low, digits)}, {format_upper(high, digits)}]"
 
@@ -94,7 +94,7 @@ class Figures:
 
 def format_figures(
     verdict: Verdict,
-    digits: int = _DIGITS,
+    digits: int = DIGITS,
     unlimited: tuple[str, str] = ("-infinity", "infinity"),
 ) -> Figures:
     """Format the figures of a verdict.

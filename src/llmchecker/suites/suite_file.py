@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from llmchecker.checking.anytime.budget import _CONFIDENCE_RANGE
+from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
 from llmchecker.config.keys import DecodingEntry, Length, MessageKeys, QuantifierEntry, Seed
 from llmchecker.config.schema import parse_section
 from llmchecker.config.section import NonEmpty, OptionalKey, OrText, Section, Sha256, build_error
@@ -105,7 +105,7 @@ class SuiteKeys(Section):
     """The decoding, as in a configuration."""
     length: Length = 40
     """The horizon in tokens."""
-    confidence: float = Field(default=0.99, ge=_CONFIDENCE_RANGE[0], le=_CONFIDENCE_RANGE[1])
+    confidence: float = Field(default=0.99, ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1])
     """The confidence of all verdicts of the suite together."""
     budget: BudgetKeys = BudgetKeys(passes=_DEFAULT_PASSES)
     """The budget of each case. Decided cases leave the rest of theirs to the others."""
