@@ -21,14 +21,15 @@ INTRODUCTION = """\
 # Every key of a configuration
 
 *Generated from [`src/llmchecker/config/keys.py`](../src/llmchecker/config/keys.py) by
-[`docs/config_reference.py`](config_reference.py), which names the commands.*
+[`docs/config_reference.py`](config_reference.py).*
 
 A configuration is a YAML file, [`config.yaml`](../config.yaml) unless `--configfile` names another.
 `NAME` is a name of your choice, `[]` an entry of a list. A **required** key is required if the key
-above it is present; all others are optional. An unknown key stops a run before any job starts.
-[adding.md](adding.md) has examples, [method.md](method.md) defines alpha, k, L and queries.
+above it is present. An unknown key stops a run before any job starts. [adding.md](adding.md) has
+examples, [method.md](method.md) defines alpha, k, L and queries.
 """
 REQUIRED = "**required**"
+UNREACHED = 1_000_000
 
 Schema = Mapping[str, Any]
 
@@ -88,12 +89,19 @@ def kind(entry: Schema) -> str:
     """Format the values that an entry allows."""
     if "enum" in entry:
         return ", ".join(f"`{value}`" for value in entry["enum"])
-    lowest = f"{entry['minimum']}–" if "minimum" in entry else "above 0, to "
-    limits = [f"{lowest}{entry['maximum']}"] if "maximum" in entry else []
+    limits = [limits_of(entry)] if "maximum" in entry else []
     types = [entry["type"]] if isinstance(entry["type"], str) else entry["type"]
     words = {"object": "keys", "array": "list", "string": "text"}
     name = " or ".join(words.get(name, name) for name in types)
     return ", ".join([name, *limits])
+
+
+def limits_of(entry: Schema) -> str:
+    """Format the limits of a number, without a largest one that nobody reaches."""
+    is_large = entry["maximum"] >= UNREACHED
+    if "minimum" in entry:
+        return f"from {entry['minimum']}" if is_large else f"{entry['minimum']}–{entry['maximum']}"
+    return "above 0" if is_large else f"above 0, to {entry['maximum']}"
 
 
 def resolved(entry: Schema, root: Schema) -> Schema:

@@ -3,8 +3,8 @@
     .venv/bin/python docs/measured_pages.py
 
 The records are in resources/measured/: `benchmarks/verifying.py` writes programs.csv, and
-benchmarks.json is a copy of the file that `make bench` writes. Without it docs/speed.md has the
-definitions of the figures and no values.
+benchmarks.json is a copy of the file that `make bench` writes. Without it docs/speed.md has no
+table.
 """
 
 import csv
@@ -27,13 +27,12 @@ PROGRAMS_INTRODUCTION = """\
     .venv/bin/python docs/measured_pages.py
 
 The first command verifies the C files of a directory without a language model and records the
-counts. The second command writes this page. `--seconds` is the time limit of a program. *Own
-programs* are those of `resources/programs/`, of which several are false.
+counts, the second writes this page. `--seconds` is the time limit of a program.
 """
 PUBLISHED_INTRODUCTION = """\
 ## Published figures
 
-For the 133 programs of Code2Inv, by Pirzada and others (ASE 2024), with their own semantics and
+Of the 133 programs of Code2Inv, by Pirzada and others (ASE 2024), with their own semantics and
 machines. The same programs here:
 
     .venv/bin/snakemake --cores 1 resources/datasets/programs --configfile config/code2inv.yaml
@@ -98,7 +97,7 @@ def build_programs_page(measured: Sequence[Row], published: Iterable[Row]) -> st
 
 
 def build_speed_page(figures: Mapping[str, float]) -> str:
-    """Build the page on speed: the meaning of each figure, and its value for each model.
+    """Build the page on speed: the value of each figure for each model.
 
     Args:
         figures: the content of benchmarks.json; empty without a record.
@@ -106,9 +105,7 @@ def build_speed_page(figures: Mapping[str, float]) -> str:
     names = (re.fullmatch(r"expansion\.(.+)\.share_of_peak", name) for name in figures)
     models = [name[1] for name in names if name]
     if not figures:
-        meanings = "".join(f"- {meaning}\n" for meaning in SPEED_FIGURES.values())
-        title = "The repository has no record. With a record this page has the values of:"
-        return "\n".join([SPEED_INTRODUCTION, f"{title}\n", meanings])
+        return f"{SPEED_INTRODUCTION}\nThe repository has no record.\n"
     rows = [
         [meaning, *_format_values(name, models, figures)] for name, meaning in SPEED_FIGURES.items()
     ]

@@ -13,10 +13,10 @@ ERRORS = {name for name in vars(errors) if isinstance(getattr(errors, name), typ
 MAX_WORDS = 25
 PLACE = ": "
 """The end of the place in a message."""
-COMPLETED = ("unknown key ", "x; give it to check", "x; delete x to lock ")
+COMPLETED = ("unknown key ", "x; give it to check", "x; delete x to lock ", "x; start it with ")
 """Messages to which the caller or an inserted message adds the place."""
-OTHER_FORM = ("programs/", "checking/anytime/")
-"""Folders whose messages have another form."""
+OTHER_FORM = "programs/"
+"""The folder whose messages have another form."""
 MAX_FIRST_LINE = 80
 MIN_COMMENTS = 0.05
 
@@ -56,7 +56,7 @@ def test_messages_of_errors_are_short():
 
 
 def test_messages_of_errors_begin_with_the_place():
-    """Each message has a place before the problem, except in folders without the form."""
+    """Each message has a place before the problem, except in the folder of another form."""
     without = [
         f"{path}:{line}: {text}"
         for path, line, text in messages()

@@ -22,7 +22,7 @@ from llmchecker.checking.witnesses import (
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import (
-    _DIGITS,
+    DIGITS,
     format_count,
     format_lower,
     format_number,
@@ -34,7 +34,7 @@ FEW_DIGITS = 4
 _PROGRESS_DIGITS = 3
 UNKNOWN = "unknown"
 """The text of an unknown value or truth."""
-NOT_NEEDED = "not needed: every text is decided"
+_NOT_NEEDED = "not needed: every text is decided"
 """The text of the estimate of an exact answer.
 
 Its interval would look like a statistical interval.
@@ -53,7 +53,7 @@ class IntervalProgress(Protocol):
     high: float | None
 
 
-def format_value(value: float | bool | None, digits: int = _DIGITS) -> str:
+def format_value(value: float | bool | None, digits: int = DIGITS) -> str:
     """Format a value or an estimate: a number, `true`, `false` or `unknown`."""
     if value is None:
         return UNKNOWN
@@ -61,7 +61,7 @@ def format_value(value: float | bool | None, digits: int = _DIGITS) -> str:
     return str(value).lower() if isinstance(value, bool) else format_number(value, digits)
 
 
-def format_interval(low: float, high: float, digits: int = _DIGITS) -> str:
+def format_interval(low: float, high: float, digits: int = DIGITS) -> str:
     """Format an interval, whose ends are rounded outwards."""
     return f"[{format_lower(low, digits)}, {format_upper(high, digits)}]"
 
@@ -94,7 +94,7 @@ class Figures:
 
 def format_figures(
     verdict: Verdict,
-    digits: int = _DIGITS,
+    digits: int = DIGITS,
     unlimited: tuple[str, str] = ("-infinity", "infinity"),
 ) -> Figures:
     """Format the figures of a verdict.
@@ -133,7 +133,7 @@ def format_figures(
     )
 
 
-def format_certainty(decision: Decision) -> str | None:
+def _format_certainty(decision: Decision) -> str | None:
     """Format how an outcome is known: `certain`, or `with confidence 0.99`.
 
     Returns:
@@ -146,9 +146,9 @@ def format_certainty(decision: Decision) -> str | None:
     return f"with confidence {format_number(decision.confidence)}"
 
 
-def format_decision(decision: Decision) -> str:
+def _format_decision(decision: Decision) -> str:
     """Format an outcome and how it is known: `HOLDS, certain`, `UNKNOWN`."""
-    certainty = format_certainty(decision)
+    certainty = _format_certainty(decision)
     # nothing is known of an unknown outcome
     return decision.outcome.value if certainty is None else f"{decision.outcome}, {certainty}"
 
@@ -157,7 +157,7 @@ def describe_decision(decision: Decision | None) -> dict[str, str | None]:
     """Return the decision as fields for JSON; both are None for a query with =?."""
     if decision is None:
         return {"outcome": None, "certainty": None}
-    return {"outcome": decision.outcome.value, "certainty": format_certainty(decision)}
+    return {"outcome": decision.outcome.value, "certainty": _format_certainty(decision)}
 
 
 def format_progress(progress: IntervalProgress, has_answer: bool = True) -> str:
@@ -214,7 +214,7 @@ def anytime_rows(verdict: Verdict, passes: int) -> dict[str, str]:
 def _format_whole_model(verdict: Verdict, figures: Figures) -> str:
     """Format the bounds for the whole model, or the outcome of a query without =?."""
     decision = verdict.decision
-    return figures.bounds if decision is None else format_decision(decision)
+    return figures.bounds if decision is None else _format_decision(decision)
 
 
 def _other_rows(verdict: Verdict, shown: Figures) -> dict[str, str]:
@@ -223,7 +223,7 @@ def _other_rows(verdict: Verdict, shown: Figures) -> dict[str, str]:
     is_exact = verdict.decision is None and verdict.lower == verdict.upper
     # an interval of an exact number would look like a statistical one
     if verdict.samples == 0 or (shown.estimate is not None and is_exact):
-        rows = {"estimate": NOT_NEEDED}
+        rows = {"estimate": _NOT_NEEDED}
     elif shown.estimate is not None:
         # the verdict contains the estimate of a query without =?
         rows = {} if verdict.decision else {"estimate": shown.estimate}
@@ -282,7 +282,7 @@ def summarize_witnesses(query: Query, verdict: Verdict) -> str:
     return f"{summary} {share}:"
 
 
-def format_details(verdict: Verdict) -> list[str]:
+def _format_details(verdict: Verdict) -> list[str]:
     """Format the notes of a verdict and its witnesses, as lines."""
     lines = [f"note         {note}" for note in verdict.notes]
     if verdict.witnesses:
@@ -301,7 +301,7 @@ def format_verdict_as_text(verdict: Verdict) -> str:
 
 def format_rows_as_text(rows: Mapping[str, str], verdict: Verdict) -> str:
     """Format named figures of a verdict as lines, then its notes and witnesses."""
-    return "\n".join([*align_rows(rows), *format_details(verdict)])
+    return "\n".join([*align_rows(rows), *_format_details(verdict)])
 
 
 def format_verdict_as_html(verdict: Verdict) -> str:

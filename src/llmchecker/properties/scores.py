@@ -151,7 +151,9 @@ def _check_scores(quantifier: Quantifier, texts: Iterable[str], values: Sequence
         if type(value) is not int and not _is_integer(value):
             raise ConfigError(f"score of {text!r}: {value!r} is not an integer")
         if not min_score <= value <= max_score:
-            raise ConfigError(f"score of {text!r}: {value} is outside the range {low} to {high}")
+            raise ConfigError(
+                f"score of {text!r}: {value} is outside the range {low} to {high}; correct either"
+            )
 
 
 def _is_integer(value: Any) -> bool:

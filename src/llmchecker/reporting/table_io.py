@@ -91,7 +91,7 @@ def write_table(
             case ".tex":
                 _write_latex(table, path, footer, notes)
             case suffix:
-                raise ValueError(f"{path} has the suffix {suffix!r}; it must be .csv, .md or .tex")
+                raise ValueError(f"{path}: suffix {suffix!r} is unknown; use .csv, .md or .tex")
 
 
 def write_csv(table: pd.DataFrame, path: str | Path) -> None:

@@ -112,7 +112,7 @@ def describe_confidence(result: SuiteResult) -> str:
     return text
 
 
-def format_figures(interval: Interval) -> str:
+def _format_figures(interval: Interval) -> str:
     """Format the certain bounds and the interval; empty without evidence."""
     bounds, likely = (interval.lower, interval.upper), (interval.low, interval.high)
     if interval.lower == interval.upper:
@@ -153,7 +153,7 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
 def _format_case_figures(result: CaseResult) -> str:
     """Format the figures of a case; a certain verdict needs no samples."""
     has_bounds = (result.interval.lower, result.interval.upper) != (TRIVIAL.lower, TRIVIAL.upper)
-    return format_figures(result.interval) if has_bounds or not result.is_certain else ""
+    return _format_figures(result.interval) if has_bounds or not result.is_certain else ""
 
 
 def _build_aggregate_entry(result: SuiteResult, aggregate: Aggregate) -> Entry:
@@ -170,7 +170,7 @@ def _build_aggregate_entry(result: SuiteResult, aggregate: Aggregate) -> Entry:
         certainty=_describe_certainty(
             aggregate.status, aggregate.is_certain, f"with confidence {format_number(confidence)}"
         ),
-        figures=format_figures(aggregate.interval),
+        figures=_format_figures(aggregate.interval),
         reasons=(),
         seconds=0.0,
     )

@@ -62,7 +62,7 @@ class JsonLinesLog:
 
     def add(self, case: Case, result: CaseResult) -> None:
         """Append the result of a case."""
-        self._file.write(_format_line(format_result(case, result)))
+        self._file.write(_format_line(_format_result(case, result)))
         # a killed run keeps each finished case
         self._file.flush()
 
@@ -103,7 +103,7 @@ def iter_lines(result: SuiteResult) -> Iterator[dict[str, Any]]:
     """Yield the lines of a complete result: header, cases, averages, differences."""
     yield _build_header(result.suite)
     for case, case_result in zip(result.suite.cases, result.results, strict=True):
-        yield format_result(case, case_result)
+        yield _format_result(case, case_result)
     for aggregate in result.aggregates:
         yield {
             aggregate.kind: aggregate.name,
@@ -116,7 +116,7 @@ def iter_lines(result: SuiteResult) -> Iterator[dict[str, Any]]:
         }
 
 
-def format_result(case: Case, result: CaseResult) -> dict[str, Any]:
+def _format_result(case: Case, result: CaseResult) -> dict[str, Any]:
     """Return the result of a case as a JSON object."""
     return {
         "case": result.case,

@@ -38,7 +38,7 @@ def format_markdown(result: SuiteResult) -> str:
     entries = sort_entries(build_entries(result))
     rows = [_format_row(entry) for entry in entries[:_MAX_ROWS]]
     lines = [
-        f"## {escape_markdown(result.suite.name)}",
+        f"## {_escape_markdown(result.suite.name)}",
         "",
         f"**{summarize(result)}**. {describe_confidence(result)}",
         "",
@@ -51,15 +51,15 @@ def format_markdown(result: SuiteResult) -> str:
     return "\n".join(lines) + "\n"
 
 
-def escape_markdown(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Escape a text so that no mark of Markdown or HTML has a meaning."""
     return text.translate(_ENTITIES)
 
 
 def _format_row(entry: Entry) -> str:
     cells = [
-        escape_markdown(text)
+        _escape_markdown(text)
         for text in (entry.verdict, entry.name, entry.deployment, entry.figures)
     ]
-    reasons = "<br>".join(map(escape_markdown, entry.reasons))
+    reasons = "<br>".join(map(_escape_markdown, entry.reasons))
     return f"| {' | '.join([_SIGNS[entry.status], *cells, reasons])} |"

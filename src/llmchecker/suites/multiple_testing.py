@@ -10,7 +10,7 @@ false. Of the two verdicts of a case exactly one is wrong, so the number of true
 falls, and Holm's procedure gives no more than Bonferroni's.
 """
 
-from llmchecker.checking.anytime.budget import _CONFIDENCE_RANGE
+from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
 from llmchecker.errors import ConfigError
 
 METHOD = "Bonferroni"
@@ -29,7 +29,7 @@ def split_confidence(confidence: float, cases: int) -> float:
     """
     share = (1 - confidence) / max(1, cases)
     # nearer to 1, shares of the error probability would be rounded away
-    if 1 - share > _CONFIDENCE_RANGE[1]:
+    if 1 - share > CONFIDENCE_RANGE[1]:
         raise ConfigError(
             f"confidence: {confidence} is too high for {cases:,} cases; lower it or split the suite"
         )

@@ -27,7 +27,7 @@ _MAX_CHARACTERS = 100_000
 Row = Mapping[str, str]
 """The cells of a row as texts, by column."""
 
-PATTERN_KEYS = ("pattern", "matches", "not_matches")
+_PATTERN_KEYS = ("pattern", "matches", "not_matches")
 """Keys of quantifiers and assertions whose values are regular expressions."""
 
 _COLUMN = re.compile(r"\{([A-Za-z_]\w*)\}")
@@ -87,14 +87,14 @@ def insert_columns(value: Any, row: Row, *, is_pattern: bool = False) -> Any:
         value: a text, number, list or mapping.
         row: the cells by column.
         is_pattern: whether texts are regular expressions, in which cells match literally. In a
-            mapping, the values of `PATTERN_KEYS` are.
+            mapping, the values of `_PATTERN_KEYS` are.
 
     Raises:
         UnknownName: the row has no such column.
     """
     if isinstance(value, Mapping):
         return {
-            key: insert_columns(item, row, is_pattern=key in PATTERN_KEYS)
+            key: insert_columns(item, row, is_pattern=key in _PATTERN_KEYS)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):

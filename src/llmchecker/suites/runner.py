@@ -221,7 +221,7 @@ class _Evaluator:
         if isinstance(answer, LLMCheckerError):
             return _build_error(case, answer, seconds)
         try:
-            return build_result(case, answer, self.suite.confidence, seconds)
+            return _build_result(case, answer, self.suite.confidence, seconds)
         except MachineLimit:
             raise
         except LLMCheckerError as error:
@@ -245,7 +245,7 @@ def _build_error(case: Case, error: LLMCheckerError, seconds: float) -> CaseResu
     return CaseResult(case.name, case.deployment.name, Status.ERROR, seconds=seconds, error=message)
 
 
-def build_result(
+def _build_result(
     case: Case, result: "AnytimeResult", confidence: float, seconds: float
 ) -> CaseResult:
     """Build the result of a case from the answer to its query.

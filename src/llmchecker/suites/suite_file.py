@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from llmchecker.checking.anytime.budget import _CONFIDENCE_RANGE
+from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
 from llmchecker.config.keys import DecodingEntry, Length, MessageKeys, QuantifierEntry, Seed
 from llmchecker.config.schema import parse_section
 from llmchecker.config.section import NonEmpty, OptionalKey, OrText, Section, Sha256, build_error
@@ -105,7 +105,7 @@ class SuiteKeys(Section):
     """The decoding, as in a configuration."""
     length: Length = 40
     """The horizon in tokens."""
-    confidence: float = Field(default=0.99, ge=_CONFIDENCE_RANGE[0], le=_CONFIDENCE_RANGE[1])
+    confidence: float = Field(default=0.99, ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1])
     """The confidence of all verdicts of the suite together."""
     budget: BudgetKeys = BudgetKeys(passes=_DEFAULT_PASSES)
     """The budget of each case. Decided cases leave the rest of theirs to the others."""
@@ -127,10 +127,10 @@ def read_suite_file(path: str | Path) -> tuple[YamlFile, SuiteKeys]:
             the line.
     """
     file = read_yaml(path)
-    return file, parse_suite_keys(file, file.content)
+    return file, _parse_suite_keys(file, file.content)
 
 
-def parse_suite_keys(file: YamlFile, content: Mapping[str, Any]) -> SuiteKeys:
+def _parse_suite_keys(file: YamlFile, content: Mapping[str, Any]) -> SuiteKeys:
     """Validate the keys of a suite file; errors contain its path and the line."""
     try:
         return parse_section(SuiteKeys, content)

@@ -79,7 +79,9 @@ def select_tokens(distributions: "Distributions | TopLogprobs", alpha: float, k:
         InvalidBound: as `top_alpha_k`, or a server reports fewer than k tokens.
     """
     if not 0 <= alpha <= 1 or k < 1:
-        raise InvalidBound(f"alpha={alpha!r}, k={k!r}: alpha must be in [0, 1] and k at least 1")
+        raise InvalidBound(
+            f"alpha={alpha!r}, k={k!r}: out of range; use alpha in [0, 1] and k of at least 1"
+        )
     # a k above the vocabulary selects all tokens
     token_count = min(k, distributions.vocabulary_size)
     values, tokens = distributions.top_k(

@@ -34,7 +34,9 @@ class Shard:
 
     def __post_init__(self) -> None:
         if not 0 <= self.number < self.count:
-            raise InvalidBound(f"shard {self.number} of {self.count}: not from 1 to {self.count}")
+            raise InvalidBound(
+                f"shard {self.number} of {self.count}: no such shard; use 1 to {self.count}"
+            )
 
     def __str__(self) -> str:
         return f"shard {self.number + 1} of {self.count}"

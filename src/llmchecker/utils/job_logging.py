@@ -31,7 +31,7 @@ _NOISY_LOGGERS = ("httpx", "httpx2", "fontTools")
 """Loggers of libraries whose INFO lines are not useful to users."""
 
 
-class _Stopwatch:
+class Stopwatch:
     """Sum of the seconds of a job's own work, without imports, loading and files."""
 
     def __init__(self) -> None:
@@ -46,10 +46,10 @@ class _Stopwatch:
 
 
 @contextmanager
-def job_log(path: str | Path) -> Iterator[_Stopwatch]:
+def job_log(path: str | Path) -> Iterator[Stopwatch]:
     """Send this job's log to a file and to standard error.
 
-    The block gets a `_Stopwatch` to measure its own work; the last line of the log contains the
+    The block gets a `Stopwatch` to measure its own work; the last line of the log contains the
     sum.
 
     A damaged result is renamed, so that the next run computes it again. An error of this package or
@@ -67,7 +67,7 @@ def job_log(path: str | Path) -> Iterator[_Stopwatch]:
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
     logging.raiseExceptions = False  # a full disk must not fail the job by its log
     _silence_loggers()
-    work = _Stopwatch()
+    work = Stopwatch()
     try:
         yield work
         logging.info("worked %.2f s", work.seconds)

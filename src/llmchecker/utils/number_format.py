@@ -3,21 +3,21 @@
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
-_DIGITS = 6
+DIGITS = 6
 """Significant digits of a number, unless it needs more to differ from 1."""
 
 
-def format_lower(number: float, digits: int = _DIGITS) -> str:
+def format_lower(number: float, digits: int = DIGITS) -> str:
     """Format a lower bound: the numeral is at most the number's exact value."""
     return _format(number, digits, ROUND_FLOOR)
 
 
-def format_upper(number: float, digits: int = _DIGITS) -> str:
+def format_upper(number: float, digits: int = DIGITS) -> str:
     """Format an upper bound: the numeral is at least the number's exact value."""
     return _format(number, digits, ROUND_CEILING)
 
 
-def format_number(number: float, digits: int = _DIGITS) -> str:
+def format_number(number: float, digits: int = DIGITS) -> str:
     """Format a number that is not a bound: the numeral is the nearest."""
     return _format(number, digits, ROUND_HALF_EVEN)
 

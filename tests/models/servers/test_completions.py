@@ -234,7 +234,7 @@ def test_which_model_is_asked_must_be_known(tmp_path):
     server.serves = [MODEL, "writer-2"]
     with running(server) as address:
         source = source_of(address, "openai")
-        with pytest.raises(ConfigError, match="no model is named by `served_as`"):
+        with pytest.raises(ConfigError, match=r"no model is named, it serves .*; name one by"):
             fetch_served_model(source, tmp_path / "asked")
         assert not (tmp_path / "asked").exists()
         fetch_served_model(replace(source, served_as=MODEL), tmp_path / "asked")

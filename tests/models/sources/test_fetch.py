@@ -47,7 +47,7 @@ def convert(gguf: Path, directory: Path) -> None:
     ("source", "fields", "reason"),
     [
         ("pypi:w==1", {"file": "m.gguf"}, "sha256 is missing"),
-        ("pypi:w==1", {"sha256": digest(GGUF)}, "either the file"),
+        ("pypi:w==1", {"sha256": digest(GGUF)}, "the file inside the wheel, or its parts"),
         ("pypi:w==1", {"file": "m.gguf", "sha256": "abc"}, "64 lower-case"),
         ("path:m", {"file": "m.gguf"}, "only a pypi"),
         (f"hf:o/n@{COMMIT}", {"parts": ((Source("pypi", "w", "1"), "m"),)}, "only a pypi"),

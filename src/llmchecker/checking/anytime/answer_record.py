@@ -107,7 +107,7 @@ class AnswerRecord:
         try:
             return cls(**read_json_with_digest(path))
         except TypeError as error:
-            raise DamagedFile(f"{path} is not an answer of this version: {error}", path) from error
+            raise DamagedFile(f"{path}: not an answer of this version: {error}", path) from error
 
     def build_verdict(self, query: Query) -> Verdict:
         """Build the verdict of a check without a tree: it has no value and no sizes."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from llmchecker.errors import InvalidEstimate
 
-_CONFIDENCE_RANGE = (0.001, 0.999999999)
+CONFIDENCE_RANGE = (0.001, 0.999999999)
 """The valid confidences.
 
 Nearer to 0 or 1, shares of the error probability would be rounded away.
@@ -41,7 +41,7 @@ class AnswerBudget:
         _check("width", self.width, 0 <= self.width <= 1, "from 0 to 1")
         _check("passes", passes, passes is None or passes >= 1, "at least 1")
         _check("seconds", seconds, seconds is None or 0 < seconds < math.inf, "above 0")
-        low, high = _CONFIDENCE_RANGE
+        low, high = CONFIDENCE_RANGE
         is_valid = low <= self.confidence <= high
         _check("confidence", self.confidence, is_valid, f"from {low} to {high}")
         # a seed is half of a 128-bit key; the sample number is the other half

@@ -34,7 +34,7 @@ _WIDTH_SHARE = 1 / 64
 _SEED_DISTANCE = 2**63
 """The distance of both seeds, which makes the samples of the sides independent."""
 
-Interval = tuple[float, float]
+_Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ class _ComparisonRun:
         return None if math.isinf(min(limits)) else min(limits) / max(1, active)
 
 
-def subtract(first: Sequence[float], versus: Sequence[float]) -> Interval:
+def subtract(first: Sequence[float], versus: Sequence[float]) -> _Interval:
     """Return the interval of first - versus, with its ends rounded outwards.
 
     Args:
@@ -332,12 +332,12 @@ def _find_greater(low: float, high: float) -> ComparisonOutcome:
     return ComparisonOutcome.EQUAL if low == high == 0 else ComparisonOutcome.UNKNOWN
 
 
-def _get_bounds(verdict: Verdict) -> Interval:
+def _get_bounds(verdict: Verdict) -> _Interval:
     """Return the certain bounds of a number; an end without a limit is infinite."""
     lower = -math.inf if verdict.lower is None else verdict.lower
     return lower, math.inf if verdict.upper is None else verdict.upper
 
 
-def _get_interval(verdict: Verdict) -> Interval:
+def _get_interval(verdict: Verdict) -> _Interval:
     """Return the interval of the samples, or else the certain bounds."""
     return _get_bounds(verdict) if verdict.low is None else (verdict.low, verdict.high)

@@ -36,7 +36,7 @@ def format_certainty(comparison: "Comparison") -> str | None:
     return f"with confidence {format_number(comparison.confidence)}"
 
 
-def format_outcome(query: Query, comparison: "Comparison") -> str:
+def _format_outcome(query: Query, comparison: "Comparison") -> str:
     """Format the outcome: `the first is more likely, with confidence 0.99`."""
     if comparison.outcome == ComparisonOutcome.UNKNOWN:
         return "undecided"
@@ -48,7 +48,7 @@ def format_outcome(query: Query, comparison: "Comparison") -> str:
     return f"{outcome}, {format_certainty(comparison)}"
 
 
-def build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> dict[str, str]:
+def _build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> dict[str, str]:
     """Build the figures of a comparison, each by its name.
 
     Args:
@@ -58,7 +58,7 @@ def build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str])
     """
     rows = {
         "query": " ".join(query.text.split()),
-        "verdict": format_outcome(query, comparison),
+        "verdict": _format_outcome(query, comparison),
         "difference": format_interval(comparison.lower, comparison.upper) + ", certain",
     }
     # without samples there is no interval with confidence
@@ -77,17 +77,17 @@ def build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str])
 
 
 def format_as_text(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> str:
-    """Format a comparison as lines; the arguments are those of `build_rows`."""
+    """Format a comparison as lines; the arguments are those of `_build_rows`."""
     notes = (f"note         {note}" for note in _collect_notes(comparison))
-    return "\n".join([*align_rows(build_rows(query, comparison, sides)), *notes])
+    return "\n".join([*align_rows(_build_rows(query, comparison, sides)), *notes])
 
 
 def format_as_html(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> str:
-    """Format a comparison as part of a page; the arguments are those of `build_rows`."""
+    """Format a comparison as part of a page; the arguments are those of `_build_rows`."""
     cells = "".join(
         f'<tr><th style="text-align: left">{html.escape(name)}</th>'
         f'<td style="text-align: left">{html.escape(value)}</td></tr>'
-        for name, value in build_rows(query, comparison, sides).items()
+        for name, value in _build_rows(query, comparison, sides).items()
     )
     notes = (f"<p>{html.escape(note)}</p>" for note in _collect_notes(comparison))
     return "".join([f"<table>{cells}</table>", *notes])

@@ -52,7 +52,7 @@ From a smaller one the model samples a single token, which saves scoring thousan
 
 _TINY = np.finfo(np.float64).tiny
 
-ModelSteps = Generator[ModelRequest | TailRequest, Selections | np.ndarray, None]
+_ModelSteps = Generator[ModelRequest | TailRequest, Selections | np.ndarray, None]
 """Steps that yield requests to the model and receive its selections or sampled tokens."""
 
 
@@ -144,7 +144,7 @@ class SampleRound:
         incomplete = np.flatnonzero(~self.is_complete)
         return int(incomplete[0]) if len(incomplete) else len(self.is_complete)
 
-    def run(self) -> ModelSteps:
+    def run(self) -> _ModelSteps:
         """Yield requests to the model until all samples are complete."""
         tree = self._tree
         while len(active := np.flatnonzero(~self.is_complete)):
@@ -295,7 +295,7 @@ class SampleRound:
         self._node[samples], self._visit[samples] = next_nodes[choices], next_visits[choices]
         return choices
 
-    def _sample_unlisted(self, group: np.ndarray) -> ModelSteps:
+    def _sample_unlisted(self, group: np.ndarray) -> _ModelSteps:
         """Let the model sample a token from the `rest` of a text."""
         tree = self._tree
         nodes = self._node[group]

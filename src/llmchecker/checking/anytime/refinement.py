@@ -14,7 +14,7 @@ import numpy as np
 from llmchecker.checking.anytime.partial_tree import PartialTree
 from llmchecker.checking.anytime.row_groups import group_rows
 
-MAX_BATCH_TEXTS = 384
+_MAX_BATCH_TEXTS = 384
 """The largest number of texts in a batch."""
 
 _MIN_BATCH_LIMIT = 128
@@ -49,7 +49,7 @@ with 1/2 they were half as full.
 
 
 def select_batch(
-    tree: PartialTree, max_texts: float = MAX_BATCH_TEXTS, horizon_weight: float = HORIZON_WEIGHT
+    tree: PartialTree, max_texts: float = _MAX_BATCH_TEXTS, horizon_weight: float = HORIZON_WEIGHT
 ) -> np.ndarray:
     """Select the texts of the next batch; none where nothing is left to visit.
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from llmchecker.errors import UnknownName
-from llmchecker.properties.logic.ast import STEP, Atom, Literal, is_variable_name
+from llmchecker.checking.markov.modeling_languages import check_variable_names, format_known_atom
+from llmchecker.properties.logic.ast import STEP, Atom, Literal
 from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
 
@@ -44,9 +44,7 @@ def _format_jani(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         UnknownName: the name of a quantifier cannot be a variable.
     """
     check_complete(tree)
-    for name in scores:
-        if not is_variable_name(name):
-            raise UnknownName(f"quantifier {name!r}: not the name of a variable in JANI; rename it")
+    check_variable_names(scores, "JANI")
     is_known = tree.kind != StateKind.REST
     columns = {STEP: tree.step} | {
         name: np.where(is_known, column, _REST_VALUE) for name, column in scores.items()
@@ -86,12 +84,7 @@ def write_jani(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Pat
 
 def format_jani_atom(proposition: Atom | Literal) -> str:
     """Return an expression for an atom: false in `rest` if it is unknown there."""
-    if isinstance(proposition, Literal):
-        return str(proposition)
-    if proposition.is_step_only:
-        # the step is known in `rest` too
-        return f"({proposition})"
-    return f"(!rest & {proposition})"
+    return format_known_atom(proposition, "!rest")
 
 
 def _build_integer_variable(name: str, column: np.ndarray) -> dict[str, Any]:

@@ -25,8 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-from llmchecker.errors import UnknownName
-from llmchecker.properties.logic.ast import STEP, Atom, Literal, is_variable_name
+from llmchecker.checking.markov.modeling_languages import check_variable_names, format_known_atom
+from llmchecker.properties.logic.ast import STEP, Atom, Literal
 from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
 
@@ -57,12 +57,7 @@ def _format_prism(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         UnknownName: the name of a quantifier cannot be a variable.
     """
     check_complete(tree)
-    for name in scores:
-        # a name that PRISM cannot parse would make the whole file unreadable
-        if not is_variable_name(name):
-            raise UnknownName(
-                f"quantifier {name!r}: not the name of a variable in PRISM; rename it"
-            )
+    check_variable_names(scores, "PRISM")
     columns = {"uid": np.arange(len(tree)), STEP: tree.step, "kind": tree.kind}
     ranges = {
         "uid": (0, len(tree) - 1),
@@ -104,12 +99,7 @@ def write_prism(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Pa
 
 def format_prism_atom(proposition: Atom | Literal) -> str:
     """Return an expression for an atom: false in `rest` if it is unknown there."""
-    if isinstance(proposition, Literal):
-        return str(proposition)
-    if proposition.is_step_only:
-        # the step is known in `rest` too
-        return f"({proposition})"
-    return f"(kind != {StateKind.REST.value} & {proposition})"
+    return format_known_atom(proposition, f"kind != {StateKind.REST.value}")
 
 
 def _build_commands(tree: TextTree, columns: Mapping[str, np.ndarray]) -> list[str]:

@@ -32,7 +32,7 @@ from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.trees.text_tree import Truncation
 
-DEFAULT_LENGTH = 5
+_DEFAULT_LENGTH = 5
 """Default horizon in tokens."""
 _DEFAULT_SECONDS = 30.0
 """Default time limit of a query in seconds."""
@@ -122,7 +122,7 @@ def add_request_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--length",
         type=int,
-        default=DEFAULT_LENGTH,
+        default=_DEFAULT_LENGTH,
         help="horizon L in tokens (default: %(default)s)",
     )
     _add_decoding_arguments(command)
@@ -350,7 +350,9 @@ def _parse_model(arguments: argparse.Namespace) -> tuple[dict[str, Any] | None, 
     if name.startswith(("http://", "https://")):
         # A server returns tokens without their texts.
         if arguments.tokenizer is None:
-            raise ConfigError("--model: a server needs the directory of its --tokenizer")
+            raise ConfigError(
+                "--model: a server has no tokenizer; add --tokenizer with its directory"
+            )
         tokenizer = f"path:{Path(arguments.tokenizer).absolute()}"
         keys = {"source": f"server:{name}", "api": arguments.api, "tokenizer": tokenizer}
         return {"label": name, **keys}, None

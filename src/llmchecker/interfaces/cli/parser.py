@@ -31,9 +31,9 @@ COMMAND_HELP = {
 }
 """The line of each command in the list of commands, in the order of the list."""
 
-EXIT_ERROR = 3
+_EXIT_ERROR = 3
 """The exit status of an error; 0, 1 and 2 are answers, see `checking.decision.EXIT_STATUS`."""
-EXIT_INTERRUPTED = 130
+_EXIT_INTERRUPTED = 130
 """The shell's exit status for SIGINT: 128 + 2."""
 
 
@@ -43,7 +43,7 @@ class ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, and exit."""
         self.print_usage(sys.stderr)
-        self.exit(EXIT_ERROR, f"{self.prog}: error: {message}\n")
+        self.exit(_EXIT_ERROR, f"{self.prog}: error: {message}\n")
 
 
 def create_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction]:
@@ -78,13 +78,13 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
             # A subcommand may raise the interrupt as the cause of another error.
             if is_interrupt(error):
                 print("interrupted", file=sys.stderr)
-                return EXIT_INTERRUPTED
+                return _EXIT_INTERRUPTED
             # An error without a message for users is unexpected and keeps its traceback.
             if (message := job_logging.user_message(error)) is None:
                 # Python's own status for it would be that of a violated query.
                 traceback.print_exception(error)
-                return EXIT_ERROR
+                return _EXIT_ERROR
             print(f"error: {message}", file=sys.stderr)
             if isinstance(error, BrokenPipeError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python flushes to it at exit
-            return EXIT_ERROR
+            return _EXIT_ERROR

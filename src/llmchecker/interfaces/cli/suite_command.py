@@ -68,7 +68,7 @@ def _run_test(arguments: argparse.Namespace) -> int:
                 suite,
                 log=arguments.json,
                 baseline=arguments.baseline,
-                report=lambda progress: status(format_progress(progress)),
+                report=lambda progress: status(_format_progress(progress)),
             )
     _write_outputs(result, arguments)
     print_answer(format_table(result))
@@ -84,7 +84,7 @@ def _write_outputs(result: SuiteResult, arguments: argparse.Namespace) -> None:
         write_html(result, arguments.html)
 
 
-def format_progress(progress: SuiteProgress) -> str:
+def _format_progress(progress: SuiteProgress) -> str:
     """Format the progress of a run on one line."""
     parts = [
         f"{progress.done:,} of {format_count(progress.total, 'case')}",

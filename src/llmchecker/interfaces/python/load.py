@@ -60,7 +60,9 @@ def load(
     threads = _count_cores() if threads is None else threads
     # `not >` also rejects NaN.
     if threads < 1 or not memory_gb > 0:
-        raise ConfigError(f"threads={threads!r}, memory_gb={memory_gb!r}: both must be above 0")
+        raise ConfigError(
+            f"threads={threads!r}, memory_gb={memory_gb!r}: not above 0; use positive numbers"
+        )
     memory_bytes = int(memory_gb * 1024**3)
     decoding_choice = None if decoding is None else parse_decoding(decoding)
     if isinstance(source, str | Path):

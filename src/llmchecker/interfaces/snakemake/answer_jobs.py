@@ -14,7 +14,7 @@ from llmchecker.interfaces.snakemake.check_params import parse_check
 from llmchecker.interfaces.snakemake.model_params import parse_start
 from llmchecker.properties.registry import create_quantifier
 from llmchecker.trees.builder import TreeBuilder
-from llmchecker.utils.job_logging import _Stopwatch, build_status_log
+from llmchecker.utils.job_logging import Stopwatch, build_status_log
 from llmchecker.utils.number_format import format_count
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ def compute_answers(
     answers: Iterable[Mapping[str, Any]],
     settings: Mapping[str, Mapping[str, Any]],
     outputs: Sequence[str],
-    work: _Stopwatch,
+    work: Stopwatch,
 ) -> None:
     """Compute answers for the whole model and write their records.
 

@@ -12,7 +12,7 @@ from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.properties.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
 from llmchecker.utils.atomic_files import read_json_with_digest
-from llmchecker.utils.job_logging import _Stopwatch
+from llmchecker.utils.job_logging import Stopwatch
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ def answer_checks(
     checks: Iterable[Mapping[str, Any]],
     ranges: Mapping[str, ScoreRange],
     outputs: Sequence[str],
-    work: _Stopwatch,
+    work: Stopwatch,
 ) -> None:
     """Answer queries on trees and write their verdicts.
 

@@ -142,7 +142,9 @@ def _check_prompts(prompts: PromptsConfig) -> None:
     if not source.path.exists():
         # Fetched prompts do not need their source.
         if not Path(paths.PROMPTS_FILE).exists():
-            raise ConfigError(f"topk.source: {source.path} is {describe_kind(source.path)}")
+            raise ConfigError(
+                f"topk.source: {source.path} is {describe_kind(source.path)}; name a CSV file"
+            )
         return
     with prefix_errors("topk"):
         columns = read_local_columns(prompts.dataset)

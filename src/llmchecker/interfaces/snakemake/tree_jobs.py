@@ -11,7 +11,7 @@ from llmchecker.trees.resource_forecast import GrowthLimits
 from llmchecker.trees.shards import Shard
 from llmchecker.trees.text_tree import Truncation
 from llmchecker.trees.top_k_mass import load_or_compute_masses
-from llmchecker.utils.job_logging import _Stopwatch, build_node_progress
+from llmchecker.utils.job_logging import Stopwatch, build_node_progress
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def build_growth_limits(expansion: Mapping[str, Any], mem_mb: int) -> GrowthLimi
 
 
 def grow_trees(
-    grower: TreeBuilder, trees: Iterable[Mapping[str, Any]], paths: Sequence[str], work: _Stopwatch
+    grower: TreeBuilder, trees: Iterable[Mapping[str, Any]], paths: Sequence[str], work: Stopwatch
 ) -> None:
     """Build the trees of a model, or merge their shards, unless they are current.
 
@@ -55,7 +55,7 @@ def grow_trees(
 
 
 def grow_shard(
-    grower: TreeBuilder, tree: Mapping[str, Any], shard: Shard, path: str, work: _Stopwatch
+    grower: TreeBuilder, tree: Mapping[str, Any], shard: Shard, path: str, work: Stopwatch
 ) -> None:
     """Build one shard of a tree, in the form of `grow_trees`."""
     name = f"{tree['name']}, {shard}"
@@ -67,7 +67,7 @@ def grow_shard(
 
 
 def store_masses(
-    grower: TreeBuilder, prompts: str, topk: Mapping[str, Any], work: _Stopwatch
+    grower: TreeBuilder, prompts: str, topk: Mapping[str, Any], work: Stopwatch
 ) -> None:
     """Compute and store the top-k statistics with the loaded model.
 

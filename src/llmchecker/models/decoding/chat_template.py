@@ -144,7 +144,9 @@ def _parse_message(number: int, entry: Mapping[str, str]) -> tuple[str, str]:
     if isinstance(entry, Mapping) and len(entry) == 1:
         ((role, content),) = entry.items()
         return role, content
-    raise ConfigError(f"[{number}]: {entry!r} is not a message such as {{'user': 'Is it so?'}}")
+    raise ConfigError(
+        f"[{number}]: {entry!r} is not a message; write it as {{'user': 'Is it so?'}}"
+    )
 
 
 def _build_template(tokenizer: "PreTrainedTokenizerBase", name: str) -> str:

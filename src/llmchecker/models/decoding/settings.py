@@ -149,8 +149,7 @@ class Decoding:
         for name, token in entries:
             if token >= vocabulary_size:
                 raise ConfigError(
-                    f"{name}: {token} is not a token of the model, which has {vocabulary_size}, "
-                    "from 0 on"
+                    f"{name}: {token} is not a token of the model; use 0 to {vocabulary_size - 1}"
                 )
         for word in self.bad_words_ids:
             if len(word) == 1 and word[0] in end_tokens:

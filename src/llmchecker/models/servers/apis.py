@@ -137,7 +137,7 @@ class Vllm:
             if "logprobs" not in str(error):
                 raise
             raise ConfigError(
-                f"{error}: start it with --max-logprobs {n}, or lower `tokens` of the model"
+                f"{error}; start it with --max-logprobs {n}, or lower `tokens` of the model"
             ) from error
 
         _check_order([choice.index for choice in answer.choices], len(texts))
@@ -269,10 +269,10 @@ def _find_model_entry(client: ServerClient, served_as: str | None) -> ModelEntry
     if served_as is None and len(entries) == 1:
         return next(iter(entries.values()))
     if served_as not in entries:
-        problem = "no model is named" if served_as is None else f"none of them is {served_as!r}"
+        problem = "no model is named" if served_as is None else f"{served_as!r} is unknown"
         names = quote(", ".join(map(repr, entries))) or "no model"
         raise ConfigError(
-            f"{client.address}: it serves {names}, and {problem} by `served_as` of the model"
+            f"{client.address}: {problem}, it serves {names}; name one by `served_as` of the model"
         )
     return entries[served_as]
 

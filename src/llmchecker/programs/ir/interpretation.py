@@ -26,11 +26,11 @@ from llmchecker.programs.ir.expressions import (
     promote,
 )
 
-Value = TypeVar("Value")
-Truth = TypeVar("Truth")
+_Value = TypeVar("Value")
+_Truth = TypeVar("Truth")
 
 
-class Interpretation(Generic[Value, Truth]):
+class Interpretation(Generic[_Value, _Truth]):
     """A meaning of expressions, as a fold over their operators.
 
     A subclass defines the methods below. Operands that are always evaluated are passed as values,
@@ -47,7 +47,7 @@ class Interpretation(Generic[Value, Truth]):
     - `compare(op, a, b, type_)`, `quantify(expression)`: truth values
     """
 
-    def interpret(self, expression: Expression) -> Value:
+    def interpret(self, expression: Expression) -> _Value:
         """Interpret an expression as a value of its own type."""
         if is_boolean(expression):
             return self.from_truth(self.interpret_condition(expression))
@@ -79,7 +79,7 @@ class Interpretation(Generic[Value, Truth]):
                 return self.apply_binary(op, *self._interpret_operands(expression), right)
         raise TypeError(expression)
 
-    def interpret_condition(self, expression: Expression) -> Truth:
+    def interpret_condition(self, expression: Expression) -> _Truth:
         """Interpret an expression as a condition: its value is not zero."""
         match expression:
             case Unary(operator="!", operand=operand):
@@ -92,11 +92,11 @@ class Interpretation(Generic[Value, Truth]):
                 return self.compare(op, *self._interpret_operands(expression))
         return self.is_nonzero(self.interpret(expression), expression.type)
 
-    def interpret_as(self, expression: Expression, to: Type) -> Value:
+    def interpret_as(self, expression: Expression, to: Type) -> _Value:
         """Interpret an expression and convert the value to an integer type."""
         return self.convert(self.interpret(expression), expression.type, to)
 
-    def _interpret_operands(self, expression: Binary) -> tuple[Value, Value, Type]:
+    def _interpret_operands(self, expression: Binary) -> tuple[_Value, _Value, Type]:
         """Interpret both operands in their common type, and return this type too."""
         sides = expression.left, expression.right
         type_ = common_type(*(side.type for side in sides))

@@ -219,7 +219,7 @@ def run_tool(
         for name, text in files.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         names = [name for name in ("program.c", "llmchecker_harness.c") if name in files]
-        output = run_command([binary, *names, *options], folder, seconds, tool.time_limit)
+        output = _run_command([binary, *names, *options], folder, seconds, tool.time_limit)
     elapsed = time.monotonic() - start_time
     if isinstance(output, Limit):
         return ToolVerdict(ToolAnswer.TIMEOUT, elapsed, "", (output,))
@@ -242,7 +242,7 @@ class _ToolLimits(DieWithParent):
         resource.setrlimit(resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
 
 
-def run_command(command: list[str], folder: str, seconds: float, time_limit: Limit) -> str | Limit:
+def _run_command(command: list[str], folder: str, seconds: float, time_limit: Limit) -> str | Limit:
     """Run a command and return its output, or the time limit that ended it.
 
     The command and all its child processes are killed on a timeout, and also if an exception

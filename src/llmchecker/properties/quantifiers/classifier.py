@@ -106,6 +106,7 @@ class Classifier:
             if network.files.get(name) != expected:
                 raise ConfigError(
                     f"sha256: {self.directory / name} has {network.files.get(name)}, not {expected}"
+                    "; check both"
                 )
         return network
 

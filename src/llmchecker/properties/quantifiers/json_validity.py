@@ -280,7 +280,9 @@ def _build_validator(key: str, schema: Any) -> "Validator":
     draft_uri = schema.get("$schema") if isinstance(schema, Mapping) else None
     draft_class = validator_for(schema, default=Draft202012Validator if draft_uri is None else None)
     if draft_class is None:
-        raise ConfigError(f"{key}: $schema {draft_uri!r} is not a draft of JSON Schema")
+        raise ConfigError(
+            f"{key}: $schema {draft_uri!r} is not a draft of JSON Schema; use one from 4 to 2020-12"
+        )
     if draft_class is Draft3Validator:  # its subschemas are in places that are not searched here
         raise ConfigError(f"{key}: $schema {draft_uri!r} is too old; use draft 4 or later")
     _check_schema(key, draft_class, schema)

@@ -46,7 +46,7 @@ class Language:
             raise ConfigError(f"among: the value is {self.among!r}; write a list of codes")
         # a single possible language would be that of every text
         if self.among and (self.code not in self.among or len(set(self.among)) < 2):
-            raise ConfigError(f"among: {self.among!r} must have {self.code!r} and another code")
+            raise ConfigError(f"among: {self.among!r} lacks {self.code!r} or another code; add it")
         object.__setattr__(self, "among", tuple(self.among))
         for code in (self.code, *self.among):
             _check_code(code)

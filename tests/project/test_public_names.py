@@ -1,0 +1,87 @@
+"""Which names of a module are public: those that another file uses."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src/llmchecker"
+FOLDERS = "tests workflow benchmarks docs examples release".split()
+HOOK = re.compile(r"pytest_")
+"""Functions that pytest finds by their name."""
+
+
+def defined_names(module: ast.Module) -> list[str]:
+    """The public functions and values of a module.
+
+    Classes are exempt: a signature of a public function names them, so its reader needs the name.
+    """
+    names = []
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names += [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for name in names if not name.startswith("_") and not HOOK.match(name)]
+
+
+@cache
+def used_names(module: ast.Module) -> set[tuple[str, str]]:
+    """The names that a module takes from others, as (last part of the other's name, name)."""
+    used, attributes, modules = set(), set(), {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                used.add((str(node.module).rpartition(".")[2], alias.name))
+                modules[alias.asname or alias.name] = alias.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            attributes.add((node.value.id, node.attr))
+    return used | {(modules[name], attribute) for name, attribute in attributes if name in modules}
+
+
+@cache
+def parse_modules() -> dict[Path, ast.Module]:
+    """The modules of the package, by their paths."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+
+
+def words_of_other_files() -> list[set[str]]:
+    """The words of each file that is no module of the package but may use one.
+
+    `__init__.py` is one of them, because it imports its names when they are first used.
+    """
+    files = [ROOT / "Snakefile", ROOT / "pyproject.toml", PACKAGE / "__init__.py"]
+    for folder in FOLDERS:
+        files += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".smk")]
+    return [set(re.findall(r"\w+", path.read_text(encoding="utf-8"))) for path in files]
+
+
+def test_a_name_that_no_other_file_uses_is_private():
+    """Every public function and value of a module has a user in another file of the project."""
+    modules = parse_modules()
+    used = set().union(*map(used_names, modules.values()))
+    others = words_of_other_files()
+    unused = [
+        f"{path.relative_to(PACKAGE)}: {name}"
+        for path, module in modules.items()
+        for name in defined_names(module)
+        if (path.stem, name) not in used
+        and not any(path.stem in words and name in words for words in others)
+    ]
+    assert unused == []
+
+
+def test_a_private_name_has_no_user_in_another_module():
+    """No module of the package imports a private name of another module."""
+    used = set().union(*map(used_names, parse_modules().values()))
+    names = {name for _, name in used}
+    assert [name for name in names if name.startswith("_") and not name.startswith("__")] == []
+
+
+def test_uses_by_import_and_by_attribute_are_found():
+    """Both ways to use a name of another module count as uses."""
+    text = "from package.first import name\nfrom package import second\nsecond.other(self.third)"
+    found = used_names(ast.parse(text))
+    assert found == {("first", "name"), ("package", "second"), ("second", "other")}
