@@ -672,8 +672,14 @@ BAD_INVARIANTS = [
         "invariants.programs: unknown key 'file', did you mean 'folder'? known keys are source",
     ),
     ({"programs": "resources"}, "invariants.programs: source resources: must be path:directory"),
-    ({"programs": "path:nowhere"}, "invariants.programs: {root}/nowhere holds no C file; progr"),
-    ({"programs": "path:docs"}, "invariants.programs: {root}/docs holds no C file; programs are"),
+    (
+        {"programs": "path:nowhere"},
+        "invariants.programs: {root}/nowhere: there is no C file; progr",
+    ),
+    (
+        {"programs": "path:docs"},
+        "invariants.programs: {root}/docs: there is no C file; programs are",
+    ),
     (
         {"programs": ARCHIVE | {"source": "archive:http://a.b/c.zip"}},
         "invariants.programs: source archive:http://a.b/c.zip: an archive is fetched from an http",

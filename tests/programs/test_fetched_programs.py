@@ -104,8 +104,13 @@ def test_what_was_there_is_replaced_whole(archive, tmp_path):
 
 LARGE = {"l.c": b"x" * (sources._MAX_PROGRAM_BYTES + 1)}
 REFUSED = {
-    "another checksum": (below("sets/good", {"1.c": b""}), (), ChecksumMismatch, "expected progr"),
-    "another folder": (below("sets/bad"), (), UnusablePrograms, "has no C file in the folder"),
+    "another checksum": (below("sets/good", {"1.c": b""}), (), ChecksumMismatch, "the programs ha"),
+    "another folder": (
+        below("sets/bad"),
+        (),
+        UnusablePrograms,
+        "the folder 'sets/good' has no C file",
+    ),
     "out of it": (
         below("sets/good") | {"top/../../evil.c": b""},
         (),
@@ -390,7 +395,7 @@ def test_a_header_that_is_not_safe_is_refused_where_it_is_included(archive, tmp_
 def test_a_header_that_cannot_be_read_is_a_mistake_of_the_configuration(tmp_path):
     """A directory with a large header is refused by name before anything is fetched."""
     folder = write(tmp_path / "own", {"p.c": '#include "a.h"\n', "a.h": " " * 1_000_001})
-    with pytest.raises(ConfigError, match=r"a\.h is larger than 1,000,000 bytes"):
+    with pytest.raises(ConfigError, match=r"a\.h: the header is larger than 1,000,000 bytes"):
         parse_program_source(f"path:{folder}").state()
 
 
@@ -409,14 +414,14 @@ def test_the_checksum_is_what_a_shell_says(tmp_path):
 
 
 BAD = [
-    ({"source": "resources/programs"}, "must be path:directory, archive:https"),
-    ({"source": "path:"}, "must be path:directory, archive:https"),
-    ({"source": " path:x"}, "without spaces around it"),
+    ({"source": "resources/programs"}, "it must be path:directory, archive:https"),
+    ({"source": "path:"}, "it must be path:directory, archive:https"),
+    ({"source": " path:x"}, "it has spaces around it; remove them"),
     ({"source": "path:x", "folder": "y"}, "only an archive takes a folder"),
     ({"source": "path:x", "sha256": "abc"}, "must be 64 lower-case hexadecimal digits"),
-    ({"source": "archive:https://a.b/c.rar", "sha256": DIGEST}, "must end in one of .tar.gz"),
-    ({"source": "archive:http://a.b/c.zip", "sha256": DIGEST}, "from an https:// address only"),
-    ({"source": "archive:file:///c.zip", "sha256": DIGEST}, "from an https:// address only"),
+    ({"source": "archive:https://a.b/c.rar", "sha256": DIGEST}, "it must be one of .tar.gz"),
+    ({"source": "archive:http://a.b/c.zip", "sha256": DIGEST}, "use an https:// address"),
+    ({"source": "archive:file:///c.zip", "sha256": DIGEST}, "use an https:// address"),
     ({"source": "archive:https://a.b/c.zip"}, "sha256 is missing; add that of its programs"),
     (
         {"source": "archive:c.zip", "sha256": DIGEST, "folder": "../x"},

@@ -15,8 +15,6 @@ PLACE = ": "
 """The end of the place in a message."""
 COMPLETED = ("unknown key ", "x; give it to check", "x; delete x to lock ", "x; start it with ")
 """Messages to which the caller or an inserted message adds the place."""
-OTHER_FORM = "programs/"
-"""The folder whose messages have another form."""
 MAX_FIRST_LINE = 80
 MIN_COMMENTS = 0.05
 
@@ -56,15 +54,12 @@ def test_messages_of_errors_are_short():
 
 
 def test_messages_of_errors_begin_with_the_place():
-    """Each message has a place before the problem, except in the folder of another form."""
+    """Each message has a place before the problem."""
     without = [
         f"{path}:{line}: {text}"
         for path, line, text in messages()
         # a text with less than two words is another error's message with its fix
-        if len(text.split()) > 1
-        and PLACE not in text
-        and not text.startswith(COMPLETED)
-        and not path.as_posix().startswith(OTHER_FORM)
+        if len(text.split()) > 1 and PLACE not in text and not text.startswith(COMPLETED)
     ]
     assert without == []
 

@@ -66,7 +66,11 @@ def read_sibling(folder: Path, name: str) -> bytes | None:
         if not file.is_file():
             return None
         if file.stat().st_size > _MAX_HEADER_BYTES:
-            raise UnreadableProgram(f"{file} is larger than {_MAX_HEADER_BYTES:,} bytes")
+            raise UnreadableProgram(
+                f"{file}: the header is larger than {_MAX_HEADER_BYTES:,} bytes; shorten it"
+            )
         return file.read_bytes()
     except OSError as error:
-        raise UnreadableProgram(f"{file} cannot be read: {error}") from error
+        raise UnreadableProgram(
+            f"{file}: the header cannot be read: {error}; correct it"
+        ) from error

@@ -78,23 +78,29 @@ class ProgramSource:
 
     def __post_init__(self) -> None:
         if self.scheme not in ("path", "archive") or not _PRINTABLE.fullmatch(self.location):
-            raise ConfigError(f"source {self} must be {_FORMS}")
+            raise ConfigError(f"source {self}: the form is unknown; it must be {_FORMS}")
         if self.sha256 is not None and not is_sha256(self.sha256):
             raise ConfigError(
-                f"sha256 is {self.sha256!r}; it must be 64 lower-case hexadecimal digits"
+                f"sha256: {self.sha256!r} is no checksum; it must be "
+                "64 lower-case hexadecimal digits"
             )
         # The location of a directory is already the folder with the C files.
         if self.scheme == "path":
             if self.folder:
-                raise ConfigError(f"source {self}: only an archive takes a folder")
+                raise ConfigError(f"source {self}: only an archive takes a folder; remove it")
             return
         if not self.location.endswith(_ARCHIVE_SUFFIXES):
-            raise ConfigError(f"source {self} must end in one of {', '.join(_ARCHIVE_SUFFIXES)}")
+            raise ConfigError(
+                f"source {self}: the ending is unknown; it must be one of "
+                f"{', '.join(_ARCHIVE_SUFFIXES)}"
+            )
         # Plain http does not authenticate the server.
         if "://" in self.location and not self.location.startswith("https://"):
-            raise ConfigError(f"source {self}: an archive is fetched from an https:// address only")
+            raise ConfigError(f"source {self}: the address is not secure; use an https:// address")
         if self.folder.startswith("/") or ".." in PurePosixPath(self.folder).parts:
-            raise ConfigError(f"folder {self.folder!r} must be a folder inside the archive")
+            raise ConfigError(
+                f"folder: {self.folder!r} is elsewhere; it must be a folder inside the archive"
+            )
         # The content of an archive is untrusted, so its programs must be pinned.
         if self.sha256 is None:
             raise ConfigError(f"source {self}: sha256 is missing; add that of its programs")
@@ -129,7 +135,7 @@ def parse_program_source(source: str, folder: str = "", sha256: str | None = Non
     """
     scheme, _, location = source.partition(":")
     if source != source.strip():
-        raise ConfigError(f"source {source!r} must be {_FORMS}, without spaces around it")
+        raise ConfigError(f"source {source!r}: it has spaces around it; remove them")
     return ProgramSource(scheme, location, folder, sha256)
 
 
@@ -141,7 +147,7 @@ def find_program_files(directory: str | Path) -> tuple[Path, ...]:
     """
     files = sorted((f for f in Path(directory).glob("*.c") if f.is_file()), key=_sort_key)
     if not files:
-        raise ConfigError(f"{directory} holds no C file; programs are the files *.c in it")
+        raise ConfigError(f"{directory}: there is no C file; programs are the files *.c in it")
     return tuple(files)
 
 
@@ -185,7 +191,8 @@ def fetch_programs(source: ProgramSource, directory: str | Path) -> None:
         checksum = _compute_sha256(files)
         if source.sha256 not in (None, checksum):
             raise ChecksumMismatch(
-                f"{source}: expected programs with the sha256 {source.sha256}, got {checksum}"
+                f"{source}: the programs have the sha256 {checksum}, not {source.sha256}; "
+                "check both"
             )
         # The files are complete before the rename, so that no partial directory is visible.
         program_directory = Path(scratch_directory, "programs")
@@ -227,7 +234,7 @@ def _fetch_archive(source: ProgramSource, scratch: Path) -> Path:
         return download(source.location, scratch / "archive", _MAX_ARCHIVE_BYTES)
     if not source.path.is_file():
         raise SourceUnavailable(
-            f"{source}: {source.path} is {describe_kind(source.path)}, not a file"
+            f"{source}: {source.path} is {describe_kind(source.path)}, not a file; name an archive"
         )
     return source.path
 
@@ -282,9 +289,13 @@ def _read_archive(source: ProgramSource, archive: Path) -> dict[str, bytes]:
             else:
                 programs[name] = member.read()
     except (tarfile.TarError, *UNREADABLE_ZIP) as error:
-        raise UnusablePrograms(f"{source}: the archive is damaged: {error}") from error
+        raise UnusablePrograms(
+            f"{source}: the archive is damaged: {error}; fetch it again"
+        ) from error
     if not programs:
-        raise UnusablePrograms(f"{source} has no C file in the folder {source.folder!r}")
+        raise UnusablePrograms(
+            f"{source}: the folder {source.folder!r} has no C file; name another"
+        )
 
     def read(name: str) -> bytes | None:
         if name not in siblings:
@@ -304,7 +315,10 @@ def _iter_folder_members(source: ProgramSource, archive: Path) -> Iterator[tuple
         # The sizes are declared before unpacking, so a zip bomb is detected early.
         unpacked_size += member.size
         if unpacked_size > _MAX_UNPACKED_BYTES:
-            raise UnusablePrograms(f"{source} unpacks to more than {_MAX_UNPACKED_BYTES} bytes")
+            raise UnusablePrograms(
+                f"{source}: it unpacks to more than {_MAX_UNPACKED_BYTES} bytes; "
+                "choose a smaller archive"
+            )
         # The path is checked for each member, also outside the folder.
         parts = _split_path(source, member)
         if _is_inside(parts, source.folder):
@@ -312,7 +326,7 @@ def _iter_folder_members(source: ProgramSource, archive: Path) -> Iterator[tuple
 
 
 def _build_error(source: ProgramSource, member: str, problem: str) -> UnusablePrograms:
-    return UnusablePrograms(f"{source}: member {member!r} {problem}")
+    return UnusablePrograms(f"{source}: member {member!r} {problem}; remove it")
 
 
 class _BoundedStream(io.RawIOBase):
@@ -370,7 +384,9 @@ def _split_path(source: ProgramSource, member: _Member) -> tuple[str, ...]:
     """Split a member's path; raise an error for a path outside the archive."""
     parts = PurePosixPath(member.name).parts
     if member.name.startswith("/") or ".." in parts or "\\" in member.name:
-        raise UnusablePrograms(f"{source}: member {member.name!r} names a place outside of it")
+        raise UnusablePrograms(
+            f"{source}: member {member.name!r} names a place outside of it; remove it"
+        )
     return parts
 
 

@@ -20,6 +20,7 @@ KINDS = {
     "a declared failure": ("void error(void);", "if (x != VALUE) error();", "error()"),
     "a defined failure": ("void fail(void) { }", "if (x != VALUE) fail();", "fail()"),
     "KLEE's assertion": ("", "klee_assert(x == VALUE);", "klee"),
+    "CBMC's assertion": ("", '__CPROVER_assert(x == VALUE, "five");', "cbmc"),
     "SeaHorn's assertion": ("extern void sassert(int);", "sassert(x == VALUE);", "seahorn"),
     "a declared check": ("void check(int);", "check(x == VALUE);", "check(c)"),
     "an undeclared check": ("", "check(x == VALUE);", "check(c)"),
@@ -43,8 +44,9 @@ def outcome(source: str, names: ErrorNames, required_property=Property.ASSERT) -
 def test_a_text_without_a_known_assertion_is_never_verified(kind):
     """Without the names of its errors, a text is refused or has no assertion."""
     # An undeclared function is refused; a declared one and a label are no assertions.
-    if kind in ("KLEE's assertion", "an undeclared check"):
-        with pytest.raises(UnsupportedProgram, match="not declared"):
+    if kind in ("KLEE's assertion", "CBMC's assertion", "an undeclared check"):
+        fix = {"an undeclared check": "not declared"}.get(kind, f"use --errors {KINDS[kind][2]}")
+        with pytest.raises(UnsupportedProgram, match=fix):
             outcome(text(kind, 11), ErrorNames())
     else:
         assert outcome(text(kind, 11), ErrorNames()) is Outcome.NO_ASSERTION
@@ -57,6 +59,17 @@ def test_named_errors_are_assertions(kind, required_property):
     names = parse_error_names(KINDS[kind][2])
     assert outcome(text(kind, 11), names, required_property) is Outcome.FALSE
     assert outcome(text(kind, 5), names, required_property) is Outcome.VERIFIED
+
+
+@pytest.mark.parametrize(
+    ("assumption", "names"), [("__CPROVER_assume", "cbmc"), ("__SEA_assume", "seahorn")]
+)
+def test_the_assumptions_of_other_tools_end_a_run(assumption, names):
+    """A run on which a named assumption fails violates nothing, and others do."""
+    source = "void {0}(int); int main(void) {{ int x; {0}(x == 5); __VERIFIER_assert(x == {1}); }}"
+    named = parse_error_names(names)
+    assert outcome(source.format(assumption, 5), named) is Outcome.VERIFIED
+    assert outcome(source.format(assumption, 6), named) is Outcome.FALSE
 
 
 def test_a_declared_parameter_converts_the_argument():

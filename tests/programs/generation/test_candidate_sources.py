@@ -103,7 +103,25 @@ def test_remainders_are_by_the_steps_of_variables():
     program = parse_program(DECLARED + text, "steps")
     found = {format_c(e) for e in build_congruences(program, program.loops[0])}
     wanted = {f"({v} % {m}) == {r}" for v in "xy" for m in (2, 3) for r in range(m)}
+    wanted |= {f"({v} % {m}) != 0" for v in "xy" for m in (2, 3)}
     assert found == wanted | {"(x % 2) == (y % 2)", "(x % 2) != (y % 2)", "(x % 3) == (y % 3)"}
+
+
+@each_semantics
+def test_a_number_that_stays_odd_may_become_negative(semantics):
+    """A sum of two odd numbers is not 1, although an odd number has the remainder 1 or -1."""
+    text = """int main(void) {
+        int x = 1, y = 1;
+        while (__VERIFIER_nondet_int()) {
+            x = x + 2 * __VERIFIER_nondet_int();
+            y = y + 2 * __VERIFIER_nondet_int();
+        }
+        __VERIFIER_assert(x + y != 1);
+    }"""
+    program = parse_program(DECLARED + text, "odd")
+    verifier = Verifier(program, semantics, VerificationLimits(seconds=20))
+    result = verifier.verify({}, (CandidateSource.CONGRUENCES,))
+    assert result.outcome is Outcome.VERIFIED
 
 
 WRAPPED = {

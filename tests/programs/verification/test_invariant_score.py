@@ -93,7 +93,7 @@ def test_the_semantics_decide(program):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"program": "absent.c"}, "absent.c cannot be read"),
+        ({"program": "absent.c"}, "absent.c: the file cannot be read"),
         ({"loop": 1}, "no loop 1"),
         ({"semantics": "reals"}, "must be integers or int32"),
     ],

@@ -121,8 +121,8 @@ def add_verify_command(commands: argparse._SubParsersAction) -> None:
         "--errors",
         metavar="NAMES",
         default="sv-comp",
-        help="errors that are named otherwise, separated by commas: the sets cpachecker, klee, "
-        "seahorn, sv-comp, or check(c), fail(), LABEL: (default: %(default)s)",
+        help="errors that are named otherwise, separated by commas: the sets cbmc, cpachecker, "
+        "klee, seahorn, sv-comp, or check(c), fail(), LABEL: (default: %(default)s)",
     )
     parser.add_argument(
         "--witness",

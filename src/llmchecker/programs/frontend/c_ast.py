@@ -73,11 +73,17 @@ def parse_c(
         # Unbalanced text is not C, whatever its nesting.
         if text.count("{") == text.count("}") and text.count("(") == text.count(")"):
             location = f"{file}{_format_deepest_line(text)}"
-            raise UnsupportedProgram(f"{location}: such deep nesting is not supported") from error
-        raise UnreadableProgram(f"{file} is not C that can be parsed: {error}") from error
+            raise UnsupportedProgram(
+                f"{location}: such deep nesting is not supported; split it"
+            ) from error
+        raise UnreadableProgram(
+            f"{file}: the text is not C that can be parsed: {error}; correct it"
+        ) from error
     # pycparser raises the last two errors for text that is not C.
     except (c_parser.ParseError, ValueError, AssertionError) as error:
-        raise UnreadableProgram(f"{file} is not C that can be parsed: {error}") from error
+        raise UnreadableProgram(
+            f"{file}: the text is not C that can be parsed: {error}; correct it"
+        ) from error
 
 
 def _format_deepest_line(text: str) -> str:
@@ -97,7 +103,7 @@ def find_main_function(unit: c_ast.FileAST, file: str) -> c_ast.FuncDef:
     for definition in unit.ext:
         if isinstance(definition, c_ast.FuncDef) and definition.decl.name == "main":
             return definition
-    raise UnreadableProgram(f"{file} has no function main")
+    raise UnreadableProgram(f"{file}: the text has no function main; add one")
 
 
 def parse_integer_type(node: c_ast.Node) -> Type | None:

@@ -14,6 +14,7 @@ from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.frontend.acsl_assertions import check_annotation, widen_condition
 from llmchecker.programs.frontend.c_ast import is_void, iter_nodes
 from llmchecker.programs.frontend.declarations import DeclarationReader
+from llmchecker.programs.frontend.error_names import find_known_set
 from llmchecker.programs.frontend.expressions import callee_name
 from llmchecker.programs.frontend.pointer_binding import PointerValue
 from llmchecker.programs.frontend.pointers import PointerReader
@@ -298,6 +299,11 @@ class CallReader:
         Such a function changes no variable of the program, and it returns.
         """
         prototype = self._prototypes.get(name)
+        if prototype is None and (known_set := find_known_set(name)):
+            raise UnsupportedProgram(
+                f"{node.coord.file}:{node.coord.line}: {name} is a function of {known_set}; "
+                f"use --errors {known_set}"
+            )
         # Other reserved names may belong to the compiler or its library.
         if not name or (name[0] == "_" and not _NONDET_FUNCTION.fullmatch(name)):
             return None

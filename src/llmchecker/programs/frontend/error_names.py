@@ -50,6 +50,11 @@ class ErrorNames:
             self.assumptions | other.assumptions,
         )
 
+    @property
+    def functions(self) -> frozenset[str]:
+        """All functions among the names."""
+        return self.assertions | self.failures | self.assumptions
+
 
 _KNOWN_SETS = {
     # The frontend has these names as builtins.
@@ -57,7 +62,14 @@ _KNOWN_SETS = {
     # CPAchecker's specification ErrorLabel ignores the case of the label.
     "cpachecker": ErrorNames(labels=frozenset(("ERROR", "Error", "error"))),
     "seahorn": ErrorNames(
-        assertions=frozenset(("sassert",)), failures=frozenset(("__SEAHORN_fail",))
+        assertions=frozenset(("sassert",)),
+        failures=frozenset(("__SEAHORN_fail",)),
+        assumptions=frozenset(("__SEA_assume",)),
+    ),
+    # CBMC and 2LS share these builtins, which no text declares.
+    "cbmc": ErrorNames(
+        assertions=frozenset(("__CPROVER_assert",)),
+        assumptions=frozenset(("__CPROVER_assume",)),
     ),
     "klee": ErrorNames(
         assertions=frozenset(("klee_assert",)),
@@ -66,6 +78,11 @@ _KNOWN_SETS = {
     ),
 }
 """The names of each tool's errors."""
+
+
+def find_known_set(function: str) -> str | None:
+    """Return the known set that contains a function; None without one."""
+    return next((name for name, names in KNOWN_SETS.items() if function in names.functions), None)
 
 
 def parse_error_names(text: str) -> ErrorNames:

@@ -82,9 +82,11 @@ def parse_condition(
         unit = c_parser.CParser().parse(f"int main(void) {{ (void)({text}\n); }}", "condition")
         (statement,) = unit.ext[0].body.block_items
         if len(unit.ext) != 1 or not isinstance(statement, c_ast.Cast):
-            raise UnsupportedProgram(f"{text!r} is not one expression")
+            raise UnsupportedProgram(f"condition: {text!r} is not one expression; write one")
     except (c_parser.ParseError, ValueError, AssertionError, RecursionError) as error:
-        raise UnsupportedProgram(f"{text!r} is not a C expression: {error}") from error
+        raise UnsupportedProgram(
+            f"condition: {text!r} is not a C expression: {error}; correct it"
+        ) from error
     reader = ExpressionReader("condition", scope, types, allow_nondet=False)
     reader.check_nesting(statement)
     return reader.read(statement.expr)
@@ -105,7 +107,7 @@ def parse_candidate(text: str, scope: Container[str], types: Mapping[str, Type])
     # A constant condition is independent of the program's state.
     expression = parse_condition(text, scope, types)
     if not is_boolean(expression) or not variables(expression):
-        raise UnsupportedProgram(f"{text!r} is not a condition that names a variable")
+        raise UnsupportedProgram(f"condition: {text!r} compares no variable; name one")
     return expression
 
 
@@ -173,7 +175,9 @@ class ExpressionReader:
     def build_error(self, node: c_ast.Node, construct: str) -> UnsupportedProgram:
         """Build the error for an unsupported construct, with its file and line."""
         line = node.coord.line if node.coord else "?"
-        return UnsupportedProgram(f"{self._source}:{line}: {construct} is not supported")
+        return UnsupportedProgram(
+            f"{self._source}:{line}: {construct} is not supported; rewrite it"
+        )
 
     def check_nesting(self, node: c_ast.Node) -> None:
         """Raise UnsupportedProgram if the syntax is nested deeper than `MAX_NESTING`."""

@@ -112,7 +112,7 @@ def parse_program(
             return program
         program = add_overflow_assertions(program)
     except RecursionError as error:
-        raise UnsupportedProgram(f"{file}: such deep nesting is not supported") from error
+        raise UnsupportedProgram(f"{file}: such deep nesting is not supported; split it") from error
     _check_size(program, file)
     return program
 
@@ -138,7 +138,7 @@ def _check_size(program: Program, file: str) -> None:
     # Deep nesting would exceed the recursion limit of later steps.
     if level:
         problem = f"more than {MAX_NESTING} levels of loops and branches"
-        raise UnsupportedProgram(f"{file}: {problem} are not supported")
+        raise UnsupportedProgram(f"{file}: {problem} are not supported; split them")
     loops = program.loops
     loop_statements = {id(s) for loop in loops for s in iter_statements((loop,))}
     # The message for loops names the line of the first loop above the limit.
@@ -151,7 +151,9 @@ def _check_size(program: Program, file: str) -> None:
         (_count_expression_nodes(program), _MAX_EXPRESSION_NODES, "parts of expressions", file),
     ):
         if number > limit:
-            raise UnsupportedProgram(f"{location}: more than {limit:,} {problem} are not supported")
+            raise UnsupportedProgram(
+                f"{location}: more than {limit:,} {problem} are not supported; split them"
+            )
 
 
 def _count_expression_nodes(program: Program) -> int:

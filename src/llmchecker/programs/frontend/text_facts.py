@@ -127,9 +127,7 @@ class TextFacts:
             | STOP_FUNCTIONS
             | FAILURE_FUNCTIONS
             | MODELLED_FUNCTIONS
-            | names.assertions
-            | names.failures
-            | names.assumptions
+            | names.functions
         )
 
     def names_any(self, function: str, names: frozenset[str]) -> bool:

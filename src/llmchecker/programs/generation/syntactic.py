@@ -66,9 +66,9 @@ def build_congruences(program: Program, loop: Loop) -> tuple[Expression, ...]:
 
     The moduli are constant steps, factors and divisors of the loop.
 
-    For `x = x + 2` the result contains `x % 2 == 0` and `x % 2 == 1`; if `y` changes too, also
-    `x % 2 == y % 2`. In a disjunction with a guard, such a condition describes the iterations
-    after the guard changes.
+    For `x = x + 2` the result contains `x % 2 == 0`, `x % 2 == 1` and `x % 2 != 0`; if `y` changes
+    too, also `x % 2 == y % 2`. In a disjunction with a guard, such a condition describes the
+    iterations after the guard changes.
     """
     moduli: dict[int, None] = {}
     for expression in iter_expressions((loop,)):
@@ -90,6 +90,8 @@ def build_congruences(program: Program, loop: Loop) -> tuple[Expression, ...]:
         for number, part in enumerate(parts):
             for remainder in range(modulus):
                 congruences[Binary("==", part, Constant(remainder))] = None
+            # The remainders of negative numbers are negative, so an odd number has two of them.
+            congruences[Binary("!=", part, Constant(0))] = None
             for previous_part in parts[:number]:
                 congruences[Binary("==", previous_part, part)] = None
                 # Modulo 2, unequal remainders are as informative as equal ones.

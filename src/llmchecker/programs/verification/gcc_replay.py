@@ -124,9 +124,7 @@ def is_replayable(text: OriginalText) -> bool:
         | ASSUME_FUNCTIONS
         | FAILURE_FUNCTIONS
         | STOP_FUNCTIONS
-        | text.error_names.assertions
-        | text.error_names.failures
-        | text.error_names.assumptions
+        | text.error_names.functions
     )
     sources = (text.source, *text.sibling_files.values())
     return (

@@ -27,7 +27,9 @@ class InvariantScorer:
     def __init__(self, program: Program, loop: int, semantics: Semantics, seconds: float) -> None:
         loops = {loop.number: loop for loop in program.loops}
         if loop not in loops:
-            raise ConfigError(f"{program.name} has no loop {loop!r}, but {sorted(loops)}")
+            raise ConfigError(
+                f"{program.name}: there is no loop {loop!r}; choose from {sorted(loops)}"
+            )
         self._program = program
         self._loop = loops[loop]
         self._prover = Prover(program, semantics, seconds)
@@ -42,7 +44,9 @@ class InvariantScorer:
             ProgramError: the file cannot be read or is not supported.
         """
         if semantics not in list(Semantics):
-            raise ConfigError(f"semantics is {semantics!r}; it must be {' or '.join(Semantics)}")
+            raise ConfigError(
+                f"semantics: {semantics!r} is unknown; it must be {' or '.join(Semantics)}"
+            )
         return cls(read_program(file), loop, Semantics(semantics), seconds)
 
     def score(self, text: str) -> int:

@@ -70,7 +70,9 @@ def _remove_line_markers(text: str, file: str) -> str:
         if "#" not in line or re.match(r"\s*#", line):
             lines[number - 1] = "" if _LINE_MARKER.fullmatch(line) else line
         elif "#" in re.sub(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", "", line):
-            raise UnsupportedProgram(f"{file}:{number}: {_format_line(line)} is not supported")
+            raise UnsupportedProgram(
+                f"{file}:{number}: {_format_line(line)} is not supported; rewrite it"
+            )
     return "\n".join(lines)
 
 
@@ -87,14 +89,17 @@ def _normalize_numbers(text: str, file: str) -> str:
         if integer is None:
             line = text.count("\n", 0, match.start()) + 1
             raise UnsupportedProgram(
-                f"{file}:{line}: the constant {match.group()} beside directives is not supported"
+                f"{file}:{line}: the constant {match.group()} beside directives is not supported; "
+                "remove it"
             )
         # `long long` has the width of `long`, and pcpp does not support its suffix.
         return integer[1] + integer[2].lower().replace("ll", "l")
 
     if "$" in text:
         line = text.count("\n", 0, text.index("$")) + 1
-        raise UnsupportedProgram(f"{file}:{line}: '$' beside directives is not supported")
+        raise UnsupportedProgram(
+            f"{file}:{line}: '$' beside directives is not supported; remove it"
+        )
     return _NUMBER.sub(normalize, text)
 
 
@@ -139,11 +144,15 @@ class _DirectiveProcessor(Preprocessor):
                 lines[line_index] += f" {value}" if macro_origin and not is_joined else value
                 last_token = token
         except RecursionError as error:
-            raise UnsupportedProgram(f"{self._file}: macros nested too deeply") from error
+            raise UnsupportedProgram(
+                f"{self._file}: macros nested too deeply are not supported; expand them"
+            ) from error
         except (IndexError, AttributeError, TypeError, ValueError) as error:
             # pcpp raises these errors for incomplete directives.
             location = getattr(self.lastdirective, "lineno", "?")
-            raise UnreadableProgram(f"{self._file}:{location}: a directive is not C") from error
+            raise UnreadableProgram(
+                f"{self._file}:{location}: a directive is not C; correct it"
+            ) from error
         return "\n".join(line.rstrip() for line in lines)
 
     def on_error(self, file: str, line: int, msg: str) -> None:
@@ -151,7 +160,7 @@ class _DirectiveProcessor(Preprocessor):
         # pcpp reports errors of its callbacks here, without their message.
         if self._pending_error is not None:
             raise self._pending_error
-        raise UnreadableProgram(f"{self._file}:{line or '?'}: {msg}")
+        raise UnreadableProgram(f"{self._file}:{line or '?'}: {msg}; correct it")
 
     def on_directive_handle(self, directive, toks, ifpassthru, precedingtoks):
         """Remember the current directive, also in skipped parts of the text."""
@@ -212,8 +221,8 @@ class _DirectiveProcessor(Preprocessor):
         name, marks = quoted_name[1:-1], quoted_name[:1] + quoted_name[-1:]
         if marks == '""' and "/" in name:
             # Such a file has priority over the C library, and only one folder is searched.
-            hint = "; put the header into the folder of the program"
-            raise self._build_error(self.lastdirective, f"#include {quoted_name}", hint)
+            fix = "put the header into the folder of the program"
+            raise self._build_error(self.lastdirective, f"#include {quoted_name}", fix)
         if marks == '""' and name in self._sibling_files:
             return self._sibling_files[name]
         if marks in ('""', "<>") and name in HEADERS:
@@ -223,9 +232,8 @@ class _DirectiveProcessor(Preprocessor):
             return build_header(name, self._words)
         if marks == "<>" and name in self._sibling_files:
             return self._sibling_files[name]
-        known_headers = ", ".join(f"<{name}>" for name in sorted(HEADERS))
-        hint = f"; what may be included: headers beside the file, {known_headers}"
-        raise self._build_error(self.lastdirective, f"#include {quoted_name}", hint)
+        fix = "include a header that docs/covered_c.md lists, or one of the program's folder"
+        raise self._build_error(self.lastdirective, f"#include {quoted_name}", fix)
 
     def define(self, tokens) -> None:
         """Define a macro; reject one that pastes tokens or has variable arguments."""
@@ -251,7 +259,8 @@ class _DirectiveProcessor(Preprocessor):
         self._token_count += len(tokens)
         if self._token_count > _MAX_TOKENS:
             raise UnsupportedProgram(
-                f"{self._file}: macros of more than {_MAX_TOKENS:,} tokens are not supported"
+                f"{self._file}: macros of more than {_MAX_TOKENS:,} tokens are not supported; "
+                "expand them"
             )
         expansion = super().expand_macros(tokens, list(expanding_from))
         self._token_count += len(expansion)
@@ -262,11 +271,11 @@ class _DirectiveProcessor(Preprocessor):
             problem = f"a condition on {name}, which a compiler may define,"
             raise self._build_error(self.lastdirective, problem)
 
-    def _build_error(self, token, construct: str, hint: str = "") -> UnsupportedProgram:
+    def _build_error(self, token, construct: str, fix: str = "rewrite it") -> UnsupportedProgram:
         description = _format_line(construct) if construct.startswith("#") else construct
         location = getattr(token, "source", "").strip('<>"') or self._file
         self._pending_error = UnsupportedProgram(
-            f"{location}:{token.lineno}: {description} is not supported{hint}"
+            f"{location}:{token.lineno}: {description} is not supported; {fix}"
         )
         return self._pending_error
 

@@ -17,7 +17,9 @@ def read_source(path: Path) -> str:
         # As bytes: Python would convert carriage returns to line ends, compilers do not.
         return decode_c(path.read_bytes())
     except OSError as error:
-        raise UnreadableProgram(f"{path} cannot be read: {error}") from error
+        raise UnreadableProgram(
+            f"{path}: the file cannot be read: {error}; correct the path"
+        ) from error
 
 
 def read_included_headers(path: Path, source: str) -> dict[str, str]:

@@ -183,11 +183,15 @@ def _replace_comments(text: str, file: str) -> str:
         kind = match.lastgroup
         # A prefix such as `L` changes the type of a literal.
         if kind in ("text", "character") and parts and re.match(r"[\w$]", parts[-1][-1:]):
-            raise UnsupportedProgram(f"{file}:{line}: a prefix of {piece} is not supported")
+            raise UnsupportedProgram(
+                f"{file}:{line}: a prefix of {piece} is not supported; remove it"
+            )
         if kind == "code" and piece in "\"'":
-            raise UnreadableProgram(f"{file}:{line}: {piece} is opened and not closed")
+            raise UnreadableProgram(f"{file}:{line}: {piece} is opened and not closed; close it")
         if kind == "code" and _FORBIDDEN_CHARACTER.match(piece):
-            raise UnsupportedProgram(f"{file}:{line}: the character {piece!r} is not supported")
+            raise UnsupportedProgram(
+                f"{file}:{line}: the character {piece!r} is not supported; remove it"
+            )
         lines = piece.count("\n")
         directive = not lines and (directive or piece == "#")
         if kind == "text" and not directive:
@@ -310,4 +314,4 @@ def _mask_literals(text: str) -> str:
 def _check_no_match(match: re.Match[str] | None, text: str, file: str, construct: str) -> None:
     if match:
         line = text.count("\n", 0, match.start()) + 1
-        raise UnsupportedProgram(f"{file}:{line}: {construct} is not supported")
+        raise UnsupportedProgram(f"{file}:{line}: {construct} is not supported; rewrite it")
