@@ -147,7 +147,7 @@ def _check_exact_numbers(query: Query) -> None:
 
 
 def compute_values(model: _StormModel, formula: str, states: np.ndarray) -> np.ndarray:
-    """Compute the number that a formula requests, in each given state, as (m,) float64.
+    """Compute (m,) float64: the number that a formula requests in each given state.
 
     Args:
         states: (m,) int64.

@@ -96,8 +96,9 @@ def read_parquet(path: str | Path) -> tuple[pa.Table, Mapping[str, Any]]:
 
 @contextmanager
 def _translate_errors(path: str | Path) -> Iterator[None]:
-    """Convert the parser's errors: a valid checksum with other contents is another writer's."""
+    """Convert the parser's errors to DamagedFile."""
     try:
         yield
+    # a valid checksum with other contents: another writer's file
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{path}: not a table of this package: {error}", path) from error
