@@ -290,7 +290,7 @@ def _narrowing(
 
 
 def _checks(directory: Path, sizes: Sizes, report: Callable[[str], None]) -> Figures:
-    seconds, peaks, ratios, slowest = {}, {}, {}, {}
+    first_checks, ratios, slowest = {}, {}, {}
     for states in sizes.states:
         report(f"checking {power(states)} states")
         place = directory / power(states)
@@ -299,15 +299,20 @@ def _checks(directory: Path, sizes: Sizes, report: Callable[[str], None]) -> Fig
         checks = {
             query: checking.measured_check(place, query, bounds=len(asked) > 1) for query in asked
         }
-        first = checks[checking.QUERIES[0]]
-        seconds[states], peaks[states] = first["seconds"], first["peak_gb"]
+        first_checks[states] = checks[checking.QUERIES[0]]
         if len(asked) > 1:
             ratios = {query: check["bounds_ratio"] for query, check in checks.items()}
             slowest[states] = max(check["seconds"] for check in checks.values())
     larger = sizes.states[1:]
+    seconds = {states: check["seconds"] for states, check in first_checks.items()}
+    by_kind = {
+        f"check.{kind}.{power(states)}": check[kind]
+        for kind in ("seconds", "read_seconds", "processor_seconds", "peak_gb")
+        for states, check in first_checks.items()
+    }
     return (
-        named("check.seconds", _by_power(seconds))
-        | named("check.peak_gb", _by_power(peaks))
+        by_kind
+        | {"check.seconds_ratio": seconds[larger[-1]] / seconds[larger[-2]]}
         | {"check.exponent": checking.fitted_exponent(larger, [seconds[n] for n in larger])}
         | named("check.slowest_seconds", _by_power(slowest))
         | named("bounds.cost_ratio", ratios)

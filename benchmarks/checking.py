@@ -38,6 +38,11 @@ WRITERS = {"prism": write_prism, "jani": write_jani}
 DEFINITIONS = {
     "check.seconds.{states}": "wall time from the parquet files of a generated tree and its scores "
     f"to the verdict on `{QUERIES[0]}`",
+    "check.read_seconds.{states}": "the part of these seconds that reads the files",
+    "check.processor_seconds.{states}": "processor time of the same check, which depends less on "
+    "other programs of the machine",
+    "check.seconds_ratio": "`check.seconds` of the largest tree over those of the tree before it, "
+    "which has a tenth of its states",
     "check.peak_gb.{states}": "peak memory of the process that does it, imports included",
     "check.exponent": "the power of the states with which these seconds grow, by least squares of "
     "logarithms; without the smallest tree, whose time is mostly fixed cost",
@@ -65,9 +70,9 @@ def measured_check(directory: Path, query: str, bounds: bool = True) -> dict[str
     """Measure one check of a tree that `write_tree` wrote, in a new process.
 
     Returns:
-        states; seconds and peak_gb from the parquet files to the verdict; read_seconds of it for
-        reading; with bounds, bounds_seconds for them, which come after it, and bounds_ratio, of
-        these seconds to those of building and checking the chain alone.
+        states; seconds, processor_seconds and peak_gb from the parquet files to the verdict;
+        read_seconds of it for reading; with bounds, bounds_seconds for them, which come after it,
+        and bounds_ratio, of these seconds to those of building and checking the chain alone.
     """
     command = [sys.executable, __file__, str(directory), query, *["--bounds"] * bounds]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -104,6 +109,7 @@ def fitted_exponent(states: Sequence[float], seconds: Sequence[float]) -> float:
 def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
     query = parse(text)
     names = sorted({name for atom in query.atoms for name in atom.variables} - {"step"})
+    processor_began = time.process_time()
     times = [time.perf_counter()]
     tree = TextTree.read(directory / "tree.parquet")
     values = read_all_scores(tree, [directory / f"{name}.parquet" for name in names])
@@ -116,6 +122,7 @@ def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
         "states": len(tree),
         "seconds": read + plain,
         "read_seconds": read,
+        "processor_seconds": time.process_time() - processor_began,
         "peak_gb": _peak_gb(),
     }
     if bounds:

@@ -1,5 +1,7 @@
 """Text trees as columns and as files."""
 
+import hashlib
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +10,10 @@ import pyarrow as pa
 import pytest
 from helpers.damage import flipped
 from helpers.marks import long
-from helpers.trees import by_hand
+from helpers.trees import by_hand, full
 
 from llmchecker.errors import DamagedFile, InvalidBound, InvalidTree
-from llmchecker.trees.sealed_parquet import write_parquet
+from llmchecker.trees.sealed_parquet import read_parquet, write_parquet
 from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
 
 
@@ -163,6 +165,42 @@ def test_trees_that_differ_have_different_digests(column, value, tmp_path):
     assert replace(tree, **{column: value}).digest != tree.digest
     tree.write(tmp_path / "tree.parquet")
     assert TextTree.read(tmp_path / "tree.parquet").digest == tree.digest
+
+
+@pytest.mark.parametrize("tree", [small_tree(), full(2, 3)])
+def test_the_digest_is_the_sha256_of_all_columns(tree):
+    """The digest is that of plain bytes: header, columns, lengths of texts, texts."""
+    truncation = tree.truncation
+    header = [tree.model, truncation.alpha, truncation.k, truncation.length, False]
+    columns = [tree.parent, tree.step, tree.token, tree.probability, tree.kind]
+    lengths = [-1 if text is None else len(text) for text in tree.text]
+    expected = hashlib.sha256(json.dumps(header).encode())
+    for column in (*columns, np.array(lengths)):
+        expected.update(column.tobytes())
+    expected.update("".join(text or "" for text in tree.text).encode())
+    assert tree.digest == expected.hexdigest()
+
+
+def test_a_file_without_a_digest_of_its_columns_is_read(tmp_path):
+    """Without the digest in the file's metadata, that of the columns is computed."""
+    tree = small_tree()
+    path = tmp_path / "tree.parquet"
+    tree.write(path)
+    table, metadata = read_parquet(path)
+    write_parquet(table, path, {k: v for k, v in metadata.items() if k != "digest"})
+    assert TextTree.read(path).digest == tree.digest
+
+
+def test_stored_texts_are_indexed_like_an_array(tmp_path):
+    """Texts of a file have the indices, the order and the length of the array that was written."""
+    tree = small_tree()
+    tree.write(tmp_path / "tree.parquet")
+    stored = TextTree.read(tmp_path / "tree.parquet").text
+    assert len(stored) == 5
+    assert [stored[uid] for uid in (0, -1, np.int64(3))] == [tree.text[0], tree.text[-1], None]
+    for index in (slice(1, 4), [4, 0], tree.kind == StateKind.END):
+        assert stored[index].tolist() == tree.text[index].tolist()
+    assert list(stored) == stored.tolist() == np.asarray(stored).tolist() == tree.text.tolist()
 
 
 def test_path_probabilities_are_products():

@@ -6,7 +6,7 @@ import numpy as np
 
 from llmchecker.checking import storm
 from llmchecker.checking.markov.dtmc import MarkovChain
-from llmchecker.checking.satisfaction import MIN_NORMAL, Satisfaction
+from llmchecker.checking.satisfaction import MIN_NORMAL, ROOT, Satisfaction
 from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import CheckFailed
 from llmchecker.properties.logic.ast import (
@@ -104,7 +104,8 @@ def compute_expected_score(
     name = expectation.quantifier
     # Storm takes rewards as floats only
     model = storm.build_model(chain.transitions, {}, {name: scores.astype(np.float64)})
-    return storm.compute_values(model, f'R{{"{name}"}}=? [ I={expectation.step} ]')[0].item()
+    query = f'R{{"{name}"}}=? [ I={expectation.step} ]'
+    return storm.compute_values(model, query, ROOT)[0].item()
 
 
 def _compute_conditional(

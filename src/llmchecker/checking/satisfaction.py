@@ -32,7 +32,7 @@ from llmchecker.properties.logic.ast import (
 
 MIN_NORMAL = float(np.finfo(np.float64).tiny)
 """The smallest normal float64; smaller products lose digits or become 0."""
-_ROOT = np.zeros(1, dtype=np.int64)
+ROOT = np.zeros(1, dtype=np.int64)
 """The start state as the only start."""
 
 
@@ -75,7 +75,7 @@ class Satisfaction:
         return self._substitute_labels(path, True) != self._substitute_labels(path, False)
 
     def compute_probabilities(
-        self, path: Formula, minimize: bool, starts: np.ndarray = _ROOT
+        self, path: Formula, minimize: bool, starts: np.ndarray = ROOT
     ) -> _Probabilities:
         """Compute the extreme probability of a path formula, in each start.
 
@@ -104,21 +104,21 @@ class Satisfaction:
         target, start_states = '[ F "satisfied" ]', product.starts
         # without choices there is one probability, for which Storm takes no min or max
         if self._is_dtmc:
-            values = storm.compute_values(model, f"P=? {target}")
+            values = storm.compute_values(model, f"P=? {target}", start_states)
             is_zero = storm.compute_truth_values(model, f"P<=0 {target}", start_states)
             is_one = storm.compute_truth_values(model, f"P>=1 {target}", start_states)
         elif minimize:
             # on a decision process Storm reports that P>0 holds if it does for all choices
-            values = storm.compute_values(model, f"Pmin=? {target}")
+            values = storm.compute_values(model, f"Pmin=? {target}", start_states)
             is_zero = ~storm.compute_truth_values(model, f"P>0 {target}", start_states)
             is_one = storm.compute_truth_values(model, f"P>=1 {target}", start_states)
         else:
-            values = storm.compute_values(model, f"Pmax=? {target}")
+            values = storm.compute_values(model, f"Pmax=? {target}", start_states)
             is_zero = storm.compute_truth_values(model, f"P<=0 {target}", start_states)
             is_one = ~storm.compute_truth_values(model, f"P<1 {target}", start_states)
-        return self._round_outwards(values[start_states], is_zero, is_one)
+        return self._round_outwards(values, is_zero, is_one)
 
-    def evaluate(self, formula: Formula, certain: bool, starts: np.ndarray = _ROOT) -> np.ndarray:
+    def evaluate(self, formula: Formula, certain: bool, starts: np.ndarray = ROOT) -> np.ndarray:
         """Return (m,) bool: whether a state formula holds in each start.
 
         With `certain` it surely holds, otherwise it may hold.

@@ -146,13 +146,17 @@ def _check_exact_numbers(query: Query) -> None:
             )
 
 
-def compute_values(model: _StormModel, formula: str) -> np.ndarray:
-    """Compute the number that a formula requests, in each state, as (n,) float64.
+def compute_values(model: _StormModel, formula: str, states: np.ndarray) -> np.ndarray:
+    """Compute (m,) float64: the number that a formula requests in each given state.
+
+    Args:
+        states: (m,) int64.
 
     Raises:
         RuntimeError: Storm gave no answer; see `translate_errors`.
     """
-    return np.array(_run_storm(model, formula).get_value_vector())
+    result = _run_storm(model, formula)
+    return np.fromiter(map(result.get_value, states.tolist()), np.float64, len(states))
 
 
 def compute_truth_values(model: _StormModel, formula: str, states: np.ndarray) -> np.ndarray:

@@ -1,7 +1,9 @@
 """Parquet files that contain their own checksum, which is checked on reading."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +44,34 @@ def write_parquet(
         )
 
 
-def read_parquet(path: str | Path) -> tuple[pa.Table, dict[str, Any]]:
-    """Read a file of `write_parquet`; return the table and its metadata.
+@dataclass(frozen=True)
+class SealedTable:
+    """An open file of `write_parquet` whose checksum is correct.
+
+    Attributes:
+        path: path of the file, for messages.
+        file: the file's bytes in memory, of which only requested columns are decoded.
+        metadata: the JSON values that were written with the table.
+    """
+
+    path: str | Path
+    file: pq.ParquetFile
+    metadata: Mapping[str, Any]
+
+    def read_columns(self, names: Sequence[str] | None = None) -> pa.Table:
+        """Decode columns, by default all. Names that the file lacks are left out.
+
+        Raises:
+            DamagedFile: the file is not a table of this package.
+        """
+        with _translate_errors(self.path):
+            # A process that ends while Arrow's threads start is aborted now and then (apache/arrow
+            # issue 34314), after all work was done: these tables are small enough for one thread.
+            return self.file.read(columns=names, use_threads=False)
+
+
+def open_parquet(path: str | Path) -> SealedTable:
+    """Read a file of `write_parquet` into memory, and check its checksum.
 
     The bytes are checked before they are parsed, so that no damage reaches the parser.
 
@@ -51,12 +79,26 @@ def read_parquet(path: str | Path) -> tuple[pa.Table, dict[str, Any]]:
         DamagedFile: the contents differ from those written, or are not a table of this package.
     """
     contents = read_with_digest(path)
-    try:
+    with _translate_errors(path):
         file = pq.ParquetFile(pa.BufferReader(contents))
-        # A process that ends while Arrow's threads start is aborted now and then (apache/arrow
-        # issue 34314), after all work was done: these tables are small enough for one thread.
-        table = file.read(use_threads=False)
-        return table, json.loads(file.metadata.metadata[_METADATA_KEY])
+        return SealedTable(path, file, json.loads(file.metadata.metadata[_METADATA_KEY]))
+
+
+def read_parquet(path: str | Path) -> tuple[pa.Table, Mapping[str, Any]]:
+    """Read a file of `write_parquet`; return the table and its metadata.
+
+    Raises:
+        DamagedFile: the contents differ from those written, or are not a table of this package.
+    """
+    sealed = open_parquet(path)
+    return sealed.read_columns(), sealed.metadata
+
+
+@contextmanager
+def _translate_errors(path: str | Path) -> Iterator[None]:
+    """Convert the parser's errors to DamagedFile."""
+    try:
+        yield
     # a valid checksum with other contents: another writer's file
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{path}: not a table of this package: {error}", path) from error

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from llmchecker.errors import InvalidBound, InvalidTree
-from llmchecker.trees.sealed_parquet import read_parquet, write_parquet
+from llmchecker.trees.sealed_parquet import open_parquet, write_parquet
+from llmchecker.trees.stored_texts import TEXT_COLUMN, StoredTexts
 from llmchecker.utils.number_format import format_count
 
 PROBABILITY_TOLERANCE = 1e-9
@@ -30,6 +32,8 @@ MAX_K = 1_000_000
 
 _MAX_TOKENS = 10_000
 """Largest L. A tree has at most L levels after the root."""
+
+_NUMBER_COLUMNS = ("parent", "step", "token", "probability", "kind")
 
 
 class StateKind(IntEnum):
@@ -81,7 +85,7 @@ class TextTree:
         probability: (n,) float64, of this state given its parent; 1 for the root.
         kind: (n,) int8, the `StateKind`.
         text: (n,) objects, the start string with the generated tokens, decoded together; None for
-            `rest`, which represents many texts.
+            `rest`, which represents many texts. A tree from a file has `StoredTexts`.
         is_shard: bool, whether this is a part of a tree (see `shards`). Only a shard may hold texts
             before the horizon without children: another shard holds their children.
 
@@ -98,7 +102,7 @@ class TextTree:
     token: np.ndarray
     probability: np.ndarray
     kind: np.ndarray
-    text: np.ndarray
+    text: np.ndarray | StoredTexts
     is_shard: bool = False
 
     def __post_init__(self) -> None:
@@ -156,11 +160,12 @@ class TextTree:
             (self.kind, "<i1"),
         ):
             hasher.update(np.ascontiguousarray(column, dtype))
+        texts = _build_text_array(self.text)
         # without their lengths, different lists of texts could have the same concatenation
-        texts = self.text.tolist()
-        lengths = [-1 if text is None else len(text) for text in texts]
-        hasher.update(np.array(lengths, "<i8"))
-        hasher.update("".join(text for text in texts if text is not None).encode())
+        lengths = pc.utf8_length(texts).fill_null(-1).to_numpy()
+        hasher.update(np.ascontiguousarray(lengths, "<i8"))
+        # the buffer of all characters, to which a missing text adds none
+        hasher.update(texts.buffers()[2])
         return hasher.hexdigest()
 
     def write(self, path: str | Path) -> None:
@@ -177,13 +182,14 @@ class TextTree:
             "kind": pa.DictionaryArray.from_arrays(
                 pa.array(self.kind, pa.int8()), [kind.name.lower() for kind in StateKind]
             ),
-            "text": pa.array(self.text, pa.large_string()),
+            TEXT_COLUMN: _build_text_array(self.text),
         }
         metadata = {
             "model": self.model,
             "alpha": self.truncation.alpha,
             "k": self.truncation.k,
             "L": self.truncation.length,
+            "digest": self.digest,
         }
         # only shards have the key, so that the files of whole trees do not depend on it
         if self.is_shard:
@@ -202,12 +208,14 @@ class TextTree:
             DamagedFile: the contents of the file differ from those written.
             InvalidTree: the file is not a text tree, or a shard instead of a tree or the reverse.
         """
-        table, metadata = read_parquet(path)
+        stored = open_parquet(path)
+        metadata = stored.metadata
         if metadata.get("shard", False) != is_shard:
             contents = "a whole tree, not one shard" if is_shard else "one shard of a tree, not all"
             raise InvalidTree(f"{path}: it holds {contents} of it")
+        table = stored.read_columns(_NUMBER_COLUMNS)
         try:
-            return cls(
+            tree = cls(
                 model=metadata["model"],
                 truncation=Truncation(metadata["alpha"], metadata["k"], metadata["L"]),
                 parent=table["parent"].to_numpy(),
@@ -215,11 +223,19 @@ class TextTree:
                 token=table["token"].to_numpy().astype(np.int64),
                 probability=table["probability"].to_numpy(),
                 kind=_parse_kinds(table["kind"].combine_chunks()),
-                text=table["text"].to_numpy(),
+                text=StoredTexts(stored),
                 is_shard=is_shard,
             )
         except (pa.ArrowInvalid, KeyError, TypeError) as error:
             raise InvalidTree(f"{path}: not a text tree: {error}") from error
+        # the file's checksum covers the digest; computing it again would decode all texts
+        if "digest" in metadata:
+            vars(tree)["digest"] = metadata["digest"]
+        return tree
+
+
+def _build_text_array(texts: np.ndarray | StoredTexts) -> pa.LargeStringArray:
+    return pa.array(np.asarray(texts), pa.large_string())
 
 
 def _parse_kinds(words: pa.DictionaryArray) -> np.ndarray:

@@ -25,7 +25,8 @@ No later text in the file may look like a digest.
 _DIGEST_KEY = "seal"
 """Key of the digest in a JSON file."""
 
-_DIGEST_PATTERN = re.compile(rb"sha256:[0-9a-f]{64}")
+_DIGEST_PREFIX = b"sha256:"
+_DIGEST_PATTERN = re.compile(_DIGEST_PREFIX + rb"[0-9a-f]{64}")
 _SHA256_PATTERN = re.compile(r"[0-9a-f]{64}")
 
 
@@ -352,14 +353,21 @@ def _build_damage_error(path: str | Path, reason: str) -> DamagedFile:
 
 def _find_digest(contents: bytes) -> slice | None:
     """Return the position of the last digest; earlier texts may look like digests."""
-    positions = [slice(*match.span()) for match in _DIGEST_PATTERN.finditer(contents)]
-    return positions[-1] if positions else None
+    # from the end, near which the digest is: most of a large file is not searched
+    position = contents.rfind(_DIGEST_PREFIX)
+    while position >= 0:
+        match = _DIGEST_PATTERN.match(contents, position)
+        if match is not None:
+            return slice(*match.span())
+        position = contents.rfind(_DIGEST_PREFIX, 0, position)
+    return None
 
 
 def _compute_digest(contents: bytes, position: slice) -> bytes:
     """Return the digest of the contents with a blank digest at a position."""
-    hasher = hashlib.sha256(contents[: position.start])
+    view = memoryview(contents)  # its slices are no copies
+    hasher = hashlib.sha256(view[: position.start])
     # the digest cannot cover itself: the hash is that of the file with the blank digest
     hasher.update(BLANK_DIGEST.encode())
-    hasher.update(contents[position.stop :])
+    hasher.update(view[position.stop :])
     return b"sha256:" + hasher.hexdigest().encode()

@@ -200,13 +200,19 @@ def build_dtmc(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:
     # the root has no edge that leads to it
     children = 1 + np.flatnonzero(tree.probability[1:] > 0)
     terminals = np.flatnonzero(~tree.internal)
-    rows = np.concatenate([tree.parent[children], terminals])
-    # `rows` is two rising runs, which a stable sort merges in linear time
-    order = np.argsort(rows, kind="stable")
+    counts = np.bincount(tree.parent[children], minlength=n)
+    counts[terminals] = 1
+    row_pointers = np.concatenate([[0], np.cumsum(counts)])
+    # children are in the order of their parents, and terminals have no other entry than a loop
+    is_loop = np.zeros(row_pointers[-1], dtype=bool)
+    is_loop[row_pointers[terminals]] = True
+    columns, values = np.empty(len(is_loop), dtype=np.int64), np.ones(len(is_loop))
+    columns[is_loop], columns[~is_loop] = terminals, children
+    values[~is_loop] = tree.probability[children]
     return MarkovChain(
-        row_pointers=np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]),
-        columns=np.concatenate([children, terminals])[order],
-        values=np.concatenate([tree.probability[children], np.ones(len(terminals))])[order],
+        row_pointers=row_pointers,
+        columns=columns,
+        values=values,
         variables={STEP: tree.step}
         | {name: np.asarray(column, np.int64) for name, column in scores.items()},
         rest=tree.kind == StateKind.REST,

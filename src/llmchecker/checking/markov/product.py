@@ -20,6 +20,7 @@ import numpy as np
 from llmchecker.checking.markov.sparse_matrix import (
     TransitionMatrix,
     concatenate_ranges,
+    group_codes,
     merge_entries,
 )
 from llmchecker.properties.logic.ast import Formula, Label, is_proposition, subformulas
@@ -205,7 +206,7 @@ class _ObligationTracker:
             + 2 * self._valuation_of[states[is_progressed]]
             + is_absorbing
         )
-        distinct_situations, inverse = np.unique(situations, return_inverse=True)
+        distinct_situations, inverse = group_codes(situations)
         next_obligations = [
             self._progress_one(*divmod(code, width)) for code in distinct_situations.tolist()
         ]
@@ -233,14 +234,16 @@ def _group_valuations(
     indices = np.zeros(n, dtype=np.int64)
     for truth in truths:
         # renumbered each time, so that numbers stay below 2 n
-        _, indices = np.unique(2 * indices + truth, return_inverse=True)
-    _, first_states = np.unique(indices, return_index=True)
+        distinct_codes, indices = group_codes(2 * indices + truth)
+    # any state of a valuation represents it
+    representatives = np.empty(len(distinct_codes), dtype=np.int64)
+    representatives[indices] = np.arange(n)
     valuations = [
         {
             proposition: bool(truth[i])
             for proposition, truth in zip(propositions, truths, strict=True)
         }
-        for i in first_states.tolist()
+        for i in representatives.tolist()
     ]
     return valuations, indices
 

@@ -31,6 +31,7 @@ from llmchecker.checking.markov.sparse_matrix import (
     TransitionMatrix,
     compute_relative_error,
     concatenate_ranges,
+    group_codes,
     merge_entries,
 )
 from llmchecker.errors import InvalidTree
@@ -86,8 +87,8 @@ def build_mdp(
     final_scores = FinalScores(query.variables - {STEP}, score_ranges)
     # a `rest` has no scores: its parent's final scores limit it
     combinations = final_scores.find_combinations(scores, len(tree))[tree.parent]
-    distinct_combinations, component_of = np.unique(
-        np.where(tree.kind == StateKind.REST, combinations, 0), return_inverse=True
+    distinct_combinations, component_of = group_codes(
+        np.where(tree.kind == StateKind.REST, combinations, 0)
     )
     try:
         rest_mdp = _join_mdps(
@@ -114,7 +115,7 @@ def build_mdp(
     )
     labeling.update((literal, np.full(n, literal.value)) for literal in query.literals)
     return MarkovDecisionProcess(
-        transitions=_build_transitions(tree, rest_mdp, component_of.ravel(), state_map),
+        transitions=_build_transitions(tree, rest_mdp, component_of, state_map),
         labeling=labeling,
         silent=np.concatenate([np.zeros(m, dtype=bool), rest_mdp.silent]),
         forced_truth=np.concatenate([np.zeros(m, dtype=np.int8), rest_mdp.forced_truth]),
@@ -177,12 +178,14 @@ def _map_states(tree: TextTree, truths: Sequence[np.ndarray]) -> _StateMap:
         keys = np.arange(len(leaves))
     else:
         keys = _pack_truths(tree.kind[leaves], [truth[leaves] for truth in truths])
-    _, first_leaves, indices = np.unique(keys, return_index=True, return_inverse=True)
+    distinct_keys, indices = group_codes(keys)
+    representatives = np.empty(len(distinct_keys), dtype=np.int64)
+    representatives[indices] = leaves
     # a `rest` has no state: its parent's edge leads to the abstraction
     state_of = np.full(len(tree), -1)
     state_of[internal] = np.arange(len(internal))
     state_of[leaves] = len(internal) + indices
-    return _StateMap(state_of, np.concatenate([internal, leaves[first_leaves]]))
+    return _StateMap(state_of, np.concatenate([internal, representatives]))
 
 
 def _pack_truths(codes: np.ndarray, truths: Iterable[np.ndarray]) -> np.ndarray:
@@ -216,7 +219,9 @@ def _build_transitions(
     choices = np.concatenate([np.ones(m, dtype=np.int64), rest_mdp.choice_counts])
     groups = np.concatenate([[0], np.cumsum(choices)[:-1]])
     # a state without an edge gets a loop, since no row may be empty
-    leaves = np.setdiff1d(np.arange(m), np.concatenate([parents, rest_parents]))
+    is_leaf = np.ones(m, dtype=bool)
+    is_leaf[parents] = is_leaf[rest_parents] = False
+    leaves = np.flatnonzero(is_leaf)
     # a state of the abstraction has a row for each choice, with one entry each
     rows = np.arange(groups[-1] + choices[-1] - m) + m
     parts: list[Entries] = [
