@@ -195,7 +195,7 @@ def test_an_unexpected_error_is_no_verdict(project, capfd, monkeypatch):
     def fail(_):
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr("llmchecker.interfaces.cli.main.run_check", fail)
+    monkeypatch.setattr("llmchecker.interfaces.cli.check_command.run_check", fail)
     assert main(arguments()) == 3
     out, err = capfd.readouterr()
     assert out == ""
@@ -460,7 +460,7 @@ def test_an_interruption_has_its_own_status(capfd, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("llmchecker.interfaces.cli.main.parse_request", interrupted)
+    monkeypatch.setattr("llmchecker.interfaces.cli.check_command.parse_request", interrupted)
     assert main(arguments("--json")) == 130
     assert capfd.readouterr() == ("", "interrupted\n")
 

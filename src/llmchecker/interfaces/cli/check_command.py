@@ -1,5 +1,6 @@
-"""The commands `tree` and `check` with alpha and k: text, JSON or drawing."""
+"""The command `check`; with alpha and k, it answers on the tree of the paper."""
 
+import argparse
 import logging
 import time
 from dataclasses import asdict, dataclass
@@ -7,14 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llmchecker.checking import formatting, witnesses
-from llmchecker.checking.markov import dtmc
-from llmchecker.interfaces.cli.arguments import CheckRequest
+from llmchecker.checking import formatting
+from llmchecker.errors import ConfigError
+from llmchecker.interfaces.cli.arguments import (
+    CheckRequest,
+    add_budget_arguments,
+    add_request_arguments,
+    add_truncation_arguments,
+    parse_request,
+)
+from llmchecker.interfaces.cli.ask_command import format_ask_json, format_ask_text, run_ask
+from llmchecker.interfaces.cli.assertion_arguments import (
+    add_assertion_arguments,
+    parse_asked_query,
+)
+from llmchecker.interfaces.cli.exit_status import get_exit_status
+from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.cli.tree_cache import CachedTree, load_or_build_tree
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.properties import scores
-from llmchecker.reporting import tree_drawing
 from llmchecker.trees.text_tree import TextTree
 
 if TYPE_CHECKING:
@@ -39,6 +53,52 @@ class _AnsweredRequest:
     scoring_seconds: float
 
 
+def add_check_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `check` to a command line."""
+    parser = commands.add_parser(
+        "check",
+        help=COMMAND_HELP["check"],
+        description="Check one query on the texts of a model after a start string. The answer has "
+        "certain bounds for the whole model and an estimate: an interval with a confidence. With "
+        "--alpha and --k, it has bounds and the bounded probability of the paper's tree.",
+    )
+    parser.set_defaults(run=_run_check)
+    parser.add_argument("query", nargs="?", help='such as "P=? [ F gender > 0 ]"')
+    add_request_arguments(parser)
+    add_assertion_arguments(parser)
+    add_truncation_arguments(parser, required=False)
+    add_budget_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _run_check(arguments: argparse.Namespace) -> int:
+    asked = parse_asked_query(arguments)
+    if asked is None:
+        raise ConfigError("check: no query; write one, or an assertion such as --contains")
+    # An assertion stands for a query, which the user can extend.
+    if asked.is_assertion:
+        logging.info("the same as %s", asked.format_command())
+    failure = None
+    with redirect_stdout(), parse_request(arguments) as request:
+        if request.budget is None:
+            answer = run_check(request)
+            verdict = answer.verdict
+            output = format_check_json(answer) if arguments.json else format_check_text(answer)
+        else:
+            anytime_answer = run_ask(request)
+            verdict, failure = anytime_answer.result.verdict, anytime_answer.failure
+            output = (
+                format_ask_json(anytime_answer)
+                if arguments.json
+                else format_ask_text(anytime_answer)
+            )
+    print_answer(output)
+    # the error follows the answer so far
+    if failure is not None:
+        raise failure
+    return get_exit_status(request.query, verdict)
+
+
 def run_check(request: CheckRequest) -> _AnsweredRequest:
     """Answer the query of a request on its tree.
 
@@ -48,7 +108,7 @@ def run_check(request: CheckRequest) -> _AnsweredRequest:
     cached_tree = load_or_build_tree(request)
     tree = cached_tree.tree
     start_time = time.monotonic()
-    values = _score_tree(request, tree)
+    values = score_quantifiers(request, tree)
     scoring_seconds = time.monotonic() - start_time
     # Imported here, because Storm takes a second to load, which would delay --help and errors.
     from llmchecker.checking.check import check_query
@@ -60,30 +120,7 @@ def run_check(request: CheckRequest) -> _AnsweredRequest:
     return _AnsweredRequest(request, cached_tree, verdict, scoring_seconds)
 
 
-def draw_tree(request: CheckRequest) -> tree_drawing.Drawing:
-    """Draw the tree of a request; with a query, also scores and deciding states.
-
-    Raises:
-        InvalidBound: the tree is too large to draw.
-        LLMCheckerError: the model cannot be fetched or loaded.
-    """
-    tree = load_or_build_tree(request).tree
-    # Before the scoring, which can take long for a tree that is too large anyway.
-    tree_drawing.check_drawable(tree)
-    # Without a query, the drawing has no scores and no marks.
-    if request.query is None:
-        return tree_drawing.Drawing(tree, {}, {})
-    values = _score_tree(request, tree)
-    if not witnesses.has_witnesses(request.query):
-        logging.info("no single text decides a query of this form, so no state is marked")
-    chain = dtmc.build_dtmc(tree, values)
-    deciding_states = witnesses.find_witnesses(tree, chain, request.query, max_witnesses=None)
-    return tree_drawing.Drawing(
-        tree, values, {witness.uid: witness.kind for witness in deciding_states}
-    )
-
-
-def _score_tree(request: CheckRequest, tree: TextTree) -> dict[str, np.ndarray]:
+def score_quantifiers(request: CheckRequest, tree: TextTree) -> dict[str, np.ndarray]:
     """Return the scores of all states for each quantifier of the query, by name."""
     values = {}
     for name, quantifier in request.checked_query.quantifiers.items():

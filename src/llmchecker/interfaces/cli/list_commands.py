@@ -10,7 +10,7 @@ once. `check` reports all problems of a configuration.
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -33,34 +33,49 @@ _MAX_SHOWN = 60
 """Maximum number of characters of a start string or of settings in a list."""
 
 
-def add_list_commands(commands: argparse._SubParsersAction) -> None:
-    """Add the commands `models`, `starts`, `quantifiers` and `queries`."""
-    runs = {
-        "models": _run_models,
-        "starts": _run_starts,
-        "quantifiers": _run_quantifiers,
-    }
-    for name, run in runs.items():
-        parser = commands.add_parser(
-            name, help=COMMAND_HELP[name], description=f"{COMMAND_HELP[name].capitalize()}."
-        )
-        parser.add_argument(
-            "--config",
-            default=DEFAULT_CONFIG,
-            type=Path,
-            help="configuration file (default: %(default)s)",
-        )
-        parser.add_argument("--names", action="store_true", help="print only names, one per line")
-        parser.set_defaults(run=run)
-        # For completion, which inserts texts, not names, after --start.
-        if name == "starts":
-            parser.add_argument("--texts", action="store_true", help="print only texts")
-    queries = commands.add_parser(
+def add_models_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `models` to a command line."""
+    _add_list_command(commands, "models", _run_models)
+
+
+def add_starts_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `starts` to a command line."""
+    parser = _add_list_command(commands, "starts", _run_starts)
+    # For completion, which inserts texts, not names, after --start.
+    parser.add_argument("--texts", action="store_true", help="print only texts")
+
+
+def add_quantifiers_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `quantifiers` to a command line."""
+    _add_list_command(commands, "quantifiers", _run_quantifiers)
+
+
+def add_queries_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `queries` to a command line."""
+    parser = commands.add_parser(
         "queries",
         help=COMMAND_HELP["queries"],
         description="Show the forms of queries and formulas, each with an example.",
     )
-    queries.set_defaults(run=_run_queries)
+    parser.set_defaults(run=_run_queries)
+
+
+def _add_list_command(
+    commands: argparse._SubParsersAction, name: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """Add a command that lists a section of a configuration, and return its parser."""
+    parser = commands.add_parser(
+        name, help=COMMAND_HELP[name], description=f"{COMMAND_HELP[name].capitalize()}."
+    )
+    parser.add_argument(
+        "--config",
+        default=DEFAULT_CONFIG,
+        type=Path,
+        help="configuration file (default: %(default)s)",
+    )
+    parser.add_argument("--names", action="store_true", help="print only names, one per line")
+    parser.set_defaults(run=run)
+    return parser
 
 
 def _run_models(arguments: argparse.Namespace) -> int:
