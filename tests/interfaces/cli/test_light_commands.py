@@ -171,10 +171,10 @@ def test_the_summary_has_three_answers_and_the_page(project, capsys):
         partial.write_text(ANSWERS)
     *answers, last = lines(capsys, "summary")
     assert answers == [
-        "Player, Small-1: P=? [ F gender > 0 ] is certainly in [0.0514, 0.886], "
-        "with confidence 0.99 in [0.0514, 0.0948]",
-        "Player, Small-1: P=? [ G step < 9 ] is certainly in [1, 1]",
-        "Player, Small-1: P>=0.5 [ F gender > 0 ] is unknown",
+        "Player, Small-1: P=? [ F gender > 0 ]: certain [0.0514, 0.886]; "
+        "estimate [0.0514, 0.0948] with confidence 0.99",
+        "Player, Small-1: P=? [ G step < 9 ]: certain [1, 1]",
+        "Player, Small-1: P>=0.5 [ F gender > 0 ]: certain unknown",
     ]
     assert last == f"4 answers: {table}"
     report = project / "results/report.html"

@@ -59,12 +59,8 @@ def build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str])
     rows = {
         "query": " ".join(query.text.split()),
         "verdict": format_outcome(query, comparison),
-        "difference": format_interval(comparison.lower, comparison.upper) + ", certain",
+        "difference": _format_difference(comparison),
     }
-    # without samples there is no interval with confidence
-    if comparison.low is not None:
-        interval = format_interval(comparison.low, comparison.high)
-        rows["interval"] = f"{interval} with confidence {format_number(comparison.confidence)}"
     letter = "E" if isinstance(query.root, Expectation) else "P"
     for name, description in sides.items():
         rows[name] = description
@@ -78,8 +74,7 @@ def build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str])
 
 def format_as_text(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> str:
     """Format a comparison as lines; the arguments are those of `build_rows`."""
-    notes = (f"note         {note}" for note in _collect_notes(comparison))
-    return "\n".join([*align_rows(build_rows(query, comparison, sides)), *notes])
+    return "\n".join(align_rows(build_rows(query, comparison, sides), collect_notes(comparison)))
 
 
 def format_as_html(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> str:
@@ -89,19 +84,30 @@ def format_as_html(query: Query, comparison: "Comparison", sides: Mapping[str, s
         f'<td style="text-align: left">{html.escape(value)}</td></tr>'
         for name, value in build_rows(query, comparison, sides).items()
     )
-    notes = (f"<p>{html.escape(note)}</p>" for note in _collect_notes(comparison))
+    notes = (f"<p>{html.escape(note)}</p>" for note in collect_notes(comparison))
     return "".join([f"<table>{cells}</table>", *notes])
 
 
-def _collect_notes(comparison: "Comparison") -> list[str]:
+def collect_notes(comparison: "Comparison") -> list[str]:
     """Return the notes of both sides, each once."""
     return list(dict.fromkeys(comparison.first.verdict.notes + comparison.versus.verdict.notes))
+
+
+def _format_difference(comparison: "Comparison") -> str:
+    """Format the bounds and the interval of the first answer minus the second."""
+    certain = f"certain {format_interval(comparison.lower, comparison.upper)}"
+    # without samples there is no interval with confidence
+    if comparison.low is None:
+        return certain
+    interval = format_interval(comparison.low, comparison.high)
+    confidence = format_number(comparison.confidence)
+    return f"{certain}; estimate {interval} with confidence {confidence}"
 
 
 def _format_side(result: "AnytimeResult") -> str:
     """Format the bounds and the interval of one side."""
     figures = format_figures(result.verdict)
-    certain = f"{figures.bounds}, certain"
+    certain = f"certain {figures.bounds}"
     if figures.interval is None:
         return certain
-    return f"{certain}; {figures.interval} with confidence {figures.confidence}"
+    return f"{certain}; estimate {figures.interval} with confidence {figures.confidence}"

@@ -3,6 +3,7 @@
 import argparse
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +18,13 @@ from llmchecker.interfaces.cli.arguments import (
     add_truncation_arguments,
     parse_request,
 )
-from llmchecker.interfaces.cli.ask_command import format_ask_json, format_ask_text, run_ask
+from llmchecker.interfaces.cli.ask_command import build_ask_rows, format_ask_json, run_ask
 from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
     parse_asked_query,
 )
 from llmchecker.interfaces.cli.exit_status import get_exit_status
-from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
+from llmchecker.interfaces.cli.output import is_terminal, print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.cli.tree_cache import CachedTree, load_or_build_tree
 from llmchecker.models.decoding.chat_template import start_as_json
@@ -83,16 +84,15 @@ def _run_check(arguments: argparse.Namespace) -> int:
         if request.budget is None:
             answer = run_check(request)
             verdict = answer.verdict
-            output = format_check_json(answer) if arguments.json else format_check_text(answer)
+            rows, fields = build_check_rows(answer), format_check_json(answer)
         else:
             anytime_answer = run_ask(request)
             verdict, failure = anytime_answer.result.verdict, anytime_answer.failure
-            output = (
-                format_ask_json(anytime_answer)
-                if arguments.json
-                else format_ask_text(anytime_answer)
-            )
-    print_answer(output)
+            rows, fields = build_ask_rows(anytime_answer), format_ask_json(anytime_answer)
+    if arguments.json:
+        print_answer(fields)
+    else:
+        _print_verdict(rows, verdict)
     # the error follows the answer so far
     if failure is not None:
         raise failure
@@ -147,15 +147,15 @@ def format_check_json(answer: _AnsweredRequest) -> dict[str, Any]:
     return asdict(answer.verdict) | details
 
 
-def format_check_text(answer: _AnsweredRequest) -> str:
-    """Format the answer as text: a line for each figure, then deciding texts."""
+def build_check_rows(answer: _AnsweredRequest) -> dict[str, str]:
+    """Build the rows of the question and the figures of its answer."""
     request, verdict, cached_tree = answer.request, answer.verdict, answer.cached_tree
     # A tree from the cache took no time in this run.
     growth_text = (
         f"growing {cached_tree.seconds:.1f}" if cached_tree.seconds else "tree from the cache"
     )
     figures = formatting.build_verdict_rows(verdict)
-    rows = {
+    return {
         "query": figures.pop("query"),
         "model": f"{request.model.display_name()}, {request.truncation}",
         "text": request.formatted_start,
@@ -164,4 +164,18 @@ def format_check_text(answer: _AnsweredRequest) -> str:
         f"checking {verdict.check_seconds:.1f}",
         "tree": str(cached_tree.path),
     }
-    return formatting.format_rows_as_text(rows, verdict)
+
+
+def _print_verdict(rows: Mapping[str, str], verdict: "Verdict") -> None:
+    """Print named figures of a verdict, its notes and its witnesses."""
+    if not is_terminal():
+        print_answer(formatting.format_rows_as_text(rows, verdict))
+        return
+    # Imported here, because an answer in a pipe needs no rich.
+    from llmchecker.interfaces.cli.terminal import build_bars, print_figures, print_texts
+
+    bars = {word: {word: bar} for word, bar in build_bars(verdict).items()}
+    print_figures(rows, bars, verdict.notes)
+    if verdict.witnesses:
+        heading = formatting.select_heading(verdict.witnesses)
+        print_texts(heading, formatting.build_witness_rows(verdict.witnesses))

@@ -85,7 +85,7 @@ def _run_models(arguments: argparse.Namespace) -> int:
         (name, str(entry.get("label", name)), _format_state(entry, directory / name))
         for name, entry in models.items()
     ]
-    _print_rows(rows, arguments.names)
+    _print_rows(rows, ("model", "label", "state"), arguments.names)
     return 0
 
 
@@ -105,7 +105,8 @@ def _run_starts(arguments: argparse.Namespace) -> int:
         texts = (text for text in starts.values() if isinstance(text, str))
         _print_lines(text for text in texts if text.isprintable())
         return 0
-    _print_rows([(name, _format_start(start)) for name, start in starts.items()], arguments.names)
+    rows = [(name, _format_start(start)) for name, start in starts.items()]
+    _print_rows(rows, ("start", "text"), arguments.names)
     return 0
 
 
@@ -122,13 +123,15 @@ def _run_quantifiers(arguments: argparse.Namespace) -> int:
         (name, str(entry.get("type", name)), _format_settings(entry))
         for name, entry in quantifiers.items()
     ]
-    _print_rows(rows, arguments.names)
+    _print_rows(rows, ("quantifier", "type", "settings"), arguments.names)
     if not arguments.names:
         print("\nTypes, with their settings:")
+        rows = []
         for name, reference in QUANTIFIER_TYPES.items():
-            print(f"  {name:<12} {reference.summary}")
+            rows.append((f"  {name:<11}", reference.summary))
             if reference.settings:
-                print(f"  {'':<12} {', '.join(reference.settings)}")
+                rows.append(("", ", ".join(reference.settings)))
+        _print_rows(rows)
     return 0
 
 
@@ -151,7 +154,8 @@ def _run_queries(arguments: argparse.Namespace) -> int:
 
 def _print_forms(title: str, forms: Sequence[QueryForm]) -> None:
     _print_lines([title])
-    _print_rows([(f"  {form.form:<22}", f"{form.meaning:<31}", form.example) for form in forms])
+    rows = [(f"  {form.form:<22}", f"{form.meaning:<31}", form.example) for form in forms]
+    _print_rows(rows)
 
 
 def _read_section(config: Path, key: str, kind: type | UnionType) -> dict[str, Any]:
@@ -173,10 +177,18 @@ def _read_section(config: Path, key: str, kind: type | UnionType) -> dict[str, A
     return section
 
 
-def _print_rows(rows: Sequence[tuple[str, ...]], only_names: bool = False) -> None:
-    """Print rows in aligned columns, or only their first cells."""
+def _print_rows(
+    rows: Sequence[tuple[str, ...]], titles: Sequence[str] = (), only_names: bool = False
+) -> None:
+    """Print rows in aligned columns, on a terminal with titles; or only their first cells."""
     if only_names:
         _print_lines(row[0] for row in rows if row[0].isprintable())
+        return
+    if rows and sys.stdout.isatty():
+        # Imported here, because a list in a pipe needs no rich.
+        from llmchecker.interfaces.cli.terminal import print_table
+
+        print_table(rows, titles)
         return
     rows = [tuple(map(escape_unprintable, row)) for row in rows]
     columns = list(zip(*rows, strict=True))

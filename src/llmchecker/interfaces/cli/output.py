@@ -9,6 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 
+def is_terminal() -> bool:
+    """Whether a person reads standard output, so that it may have colours."""
+    return sys.stdout.isatty()
+
+
 def print_answer(answer: str | Mapping[str, Any]) -> None:
     """Print a text, or fields as one JSON object."""
     # duck-typed, because tests replace standard output

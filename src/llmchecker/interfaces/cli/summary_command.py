@@ -61,21 +61,21 @@ def _run_summary(arguments: argparse.Namespace) -> int:
 def _format_answer(row: Mapping[str, str]) -> str:
     """Return one answer on a line: bounds, and the interval of the estimate."""
     subject = f"{row['label']}, {row['model']}: {row['query']}"
-    answer = _format_bounds(row["lower"], row["upper"])
+    parts = [f"certain {_format_bounds(row['lower'], row['upper'])}"]
     # An answer without samples has no estimate.
     if row["confidence"]:
         interval = _format_interval(row["low"], row["high"])
-        answer += f", with confidence {float(row['confidence']):g} {interval}"
-    return escape_unprintable(f"{subject} is {answer}")
+        parts.append(f"estimate {interval} with confidence {float(row['confidence']):g}")
+    return escape_unprintable(f"{subject}: {'; '.join(parts)}")
 
 
 def _format_bounds(lower: str, upper: str) -> str:
     # A query without =? has truth values as ends.
     if lower not in ("True", "False"):
-        return f"certainly {_format_interval(lower, upper)}"
-    return f"certainly {lower.lower()}" if lower == upper else "unknown"
+        return _format_interval(lower, upper)
+    return lower.lower() if lower == upper else "unknown"
 
 
 def _format_interval(low: str, high: str) -> str:
     ends = format_lower(float(low), _DIGITS), format_upper(float(high), _DIGITS)
-    return "in [{}, {}]".format(*ends)
+    return "[{}, {}]".format(*ends)
