@@ -158,6 +158,8 @@ def _build_figures(
 ) -> Table:
     grid = _create_grid(2)
     room = console.width - max(map(len, rows)) - 2
+    # the bars of all rows begin in one column
+    width = max((_measure_heads(text) for name, text in rows.items() if bars.get(name)), default=0)
     for name, text in rows.items():
         is_small = name in _SMALL_ROWS or name.endswith("(bounded)")
         style = "dim" if is_small else ""
@@ -165,7 +167,7 @@ def _build_figures(
             first_word = text.split(",")[0].split(" ")[0]
             value = _create_text(text, _VERDICT_STYLES.get(first_word, "bold"))
         else:
-            value = _draw_figures(console, name, text, bars.get(name, {}), room)
+            value = _draw_figures(console, name, text, bars.get(name, {}), room, width)
             value.stylize_before(style)
         grid.add_row(_create_text(name, style or "cyan"), value)
     for note in notes:
@@ -173,7 +175,9 @@ def _build_figures(
     return grid
 
 
-def _draw_figures(console: Console, name: str, text: str, bars: Bars, room: int) -> Text:
+def _draw_figures(
+    console: Console, name: str, text: str, bars: Bars, room: int, width: int = 0
+) -> Text:
     """Draw the bars of a row's figures, each next to its interval.
 
     Args:
@@ -182,15 +186,15 @@ def _draw_figures(console: Console, name: str, text: str, bars: Bars, room: int)
         text: figures, separated by semicolons; those of several begin with their words.
         bars: the bars by word.
         room: number of characters of a line.
+        width: the smallest width of the figures before a bar.
     """
     # texts of users may contain semicolons
     if not bars:
         return _create_text(text)
-    parts = text.split("; ")
-    heads = [part.partition("]") for part in parts]
-    width = max(cell_len(head + bracket) for head, bracket, _ in heads)
+    width = max(width, _measure_heads(text))
     lines = []
-    for part, (head, bracket, tail) in zip(parts, heads, strict=True):
+    for part in text.split("; "):
+        head, bracket, tail = part.partition("]")
         bar = bars.get(part.split()[0], bars.get(name))
         # an exact figure has no interval
         if bar is None or not bracket:
@@ -209,6 +213,11 @@ def _draw_figures(console: Console, name: str, text: str, bars: Bars, room: int)
         if tail:
             lines.append(_create_text(tail.lstrip(" ,")))
     return Text("\n").join(lines)
+
+
+def _measure_heads(text: str) -> int:
+    """Return the width of the longest figure up to the end of its interval."""
+    return max(cell_len("".join(part.partition("]")[:2])) for part in text.split("; "))
 
 
 def _create_grid(columns: int) -> Table:
