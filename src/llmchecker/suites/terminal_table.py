@@ -32,7 +32,7 @@ def select_entries(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def format_name(entry: Entry, entries: Sequence[Entry]) -> str:
-    """Format the name of an entry and its certainty; of several models, also the model."""
+    """Format the name of an entry, any certainty, and the model if there are several."""
     has_models = len({entry.deployment for entry in entries}) > 1
     name = f"{entry.deployment}: {entry.name}" if has_models else entry.name
     return f"{name} ({entry.certainty})" if entry.certainty else name

@@ -10,7 +10,8 @@ import yaml
 from llmchecker.checking.verdict import Verdict
 from llmchecker.interfaces.cli import check_command, verify_command
 from llmchecker.interfaces.cli.main import main
-from llmchecker.interfaces.cli.terminal import Bar, build_bars, print_outcome
+from llmchecker.interfaces.cli.terminal import Bar, print_outcome
+from llmchecker.interfaces.cli.verdict_bars import build_bars
 from llmchecker.programs.verification.result import Outcome, VerificationResult
 
 QUERY = "P=? [ F gender > 0 ]"

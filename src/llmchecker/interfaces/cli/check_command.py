@@ -172,7 +172,8 @@ def _print_verdict(rows: Mapping[str, str], verdict: "Verdict") -> None:
         print_answer(formatting.format_rows_as_text(rows, verdict))
         return
     # Imported here, because an answer in a pipe needs no rich.
-    from llmchecker.interfaces.cli.terminal import build_bars, print_figures, print_texts
+    from llmchecker.interfaces.cli.terminal import print_figures, print_texts
+    from llmchecker.interfaces.cli.verdict_bars import build_bars
 
     bars = {word: {word: bar} for word, bar in build_bars(verdict).items()}
     print_figures(rows, bars, verdict.notes)

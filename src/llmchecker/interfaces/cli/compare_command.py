@@ -205,7 +205,8 @@ def _print_comparison(answer: _ComparedRequests) -> None:
 
 def _build_bars(comparison: "Comparison") -> dict[str, dict[str, "Bar"]]:
     """Build the bars of the difference and of both sides, by their rows."""
-    from llmchecker.interfaces.cli.terminal import CERTAIN, ESTIMATE, Bar, build_bars
+    from llmchecker.interfaces.cli.terminal import CERTAIN, ESTIMATE, Bar
+    from llmchecker.interfaces.cli.verdict_bars import build_bars
 
     sides = {
         f"P({name})": build_bars(getattr(comparison, name).verdict) for name in ("first", "versus")

@@ -180,7 +180,7 @@ def _read_section(config: Path, key: str, kind: type | UnionType) -> dict[str, A
 def _print_rows(
     rows: Sequence[tuple[str, ...]], titles: Sequence[str] = (), only_names: bool = False
 ) -> None:
-    """Print rows in aligned columns, on a terminal with titles; or only their first cells."""
+    """Print rows in columns, with titles on a terminal; or only their first cells."""
     if only_names:
         _print_lines(row[0] for row in rows if row[0].isprintable())
         return

@@ -13,9 +13,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from llmchecker.checking.verdict import Verdict
-from llmchecker.properties.logic.ast import Expectation
-from llmchecker.properties.logic.parser import parse
 from llmchecker.utils.printable_text import escape_unprintable
 
 CERTAIN, ESTIMATE = "certain", "estimate"
@@ -64,19 +61,6 @@ class Bar:
 
 Bars = Mapping[str, Bar]
 """The bars of a row by the words `certain` and `estimate`."""
-
-
-def build_bars(verdict: Verdict) -> dict[str, Bar]:
-    """Build the bars of the probabilities of a verdict; empty for an expected score."""
-    if isinstance(parse(verdict.query).root, Expectation):
-        return {}
-    bars = {}
-    # the bounds of a query without =? are truths
-    if verdict.decision is None and verdict.lower is not None:
-        bars[CERTAIN] = Bar(verdict.lower, verdict.upper)
-    if verdict.low is not None:
-        bars[ESTIMATE] = Bar(verdict.low, verdict.high)
-    return bars
 
 
 def create_console() -> Console:
