@@ -9,7 +9,6 @@ once. `check` reports all problems of a configuration.
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
@@ -18,6 +17,7 @@ from typing import Any
 from llmchecker.config.project import DEFAULT_CONFIG, MODELS_DIRECTORY, find_project
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.errors import ConfigError
+from llmchecker.interfaces.cli.output import escape_unencodable, is_terminal
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.models.sources.model_directory import measure_weights
 from llmchecker.properties.reference import (
@@ -184,7 +184,7 @@ def _print_rows(
     if only_names:
         _print_lines(row[0] for row in rows if row[0].isprintable())
         return
-    if rows and sys.stdout.isatty():
+    if rows and is_terminal():
         # Imported here, because a list in a pipe needs no rich.
         from llmchecker.interfaces.cli.terminal import print_table
 
@@ -200,9 +200,7 @@ def _print_rows(
 
 
 def _print_lines(lines: Iterable[str]) -> None:
-    # A configuration may contain characters that the terminal's encoding lacks.
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    escape_unencodable()
     for line in lines:
         print(line)
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from llmchecker.interfaces.cli.output import escape_unencodable
 from llmchecker.utils.printable_text import escape_unprintable
 
 CERTAIN, ESTIMATE = "certain", "estimate"
@@ -63,8 +64,9 @@ Bars = Mapping[str, Bar]
 """The bars of a row by the words `certain` and `estimate`."""
 
 
-def create_console() -> Console:
+def _create_console() -> Console:
     """Create the console of standard output; it reads NO_COLOR and COLUMNS."""
+    escape_unencodable()
     return Console(highlight=False, markup=False, emoji=False)
 
 
@@ -72,7 +74,7 @@ def print_figures(
     rows: Mapping[str, str], bars: Mapping[str, Bars], notes: Sequence[str] = ()
 ) -> None:
     """Print named figures, with bars next to the intervals of a row, and notes."""
-    console = create_console()
+    console = _create_console()
     console.print(_build_figures(console, rows, bars, notes))
 
 
@@ -81,7 +83,7 @@ def print_texts(heading: str, rows: Iterable[tuple[str, str]]) -> None:
     grid = _create_grid(2)
     for probability, text in rows:
         grid.add_row(_create_text(f"  {probability}", "bold"), _create_text(text))
-    console = create_console()
+    console = _create_console()
     console.print()
     console.print(_create_text(heading, "bold"))
     console.print(grid)
@@ -101,7 +103,7 @@ def print_table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> No
         table.add_column(title, overflow="fold", no_wrap=not table.columns)
     for row in rows:
         table.add_row(*(_create_text(cell.rstrip()) for cell in row))
-    create_console().print(table)
+    _create_console().print(table)
 
 
 def print_outcome(
@@ -120,7 +122,7 @@ def print_outcome(
         bars: the bars of the figures.
         lines: reasons, each on a line of its own.
     """
-    console = create_console()
+    console = _create_console()
     content = [_create_text(name, "bold")]
     if figures:
         room = console.width - _OUTCOME_WIDTH - 2
@@ -134,7 +136,7 @@ def print_outcome(
 
 def print_line(text: str) -> None:
     """Print a text on a line of its own."""
-    create_console().print(_create_text(text))
+    _create_console().print(_create_text(text))
 
 
 def _build_figures(
