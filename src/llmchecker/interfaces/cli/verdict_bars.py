@@ -1,4 +1,4 @@
-"""The bars of a verdict: its bounds and its interval with a confidence, to be drawn."""
+"""The bars of a verdict: its bounds and its estimate, to be drawn."""
 
 from llmchecker.checking.verdict import Verdict
 from llmchecker.interfaces.cli.terminal import CERTAIN, ESTIMATE, Bar
