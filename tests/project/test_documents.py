@@ -19,7 +19,7 @@ from snakemake.cli import get_argument_parser
 from llmchecker.checking import check
 from llmchecker.config.config import Config
 from llmchecker.config.yaml_reader import read_yaml
-from llmchecker.interfaces.cli import main
+from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.models.table_model import TableModel
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.verification.result import CandidateSource, Limit, Outcome
@@ -211,9 +211,9 @@ def test_llmchecker_commands_parse():
     for _, words in commands("llmchecker"):
         if len(words) <= 1:
             with pytest.raises(SystemExit, match="0"):
-                main._build_parser().parse_args([*words, "--help"])
+                build_parser().parse_args([*words, "--help"])
             continue
-        asked = main._build_parser().parse_args(words)
+        asked = build_parser().parse_args(words)
         # the other commands ask no model
         if words[0] not in ("check", "tree"):
             continue

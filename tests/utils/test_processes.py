@@ -103,7 +103,7 @@ def interrupted():
             raise RuntimeError("it cannot be saved") from error
 
 sys.argv = ["llmchecker", "check"]
-main._build_parser = lambda: Parser()
+main.build_parser = lambda *_: Parser()
 
 class Parser:
     def parse_args(self, argv):

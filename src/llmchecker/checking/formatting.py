@@ -20,6 +20,8 @@ from llmchecker.checking.witnesses import (
     has_witnesses,
 )
 from llmchecker.models.decoding.chat_template import Start
+from llmchecker.properties.logic.ast import Expectation
+from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import (
     DIGITS,
@@ -28,6 +30,7 @@ from llmchecker.utils.number_format import (
     format_number,
     format_upper,
 )
+from llmchecker.utils.printable_text import escape_unprintable
 
 FEW_DIGITS = 4
 """The significant digits of a number in a table, in the report and in a log."""
@@ -40,6 +43,8 @@ _NOT_NEEDED = "not needed: every text is decided"
 Its interval would look like a statistical interval.
 """
 
+_NAME_WIDTH = 13
+"""The smallest width of the column of names in a text."""
 _VERBS = {WITNESS: "satisfy", COUNTEREXAMPLE: "violate"}
 
 
@@ -175,64 +180,77 @@ def format_progress(progress: IntervalProgress, has_answer: bool = True) -> str:
     # without samples there is no interval with confidence
     if progress.low is not None:
         interval = format_interval(progress.low, progress.high, _PROGRESS_DIGITS)
-        parts.append(f"with confidence {interval}")
+        parts.append(f"estimate {interval}")
     return ", ".join([*parts, format_count(progress.passes, "pass")])
 
 
-def align_rows(rows: Mapping[str, str]) -> list[str]:
-    """Return a line for each row: its name, then its value in one column."""
-    return [f"{name:<13}{value}" for name, value in rows.items()]
+def align_rows(rows: Mapping[str, str], notes: Sequence[str]) -> list[str]:
+    """Return a line for each row and note: its name, then its value in one column."""
+    pairs = [*rows.items(), *(("note", note) for note in notes)]
+    width = max(_NAME_WIDTH, *(len(name) + 2 for name in rows))
+    return [f"{name:<{width}}{value}" for name, value in pairs]
 
 
 def build_verdict_rows(verdict: Verdict) -> dict[str, str]:
-    """Build the figures of a verdict, each by its name."""
+    """Build the figures of a verdict by name: verdict, certain, estimate, bounded."""
     figures = format_figures(verdict)
     return {
-        "query": _join_lines(verdict.query),
-        "value": figures.value,
-        "whole model": _format_whole_model(verdict, figures),
-        **_other_rows(verdict, figures),
+        **_build_answer_rows(verdict, figures),
+        name_bounded_figure(verdict): figures.value,
+        **_build_size_rows(verdict),
     }
 
 
 def anytime_rows(verdict: Verdict, passes: int) -> dict[str, str]:
     """Build the figures of an answer without a truncation, each by its name.
 
-    The value is left out: the value of a tree that was built for its bounds belongs to no alpha and
-    k.
+    The bounded figure is left out: that of a tree that was built for its bounds belongs to no alpha
+    and k.
     """
-    figures = format_figures(verdict)
     return {
-        "query": _join_lines(verdict.query),
-        # a query without =? has one answer, which is certain or not
-        "certain" if verdict.decision is None else "verdict": _format_whole_model(verdict, figures),
-        **_other_rows(verdict, figures),
+        **_build_answer_rows(verdict, format_figures(verdict)),
+        **_build_size_rows(verdict),
         "passes": f"{passes:,}",
     }
 
 
-def _format_whole_model(verdict: Verdict, figures: Figures) -> str:
-    """Format the bounds for the whole model, or the outcome of a query without =?."""
-    decision = verdict.decision
-    return figures.bounds if decision is None else _format_decision(decision)
+def name_bounded_figure(verdict: Verdict) -> str:
+    """Return the name of a verdict's value: `probability (bounded)` for P=?."""
+    query = parse(verdict.query)
+    if not query.is_numeric:
+        return "truth (bounded)"
+    is_score = isinstance(query.root, Expectation)
+    return "score (bounded)" if is_score else "probability (bounded)"
 
 
-def _other_rows(verdict: Verdict, shown: Figures) -> dict[str, str]:
-    """Build the rows of any estimate and of the size of the chain."""
-    rows = {}
+def _build_answer_rows(verdict: Verdict, figures: Figures) -> dict[str, str]:
+    """Build the rows of the query, its certain answer and any estimate."""
+    rows = {"query": _join_lines(verdict.query)}
+    # a query without =? has one answer, which is certain or not
+    if verdict.decision is None:
+        rows["certain"] = figures.bounds
+    else:
+        rows["verdict"] = _format_decision(verdict.decision)
     is_exact = verdict.decision is None and verdict.lower == verdict.upper
     # an interval of an exact number would look like a statistical one
-    if verdict.samples == 0 or (shown.estimate is not None and is_exact):
-        rows = {"estimate": _NOT_NEEDED}
-    elif shown.estimate is not None:
-        # the verdict contains the estimate of a query without =?
-        rows = {} if verdict.decision else {"estimate": shown.estimate}
-        interval = f"{shown.interval} with confidence {shown.confidence}, from {shown.samples}"
-        rows["interval"] = interval
-    return rows | {
-        "states": f"{verdict.states:,}",
-        "transitions": f"{verdict.transitions:,}",
-    }
+    if verdict.samples == 0 or (figures.estimate is not None and is_exact):
+        rows["estimate"] = _NOT_NEEDED
+    elif figures.estimate is not None:
+        rows["estimate"] = _format_estimate(verdict, figures)
+    return rows
+
+
+def _format_estimate(verdict: Verdict, figures: Figures) -> str:
+    """Format the interval, its confidence, its point estimate and its samples."""
+    parts = [f"{figures.interval} with confidence {figures.confidence}"]
+    # the estimate of a query without =? is a truth, which the verdict contains
+    if verdict.decision is None:
+        parts.append(f"point estimate {figures.estimate}")
+    return ", ".join([*parts, f"from {figures.samples}"])
+
+
+def _build_size_rows(verdict: Verdict) -> dict[str, str]:
+    return {"states": f"{verdict.states:,}", "transitions": f"{verdict.transitions:,}"}
 
 
 def build_forecast_row(forecast: object | None) -> dict[str, str]:
@@ -282,14 +300,17 @@ def summarize_witnesses(query: Query, verdict: Verdict) -> str:
     return f"{summary} {share}:"
 
 
-def _format_details(verdict: Verdict) -> list[str]:
-    """Format the notes of a verdict and its witnesses, as lines."""
-    lines = [f"note         {note}" for note in verdict.notes]
-    if verdict.witnesses:
-        lines += ["", _select_heading(verdict.witnesses)]
-    for witness in verdict.witnesses:
-        lines.append(f"  {format_number(witness['probability']):<12}{_quote_continuation(witness)}")
-    return lines
+def format_witness_lines(witnesses: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Format witnesses as lines after an empty line and a heading; empty without any."""
+    if not witnesses:
+        return []
+    lines = [f"  {probability:<12}{text}" for probability, text in build_witness_rows(witnesses)]
+    return ["", select_heading(witnesses), *lines]
+
+
+def build_witness_rows(witnesses: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Build the probability and the quoted continuation of each witness."""
+    return [(format_number(w["probability"]), _quote_continuation(w)) for w in witnesses]
 
 
 def format_verdict_as_text(verdict: Verdict) -> str:
@@ -301,7 +322,8 @@ def format_verdict_as_text(verdict: Verdict) -> str:
 
 def format_rows_as_text(rows: Mapping[str, str], verdict: Verdict) -> str:
     """Format named figures of a verdict as lines, then its notes and witnesses."""
-    return "\n".join([*align_rows(rows), *_format_details(verdict)])
+    lines = [*align_rows(rows, verdict.notes), *format_witness_lines(verdict.witnesses)]
+    return "\n".join(lines)
 
 
 def format_verdict_as_html(verdict: Verdict) -> str:
@@ -325,11 +347,11 @@ def format_rows_as_html(rows: Mapping[str, str], verdict: Verdict) -> str:
             f'<td style="text-align: left">{html.escape(_quote_continuation(witness))}</td></tr>'
             for witness in verdict.witnesses
         )
-        parts.append(f"<p>{_select_heading(verdict.witnesses)}</p><table>{witness_rows}</table>")
+        parts.append(f"<p>{select_heading(verdict.witnesses)}</p><table>{witness_rows}</table>")
     return "".join(parts)
 
 
-def _select_heading(witnesses: Sequence[Mapping[str, Any]]) -> str:
+def select_heading(witnesses: Sequence[Mapping[str, Any]]) -> str:
     """Return the heading above the witnesses, all of which are of one kind."""
     return f"Continuations that {_VERBS[witnesses[0]['kind']]} it, most probable first:"
 
@@ -342,8 +364,8 @@ def _quote_continuation(witness: Mapping[str, Any]) -> str:
 
 
 def _quote(text: str) -> str:
-    """Return a text on one line in quotation marks."""
-    return json.dumps(text, ensure_ascii=False)
+    """Return a text on one line in quotation marks, without control characters."""
+    return escape_unprintable(json.dumps(text, ensure_ascii=False))
 
 
 def _join_lines(query: str) -> str:

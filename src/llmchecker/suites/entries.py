@@ -40,7 +40,8 @@ class Entry:
         prompt: the prompt; empty for an aggregate.
         status: the status.
         certainty: `certain`, `with confidence …` or empty.
-        figures: the intervals; empty if the verdict needs none.
+        figures: the intervals as text; empty if the verdict needs none.
+        interval: the intervals as numbers.
         reasons: lines with the reasons: texts, passes or an error.
         seconds: duration in seconds.
     """
@@ -53,6 +54,7 @@ class Entry:
     status: Status
     certainty: str
     figures: str
+    interval: Interval
     reasons: tuple[str, ...]
     seconds: float
 
@@ -120,10 +122,10 @@ def _format_figures(interval: Interval) -> str:
     parts = []
     # trivial bounds inform nobody
     if bounds not in ((TRIVIAL.lower, TRIVIAL.upper), (-1.0, 1.0)):
-        parts.append(f"certainly {format_interval(*bounds, _DIGITS)}")
+        parts.append(f"certain {format_interval(*bounds, _DIGITS)}")
     if likely != bounds:
-        parts.append(f"{format_interval(*likely, _DIGITS)} with confidence")
-    return ", ".join(parts)
+        parts.append(f"estimate {format_interval(*likely, _DIGITS)} with confidence")
+    return "; ".join(parts)
 
 
 def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
@@ -143,6 +145,7 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             status=case_result.status,
             certainty=_describe_certainty(case_result.status, case_result.is_certain, confidence),
             figures=_format_case_figures(case_result),
+            interval=case_result.interval,
             reasons=tuple(_iter_reasons(case_result)),
             seconds=case_result.seconds,
         )
@@ -171,6 +174,7 @@ def _build_aggregate_entry(result: SuiteResult, aggregate: Aggregate) -> Entry:
             aggregate.status, aggregate.is_certain, f"with confidence {format_number(confidence)}"
         ),
         figures=_format_figures(aggregate.interval),
+        interval=aggregate.interval,
         reasons=(),
         seconds=0.0,
     )

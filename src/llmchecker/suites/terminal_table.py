@@ -1,4 +1,6 @@
-"""The table of a result on a terminal."""
+"""The table of a result as plain text."""
+
+from collections.abc import Sequence
 
 from llmchecker.suites.entries import (
     Entry,
@@ -17,23 +19,36 @@ _FAILURES = (Status.ERROR, Status.VIOLATED, Status.UNKNOWN)
 
 def format_table(result: SuiteResult) -> str:
     """Format a result as text: a line for each verdict, failures first."""
-    entries = sort_entries(build_entries(result))
+    entries = build_entries(result)
+    lines = [line for entry in select_entries(entries) for line in _format_entry(entry, entries)]
+    return "\n".join([*lines, *format_end(result, entries)])
+
+
+def select_entries(entries: Sequence[Entry]) -> list[Entry]:
+    """Select all failures, then the first entries without a failure."""
+    ordered = sort_entries(entries)
+    quiet_entries = [entry for entry in ordered if entry.status not in _FAILURES]
+    return [entry for entry in ordered if entry.status in _FAILURES] + quiet_entries[:_MAX_HOLDS]
+
+
+def format_name(entry: Entry, entries: Sequence[Entry]) -> str:
+    """Format the name of an entry, any certainty, and the model if there are several."""
     has_models = len({entry.deployment for entry in entries}) > 1
-    quiet_entries = [entry for entry in entries if entry.status not in _FAILURES]
-    shown = [entry for entry in entries if entry.status in _FAILURES] + quiet_entries[:_MAX_HOLDS]
-    lines = [line for entry in shown for line in _format_entry(entry, has_models)]
-    hidden = len(entries) - len(shown)
-    if hidden:
-        lines.append(f"… and {hidden:,} more without a failure")
-    return "\n".join([*lines, "", f"{summarize(result)}. {describe_confidence(result)}"])
-
-
-def _format_entry(entry: Entry, has_models: bool) -> list[str]:
-    """Return the lines of an entry."""
     name = f"{entry.deployment}: {entry.name}" if has_models else entry.name
+    return f"{name} ({entry.certainty})" if entry.certainty else name
+
+
+def format_end(result: SuiteResult, entries: Sequence[Entry]) -> list[str]:
+    """Format the number of entries that are left out, and the summary, as lines."""
+    hidden = len(entries) - len(select_entries(entries))
+    lines = [f"… and {hidden:,} more without a failure"] if hidden else []
+    return [*lines, "", f"{summarize(result)}. {describe_confidence(result)}"]
+
+
+def _format_entry(entry: Entry, entries: Sequence[Entry]) -> list[str]:
+    """Return the lines of an entry."""
     figures = f"  {entry.figures}" if entry.figures else ""
-    certainty = f" ({entry.certainty})" if entry.certainty else ""
     return [
-        f"{entry.status:<9}{name}{certainty}{figures}",
+        f"{entry.status:<9}{format_name(entry, entries)}{figures}",
         *(f"{'':<11}{reason}" for reason in entry.reasons),
     ]

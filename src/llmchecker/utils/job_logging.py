@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from pathlib import Path
-
-from tqdm import tqdm
+from typing import TYPE_CHECKING, TextIO
 
 from llmchecker.errors import DamagedFile, LLMCheckerError
 from llmchecker.utils.atomic_files import damaged_path, rename_damaged
 from llmchecker.utils.memory_errors import is_out_of_memory
+from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.processes import die_with_run, is_interrupt
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _REPORT_INTERVAL_SECONDS = 5.0
 """Minimum time in seconds between two progress lines in a log."""
@@ -177,10 +180,22 @@ def _silence_loggers() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
+class _StderrHandler(logging.StreamHandler):
+    """A handler of the current standard error, so that lines are above a progress bar."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, value: TextIO) -> None:
+        """Ignore the stream, which the base class sets once."""
+
+
 @contextmanager
 def shell_log() -> Iterator[None]:
     """Send the log to standard error; restore the root logger afterwards."""
-    root, handler = logging.getLogger(), logging.StreamHandler()
+    root, handler = logging.getLogger(), _StderrHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     level = root.level
     root.addHandler(handler)
@@ -207,19 +222,50 @@ def show_progress(name: str, length: int) -> Iterator[Callable[[int, int, int], 
     if not sys.stderr.isatty():
         yield build_node_progress(name)
         return
-    with tqdm(file=sys.stderr, unit=" nodes", leave=False) as bar:
-        current_step = 0
+    # imported here, because jobs and logs need no rich
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("nodes, {task.fields[rate]} a second", markup=False),
+    )
+    # without a thread, which a fork would copy in an unknown state
+    with Progress(
+        *columns,
+        console=_create_console(),
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=False,
+    ) as progress:
+        task = progress.add_task("", visible=False, rate="")
+        current_step, start_time = 0, time.monotonic()
 
         def report(step: int, done: int, total: int) -> None:
-            nonlocal current_step
+            nonlocal current_step, start_time
             if step != current_step:
-                current_step = step
                 # every level has its own number of nodes, so the bar starts again
-                bar.reset(total)
-                bar.set_description(f"token {step} of {length}")
-            bar.update(done - bar.n)
+                current_step, start_time = step, time.monotonic()
+            rate = done / max(time.monotonic() - start_time, 1e-3)
+            progress.update(
+                task,
+                description=f"token {step} of {length}",
+                completed=done,
+                total=total,
+                rate=f"{rate:,.0f}",
+                visible=True,
+                refresh=True,
+            )
 
         yield report
+
+
+def _create_console() -> "Console":
+    """Create a console on standard error that shows texts unchanged."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def build_node_progress(
@@ -276,8 +322,14 @@ def show_status() -> Iterator[Callable[[str], None]]:
     The changing line is for a terminal; other outputs get log lines.
     """
     if sys.stderr.isatty():
-        with tqdm(file=sys.stderr, bar_format="{desc}", leave=False) as bar:
-            yield lambda text: bar.set_description_str(text)
+        # imported here, because jobs and logs need no rich
+        from rich.live import Live
+        from rich.text import Text
+
+        with Live(
+            console=_create_console(), auto_refresh=False, transient=True, redirect_stdout=False
+        ) as live:
+            yield lambda text: live.update(Text(escape_unprintable(text)), refresh=True)
         return
     last_report = -_REPORT_INTERVAL_SECONDS
 

@@ -148,8 +148,8 @@ def test_a_person_reads_what_is_certain_and_what_is_estimated(project, capfd):
     assert main(asked()) == 0
     lines = dict(line.split(None, 1) for line in capfd.readouterr().out.splitlines()[:9])
     assert lines["certain"].startswith("[")
-    assert " with confidence 0.99, from " in lines["interval"]
-    assert "value" not in lines
+    assert re.match(r"\[.*\] with confidence 0.99, point estimate .*, from ", lines["estimate"])
+    assert "bounded" not in " ".join(lines)
 
 
 def test_ctrl_c_ends_with_the_answer_so_far(project, capfd, monkeypatch):
@@ -214,7 +214,7 @@ def test_progress_has_intervals_passes_rate_and_time(project, capfd, monkeypatch
 
     monkeypatch.setattr("llmchecker.utils.job_logging.show_status", show_status)
     answered(capfd, "--seconds", "600")
-    pattern = r"certain \[.*\], with confidence \[.*\], \d+ passes, \d+ a second, \d+ s left"
+    pattern = r"certain \[.*\], estimate \[.*\], \d+ passes, \d+ a second, \d+ s left"
     assert re.fullmatch(pattern, texts[-1])
 
 
@@ -282,7 +282,7 @@ def test_a_question_is_asked_as_a_user_asks_it(chatting, capfd):
     assert (chat["lower"], chat["upper"]) == (text["lower"], text["upper"])
     tree = ["--alpha", "1", "--k", "3"]
     assert main([*asking[:-3], *tree, "--user", "Is it so?"]) == 0
-    assert 'text         user "Is it so?"' in capfd.readouterr().out
+    assert 'text                   user "Is it so?"' in capfd.readouterr().out
 
 
 def test_a_chat_needs_a_user_and_a_template(project, capfd):

@@ -81,6 +81,12 @@ def answered(capfd, *more: str, **changes: str) -> dict:
     return json.loads(out)
 
 
+def named(lines: list[str]) -> dict[str, str]:
+    """The figures of a printed answer by their names."""
+    rows = (re.split(" {2,}", line, maxsplit=1) for line in lines if line[:1].strip())
+    return {row[0]: row[1] for row in rows if len(row) == 2}
+
+
 def refused(capfd, words: list[str]) -> str:
     """The error message of a question that cannot be answered as asked."""
     capfd.readouterr()
@@ -155,13 +161,14 @@ def test_a_person_reads_every_figure(project, capfd):
     answer = answered(capfd)
     assert main(arguments()) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert f"query        {QUERY}" in lines
-    assert f"value        {format_number(answer['value'])}" in lines
-    whole_model = f"[{format_lower(answer['lower'])}, {format_upper(answer['upper'])}]"
-    assert f"whole model  {whole_model}" in lines
-    assert f"states       {answer['states']:,}" in lines
-    assert f"transitions  {answer['transitions']:,}" in lines
-    assert any(line.startswith("seconds      tree from the cache, scoring ") for line in lines)
+    rows = named(lines)
+    assert list(rows)[:5] == ["query", "model", "text", "certain", "probability (bounded)"]
+    assert rows["query"] == QUERY
+    assert rows["probability (bounded)"] == format_number(answer["value"])
+    assert rows["certain"] == f"[{format_lower(answer['lower'])}, {format_upper(answer['upper'])}]"
+    assert rows["states"] == f"{answer['states']:,}"
+    assert rows["transitions"] == f"{answer['transitions']:,}"
+    assert rows["seconds"].startswith("tree from the cache, scoring ")
     first = answer["witnesses"][0]
     text = json.dumps(first["text"][first["kept"] :], ensure_ascii=False)
     assert any(
@@ -180,10 +187,9 @@ def test_a_person_reads_every_figure(project, capfd):
 def test_a_threshold_has_an_outcome(project, capfd, query, value, outcome, certainty, status):
     """To P>=p the answer for the whole model is one of three words, each with an exit status."""
     assert main(arguments(query=query)) == status
-    lines = capfd.readouterr().out.splitlines()
-    assert f"value        {value}" in lines
+    rows = named(capfd.readouterr().out.splitlines())
     words = ", ".join(filter(None, (outcome, certainty)))
-    assert f"whole model  {words}" in lines
+    assert (rows["verdict"], rows["truth (bounded)"]) == (words, value)
     assert main(arguments("--json", query=query)) == status
     answer = json.loads(capfd.readouterr().out)
     assert (answer["outcome"], answer["certainty"]) == (outcome, certainty)
@@ -195,7 +201,7 @@ def test_an_unexpected_error_is_no_verdict(project, capfd, monkeypatch):
     def fail(_):
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr("llmchecker.interfaces.cli.main.run_check", fail)
+    monkeypatch.setattr("llmchecker.interfaces.cli.check_command.run_check", fail)
     assert main(arguments()) == 3
     out, err = capfd.readouterr()
     assert out == ""
@@ -208,7 +214,9 @@ def test_a_bound_that_there_is_not_is_infinite(project, capfd):
     answer = answered(capfd, query=query)
     assert (answer["lower"], answer["upper"]) == (None, None)
     assert main(arguments(query=query)) == 0
-    assert "whole model  [-infinity, infinity]" in capfd.readouterr().out.splitlines()
+    rows = named(capfd.readouterr().out.splitlines())
+    assert rows["certain"] == "[-infinity, infinity]"
+    assert "score (bounded)" in rows
 
 
 def test_where_the_bounds_fail_the_value_is_kept(project, capfd, monkeypatch):
@@ -223,10 +231,9 @@ def test_where_the_bounds_fail_the_value_is_kept(project, capfd, monkeypatch):
     assert (answer["value"], answer["lower"], answer["upper"]) == (value, 0, 1)
     assert main(arguments()) == 0
     out, err = capfd.readouterr()
-    lines = out.splitlines()
-    assert f"value        {value:.6g}" in lines
-    assert "whole model  [0, 1]" in lines
-    assert any(line.startswith("note ") and "out of patience" in line for line in lines)
+    rows = named(out.splitlines())
+    assert (rows["probability (bounded)"], rows["certain"]) == (f"{value:.6g}", "[0, 1]")
+    assert "out of patience" in rows["note"]
     assert "Traceback" not in err
 
 
@@ -307,8 +314,8 @@ def test_a_start_string_is_data(project, capfd, start):
     assert answer["start"] == start
     assert re.fullmatch(rf"results/trees/gpt2/text_[0-9a-f]{{16}}/{PLACE}", answer["tree"])
     assert main(arguments(start=start)) == 0
-    lines = capfd.readouterr().out.splitlines()
-    assert f"text         {json.dumps(start, ensure_ascii=False)}" in lines
+    rows = named(capfd.readouterr().out.splitlines())
+    assert rows["text"] == json.dumps(start, ensure_ascii=False)
 
 
 @pytest.mark.parametrize(
@@ -460,7 +467,7 @@ def test_an_interruption_has_its_own_status(capfd, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("llmchecker.interfaces.cli.main.parse_request", interrupted)
+    monkeypatch.setattr("llmchecker.interfaces.cli.check_command.parse_request", interrupted)
     assert main(arguments("--json")) == 130
     assert capfd.readouterr() == ("", "interrupted\n")
 
@@ -482,7 +489,7 @@ def test_growth_draws_a_bar_for_a_person(monkeypatch):
         report(2, 9, 9)
     assert "token 1 of 2" in terminal.getvalue()
     assert "token 2 of 2" in terminal.getvalue()
-    assert "/9 " in terminal.getvalue()
+    assert "9/9" in terminal.getvalue()
 
 
 def drawn(capfd, *more: str) -> str:

@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 import llmchecker
-from llmchecker.interfaces.cli.light_commands import build_light_parser, is_light
-from llmchecker.interfaces.cli.main import _build_parser
-from llmchecker.interfaces.cli.parser import COMMAND_HELP, run_command
+from llmchecker.interfaces.cli.commands import build_parser
+from llmchecker.interfaces.cli.main import main
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
 
 HEAVY = """
     torch transformers stormpy z3 pandas matplotlib seaborn scipy snakemake pydantic pyarrow numpy
-    textblob lark httpx2
+    textblob lark httpx2 rich tqdm
 """.split()
 ENTRY = """
 import sys
@@ -64,8 +64,7 @@ def project(tmp_path, monkeypatch):
 
 def lines(capsys, *arguments: str, status: int = 0) -> list[str]:
     """The lines that a command prints."""
-    assert is_light(arguments)
-    assert run_command(build_light_parser(), arguments) == status
+    assert main(arguments) == status
     out, err = capsys.readouterr()
     return (err if status else out).splitlines()
 
@@ -80,9 +79,9 @@ def test_a_light_command_imports_no_heavy_package(project, command):
     assert run.stderr.splitlines() == ["[]"]
 
 
-def test_the_light_help_is_that_of_all_commands():
-    """Both parsers list the same commands with the same lines."""
-    assert build_light_parser().format_help() == _build_parser().format_help()
+def test_the_help_without_imports_is_that_of_all_commands():
+    """A parser without the modules of commands lists the same commands with the same lines."""
+    assert build_parser(()).format_help() == build_parser().format_help()
 
 
 def test_each_command_has_one_line(capsys):
@@ -94,7 +93,7 @@ def test_each_command_has_one_line(capsys):
 def test_the_version_is_that_of_the_package(capsys):
     """--version prints the name and the version."""
     with pytest.raises(SystemExit) as exit_:
-        run_command(build_light_parser(), ["--version"])
+        main(["--version"])
     assert exit_.value.code == 0
     assert capsys.readouterr().out == f"llmchecker {llmchecker.__version__}\n"
 
@@ -172,10 +171,10 @@ def test_the_summary_has_three_answers_and_the_page(project, capsys):
         partial.write_text(ANSWERS)
     *answers, last = lines(capsys, "summary")
     assert answers == [
-        "Player, Small-1: P=? [ F gender > 0 ] is certainly in [0.0514, 0.886], "
-        "with confidence 0.99 in [0.0514, 0.0948]",
-        "Player, Small-1: P=? [ G step < 9 ] is certainly in [1, 1]",
-        "Player, Small-1: P>=0.5 [ F gender > 0 ] is unknown",
+        "Player, Small-1: P=? [ F gender > 0 ]: certain [0.0514, 0.886]; "
+        "estimate [0.0514, 0.0948] with confidence 0.99",
+        "Player, Small-1: P=? [ G step < 9 ]: certain [1, 1]",
+        "Player, Small-1: P>=0.5 [ F gender > 0 ]: certain unknown",
     ]
     assert last == f"4 answers: {table}"
     report = project / "results/report.html"

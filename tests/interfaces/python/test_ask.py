@@ -81,7 +81,7 @@ def test_a_condition_that_no_sample_meets_has_no_estimate(model):
     """Where neither the tree nor a sample satisfies the condition the estimate is unknown."""
     answer = lc.ask(RARE, model, "once", length=4, passes=6, he=he, she=she)
     assert (answer.estimate, answer.low, answer.high) == (None, 0, 1)
-    assert "estimate     unknown" in str(answer)
+    assert "point estimate unknown" in str(answer)
     assert answer.verdict.value is None
     assert len(answer.verdict.notes) == 1
 
@@ -123,7 +123,7 @@ def test_progress_has_both_intervals(model):
     lines = []
     lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=24, he=he, progress=lines.append)
     assert lines[0] == "certain [0, 1], 0 passes"
-    assert re.fullmatch(r"certain \[.*\], with confidence \[.*\], \d+ passes", lines[-1])
+    assert re.fullmatch(r"certain \[.*\], estimate \[.*\], \d+ passes", lines[-1])
 
 
 def test_a_watch_ends_the_work(model):

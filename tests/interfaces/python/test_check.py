@@ -90,9 +90,9 @@ def test_a_verdict_shows_itself():
     verdict = lc.check("P=? [ F letters > 0 ]", tree, letters=letters)
     said = str(verdict).splitlines()
     assert said[:3] == [
-        "query        P=? [ F letters > 0 ]",
-        "value        0.75",
-        "whole model  [0.749999, 1]",
+        "query                  P=? [ F letters > 0 ]",
+        "certain                [0.749999, 1]",
+        "probability (bounded)  0.75",
     ]
     assert said[-2].split(maxsplit=1) == ["0.5", '"b"']
     assert str(verdict).count("<b>") == 1

@@ -48,7 +48,7 @@ def _format_outcome(query: Query, comparison: "Comparison") -> str:
     return f"{outcome}, {format_certainty(comparison)}"
 
 
-def _build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> dict[str, str]:
+def build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> dict[str, str]:
     """Build the figures of a comparison, each by its name.
 
     Args:
@@ -59,12 +59,8 @@ def _build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str]
     rows = {
         "query": " ".join(query.text.split()),
         "verdict": _format_outcome(query, comparison),
-        "difference": format_interval(comparison.lower, comparison.upper) + ", certain",
+        "difference": _format_difference(comparison),
     }
-    # without samples there is no interval with confidence
-    if comparison.low is not None:
-        interval = format_interval(comparison.low, comparison.high)
-        rows["interval"] = f"{interval} with confidence {format_number(comparison.confidence)}"
     letter = "E" if isinstance(query.root, Expectation) else "P"
     for name, description in sides.items():
         rows[name] = description
@@ -77,31 +73,41 @@ def _build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str]
 
 
 def format_as_text(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> str:
-    """Format a comparison as lines; the arguments are those of `_build_rows`."""
-    notes = (f"note         {note}" for note in _collect_notes(comparison))
-    return "\n".join([*align_rows(_build_rows(query, comparison, sides)), *notes])
+    """Format a comparison as lines; the arguments are those of `build_rows`."""
+    return "\n".join(align_rows(build_rows(query, comparison, sides), collect_notes(comparison)))
 
 
 def format_as_html(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> str:
-    """Format a comparison as part of a page; the arguments are those of `_build_rows`."""
+    """Format a comparison as part of a page; the arguments are those of `build_rows`."""
     cells = "".join(
         f'<tr><th style="text-align: left">{html.escape(name)}</th>'
         f'<td style="text-align: left">{html.escape(value)}</td></tr>'
-        for name, value in _build_rows(query, comparison, sides).items()
+        for name, value in build_rows(query, comparison, sides).items()
     )
-    notes = (f"<p>{html.escape(note)}</p>" for note in _collect_notes(comparison))
+    notes = (f"<p>{html.escape(note)}</p>" for note in collect_notes(comparison))
     return "".join([f"<table>{cells}</table>", *notes])
 
 
-def _collect_notes(comparison: "Comparison") -> list[str]:
+def collect_notes(comparison: "Comparison") -> list[str]:
     """Return the notes of both sides, each once."""
     return list(dict.fromkeys(comparison.first.verdict.notes + comparison.versus.verdict.notes))
+
+
+def _format_difference(comparison: "Comparison") -> str:
+    """Format the bounds and the interval of the first answer minus the second."""
+    certain = f"certain {format_interval(comparison.lower, comparison.upper)}"
+    # without samples there is no interval with confidence
+    if comparison.low is None:
+        return certain
+    interval = format_interval(comparison.low, comparison.high)
+    confidence = format_number(comparison.confidence)
+    return f"{certain}; estimate {interval} with confidence {confidence}"
 
 
 def _format_side(result: "AnytimeResult") -> str:
     """Format the bounds and the interval of one side."""
     figures = format_figures(result.verdict)
-    certain = f"{figures.bounds}, certain"
+    certain = f"certain {figures.bounds}"
     if figures.interval is None:
         return certain
-    return f"{certain}; {figures.interval} with confidence {figures.confidence}"
+    return f"{certain}; estimate {figures.interval} with confidence {figures.confidence}"

@@ -96,11 +96,11 @@ def format_ask_json(answer: _AnsweredRequest) -> dict[str, Any]:
     return asdict(result.verdict) | details
 
 
-def format_ask_text(answer: _AnsweredRequest) -> str:
-    """Format the answer as text: certain figures, estimates, deciding texts."""
+def build_ask_rows(answer: _AnsweredRequest) -> dict[str, str]:
+    """Build the rows of the question and the figures of its answer."""
     request, result = answer.request, answer.result
     figures = formatting.anytime_rows(result.verdict, result.passes)
-    rows = {
+    return {
         "query": figures.pop("query"),
         "model": f"{request.model.display_name()}, "
         f"{format_count(request.truncation.length, 'token')}",
@@ -109,7 +109,6 @@ def format_ask_text(answer: _AnsweredRequest) -> str:
         "seconds": f"{result.seconds:.1f}",
         **formatting.build_forecast_row(result.forecast),
     }
-    return formatting.format_rows_as_text(rows, result.verdict)
 
 
 def format_progress(progress: "AnytimeProgress", budget: AnswerBudget, asked: CheckedQuery) -> str:

@@ -1,20 +1,35 @@
-"""The commands `tree` and `check` with alpha and k: text, JSON or drawing."""
+"""The command `check`; with alpha and k, it answers on the tree of the paper."""
 
+import argparse
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llmchecker.checking import formatting, witnesses
-from llmchecker.checking.markov import dtmc
-from llmchecker.interfaces.cli.arguments import CheckRequest
+from llmchecker.checking import formatting
+from llmchecker.errors import ConfigError
+from llmchecker.interfaces.cli.arguments import (
+    CheckRequest,
+    add_budget_arguments,
+    add_request_arguments,
+    add_truncation_arguments,
+    parse_request,
+)
+from llmchecker.interfaces.cli.ask_command import build_ask_rows, format_ask_json, run_ask
+from llmchecker.interfaces.cli.assertion_arguments import (
+    add_assertion_arguments,
+    parse_asked_query,
+)
+from llmchecker.interfaces.cli.exit_status import get_exit_status
+from llmchecker.interfaces.cli.output import is_terminal, print_answer, redirect_stdout
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.cli.tree_cache import CachedTree, load_or_build_tree
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.properties import scores
-from llmchecker.reporting import tree_drawing
 from llmchecker.trees.text_tree import TextTree
 
 if TYPE_CHECKING:
@@ -39,6 +54,51 @@ class _AnsweredRequest:
     scoring_seconds: float
 
 
+def add_check_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `check` to a command line."""
+    parser = commands.add_parser(
+        "check",
+        help=COMMAND_HELP["check"],
+        description="Check one query on the texts of a model after a start string. The answer has "
+        "certain bounds for the whole model and an estimate: an interval with a confidence. With "
+        "--alpha and --k, it has bounds and the bounded probability of the paper's tree.",
+    )
+    parser.set_defaults(run=_run_check)
+    parser.add_argument("query", nargs="?", help='such as "P=? [ F gender > 0 ]"')
+    add_request_arguments(parser)
+    add_assertion_arguments(parser)
+    add_truncation_arguments(parser, required=False)
+    add_budget_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _run_check(arguments: argparse.Namespace) -> int:
+    asked = parse_asked_query(arguments)
+    if asked is None:
+        raise ConfigError("check: no query; write one, or an assertion such as --contains")
+    # An assertion stands for a query, which the user can extend.
+    if asked.is_assertion:
+        logging.info("the same as %s", asked.format_command())
+    failure = None
+    with redirect_stdout(), parse_request(arguments) as request:
+        if request.budget is None:
+            answer = run_check(request)
+            verdict = answer.verdict
+            rows, fields = build_check_rows(answer), format_check_json(answer)
+        else:
+            anytime_answer = run_ask(request)
+            verdict, failure = anytime_answer.result.verdict, anytime_answer.failure
+            rows, fields = build_ask_rows(anytime_answer), format_ask_json(anytime_answer)
+    if arguments.json:
+        print_answer(fields)
+    else:
+        _print_verdict(rows, verdict)
+    # the error follows the answer so far
+    if failure is not None:
+        raise failure
+    return get_exit_status(request.query, verdict)
+
+
 def run_check(request: CheckRequest) -> _AnsweredRequest:
     """Answer the query of a request on its tree.
 
@@ -48,7 +108,7 @@ def run_check(request: CheckRequest) -> _AnsweredRequest:
     cached_tree = load_or_build_tree(request)
     tree = cached_tree.tree
     start_time = time.monotonic()
-    values = _score_tree(request, tree)
+    values = score_quantifiers(request, tree)
     scoring_seconds = time.monotonic() - start_time
     # Imported here, because Storm takes a second to load, which would delay --help and errors.
     from llmchecker.checking.check import check_query
@@ -60,30 +120,7 @@ def run_check(request: CheckRequest) -> _AnsweredRequest:
     return _AnsweredRequest(request, cached_tree, verdict, scoring_seconds)
 
 
-def draw_tree(request: CheckRequest) -> tree_drawing.Drawing:
-    """Draw the tree of a request; with a query, also scores and deciding states.
-
-    Raises:
-        InvalidBound: the tree is too large to draw.
-        LLMCheckerError: the model cannot be fetched or loaded.
-    """
-    tree = load_or_build_tree(request).tree
-    # Before the scoring, which can take long for a tree that is too large anyway.
-    tree_drawing.check_drawable(tree)
-    # Without a query, the drawing has no scores and no marks.
-    if request.query is None:
-        return tree_drawing.Drawing(tree, {}, {})
-    values = _score_tree(request, tree)
-    if not witnesses.has_witnesses(request.query):
-        logging.info("no single text decides a query of this form, so no state is marked")
-    chain = dtmc.build_dtmc(tree, values)
-    deciding_states = witnesses.find_witnesses(tree, chain, request.query, max_witnesses=None)
-    return tree_drawing.Drawing(
-        tree, values, {witness.uid: witness.kind for witness in deciding_states}
-    )
-
-
-def _score_tree(request: CheckRequest, tree: TextTree) -> dict[str, np.ndarray]:
+def score_quantifiers(request: CheckRequest, tree: TextTree) -> dict[str, np.ndarray]:
     """Return the scores of all states for each quantifier of the query, by name."""
     values = {}
     for name, quantifier in request.checked_query.quantifiers.items():
@@ -110,15 +147,15 @@ def format_check_json(answer: _AnsweredRequest) -> dict[str, Any]:
     return asdict(answer.verdict) | details
 
 
-def format_check_text(answer: _AnsweredRequest) -> str:
-    """Format the answer as text: a line for each figure, then deciding texts."""
+def build_check_rows(answer: _AnsweredRequest) -> dict[str, str]:
+    """Build the rows of the question and the figures of its answer."""
     request, verdict, cached_tree = answer.request, answer.verdict, answer.cached_tree
     # A tree from the cache took no time in this run.
     growth_text = (
         f"growing {cached_tree.seconds:.1f}" if cached_tree.seconds else "tree from the cache"
     )
     figures = formatting.build_verdict_rows(verdict)
-    rows = {
+    return {
         "query": figures.pop("query"),
         "model": f"{request.model.display_name()}, {request.truncation}",
         "text": request.formatted_start,
@@ -127,4 +164,19 @@ def format_check_text(answer: _AnsweredRequest) -> str:
         f"checking {verdict.check_seconds:.1f}",
         "tree": str(cached_tree.path),
     }
-    return formatting.format_rows_as_text(rows, verdict)
+
+
+def _print_verdict(rows: Mapping[str, str], verdict: "Verdict") -> None:
+    """Print named figures of a verdict, its notes and its witnesses."""
+    if not is_terminal():
+        print_answer(formatting.format_rows_as_text(rows, verdict))
+        return
+    # Imported here, because an answer in a pipe needs no rich.
+    from llmchecker.interfaces.cli.terminal import print_figures, print_texts
+    from llmchecker.interfaces.cli.verdict_bars import build_bars
+
+    bars = {word: {word: bar} for word, bar in build_bars(verdict).items()}
+    print_figures(rows, bars, verdict.notes)
+    if verdict.witnesses:
+        heading = formatting.select_heading(verdict.witnesses)
+        print_texts(heading, formatting.build_witness_rows(verdict.witnesses))

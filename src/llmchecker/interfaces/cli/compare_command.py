@@ -23,7 +23,7 @@ from llmchecker.interfaces.cli.arguments import (
     select_versus,
 )
 from llmchecker.interfaces.cli.ask_command import catch_interrupt, format_progress
-from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
+from llmchecker.interfaces.cli.output import is_terminal, print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.cli.tree_cache import create_tree_builder
 from llmchecker.models.decoding.chat_template import start_as_json
@@ -35,6 +35,7 @@ from llmchecker.utils import job_logging
 if TYPE_CHECKING:
     from llmchecker.checking.anytime.answer import AnytimeResult
     from llmchecker.checking.anytime.comparison import Comparison, Side
+    from llmchecker.interfaces.cli.terminal import Bar
 
 _EXIT_DECIDED, _EXIT_UNDECIDED = 0, 2
 
@@ -84,8 +85,10 @@ def _run_compare(arguments: argparse.Namespace) -> int:
         parse_request(versus_arguments) as versus,
     ):
         answer = _compare(first, versus)
-        output = _format_json(answer) if arguments.json else _format_text(answer)
-    print_answer(output)
+    if arguments.json:
+        print_answer(_format_json(answer))
+    else:
+        _print_comparison(answer)
     # the error follows the answer so far
     if answer.failure is not None:
         raise answer.failure
@@ -182,11 +185,36 @@ def _describe_side(request: CheckRequest, result: "AnytimeResult") -> dict[str, 
     }
 
 
-def _format_text(answer: _ComparedRequests) -> str:
-    """Format the comparison as text: both sides, the difference, and the outcome."""
+def _print_comparison(answer: _ComparedRequests) -> None:
+    """Print both sides, the difference and the outcome."""
+    query, comparison = answer.first.query, answer.comparison
     requests = {"first": answer.first, "versus": answer.versus}
     sides = {
         name: f"{request.model.display_name()}, {request.formatted_start}"
         for name, request in requests.items()
     }
-    return comparison_formatting.format_as_text(answer.first.query, answer.comparison, sides)
+    if not is_terminal():
+        print_answer(comparison_formatting.format_as_text(query, comparison, sides))
+        return
+    # Imported here, because an answer in a pipe needs no rich.
+    from llmchecker.interfaces.cli.terminal import print_figures
+
+    rows = comparison_formatting.build_rows(query, comparison, sides)
+    print_figures(rows, _build_bars(comparison), comparison_formatting.collect_notes(comparison))
+
+
+def _build_bars(comparison: "Comparison") -> dict[str, dict[str, "Bar"]]:
+    """Build the bars of the difference and of both sides, by their rows."""
+    from llmchecker.interfaces.cli.terminal import CERTAIN, ESTIMATE, Bar
+    from llmchecker.interfaces.cli.verdict_bars import build_bars
+
+    sides = {
+        f"P({name})": build_bars(getattr(comparison, name).verdict) for name in ("first", "versus")
+    }
+    # a difference of expected scores has no axis
+    if not any(sides.values()):
+        return {}
+    difference = {CERTAIN: Bar(comparison.lower, comparison.upper, -1.0, 1.0)}
+    if comparison.low is not None:
+        difference[ESTIMATE] = Bar(comparison.low, comparison.high, -1.0, 1.0)
+    return {"difference": difference, **sides}

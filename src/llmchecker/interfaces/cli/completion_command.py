@@ -7,10 +7,10 @@ so that completion has the names of the configuration in the current directory.
 """
 
 import argparse
-from functools import partial
 
 import shtab
 
+from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 
 _SHELLS = ("bash", "zsh", "fish")
@@ -92,15 +92,8 @@ _COMPLETIONS = {
 """The completion of each argument, by its name in the parsed arguments."""
 
 
-def add_completion_command(
-    commands: argparse._SubParsersAction, parser: argparse.ArgumentParser
-) -> None:
-    """Add the command `completion` to a command line.
-
-    Args:
-        commands: the action that commands are added to.
-        parser: the parser to complete, with all commands when the command runs.
-    """
+def add_completion_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `completion` to a command line."""
     completion = commands.add_parser(
         "completion",
         help=COMMAND_HELP["completion"],
@@ -108,10 +101,11 @@ def add_completion_command(
         'quantifiers. For bash, add to ~/.bashrc: eval "$(llmchecker completion bash)"',
     )
     completion.add_argument("shell", choices=_SHELLS, help="the shell")
-    completion.set_defaults(run=partial(_run_completion, parser))
+    completion.set_defaults(run=_run_completion)
 
 
-def _run_completion(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+def _run_completion(arguments: argparse.Namespace) -> int:
+    parser = build_parser()
     _set_completions(parser)
     print(shtab.complete(parser, arguments.shell, preamble=_PREAMBLES[arguments.shell]))
     return 0

@@ -15,16 +15,13 @@ def run() -> None:
     install_sigint_handler()
     try:
         # Imported after the handler is installed, because the imports take long.
-        from llmchecker.interfaces.cli.light_commands import build_light_parser, is_light
-        from llmchecker.interfaces.cli.parser import run_command
+        from llmchecker.interfaces.cli.main import main
 
-        if not is_light(sys.argv[1:]):
-            from llmchecker.interfaces.cli.main import main
+        status = main()
     except Exception:
         # Python's own status for it would be that of a violated query.
         traceback.print_exc()
         sys.exit(_EXIT_ERROR)
-    status = run_command(build_light_parser()) if is_light(sys.argv[1:]) else main()
     # The output is complete, and Python could only print a traceback for an interrupt at exit.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(status)

@@ -9,8 +9,7 @@ once. `check` reports all problems of a configuration.
 
 import argparse
 import json
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from llmchecker.config.project import DEFAULT_CONFIG, MODELS_DIRECTORY, find_project
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.errors import ConfigError
+from llmchecker.interfaces.cli.output import escape_unencodable, is_terminal
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.models.sources.model_directory import measure_weights
 from llmchecker.properties.reference import (
@@ -33,34 +33,49 @@ _MAX_SHOWN = 60
 """Maximum number of characters of a start string or of settings in a list."""
 
 
-def add_list_commands(commands: argparse._SubParsersAction) -> None:
-    """Add the commands `models`, `starts`, `quantifiers` and `queries`."""
-    runs = {
-        "models": _run_models,
-        "starts": _run_starts,
-        "quantifiers": _run_quantifiers,
-    }
-    for name, run in runs.items():
-        parser = commands.add_parser(
-            name, help=COMMAND_HELP[name], description=f"{COMMAND_HELP[name].capitalize()}."
-        )
-        parser.add_argument(
-            "--config",
-            default=DEFAULT_CONFIG,
-            type=Path,
-            help="configuration file (default: %(default)s)",
-        )
-        parser.add_argument("--names", action="store_true", help="print only names, one per line")
-        parser.set_defaults(run=run)
-        # For completion, which inserts texts, not names, after --start.
-        if name == "starts":
-            parser.add_argument("--texts", action="store_true", help="print only texts")
-    queries = commands.add_parser(
+def add_models_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `models` to a command line."""
+    _add_list_command(commands, "models", _run_models)
+
+
+def add_starts_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `starts` to a command line."""
+    parser = _add_list_command(commands, "starts", _run_starts)
+    # For completion, which inserts texts, not names, after --start.
+    parser.add_argument("--texts", action="store_true", help="print only texts")
+
+
+def add_quantifiers_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `quantifiers` to a command line."""
+    _add_list_command(commands, "quantifiers", _run_quantifiers)
+
+
+def add_queries_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `queries` to a command line."""
+    parser = commands.add_parser(
         "queries",
         help=COMMAND_HELP["queries"],
         description="Show the forms of queries and formulas, each with an example.",
     )
-    queries.set_defaults(run=_run_queries)
+    parser.set_defaults(run=_run_queries)
+
+
+def _add_list_command(
+    commands: argparse._SubParsersAction, name: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """Add a command that lists a section of a configuration, and return its parser."""
+    parser = commands.add_parser(
+        name, help=COMMAND_HELP[name], description=f"{COMMAND_HELP[name].capitalize()}."
+    )
+    parser.add_argument(
+        "--config",
+        default=DEFAULT_CONFIG,
+        type=Path,
+        help="configuration file (default: %(default)s)",
+    )
+    parser.add_argument("--names", action="store_true", help="print only names, one per line")
+    parser.set_defaults(run=run)
+    return parser
 
 
 def _run_models(arguments: argparse.Namespace) -> int:
@@ -70,7 +85,7 @@ def _run_models(arguments: argparse.Namespace) -> int:
         (name, str(entry.get("label", name)), _format_state(entry, directory / name))
         for name, entry in models.items()
     ]
-    _print_rows(rows, arguments.names)
+    _print_rows(rows, ("model", "label", "state"), arguments.names)
     return 0
 
 
@@ -90,7 +105,8 @@ def _run_starts(arguments: argparse.Namespace) -> int:
         texts = (text for text in starts.values() if isinstance(text, str))
         _print_lines(text for text in texts if text.isprintable())
         return 0
-    _print_rows([(name, _format_start(start)) for name, start in starts.items()], arguments.names)
+    rows = [(name, _format_start(start)) for name, start in starts.items()]
+    _print_rows(rows, ("start", "text"), arguments.names)
     return 0
 
 
@@ -107,13 +123,15 @@ def _run_quantifiers(arguments: argparse.Namespace) -> int:
         (name, str(entry.get("type", name)), _format_settings(entry))
         for name, entry in quantifiers.items()
     ]
-    _print_rows(rows, arguments.names)
+    _print_rows(rows, ("quantifier", "type", "settings"), arguments.names)
     if not arguments.names:
         print("\nTypes, with their settings:")
+        rows = []
         for name, reference in QUANTIFIER_TYPES.items():
-            print(f"  {name:<12} {reference.summary}")
+            rows.append((f"  {name:<11}", reference.summary))
             if reference.settings:
-                print(f"  {'':<12} {', '.join(reference.settings)}")
+                rows.append(("", ", ".join(reference.settings)))
+        _print_rows(rows)
     return 0
 
 
@@ -136,7 +154,8 @@ def _run_queries(arguments: argparse.Namespace) -> int:
 
 def _print_forms(title: str, forms: Sequence[QueryForm]) -> None:
     _print_lines([title])
-    _print_rows([(f"  {form.form:<22}", f"{form.meaning:<31}", form.example) for form in forms])
+    rows = [(f"  {form.form:<22}", f"{form.meaning:<31}", form.example) for form in forms]
+    _print_rows(rows)
 
 
 def _read_section(config: Path, key: str, kind: type | UnionType) -> dict[str, Any]:
@@ -158,10 +177,18 @@ def _read_section(config: Path, key: str, kind: type | UnionType) -> dict[str, A
     return section
 
 
-def _print_rows(rows: Sequence[tuple[str, ...]], only_names: bool = False) -> None:
-    """Print rows in aligned columns, or only their first cells."""
+def _print_rows(
+    rows: Sequence[tuple[str, ...]], titles: Sequence[str] = (), only_names: bool = False
+) -> None:
+    """Print rows in columns, with titles on a terminal; or only their first cells."""
     if only_names:
         _print_lines(row[0] for row in rows if row[0].isprintable())
+        return
+    if rows and is_terminal():
+        # Imported here, because a list in a pipe needs no rich.
+        from llmchecker.interfaces.cli.terminal import print_table
+
+        print_table(rows, titles)
         return
     rows = [tuple(map(escape_unprintable, row)) for row in rows]
     columns = list(zip(*rows, strict=True))
@@ -173,9 +200,7 @@ def _print_rows(rows: Sequence[tuple[str, ...]], only_names: bool = False) -> No
 
 
 def _print_lines(lines: Iterable[str]) -> None:
-    # A configuration may contain characters that the terminal's encoding lacks.
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    escape_unencodable()
     for line in lines:
         print(line)
 

@@ -9,12 +9,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 
-def print_answer(answer: str | Mapping[str, Any]) -> None:
-    """Print a text, or fields as one JSON object."""
+def is_terminal() -> bool:
+    """Whether a person reads standard output, so that it may have colours."""
+    return sys.stdout.isatty()
+
+
+def escape_unencodable() -> None:
+    """Escape the characters of later outputs that the terminal's encoding lacks."""
     # duck-typed, because tests replace standard output
     if hasattr(sys.stdout, "reconfigure"):
-        # A model may generate characters that the terminal's encoding lacks.
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def print_answer(answer: str | Mapping[str, Any]) -> None:
+    """Print a text, or fields as one JSON object."""
+    escape_unencodable()
     print(answer if isinstance(answer, str) else json.dumps(answer, allow_nan=False), flush=True)
 
 

@@ -2,10 +2,12 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from llmchecker.errors import ConfigError
-from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
+from llmchecker.interfaces.cli.output import is_terminal, print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.suites.entries import Entry, build_entries
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.junit import write_junit
 from llmchecker.suites.load import load_suite
@@ -13,10 +15,14 @@ from llmchecker.suites.markdown_summary import write_markdown
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
 from llmchecker.suites.session import run_suite
-from llmchecker.suites.terminal_table import format_table
+from llmchecker.suites.terminal_table import format_end, format_name, format_table, select_entries
+from llmchecker.suites.verdicts import Status
 from llmchecker.utils import job_logging
 from llmchecker.utils.atomic_files import check_writable
 from llmchecker.utils.number_format import format_count
+
+if TYPE_CHECKING:
+    from llmchecker.interfaces.cli.terminal import Bars
 
 
 def add_test_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -71,8 +77,37 @@ def _run_test(arguments: argparse.Namespace) -> int:
                 report=lambda progress: status(_format_progress(progress)),
             )
     _write_outputs(result, arguments)
-    print_answer(format_table(result))
+    _print_result(result)
     return result.counts.exit_status(arguments.allow_unknown)
+
+
+def _print_result(result: SuiteResult) -> None:
+    """Print the verdicts, failures first, and the summary."""
+    if not is_terminal():
+        print_answer(format_table(result))
+        return
+    # Imported here, because an answer in a pipe needs no rich.
+    from llmchecker.interfaces.cli.terminal import BAD, GOOD, OPEN, print_line, print_outcome
+
+    styles = {Status.HOLDS: GOOD, Status.VIOLATED: BAD, Status.ERROR: BAD, Status.UNKNOWN: OPEN}
+    entries = build_entries(result)
+    for entry in select_entries(entries):
+        outcome = str(entry.status), styles.get(entry.status, "bold")
+        name = format_name(entry, entries)
+        print_outcome(outcome, name, entry.figures, _build_bars(entry), entry.reasons)
+    for line in format_end(result, entries):
+        print_line(line)
+
+
+def _build_bars(entry: Entry) -> "Bars":
+    from llmchecker.interfaces.cli.terminal import CERTAIN, ESTIMATE, Bar
+
+    interval = entry.interval
+    least = -1.0 if entry.group == "difference" else 0.0
+    return {
+        CERTAIN: Bar(interval.lower, interval.upper, least),
+        ESTIMATE: Bar(interval.low, interval.high, least),
+    }
 
 
 def _write_outputs(result: SuiteResult, arguments: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from llmchecker.errors import ConfigError
+from llmchecker.interfaces.cli.output import is_terminal
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.utils.atomic_files import read_with_checksum
 from llmchecker.utils.number_format import format_count, format_lower, format_upper
@@ -50,32 +51,59 @@ def _run_summary(arguments: argparse.Namespace) -> int:
     if not answers.is_file():
         raise ConfigError(f"{answers}: the file is missing; run `make results`")
     rows = list(csv.DictReader(read_with_checksum(answers).decode().splitlines()))
+    print_answer = _draw_answer if is_terminal() else _print_answer
     for row in rows[:_MAX_ANSWERS]:
-        print(_format_answer(row))
+        print_answer(row)
     count = format_count(len(rows), "answer")
     # A run of other targets writes no report.
     print(f"{count}: {report.absolute() if report.is_file() else answers.absolute()}")
     return 0
 
 
-def _format_answer(row: Mapping[str, str]) -> str:
-    """Return one answer on a line: bounds, and the interval of the estimate."""
-    subject = f"{row['label']}, {row['model']}: {row['query']}"
-    answer = _format_bounds(row["lower"], row["upper"])
+def _print_answer(row: Mapping[str, str]) -> None:
+    """Print one answer on a line: bounds, and the interval of the estimate."""
+    figures = "; ".join(f"{word} {text}" for word, text in _build_figures(row).items())
+    print(escape_unprintable(f"{_format_subject(row)}: {figures}"))
+
+
+def _draw_answer(row: Mapping[str, str]) -> None:
+    """Print one answer on a terminal, with its intervals as bars."""
+    # Imported here, because an answer in a pipe needs no rich.
+    from llmchecker.interfaces.cli.terminal import Bar, print_figures, print_line
+
+    ends = {"certain": (row["lower"], row["upper"]), "estimate": (row["low"], row["high"])}
+    figures = _build_figures(row)
+    bars = {
+        word: {word: Bar(*map(float, ends[word]))}
+        for word, text in figures.items()
+        # an expected score has no axis, and a truth no interval
+        if text.startswith("[") and row["query"].startswith("P")
+    }
+    print_line(_format_subject(row))
+    print_figures(figures, bars)
+
+
+def _format_subject(row: Mapping[str, str]) -> str:
+    return f"{row['label']}, {row['model']}: {row['query']}"
+
+
+def _build_figures(row: Mapping[str, str]) -> dict[str, str]:
+    """Build the bounds and any estimate by their words."""
+    figures = {"certain": _format_bounds(row["lower"], row["upper"])}
     # An answer without samples has no estimate.
     if row["confidence"]:
         interval = _format_interval(row["low"], row["high"])
-        answer += f", with confidence {float(row['confidence']):g} {interval}"
-    return escape_unprintable(f"{subject} is {answer}")
+        figures["estimate"] = f"{interval} with confidence {float(row['confidence']):g}"
+    return figures
 
 
 def _format_bounds(lower: str, upper: str) -> str:
     # A query without =? has truth values as ends.
     if lower not in ("True", "False"):
-        return f"certainly {_format_interval(lower, upper)}"
-    return f"certainly {lower.lower()}" if lower == upper else "unknown"
+        return _format_interval(lower, upper)
+    return lower.lower() if lower == upper else "unknown"
 
 
 def _format_interval(low: str, high: str) -> str:
     ends = format_lower(float(low), _DIGITS), format_upper(float(high), _DIGITS)
-    return "in [{}, {}]".format(*ends)
+    return "[{}, {}]".format(*ends)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from llmchecker.errors import ConfigError, UnreadableProgram
+from llmchecker.interfaces.cli.output import is_terminal
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.programs.interpreter.simulation import (
     Failure,
@@ -182,7 +183,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
             # One JSON object holds all programs, so that it is printed at the end.
             records.append(_build_record(file, report))
         else:
-            print(_format_line(file, report.result), flush=True)
+            _print_program(file, report.result)
         # Only a person at a terminal sees the counter; a log would collect its lines.
         if len(files) > 1 and sys.stderr.isatty():
             print(
@@ -203,9 +204,33 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     return _EXIT_FALSE if outcomes[Outcome.FALSE] else _EXIT_UNKNOWN
 
 
+def _print_program(file: Path, result: VerificationResult) -> None:
+    """Print the outcome of a program, and its run if it is false."""
+    if not is_terminal():
+        print(_format_line(file, result), flush=True)
+        return
+    # Imported here, because an answer in a pipe needs no rich.
+    from llmchecker.interfaces.cli.terminal import BAD, GOOD, OPEN, print_outcome
+
+    style = {"true": GOOD, "false": BAD}.get(_VERDICTS.get(result.outcome, ""), OPEN)
+    name = f"{file.stem}  {result.seconds:.1f} s"
+    print_outcome(
+        (result.outcome, style), name, _format_details(result), lines=_format_run(result.failure)
+    )
+
+
 def _format_line(file: Path, result: VerificationResult) -> str:
     """Format the line of a program, and the lines of its run if it is false."""
     # A name may contain control characters, or a line that looks like another program's.
+    name, details = map(escape_unprintable, (file.stem, _format_details(result)))
+    line = f"{name}\t{result.outcome}\t{result.seconds:.1f} s\t{details}"
+    return "\n".join(
+        [line, *(f"    {escape_unprintable(event)}" for event in _format_run(result.failure))]
+    )
+
+
+def _format_details(result: VerificationResult) -> str:
+    """Format the problem or the invariants of a program, and its limits."""
     limits = f"ended by the limit of: {', '.join(result.limits)}" if result.limits else ""
     depth = (
         f"no violation of the original text in {result.searched_depth} rounds"
@@ -213,14 +238,7 @@ def _format_line(file: Path, result: VerificationResult) -> str:
         else ""
     )
     parts = (result.message or _format_invariants(result), limits, depth)
-    name, details = (
-        escape_unprintable(file.stem),
-        escape_unprintable("; ".join(filter(None, parts))),
-    )
-    line = f"{name}\t{result.outcome}\t{result.seconds:.1f} s\t{details}"
-    return "\n".join(
-        [line, *(f"    {escape_unprintable(event)}" for event in _format_run(result.failure))]
-    )
+    return "; ".join(filter(None, parts))
 
 
 def _format_run(failure: Failure | None) -> list[str]:

@@ -82,7 +82,7 @@ _KNOWN_SETS = {
 
 def find_known_set(function: str) -> str | None:
     """Return the known set that contains a function; None without one."""
-    return next((name for name, names in KNOWN_SETS.items() if function in names.functions), None)
+    return next((name for name, names in _KNOWN_SETS.items() if function in names.functions), None)
 
 
 def parse_error_names(text: str) -> ErrorNames:

@@ -1,0 +1,87 @@
+"""The command `tree`: the drawing of a text tree, as SVG or DOT."""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+from llmchecker.checking import witnesses
+from llmchecker.checking.markov import dtmc
+from llmchecker.errors import ConfigError, MachineLimit
+from llmchecker.interfaces.cli.arguments import (
+    CheckRequest,
+    add_request_arguments,
+    add_truncation_arguments,
+    parse_request,
+)
+from llmchecker.interfaces.cli.check_command import score_quantifiers
+from llmchecker.interfaces.cli.output import redirect_stdout
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
+from llmchecker.reporting import tree_drawing
+from llmchecker.utils.atomic_files import atomic_write
+
+
+def add_tree_command(commands: argparse._SubParsersAction) -> None:
+    """Add the command `tree` to a command line."""
+    parser = commands.add_parser(
+        "tree",
+        help=COMMAND_HELP["tree"],
+        description="Draw the text tree of a model after a start string, as SVG or DOT. With a "
+        "query, the drawing also has scores and deciding states.",
+    )
+    parser.set_defaults(run=_run_tree)
+    parser.add_argument(
+        "--query", help='query whose deciding states are marked, such as "P=? [ F gender > 0 ]"'
+    )
+    add_request_arguments(parser)
+    add_truncation_arguments(parser, required=True)
+    parser.add_argument(
+        "--format",
+        choices=tree_drawing.FORMATTERS,
+        help="file format (default: by the suffix of --output, or svg)",
+    )
+    parser.add_argument("--output", type=Path, help="a file (default: standard output)")
+
+
+def _run_tree(arguments: argparse.Namespace) -> int:
+    output = arguments.output
+    default_format = "dot" if output and output.suffix in (".dot", ".gv") else "svg"
+    with redirect_stdout(), parse_request(arguments) as request:
+        drawing = _draw_tree(request)
+    text = tree_drawing.FORMATTERS[arguments.format or default_format](drawing)
+    if output is None:
+        # Binary, so that the encoding of the terminal does not change the file.
+        sys.stdout.buffer.write(text.encode())
+        return 0
+    try:
+        with atomic_write(output) as partial:
+            partial.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--output: {output} cannot be written: {error}") from error
+    except MachineLimit as error:
+        raise ConfigError(f"--output: {error}") from error
+    return 0
+
+
+def _draw_tree(request: CheckRequest) -> tree_drawing.Drawing:
+    """Draw the tree of a request; with a query, also scores and deciding states.
+
+    Raises:
+        InvalidBound: the tree is too large to draw.
+        LLMCheckerError: the model cannot be fetched or loaded.
+    """
+    tree = load_or_build_tree(request).tree
+    # Before the scoring, which can take long for a tree that is too large anyway.
+    tree_drawing.check_drawable(tree)
+    # Without a query, the drawing has no scores and no marks.
+    if request.query is None:
+        return tree_drawing.Drawing(tree, {}, {})
+    values = score_quantifiers(request, tree)
+    if not witnesses.has_witnesses(request.query):
+        logging.info("no single text decides a query of this form, so no state is marked")
+    chain = dtmc.build_dtmc(tree, values)
+    deciding_states = witnesses.find_witnesses(tree, chain, request.query, max_witnesses=None)
+    return tree_drawing.Drawing(
+        tree, values, {witness.uid: witness.kind for witness in deciding_states}
+    )

@@ -1,0 +1,174 @@
+"""Answers on a terminal: widths, colours, drawn intervals, and texts that stay inert."""
+
+import io
+import re
+import sys
+
+import pytest
+import yaml
+
+from llmchecker.checking.verdict import Verdict
+from llmchecker.interfaces.cli import check_command, verify_command
+from llmchecker.interfaces.cli.main import main
+from llmchecker.interfaces.cli.terminal import Bar, print_outcome
+from llmchecker.interfaces.cli.verdict_bars import build_bars
+from llmchecker.programs.verification.result import Outcome, VerificationResult
+from llmchecker.utils.atomic_files import atomic_write_with_checksum
+
+QUERY = "P=? [ F gender > 0 ]"
+HOSTILE = "[red]he[/red] \x1b[31m\x9b31m \u202eeh"
+WITNESSES = (
+    {"kind": "witness", "text": f"Then{HOSTILE}", "kept": 4, "probability": 0.5, "rest": False},
+)
+ESTIMATE = {"estimate": 0.25, "low": 0.1, "high": 0.5, "confidence": 0.99, "samples": 30}
+COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]m")
+
+
+class Terminal(io.StringIO):
+    """A standard output that a person reads."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A function that gives standard output a width, and returns it."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+    def open_terminal(columns: int) -> Terminal:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        output = Terminal()
+        monkeypatch.setattr(sys, "stdout", output)
+        return output
+
+    return open_terminal
+
+
+def verdict(query: str = QUERY, **changes) -> Verdict:
+    figures = {"lower": 0.05, "upper": 0.9, "witnesses": WITNESSES, **ESTIMATE, **changes}
+    return Verdict(query, figures["estimate"], 1000, 2000, 1, 1, 0.0, 0.0, {}, **figures)
+
+
+def print_verdict(shown: Verdict) -> None:
+    rows = check_command.formatting.build_verdict_rows(shown)
+    check_command._print_verdict(rows, shown)
+
+
+def plain(text: str) -> str:
+    """The text without the terminal's sequences of styles."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_an_answer_fits_the_width(terminal, columns):
+    """No line is wider than the terminal; figures, their bars and the texts are complete."""
+    output = terminal(columns)
+    print_verdict(verdict())
+    lines = plain(output.getvalue()).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert sum("━" in line and line.rstrip().endswith(" 1") for line in lines) == 2
+    words = " ".join(" ".join(lines).split())
+    names = [words.index(name) for name in ("certain", "estimate", "probability (bounded)")]
+    assert names == sorted(names)
+    assert "with confidence 0.99, point estimate 0.25, from 30 samples" in words
+
+
+def test_colours_are_for_terminals_only(terminal, monkeypatch, capsys):
+    """A terminal gets colours, a terminal with NO_COLOR none, and a pipe no sequence at all."""
+    print_verdict(verdict())
+    assert "\x1b" not in capsys.readouterr().out
+    output = terminal(80)
+    print_verdict(verdict())
+    assert COLOUR.search(output.getvalue())
+    monkeypatch.setenv("NO_COLOR", "1")
+    output = terminal(80)
+    print_verdict(verdict())
+    assert not COLOUR.search(output.getvalue())
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_text_of_a_model_stays_inert(terminal, capsys, is_terminal):
+    """Markup of rich is printed as written, and control characters are escaped."""
+    output = terminal(100) if is_terminal else None
+    print_verdict(verdict())
+    shown = plain(output.getvalue() if is_terminal else capsys.readouterr().out)
+    assert "[red]he[/red]" in shown
+    assert all(c.isprintable() or c == "\n" for c in shown)
+
+
+def test_names_of_cases_and_programs_stay_inert(terminal):
+    """Names, figures and reasons of an outcome are printed as written, without control."""
+    output = terminal(60)
+    print_outcome(("HOLDS", "bold green"), HOSTILE, HOSTILE, {"certain": Bar(0, 1)}, [HOSTILE])
+    shown = plain(output.getvalue())
+    assert shown.count("[red]he[/red]") == 3
+    assert all(c.isprintable() or c == "\n" for c in shown)
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("width", [1, 7, 40])
+@pytest.mark.parametrize(
+    ("low", "high", "least"),
+    [(0, 1, 0), (0.05, 0.9, 0), (0.5, 0.5, 0), (1, 1, 0), (0, 0, 0), (-0.31, 0.13, -1)],
+)
+def test_a_bar_covers_its_interval(low, high, least, width, ascii_only):
+    """A character is drawn heavy exactly if its cell has inner points of the interval."""
+    drawn = Bar(low, high, least).draw(width, ascii_only).plain
+    assert drawn.isascii() == ascii_only
+    cells = drawn.removeprefix(f"{least:g} ").removesuffix(" 1")
+    assert len(cells) == width
+    size = (1 - least) / width
+    heavy = [cell in "=━" for cell in cells]
+    inside = [least + i * size < high and least + (i + 1) * size > low for i in range(width)]
+    # an interval without inner points has one character
+    assert heavy == inside if low < high else sum(heavy) == 1
+
+
+def test_truths_and_scores_have_no_bar_of_bounds():
+    """Bounds of a threshold are truths, and a score has no axis."""
+    threshold = verdict("P>=0.5 [ F gender > 0 ]", estimate=False, lower=False, upper=True)
+    assert build_bars(threshold).keys() == {"estimate"}
+    assert build_bars(verdict('R{"gender"}=? [ I=3 ]', lower=None, upper=None)) == {}
+
+
+def test_a_program_has_its_outcome(terminal, tmp_path):
+    """The outcome, the name and the message of a program are on the terminal."""
+    output = terminal(60)
+    result = VerificationResult(Outcome.NOT_PROVEN, seconds=1.25, message="no invariant; none")
+    verify_command._print_program(tmp_path / "loop.c", result)
+    assert plain(output.getvalue()).split() == ("not proven loop 1.2 s no invariant; none".split())
+
+
+def test_a_list_has_titles_on_a_terminal(terminal, tmp_path, monkeypatch):
+    """Models have the titles of their columns on a terminal; `--names` prints names only."""
+    config = {"models": {"small": {"label": "Small-1", "source": "pypi:small==1"}}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    monkeypatch.chdir(tmp_path)
+    output = terminal(60)
+    assert main(["models"]) == 0
+    lines = [re.split(" {2,}", line.strip()) for line in plain(output.getvalue()).splitlines()]
+    assert lines == [["model", "label", "state"], ["small", "Small-1", "not fetched"]]
+    output = terminal(60)
+    assert main(["models", "--names"]) == 0
+    assert output.getvalue() == "small\n"
+
+
+def test_a_summary_draws_its_intervals(terminal, tmp_path):
+    """Each probability of the summary has its bounds and its estimate as bars."""
+    with atomic_write_with_checksum(tmp_path / "results/tables/table2.csv") as partial:
+        partial.write_text(
+            "label,model,query,lower,upper,low,high,confidence\n"
+            f"Player,Small-1,{QUERY},0.05,0.9,0.1,0.2,0.99\n"
+            "Player,Small-1,P>=0.5 [ F gender > 0 ],False,True,,,\n"
+        )
+    output = terminal(60)
+    assert main(["summary", str(tmp_path)]) == 0
+    lines = [line.rstrip() for line in plain(output.getvalue()).splitlines()]
+    drawn = [line.split()[0] for line in lines if re.search(r"\]  +0 [─━]+ 1$", line)]
+    assert drawn == ["certain", "estimate"]
+    assert "certain  unknown" in lines
