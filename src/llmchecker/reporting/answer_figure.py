@@ -20,8 +20,8 @@ from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import format_number
 from llmchecker.utils.printable_text import escape_unprintable
 
-CERTAIN_COLOUR, INTERVAL_COLOUR, VIOLATED_COLOUR = "#949494", "#0173b2", "#d55e00"
-"""Grey, blue and red of seaborn's colour-blind palette."""
+CERTAIN_COLOUR, INTERVAL_COLOUR = "#949494", "#0173b2"
+"""Grey and blue of seaborn's colour-blind palette."""
 _WIDTH = 6.0
 """Width of a plot in inches."""
 _HISTORY_HEIGHT, _ROW_HEIGHT, _FRAME_HEIGHT = 3.0, 0.3, 0.9
@@ -145,8 +145,7 @@ def _draw_deciding_texts(verdict: Verdict, query: Query, axes: Axes | None) -> A
     probabilities = [witness["probability"] for witness in verdict.witnesses]
     rows = range(len(probabilities))
     begins = [0.0, *itertools.accumulate(probabilities)][:-1]
-    colour = INTERVAL_COLOUR if kind == WITNESS else VIOLATED_COLOUR
-    axes.barh(rows, probabilities, left=begins, height=0.6, color=colour)
+    axes.barh(rows, probabilities, left=begins, height=0.6, color=INTERVAL_COLOUR)
     mass = compute_decisive_mass(query, kind, verdict.value)
     axes.axvline(mass, color="black", linestyle="--", linewidth=0.8)
     axes.annotate(
@@ -159,7 +158,7 @@ def _draw_deciding_texts(verdict: Verdict, query: Query, axes: Axes | None) -> A
     texts = [continuation_text(witness) + " …" * witness["rest"] for witness in verdict.witnesses]
     _set_row_labels(axes, texts)
     verb = "satisfy" if kind == WITNESS else "violate"
-    axes.set_xlabel(f"probability of texts that {verb} the query, added")
+    axes.set_xlabel(f"added probability of texts that {verb} the formula")
     axes.set_xlim(left=0)
     _set_title(axes, f"{query.text}  {format_decision(verdict.decision)}\n")
     return axes

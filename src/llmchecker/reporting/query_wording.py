@@ -48,7 +48,9 @@ _MEANINGS = {
 
 
 def describe_answer(query: Query, quantifiers: Mapping[str, Quantifier], length: int) -> str:
-    """Describe the answer to a query in words: `probability of a refusal within 5 tokens`.
+    """Describe the answer to a query in words.
+
+    The answer to `P=? [ F refuses = 1 ]` is the "probability of a refusal within 5 tokens".
 
     Args:
         query: the query.
