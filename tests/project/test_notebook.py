@@ -40,9 +40,10 @@ def test_the_notebook_contains_a_complete_run(notebook):
     outputs = [output for cell in cells for output in cell.outputs]
     assert not [output for output in outputs if output.output_type == "error"]
     assert sum(map(count_images, cells)) >= 3
-    content = NOTEBOOK.read_text(encoding="utf-8")
-    assert str(ROOT) not in content
-    assert "/site-packages/" not in content
+    # the text of an image could contain a short path by chance
+    text = "".join(str(output) for output in outputs if "image/png" not in output.get("data", {}))
+    assert str(ROOT) not in text
+    assert "/site-packages/" not in text
 
 
 def test_the_notebook_answers_the_questions_of_newcomers(notebook):
