@@ -4,13 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers.printed_text import alike
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/library.md").read_text(encoding="utf-8")
 MODEL = "resources/models/smollm2-135m"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, flags=re.M | re.S)
-DIGITS = 1e-3
-"""How far a printed number may be off, since another machine adds in another order."""
 
 
 @pytest.fixture
@@ -35,19 +34,6 @@ def test_the_page_runs_as_printed(is_real, capsys):
             printed = capsys.readouterr().out
         elif is_real:
             assert alike(printed, content), f"printed is:\n{printed}"
-
-
-def alike(printed: str, shown: str) -> bool:
-    """Whether two texts have the same words, and numbers that differ in their last digits alone."""
-    words, expected = printed.split(), shown.split()
-    return len(words) == len(expected) and all(map(_same, words, expected))
-
-
-def _same(word: str, expected: str) -> bool:
-    try:
-        return float(word.strip("[],")) == pytest.approx(float(expected.strip("[],")), rel=DIGITS)
-    except ValueError:
-        return word == expected
 
 
 def test_every_block_is_python_or_what_it_prints():

@@ -7,13 +7,14 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
 from PIL import Image
 
 from llmchecker.reporting import figures
 from llmchecker.reporting.tree_drawing import escape_unprintable
 
 NOUNS = ["player", "athlete", "champ"]
-QUERY = "P=? [ F gender > 0 ]"
+ANSWER = "probability of words"
 DPI = 300
 
 
@@ -24,7 +25,10 @@ def models(count: int) -> list[str]:
 def masses(count: int) -> pd.DataFrame:
     """Made-up masses that differ by model and k."""
     rows = [(m, k, 1 - 1 / (k + 1 + i)) for i, m in enumerate(models(count)) for k in range(1, 31)]
-    return pd.DataFrame(rows, columns=["model", "k", "mass"])
+    table = pd.DataFrame(rows, columns=["model", "k", "mass"])
+    return table.assign(
+        lower_quartile=table["mass"] * 0.8, upper_quartile=1 - 0.7 * (1 - table["mass"])
+    )
 
 
 def values(count: int) -> pd.DataFrame:
@@ -47,7 +51,7 @@ def unestimated(table: pd.DataFrame) -> pd.DataFrame:
 def draw(name: str, count: int = 2) -> plt.Figure:
     if name == "figure3":
         return figures.draw_mass_figure(masses(count))
-    return figures.draw_noun_figure(values(count), QUERY)
+    return figures.draw_noun_figure(values(count), ANSWER)
 
 
 def written(name: str, directory, count: int = 2) -> dict[str, bytes]:
@@ -79,14 +83,37 @@ def test_figure3_has_one_line_a_model_that_shows_the_table(count):
         assert np.array_equal(line.get_xydata(), table[["k", "mass"]].to_numpy(dtype=float))
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_figure3_has_a_band_between_the_quartiles_of_each_model(count):
+    """The band of a model has the quartiles of every k as edges, in the colour of its line."""
+    table = masses(count)
+    axes = figures.draw_mass_figure(table).axes[0]
+    lines = [line for line in axes.get_lines() if len(line.get_xdata())]
+    bands = [collection for collection in axes.collections if len(collection.get_paths())]
+    groups = [rows for _, rows in table.groupby("model")]
+    for band, line, rows in zip(bands, lines, groups, strict=True):
+        edges = {tuple(vertex) for vertex in band.get_paths()[0].vertices}
+        for name in ("lower_quartile", "upper_quartile"):
+            assert edges >= set(rows[["k", name]].itertuples(index=False, name=None))
+        assert to_rgb(band.get_edgecolor()[0]) == to_rgb(line.get_color())
+
+
+def test_a_long_description_of_the_answer_has_several_lines():
+    """The label of the y axis has all words of the description, in lines that fit the figure."""
+    answer = "probability of more male than female words within 3 tokens"
+    lines = figures.draw_noun_figure(values(1), answer).axes[0].get_ylabel().split("\n")
+    assert " ".join(lines) == answer
+    assert max(map(len, lines)) <= figures._AXIS_CHARACTERS
+
+
 @pytest.mark.parametrize("count", [1, 2, 6])
 def test_figure4_has_one_bar_a_model_and_noun_that_shows_the_table(count):
     """The bars of a model are as high as its values, noun by noun, and the legend names it."""
-    figure = figures.draw_noun_figure(values(count), QUERY)
+    figure = figures.draw_noun_figure(values(count), ANSWER)
     axes = figure.axes[0]
     assert legend(figure) == models(count)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == NOUNS
-    assert axes.get_ylabel() == QUERY
+    assert axes.get_ylabel() == ANSWER
     heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
     expected = values(count)["value"].to_numpy().reshape(count, len(NOUNS))
     assert np.array_equal(heights, expected)
@@ -113,7 +140,7 @@ def test_figure4_shows_three_layers_on_the_bars(count):
     """On the middle of every bar stand a thin line from its lower to its upper bound, a line at
     least three times as thick from low to high, and a dot at the estimate."""
     table = values(count)
-    axes = figures.draw_noun_figure(table, QUERY).axes[0]
+    axes = figures.draw_noun_figure(table, ANSWER).axes[0]
     centres = centres_of(axes)
     for width, ends in ((figures.THIN, ["lower", "upper"]), (figures.THICK, ["low", "high"])):
         pairs = zip(centres, table[ends].to_numpy().tolist(), strict=True)
@@ -127,14 +154,14 @@ def test_figure4_shows_three_layers_on_the_bars(count):
 
 def test_figure4_says_which_layer_is_certain():
     """The legend names the bounds as certain, and the confidence of the interval."""
-    (below,) = figures.draw_noun_figure(values(2), QUERY).legends
+    (below,) = figures.draw_noun_figure(values(2), ANSWER).legends
     said = [text.get_text() for text in below.get_texts()]
     assert said == ["certain bounds", "with confidence 0.99", "estimate"]
 
 
 def test_figure4_without_estimates_has_bounds_alone():
     """Where nothing was estimated there are no intervals and no dots, nor names for them."""
-    figure = figures.draw_noun_figure(unestimated(values(2)), QUERY)
+    figure = figures.draw_noun_figure(unestimated(values(2)), ANSWER)
     assert len(lines_of(figure.axes[0], figures.THIN)) == len(values(2))
     assert lines_of(figure.axes[0], figures.THICK) == []
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["certain bounds"]
@@ -144,7 +171,7 @@ def test_figure4_shows_the_estimates_that_there_are():
     """A bar without an estimate has its bounds, and its neighbours their own layers."""
     table = values(2)
     table.loc[1, ["estimate", "low", "high", "confidence", "samples"]] = float("nan")
-    axes = figures.draw_noun_figure(table, QUERY).axes[0]
+    axes = figures.draw_noun_figure(table, ANSWER).axes[0]
     drawn = {round(line[0][0], 6) for line in lines_of(axes, figures.THICK)}
     centres = [round(x, 6) for x in centres_of(axes)]
     assert drawn == {*centres} - {centres[1]}
@@ -154,7 +181,7 @@ def test_figure4_marks_what_is_unknown():
     """An unknown value has a question mark in the place of its bar, and its bounds."""
     table = values(2)
     table.loc[4, "value"] = float("nan")
-    axes = figures.draw_noun_figure(table, QUERY).axes[0]
+    axes = figures.draw_noun_figure(table, ANSWER).axes[0]
     bars = [bar for bars in axes.containers for bar in bars]
     assert [bar.get_height() for bar in bars] == table["value"].fillna(0).tolist()
     (mark,) = axes.texts
@@ -166,7 +193,7 @@ def test_figure4_marks_what_is_unknown():
 def test_figure4_without_a_bounded_process_has_no_question_marks():
     """Rows without a bounded process have their three layers, and no mark of an unknown value."""
     table = values(2).assign(value=float("nan"))
-    axes = figures.draw_noun_figure(table, QUERY, is_bounded=False).axes[0]
+    axes = figures.draw_noun_figure(table, ANSWER, is_bounded=False).axes[0]
     assert list(axes.texts) == []
     assert len(lines_of(axes, figures.THIN)) == len(lines_of(axes, figures.THICK)) == len(table)
 

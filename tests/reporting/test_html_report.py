@@ -100,6 +100,7 @@ def write_results(directory: Path, found: list[AnsweredQuery]) -> None:
     for name, table in made.items():
         write_table(table, [directory / f"tables/{name}.csv"])
     mass = pd.DataFrame({"model": ["<One>"] * 2, "k": [1, 2], "mass": [0.25, 0.5]})
+    mass = mass.assign(lower_quartile=[0.125, 0.25], upper_quartile=[0.5, 0.75])
     (directory / "figures").mkdir()
     figures.write_figure(figures.draw_mass_figure(mass), [directory / "figures/figure3.svg"])
     for check in (answer.row.check for answer in found):

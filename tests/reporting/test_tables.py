@@ -305,8 +305,8 @@ def test_table2_without_experiments_has_its_columns(tmp_path):
     assert r"\midrule" in latex
 
 
-def test_figure3_is_the_mean_over_prompts():
-    """The mass of a model and k is the mean over its prompts, the models in the order given."""
+def test_figure3_has_the_mean_and_the_quartiles_over_prompts():
+    """A row has the mean and the quartiles of a model's prompts, the models in the order given."""
     frames = {
         "B": pd.DataFrame(
             {"prompt": [0, 0, 1, 1], "k": [1, 2, 1, 2], "mass": [0.5, 0.75, 0.25, 1]}
@@ -314,12 +314,12 @@ def test_figure3_is_the_mean_over_prompts():
         "A": pd.DataFrame({"prompt": [0, 0], "k": [1, 2], "mass": [0.125, 0.5]}),
     }
     table = tables.build_mass_table(frames)
-    assert list(table.columns) == ["model", "k", "mass"]
+    assert list(table.columns) == ["model", "k", "mass", "lower_quartile", "upper_quartile"]
     assert table.to_numpy().tolist() == [
-        ["B", 1, 0.375],
-        ["B", 2, 0.875],
-        ["A", 1, 0.125],
-        ["A", 2, 0.5],
+        ["B", 1, 0.375, 0.3125, 0.4375],
+        ["B", 2, 0.875, 0.8125, 0.9375],
+        ["A", 1, 0.125, 0.125, 0.125],
+        ["A", 2, 0.5, 0.5, 0.5],
     ]
 
 

@@ -38,6 +38,7 @@ from llmchecker.interfaces.snakemake.preflight import check_folders, check_input
 from llmchecker.interfaces.snakemake.source_params import describe_dataset
 from llmchecker.properties.quantifiers.interface import collect_ranges
 from llmchecker.properties.registry import find_quantifier_files, find_quantifier_modules
+from llmchecker.reporting.query_wording import describe_answer
 
 # The package checks its schema itself. `snakemake.utils.validate` names no line, and Snakemake's
 # YAML accepts duplicate keys and aliases that grow without bounds. No documented attribute of

@@ -38,8 +38,12 @@ rule figure4:
     params:
         code=get_code("figure4"),
         rows=describe_rows(CONFIG, build_figure4_rows(CONFIG.figure4)),
-        # as for labels, a query may contain braces
-        query=lambda _: CONFIG.figure4[0].query.text,
+        # as for labels, the name of a quantifier may contain braces
+        axis=lambda _: describe_answer(
+            CONFIG.figure4[0].query,
+            CONFIG.quantifiers,
+            CONFIG.figure4[0].tree.truncation.length,
+        ),
     message:
         "Figure 4: one query for several nouns"
     script:

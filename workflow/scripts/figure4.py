@@ -9,7 +9,7 @@ with job_log(snakemake.log[0]) as work, work():
     answers = read_answers(snakemake.params, snakemake.input)
     write_csv(tables.build_noun_table(answers), output.csv)
     is_bounded = answers[0].row.check.is_bounded
-    figure = figures.draw_noun_figure(read_csv(output.csv), snakemake.params.query, is_bounded)
+    figure = figures.draw_noun_figure(read_csv(output.csv), snakemake.params.axis, is_bounded)
     description = provenance.format_description(read_json_with_digest(snakemake.input.provenance))
     # Each format adapts the layout, so that their order is part of the result.
     figures.write_figure(figure, [output.pdf, output.png, output.svg], description)

@@ -1,14 +1,32 @@
-"""The figure of an anytime answer: both intervals against the passes."""
+"""Plots of answers: the intervals of a verdict, its deciding texts, and a history.
 
+The plots belong to pyplot, so that a notebook shows them, and change no setting of matplotlib.
+"""
+
+import itertools
 from collections.abc import Sequence
 from typing import Protocol
 
-from matplotlib.figure import Figure
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.markers import CARETUP
 
-_SIZE = (5.0, 3.0)
-"""Width and height of the figure in inches."""
-_CERTAIN_COLOUR, _INTERVAL_COLOUR = "#949494", "#0173b2"
+from llmchecker.checking.formatting import continuation_text, find_start_text, format_decision
+from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.witnesses import WITNESS, compute_decisive_mass
+from llmchecker.errors import InvalidQuery
+from llmchecker.properties.logic.ast import Expectation
+from llmchecker.properties.logic.query import Query
+from llmchecker.utils.number_format import format_number
+from llmchecker.utils.printable_text import escape_unprintable
+
+CERTAIN_COLOUR, INTERVAL_COLOUR = "#949494", "#0173b2"
 """Grey and blue of seaborn's colour-blind palette."""
+_WIDTH = 6.0
+"""Width of a plot in inches."""
+_HISTORY_HEIGHT, _ROW_HEIGHT, _FRAME_HEIGHT = 3.0, 0.3, 0.9
+"""Heights of the history, of a row, and of the title and x axis of rows, in inches."""
+_MAX_LABEL_LENGTH = 34
 
 
 class Progress(Protocol):
@@ -22,25 +40,27 @@ class Progress(Protocol):
 
 
 def draw_history(
-    history: Sequence[Progress], confidence: float | None, threshold: float | None
-) -> Figure:
+    history: Sequence[Progress],
+    confidence: float | None,
+    threshold: float | None,
+    axes: Axes | None = None,
+) -> Axes:
     """Draw certain bounds and the interval of the samples after each round.
 
     Args:
         history: the intervals after each round.
         confidence: the confidence of the interval; None without samples.
         threshold: the threshold of the query, drawn as a line; None without one.
+        axes: the axes of the plot; None for new ones.
     """
-    # a figure of its own, without pyplot, changes no backend of the caller
-    figure = Figure(figsize=_SIZE, layout="constrained")
-    axes = figure.add_subplot()
+    axes = _create_axes(_HISTORY_HEIGHT) if axes is None else axes
     # a logarithmic axis has no 0
     rounds = [progress for progress in history if progress.passes > 0]
     axes.fill_between(
         [progress.passes for progress in rounds],
         [progress.lower for progress in rounds],
         [progress.upper for progress in rounds],
-        color=_CERTAIN_COLOUR,
+        color=CERTAIN_COLOUR,
         alpha=0.3,
         label="certain",
     )
@@ -50,7 +70,7 @@ def draw_history(
             [progress.passes for progress in sampled],
             [progress.low for progress in sampled],
             [progress.high for progress in sampled],
-            color=_INTERVAL_COLOUR,
+            color=INTERVAL_COLOUR,
             alpha=0.6,
             label=f"confidence {confidence:g}",
         )
@@ -58,7 +78,115 @@ def draw_history(
         axes.axhline(threshold, color="black", linestyle="--", linewidth=0.8, label="threshold")
     if rounds:
         axes.set_xscale("log")
-    axes.set_xlabel("passes")
+    axes.set_xlabel("evaluated texts")
     axes.set_ylabel("answer")
     axes.legend()
-    return figure
+    return axes
+
+
+def draw_verdict(
+    verdict: Verdict, query: Query, label: str | None = None, axes: Axes | None = None
+) -> Axes:
+    """Draw the figures of a verdict, or the texts that decide a query without =?.
+
+    Args:
+        verdict: the answer to the query.
+        query: the query.
+        label: the label of the row; None for the start string.
+        axes: axes of verdicts with numbers, to which the verdict adds a row; None for new axes.
+
+    Raises:
+        InvalidQuery: the answer is true or false, and no single text decides it.
+    """
+    if query.is_numeric:
+        return _draw_intervals(verdict, query, label, axes)
+    return _draw_deciding_texts(verdict, query, axes)
+
+
+def _draw_intervals(verdict: Verdict, query: Query, label: str | None, axes: Axes | None) -> Axes:
+    """Draw bounds as a thin line, any interval as a thick one, and the value."""
+    axes = _create_axes(_FRAME_HEIGHT) if axes is None else axes
+    # each row has one line of certain bounds; other axes have labels of ticks, not of rows
+    y = sum(line.get_label() == "certain" for line in axes.get_lines())
+    labels = [text.get_text() for text in axes.get_yticklabels()[:y]]
+    # an expected score may have no limit on a side
+    ends = [end for end in (verdict.lower, verdict.upper) if end is not None]
+    style = {"color": "black", "linewidth": 0.8, "marker": "|", "markersize": 9}
+    axes.plot(ends, [y] * len(ends), **style, label="certain")
+    if verdict.low is not None:
+        style = {"color": INTERVAL_COLOUR, "linewidth": 5, "solid_capstyle": "butt"}
+        interval_label = f"confidence {format_number(verdict.confidence)}"
+        axes.plot([verdict.low, verdict.high], [y, y], **style, label=interval_label)
+    if verdict.value is not None:
+        # a triangle whose tip touches the line
+        style = {"marker": CARETUP, "color": INTERVAL_COLOUR, "markersize": 7}
+        axes.plot(verdict.value, y, **style, linestyle="none", label="bounded")
+    _set_row_labels(axes, [*labels, find_start_text(verdict.witnesses) if label is None else label])
+    if isinstance(query.root, Expectation):
+        axes.set_xlabel(f"expected {query.root.quantifier}")
+    else:
+        axes.set(xlabel="probability", xlim=(-0.02, 1.02))
+    _set_title(axes, query.text)
+    # the rows have figures of the same kinds, which the legend lists once
+    entries = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    legend_style = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False}
+    axes.legend(entries.values(), entries.keys(), **legend_style)
+    return axes
+
+
+def _draw_deciding_texts(verdict: Verdict, query: Query, axes: Axes | None) -> Axes:
+    """Draw the added probabilities of the texts that decide a query without =?."""
+    if not verdict.witnesses:
+        raise InvalidQuery(
+            f"{query.text}: no single texts decide it, so there is no plot; ask with =?"
+        )
+    axes = _create_axes(_FRAME_HEIGHT) if axes is None else axes
+    kind = verdict.witnesses[0]["kind"]
+    probabilities = [witness["probability"] for witness in verdict.witnesses]
+    rows = range(len(probabilities))
+    begins = [0.0, *itertools.accumulate(probabilities)][:-1]
+    axes.barh(rows, probabilities, left=begins, height=0.6, color=INTERVAL_COLOUR)
+    mass = compute_decisive_mass(query, kind, verdict.value)
+    axes.axvline(mass, color="black", linestyle="--", linewidth=0.8)
+    axes.annotate(
+        f"{format_number(mass)} decides",
+        (mass, 1),
+        xycoords=("data", "axes fraction"),
+        ha="center",
+        va="bottom",
+    )
+    texts = [continuation_text(witness) + " …" * witness["rest"] for witness in verdict.witnesses]
+    _set_row_labels(axes, texts)
+    verb = "satisfy" if kind == WITNESS else "violate"
+    axes.set_xlabel(f"added probability of texts that {verb} the formula")
+    axes.set_xlim(left=0)
+    _set_title(axes, f"{query.text}  {format_decision(verdict.decision)}\n")
+    return axes
+
+
+def _create_axes(height: float) -> Axes:
+    return plt.subplots(figsize=(_WIDTH, height), layout="constrained")[1]
+
+
+def _set_row_labels(axes: Axes, labels: Sequence[str]) -> None:
+    """Label the rows from top to bottom, and give each row of its own figure a height."""
+    axes.set_yticks(range(len(labels)), labels)
+    for text, label in zip(axes.get_yticklabels(), labels, strict=True):
+        text.set(text=_shorten(label), parse_math=False)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    # a figure with other axes keeps the size that its owner chose
+    if axes.figure.axes == [axes]:
+        axes.figure.set_figheight(_FRAME_HEIGHT + _ROW_HEIGHT * len(labels))
+
+
+def _set_title(axes: Axes, title: str) -> None:
+    axes.set_title(title, loc="left", fontsize=9, family="monospace", parse_math=False)
+
+
+def _shorten(text: str) -> str:
+    """Return a text in printable form, with an ellipsis in place of its middle."""
+    text = escape_unprintable(text)
+    if len(text) <= _MAX_LABEL_LENGTH:
+        return text
+    half = _MAX_LABEL_LENGTH // 2
+    return f"{text[:half]}…{text[-half + 1 :]}"

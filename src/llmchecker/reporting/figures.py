@@ -5,6 +5,7 @@ colour, so that the figures remain readable in black and white.
 """
 
 import itertools
+import textwrap
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +42,8 @@ _ESTIMATE_MARKER = {
     "markeredgewidth": 0.6,
 }
 """Style of an estimate: a white dot inside the thick line."""
+_AXIS_CHARACTERS = 32
+"""Maximum number of characters in a line of the label of the y axis."""
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++")
 
 STYLE = {
@@ -64,10 +67,13 @@ def use_figure_style():
 
 
 def draw_mass_figure(table: pd.DataFrame) -> Figure:
-    """Draw Figure 3: mean mass of the k most probable tokens, one line per model.
+    """Draw Figure 3: mass of the k most probable tokens, one line per model.
+
+    A line is the mean over prompts. Its band is the interquartile range, which contains the middle
+    half of the prompts.
 
     Args:
-        table: the columns model, k and mass.
+        table: the columns model, k, mass, lower_quartile and upper_quartile.
     """
     with use_figure_style():
         figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.4), layout="constrained")
@@ -82,14 +88,15 @@ def draw_mass_figure(table: pd.DataFrame) -> Figure:
             dashes=True,
             ax=axes,
         )
-        axes.set(xlabel="k most probable tokens", ylabel="mean probability mass")
+        _draw_bands(axes, table)
+        axes.set(xlabel="number of most probable next tokens", ylabel="probability of these tokens")
         axes.set(xlim=(0, table["k"].max() + 1), ylim=(0, 1.02))
-        axes.legend(title=None, loc="lower right")
+        axes.legend(title="mean and middle half of prompts", title_fontsize=8, loc="lower right")
         _name_models(axes, table)
         return figure
 
 
-def draw_noun_figure(table: pd.DataFrame, query: str, is_bounded: bool = True) -> Figure:
+def draw_noun_figure(table: pd.DataFrame, answer: str, is_bounded: bool = True) -> Figure:
     """Draw Figure 4: the value of one query, one bar per noun and model.
 
     Each bar has three layers for the whole model: a thin line for the certain bounds, a thick line
@@ -99,7 +106,7 @@ def draw_noun_figure(table: pd.DataFrame, query: str, is_bounded: bool = True) -
 
     Args:
         table: the columns model, noun, value, lower, upper, estimate, low, high and confidence.
-        query: the query, which is the label of the axis.
+        answer: a description of the answer, which is the label of the axis.
         is_bounded: whether the rows have the value of a bounded process.
     """
     with use_figure_style():
@@ -116,8 +123,9 @@ def draw_noun_figure(table: pd.DataFrame, query: str, is_bounded: bool = True) -
             _draw_layers(axes, centres, rows)
             for x in itertools.compress(centres, rows["value"].isna() & is_bounded):
                 axes.annotate("?", (x, 0), (-3, 2), textcoords="offset points", ha="right")
-        axes.set(xlabel=None, ylabel=query)
+        axes.set(xlabel="start string", ylabel=textwrap.fill(answer, _AXIS_CHARACTERS))
         axes.grid(visible=False, axis="x")
+        axes.tick_params(axis="x", labelsize=7.5)
         sns.move_legend(axes, "lower center", bbox_to_anchor=(0.5, 1), ncols=2, title=None)
         _name_models(axes, table)
         figure.legend(
@@ -130,6 +138,22 @@ def draw_noun_figure(table: pd.DataFrame, query: str, is_bounded: bool = True) -
             columnspacing=1.6,
         )
         return figure
+
+
+def _draw_bands(axes: Axes, table: pd.DataFrame) -> None:
+    """Draw a band between the quartiles of each model, in the style of its line."""
+    lines = [line for line in axes.get_lines() if len(line.get_xdata())]
+    for line, (_, rows) in zip(lines, table.groupby("model", sort=False), strict=True):
+        axes.fill_between(
+            rows["k"],
+            rows["lower_quartile"],
+            rows["upper_quartile"],
+            facecolor=(line.get_color(), 0.15),
+            # Edges separate the bands in black and white, where both are grey.
+            edgecolor=line.get_color(),
+            linestyle=line.get_linestyle(),
+            linewidth=THIN,
+        )
 
 
 def _number_models(table: pd.DataFrame) -> pd.DataFrame:

@@ -178,16 +178,25 @@ def build_table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
 
 
 def build_mass_table(masses: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Build the data of Figure 3: mean mass of the k most probable tokens.
+    """Build the data of Figure 3: mass of the k most probable tokens over prompts.
 
     Args:
         masses: tables with the columns prompt, k and mass, by the model's label.
+
+    Returns:
+        The mean and both quartiles over the prompts, by model and k. Quartiles between two prompts
+        are interpolated linearly.
     """
-    means = [
-        frame.groupby("k", as_index=False)["mass"].mean().assign(model=model)
-        for model, frame in masses.items()
-    ]
-    return pd.concat(means, ignore_index=True)[["model", "k", "mass"]]
+    frames = []
+    for model, frame in masses.items():
+        groups = frame.groupby("k")["mass"]
+        spread = {
+            "mass": groups.mean(),
+            "lower_quartile": groups.quantile(0.25),
+            "upper_quartile": groups.quantile(0.75),
+        }
+        frames.append(pd.DataFrame(spread).reset_index().assign(model=model))
+    return pd.concat(frames, ignore_index=True)[["model", "k", *spread]]
 
 
 def build_noun_table(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:

@@ -36,7 +36,7 @@ rect { fill: #fff; stroke: #9aa5b3 } path { fill: none; stroke: #b9c2cd }
 .witness rect { fill: #d3f0df; stroke: #0b7a4b; stroke-width: 2 }
 .counterexample rect { fill: #fde0d2; stroke: #b4420b; stroke-width: 2 }
 """
-_FILLS = {WITNESS: "#d3f0df", COUNTEREXAMPLE: "#fde0d2"}
+FILLS = {WITNESS: "#d3f0df", COUNTEREXAMPLE: "#fde0d2"}
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def format_dot(drawing: Drawing) -> str:
     tree = drawing.tree
     for uid in range(len(tree)):
         label = "\\n".join(
-            map(_escape_dot, [_format_label(drawing, uid), *_format_scores(drawing, uid)])
+            map(_escape_dot, [format_label(drawing, uid), *_format_scores(drawing, uid)])
         )
         lines.append(f'  {uid} [label="{label}"{_format_dot_style(drawing, uid)}];')
     lines += [
@@ -185,7 +185,7 @@ def _max_states(k: int, length: int) -> int:
     return 1 + (k + 1) * sum(k**step for step in range(length))
 
 
-def _format_label(drawing: Drawing, uid: int) -> str:
+def format_label(drawing: Drawing, uid: int) -> str:
     """Format the label of a state: its sign, if any, and the text that it adds."""
     if drawing.tree.kind[uid] == StateKind.REST:
         label = "any other token"
@@ -210,7 +210,7 @@ def _format_dot_style(drawing: Drawing, uid: int) -> str:
     styles = ["dashed"] * (kind == StateKind.REST) + ["filled"] * (witness_kind is not None)
     attributes = {
         "style": ",".join(styles),
-        "fillcolor": _FILLS.get(witness_kind),
+        "fillcolor": FILLS.get(witness_kind),
         "peripheries": "2" if kind == StateKind.END else "",
     }
     return "".join(f', {name}="{value}"' for name, value in attributes.items() if value)
@@ -222,7 +222,7 @@ def _layout_columns(drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:
     width = np.zeros(steps[-1] + 1)
     for uid in range(len(drawing.tree)):
         characters = _text_width(
-            "  ".join([_format_label(drawing, uid), *_format_scores(drawing, uid)])
+            "  ".join([format_label(drawing, uid), *_format_scores(drawing, uid)])
         )
         width[steps[uid]] = max(width[steps[uid]], characters * _CHARACTER_WIDTH + 14)
     return _MARGIN + np.concatenate([[0], np.cumsum(width + _GAP)[:-1]]), width
@@ -293,7 +293,7 @@ def _draw_box(
     box = {"x": f"{x:.1f}", "y": f"{y - _BOX / 2:.1f}", "rx": "4"}
     _add_element(group, "rect", **box, width=f"{width:.1f}", height=str(_BOX))
     text = _add_element(
-        group, "text", _format_label(drawing, uid), x=f"{x + 7:.1f}", y=f"{y + 4:.1f}"
+        group, "text", format_label(drawing, uid), x=f"{x + 7:.1f}", y=f"{y + 4:.1f}"
     )
     for score in _format_scores(drawing, uid):
         span = _add_element(text, "tspan", f"  {score}")

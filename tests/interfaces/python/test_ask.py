@@ -169,17 +169,16 @@ def test_unknown_and_numbers_are_no_truth_values(model):
 
 
 def test_a_plot_has_both_intervals_and_the_threshold(model):
-    """The figure has an area for certain bounds and one for the interval, and a line."""
+    """The plot has an area for certain bounds and one for the interval, and a line."""
     answer = lc.ask("P>=0.58 [ F he > 0 ]", model, "once", length=3, passes=16, he=he)
-    figure = answer.plot()
-    (axes,) = figure.axes
+    axes = answer.plot()
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert labels == ["certain", "confidence 0.99", "threshold"]
     assert list(axes.lines[0].get_ydata()) == [0.58, 0.58]
     number = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=6, certain=True, he=he)
-    assert [text.get_text() for text in number.plot().axes[0].get_legend().get_texts()] == [
-        "certain"
-    ]
+    assert number.plot(axes=axes) is axes
+    number = number.plot()
+    assert [text.get_text() for text in number.get_legend().get_texts()] == ["certain"]
 
 
 def test_a_model_that_fails_leaves_the_answer_so_far(model):

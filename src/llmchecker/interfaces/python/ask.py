@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from llmchecker.checking.anytime.anytime_check import AnytimeProgress
     from llmchecker.checking.anytime.forecast import Forecast
     from llmchecker.models.interface import LanguageModel
-    from llmchecker.reporting.answer_figure import Figure
+    from llmchecker.reporting.answer_figure import Axes
 
 _DEFAULT_SECONDS = 30.0
 """Time limit in seconds, if width, passes and seconds are not given."""
@@ -92,11 +92,11 @@ class Answer:
     def _repr_html_(self) -> str:
         return formatting.format_rows_as_html(self._format_rows(), self.verdict)
 
-    def plot(self) -> "Figure":
-        """Draw both intervals against the passes, and any threshold as a line.
+    def plot(self, *, axes: "Axes | None" = None) -> "Axes":
+        """Plot both intervals against the passes, and any threshold as a line.
 
-        Returns:
-            A figure of matplotlib, which a notebook shows.
+        Args:
+            axes: axes for the plot; None for new ones.
         """
         # imported here, because matplotlib takes a second to load
         from llmchecker.reporting.answer_figure import draw_history
@@ -104,7 +104,7 @@ class Answer:
         root = self.query.root
         threshold = root.threshold if isinstance(root, Probability) else None
         return draw_history(
-            self.history, self.confidence, None if threshold is None else float(threshold)
+            self.history, self.confidence, None if threshold is None else float(threshold), axes
         )
 
     def _format_rows(self) -> dict[str, str]:

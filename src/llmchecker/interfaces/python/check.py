@@ -19,18 +19,36 @@ from llmchecker.trees.text_tree import StateKind, TextTree
 if TYPE_CHECKING:
     import pandas as pd
 
+    from llmchecker.reporting.answer_figure import Axes
+
 Scorer = Quantifier | Callable[[str, str], int]
 """A quantifier, or a function from start and continuation to an integer."""
 
 
 class ReadableVerdict(Verdict):
-    """A `Verdict` with a format for terminals and for notebooks."""
+    """A `Verdict` with a format for terminals and for notebooks, and a plot."""
 
     def __str__(self) -> str:
         return formatting.format_verdict_as_text(self)
 
     def _repr_html_(self) -> str:
         return formatting.format_verdict_as_html(self)
+
+    def plot(self, label: str | None = None, *, axes: "Axes | None" = None) -> "Axes":
+        """Plot value and bounds; for a query without =?, the texts that decide it.
+
+        Args:
+            label: the label of the row; the start string if it is None.
+            axes: axes of the plot of another verdict, to which this one adds a row; None for new
+                axes.
+
+        Raises:
+            InvalidQuery: the query has no =?, and no single text decides it.
+        """
+        # imported here, because matplotlib takes a second to load
+        from llmchecker.reporting.answer_figure import draw_verdict
+
+        return draw_verdict(self, parse(self.query), label, axes)
 
 
 class _FunctionQuantifier:

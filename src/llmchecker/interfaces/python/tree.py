@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.python.check import score
 from llmchecker.models.decoding.chat_template import Chat, Start
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from llmchecker.models.interface import LanguageModel
+    from llmchecker.reporting.answer_figure import Axes
 
 _MAX_SUMMARY_ROWS = 10
 """Maximum number of texts in the summary of a large tree."""
 
 
 class Tree(TextTree):
-    """A `TextTree` with a notebook view and a conversion to a pandas frame."""
+    """A `TextTree` with a notebook view, a plot and a conversion to a pandas frame."""
 
     @classmethod
     def from_text_tree(cls, tree: TextTree) -> "Tree":
@@ -98,6 +100,26 @@ class Tree(TextTree):
         return frame.assign(
             **{name: score(self, quantifier) for name, quantifier in quantifiers.items()}
         )
+
+    def plot(self, verdict: Verdict | None = None, *, max_states: int = 40) -> "Axes":
+        """Plot the most probable states, each with the text that it adds.
+
+        Args:
+            verdict: a verdict on this tree, whose deciding texts have a colour; None for no colour.
+            max_states: maximum number of states in the plot.
+
+        Returns:
+            Axes of a new figure, which has the size of the plot.
+
+        Raises:
+            InvalidBound: `max_states` is below 1, or too large for a readable plot.
+        """
+        # imported here, because matplotlib takes a second to load
+        from llmchecker.reporting.tree_figure import draw_tree
+
+        witnesses = () if verdict is None else verdict.witnesses
+        kinds = {witness["uid"]: witness["kind"] for witness in witnesses}
+        return draw_tree(tree_drawing.Drawing(self, {}, kinds), max_states)
 
     def _repr_html_(self) -> str:
         """Return the tree as an HTML image, or a summary of a large tree."""

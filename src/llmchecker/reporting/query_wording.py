@@ -1,0 +1,126 @@
+"""Queries in plain words, for the axes of figures."""
+
+from collections.abc import Mapping
+
+from llmchecker.properties.logic.ast import (
+    STEP,
+    Atom,
+    Connective,
+    Expectation,
+    Formula,
+    Label,
+    Number,
+    Probability,
+    Temporal,
+    Variable,
+)
+from llmchecker.properties.logic.query import Query
+from llmchecker.properties.quantifiers.gender import Gender
+from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.quantifiers.json_validity import JsonText
+from llmchecker.properties.quantifiers.refusal import Refusal
+from llmchecker.utils.number_format import format_count
+
+_COMPARISONS = {
+    "=": "of {}",
+    "!=": "other than {}",
+    "<": "below {}",
+    "<=": "of at most {}",
+    ">": "above {}",
+    ">=": "of at least {}",
+}
+_STEP_COMPARISONS = _COMPARISONS | {"=": "{}", "<=": "at most {}", ">=": "at least {}"}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_LABELS = {"rest": "a token that was not selected", "end": "the end of the text"}
+_MEANINGS = {
+    (Gender, ">", 0): "more male than female words",
+    (Gender, "<", 0): "more female than male words",
+    (Gender, "=", 0): "as many male as female words",
+    (JsonText, "=", 2): "valid JSON",
+    (JsonText, ">", 1): "valid JSON",
+    (JsonText, ">", 0): "JSON or its beginning",
+    (JsonText, "=", 0): "a text that is not JSON",
+    (Refusal, "=", 1): "a refusal",
+    (Refusal, ">", 0): "a refusal",
+    (Refusal, "=", 0): "no refusal",
+}
+"""Meanings of comparisons with the scores of a quantifier's class."""
+
+
+def describe_answer(query: Query, quantifiers: Mapping[str, Quantifier], length: int) -> str:
+    """Describe the answer to a query in words.
+
+    The answer to `P=? [ F refuses = 1 ]` is the "probability of a refusal within 5 tokens".
+
+    Args:
+        query: the query.
+        quantifiers: the configured quantifiers, by name.
+        length: the horizon in tokens.
+
+    Returns:
+        A phrase without the name of an operator. It mentions no event where the formula has no
+        short description.
+    """
+    if isinstance(query.root, Expectation):
+        return f"expected {query.root.quantifier} after {format_count(query.root.step, 'token')}"
+    if not query.is_numeric:
+        return "whether the query holds (1) or not (0)"
+    path = query.root.path if isinstance(query.root, Probability) else None
+    event = _describe_path(path, quantifiers, length) if isinstance(path, Temporal) else None
+    return "probability that the query holds" if event is None else f"probability of {event}"
+
+
+def _describe_path(
+    path: Temporal, quantifiers: Mapping[str, Quantifier], length: int
+) -> str | None:
+    operands = [_describe_state(operand, quantifiers) for operand in path.operands]
+    # a part without a description leaves the whole without one
+    if None in operands:
+        return None
+    tokens = format_count(length if path.bound is None else min(path.bound, length), "token")
+    match path.operator, operands:
+        case "F", [event]:
+            return f"{event} within {tokens}"
+        case "G", [event]:
+            return f"{event} throughout {tokens}"
+        case "X", [event]:
+            return f"{event} after 1 token"
+        case "U", [condition, event]:
+            return f"{condition} until {event}, within {tokens}"
+    return None
+
+
+def _describe_state(formula: Formula, quantifiers: Mapping[str, Quantifier]) -> str | None:
+    """Describe the states that satisfy a formula; None without a description."""
+    match formula:
+        case Atom():
+            return _describe_atom(formula, quantifiers)
+        case Label(name):
+            return _LABELS[name]
+        case Connective("&" | "|" as operator, operands):
+            parts = [_describe_state(operand, quantifiers) for operand in operands]
+            # words have no parentheses, so only one connective has one reading
+            if None in parts or any(isinstance(operand, Connective) for operand in operands):
+                return None
+            return {"&": " and ", "|": " or "}[operator].join(parts)
+    return None
+
+
+def _describe_atom(atom: Atom, quantifiers: Mapping[str, Quantifier]) -> str | None:
+    match atom:
+        case Atom(Variable(name), comparison, Number(number)):
+            pass
+        case Atom(Number(number), comparison, Variable(name)):
+            # `0 < score` is `score > 0`
+            comparison = _MIRRORED.get(comparison, comparison)
+        case _:
+            return None
+    if name == STEP:
+        return _STEP_COMPARISONS[comparison].format(format_count(number, "token"))
+    # scores are integers, so that `>= 1` is `> 0`
+    kind = type(quantifiers.get(name))
+    strict = {">=": (">", number - 1), "<=": ("<", number + 1)}.get(comparison)
+    for key in ((comparison, number), strict):
+        if key is not None and (kind, *key) in _MEANINGS:
+            return _MEANINGS[kind, *key]
+    return f"{name} {_COMPARISONS[comparison].format(number)}"

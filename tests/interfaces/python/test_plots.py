@@ -1,0 +1,157 @@
+"""Plots of verdicts and trees: that they show the figures, and change nothing else."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from helpers.trees import by_hand, full
+from matplotlib import pyplot as plt
+
+import llmchecker as lc
+from llmchecker.errors import InvalidBound, InvalidQuery
+from llmchecker.interfaces.python.tree import Tree
+from llmchecker.trees.text_tree import StateKind
+
+TEXT, REST, END = StateKind.TEXT, StateKind.REST, StateKind.END
+SMALL = [(0, 0.5, TEXT), (0, 0.25, END), (0, 0.25, REST), (1, 0.75, TEXT), (1, 0.25, REST)]
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    """Close all plots of a test, which need no window."""
+    plt.switch_backend("agg")
+    yield
+    plt.close("all")
+
+
+def letters(start: str, continuation: str) -> int:
+    """Count the letters of a continuation."""
+    return len(continuation)
+
+
+def check(query: str):
+    return lc.check(query, Tree.from_text_tree(by_hand(SMALL)), letters=letters)
+
+
+def row_labels(axes) -> list[str]:
+    return [text.get_text() for text in axes.get_yticklabels()]
+
+
+def lines(axes) -> dict[str, list]:
+    """The x and y data of each line, by its label."""
+    return {line.get_label(): np.array(line.get_data()).tolist() for line in axes.get_lines()}
+
+
+def test_a_plot_of_a_probability_has_its_value_and_its_bounds():
+    """A line reaches from the lower to the upper bound, and a mark has the value."""
+    axes = check("P=? [ F letters >= 2 ]").plot()
+    assert lines(axes)["bounded"] == [[0.375], [0]]
+    ends, rows = lines(axes)["certain"]
+    assert ends == [pytest.approx(0.375), pytest.approx(0.75)]
+    assert rows == [0, 0]
+    assert (axes.get_xlabel(), axes.get_title(loc="left")) == (
+        "probability",
+        "P=? [ F letters >= 2 ]",
+    )
+    assert row_labels(axes) == ["w"]
+
+
+def test_a_verdict_adds_a_row_to_the_axes_of_another():
+    """The second verdict has the second row, and the legend names each kind of figure once."""
+    verdict = check("P=? [ F letters >= 2 ]")
+    axes = verdict.plot("first $x^$")
+    assert check("P=? [ F letters >= 1 ]").plot("second", axes=axes) is axes
+    assert row_labels(axes) == ["first $x^$", "second"]
+    assert [line.get_ydata()[0] for line in axes.get_lines()] == [0, 0, 1, 1]
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == ["certain", "bounded"]
+    axes.figure.canvas.draw()
+
+
+def test_axes_of_a_caller_keep_the_size_of_their_figure():
+    """A plot in a figure with other axes begins with its first row and resizes nothing."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7, 5))
+    check("P=? [ F letters >= 2 ]").plot(axes=left)
+    check("P>=0.2 [ F letters >= 2 ]").plot(axes=right)
+    assert row_labels(left) == ["w"]
+    assert figure.get_size_inches().tolist() == [7, 5]
+
+
+@pytest.mark.parametrize("query", ["P>=0.2 [ F letters >= 2 ]", "P<=0.2 [ F letters >= 2 ]"])
+def test_a_plot_of_a_threshold_adds_the_texts_that_decide_it(query):
+    """Bars of the deciding texts adjoin and reach the mass that decides the query."""
+    verdict = check(query)
+    axes = verdict.plot()
+    (bar,) = axes.patches
+    assert (bar.get_x(), bar.get_width()) == (0, 0.375)
+    assert axes.get_lines()[0].get_xdata() == [0.2, 0.2]
+    assert row_labels(axes) == ["be"]
+    assert verdict.decision.outcome in axes.get_title(loc="left")
+
+
+def test_a_verdict_without_numbers_and_texts_has_no_plot():
+    """A nested query is refused with the reason, and leaves no figure."""
+    with pytest.raises(InvalidQuery, match="no single texts decide it"):
+        check("A [ F P>=0.5 [ X letters >= 2 ] ]").plot()
+    assert plt.get_fignums() == []
+
+
+def test_an_expected_score_has_its_name_on_the_axis():
+    """The axis names the quantifier; a side without a limit has no end."""
+    axes = check('R{"letters"}=? [ I=1 ]').plot()
+    assert axes.get_xlabel() == "expected letters"
+    assert lines(axes)["certain"] == [[], []]
+
+
+def texts(axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def test_a_plot_of_a_tree_has_all_states_of_a_small_tree():
+    """Each state has a box with its text, and each edge its probability."""
+    tree = Tree.from_text_tree(by_hand(SMALL))
+    axes = tree.plot(check("P=? [ F letters >= 2 ]"))
+    title, *others = texts(axes)
+    assert title == "drawn, alpha=1.0, k=64, L=2: 6 states"
+    expected = ["w", "b", "✓ e", "any other token", "c", "any other token"]
+    assert others[5:] == expected
+    assert sorted(others[:5]) == ["0.25", "0.25", "0.25", "0.5", "0.75"]
+    assert len(axes.get_lines()) == 5
+
+
+def test_a_plot_of_a_large_tree_has_its_most_probable_states():
+    """The states in the plot are the most probable ones, and the title counts all."""
+    tree = Tree.from_text_tree(full(3, 4))
+    axes = tree.plot(max_states=9)
+    title, *others = texts(axes)
+    assert title.endswith(f"the 9 most probable of {len(tree)} states")
+    assert len(others) == 8 + 9
+
+
+@pytest.mark.parametrize("max_states", [0, 100_000])
+def test_a_plot_without_a_readable_size_is_refused(max_states):
+    """Neither an empty nor an unreadable plot of a tree exists."""
+    with pytest.raises(InvalidBound, match=f"max_states: {max_states} is not from 1 to 400"):
+        Tree.from_text_tree(by_hand(SMALL)).plot(max_states=max_states)
+
+
+def test_a_plot_changes_no_setting_of_matplotlib():
+    """The settings of matplotlib are the same after all plots."""
+    before = dict(plt.rcParams)
+    check("P=? [ F letters >= 2 ]").plot()
+    check("P>=0.2 [ F letters >= 2 ]").plot()
+    Tree.from_text_tree(by_hand(SMALL)).plot()
+    assert dict(plt.rcParams) == before
+
+
+def test_only_a_plot_imports_matplotlib():
+    """A verdict and a tree exist without matplotlib."""
+    code = (
+        "import sys, llmchecker as lc\n"
+        "model = lc.TableModel(['w', 'a', 'b'], lambda tokens: [0, 0.5, 0.5])\n"
+        "tree = lc.grow(model, 'w', alpha=1, k=2, length=1)\n"
+        "str(lc.check('P=? [ F step = 1 ]', tree)), tree._repr_html_()\n"
+        "assert 'matplotlib' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
