@@ -110,21 +110,29 @@ def format_check_json(answer: _AnsweredRequest) -> dict[str, Any]:
     return asdict(answer.verdict) | details
 
 
-def format_check_text(answer: _AnsweredRequest) -> str:
-    """Format the answer as text: a line for each figure, then deciding texts."""
-    request, verdict, cached_tree = answer.request, answer.verdict, answer.cached_tree
+def describe_check_costs(answer: _AnsweredRequest) -> dict[str, str]:
+    """Return the seconds and the tree of an answer as texts, each by its name."""
+    cached_tree = answer.cached_tree
     # A tree from the cache took no time in this run.
     growth_text = (
         f"growing {cached_tree.seconds:.1f}" if cached_tree.seconds else "tree from the cache"
     )
+    return {
+        "seconds": f"{growth_text}, scoring {answer.scoring_seconds:.1f}, "
+        f"checking {answer.verdict.check_seconds:.1f}",
+        "tree": str(cached_tree.path),
+    }
+
+
+def format_check_text(answer: _AnsweredRequest) -> str:
+    """Format the answer as text: a line for each figure, then deciding texts."""
+    request, verdict = answer.request, answer.verdict
     figures = formatting.build_verdict_rows(verdict)
     rows = {
         "query": figures.pop("query"),
         "model": f"{request.model.display_name()}, {request.truncation}",
         "text": request.formatted_start,
         **figures,
-        "seconds": f"{growth_text}, scoring {answer.scoring_seconds:.1f}, "
-        f"checking {verdict.check_seconds:.1f}",
-        "tree": str(cached_tree.path),
+        **describe_check_costs(answer),
     }
     return formatting.format_rows_as_text(rows, verdict)

@@ -30,18 +30,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llmchecker.errors import ConfigError, MachineLimit
+from llmchecker.interfaces.cli.answer_page import check_page_file, write_answer_page
 from llmchecker.interfaces.cli.arguments import (
     add_budget_arguments,
     add_request_arguments,
     add_truncation_arguments,
     parse_request,
 )
-from llmchecker.interfaces.cli.ask_command import format_ask_json, format_ask_text, run_ask
+from llmchecker.interfaces.cli.ask_command import (
+    describe_ask_costs,
+    format_ask_json,
+    format_ask_text,
+    run_ask,
+)
 from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
     parse_asked_query,
 )
 from llmchecker.interfaces.cli.check_command import (
+    describe_check_costs,
     draw_tree,
     format_check_json,
     format_check_text,
@@ -87,6 +94,9 @@ def _build_parser() -> argparse.ArgumentParser:
     add_truncation_arguments(check, required=False)
     add_budget_arguments(check)
     check.add_argument("--json", action="store_true", help="print one JSON object")
+    check.add_argument(
+        "--html", type=Path, metavar="FILE", help="also write the answer as one page for a browser"
+    )
     tree = commands.add_parser(
         "tree",
         help=COMMAND_HELP["tree"],
@@ -123,20 +133,25 @@ def _run_check(arguments: argparse.Namespace) -> int:
     if asked.is_assertion:
         logging.info("the same as %s", asked.format_command())
     failure = None
+    # Before the work, and before the current directory changes.
+    page = None if arguments.html is None else check_page_file(arguments.html)
     with redirect_stdout(), parse_request(arguments) as request:
         if request.budget is None:
             answer = run_check(request)
-            verdict = answer.verdict
+            verdict, details = answer.verdict, describe_check_costs(answer)
             output = format_check_json(answer) if arguments.json else format_check_text(answer)
         else:
             anytime_answer = run_ask(request)
             verdict, failure = anytime_answer.result.verdict, anytime_answer.failure
+            details = describe_ask_costs(anytime_answer)
             output = (
                 format_ask_json(anytime_answer)
                 if arguments.json
                 else format_ask_text(anytime_answer)
             )
     print_answer(output)
+    if page is not None:
+        write_answer_page(page, request, verdict, details)
     # the error follows the answer so far
     if failure is not None:
         raise failure
