@@ -51,10 +51,10 @@ def test_csv_has_every_digit_and_character(tmp_path):
 def test_markdown_shows_every_cell_as_one_line(tmp_path):
     """In Markdown a cell is one line, its markup is shown and not obeyed, numbers stand right."""
     assert written(AWKWARD, "md", tmp_path).split("\n") == [
-        r"| name   | start_string              |   states |   value |   check_seconds |",
-        r"|:-------|:--------------------------|---------:|--------:|----------------:|",
-        r'| `a_b`  | `"x", y 50% & #1 $\{}~^_` |      911 |  0.3333 |           0.062 |',
-        r"| `c\|d` | `` `*<b>*[l] \| 🙂 ``      |       12 |   5e-05 |           2.000 |",
+        r"| name   | start string              |   states |   probability (bounded) |   check seconds |",
+        r"|:-------|:--------------------------|---------:|------------------------:|----------------:|",
+        r'| `a_b`  | `"x", y 50% & #1 $\{}~^_` |      911 |                  0.3333 |           0.062 |',
+        r"| `c\|d` | `` `*<b>*[l] \| 🙂 ``      |       12 |                   5e-05 |           2.000 |",
         "",
     ]
 
@@ -64,7 +64,7 @@ def test_latex_escapes_what_latex_would_obey(tmp_path):
     assert written(AWKWARD, "tex", tmp_path).split("\n") == [
         r"\begin{tabular}{llrrr}",
         r"\toprule",
-        r"name & start string & states & value & check seconds \\",
+        r"name & start string & states & probability (bounded) & check seconds \\",
         r"\midrule",
         r'a\_b & "x", y 50\% \& \#1 \$\textbackslash \{\}\textasciitilde \textasciicircum \_'
         r" & 911 & 0.3333 & 0.062 \\",
