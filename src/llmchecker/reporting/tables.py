@@ -223,7 +223,7 @@ def build_mass_table(masses: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def build_noun_table(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
-    """Build the data of Figure 4: bounds, estimate and bounded figure by model and noun.
+    """Build the data of Figure 4: the figures of each answer by model and noun.
 
     The noun is the name of the start string. An unknown value or an absent estimate is an empty
     cell.
