@@ -333,9 +333,9 @@ def test_markdown_shows_every_query_and_its_texts():
         "",
         *tables._LEGEND.split("\n"),
         "",
-        "## `Player|1` · Gender · Model",
+        "## `Player|1` · Gender · Model · alpha=0.5, k=3, L=2",
         "",
-        "`P=? [ F gender > 0 ]` is 0.625 for alpha=0.5, k=3, L=2. "
+        "`P=? [ F gender > 0 ]`: certain [0, 1], probability (bounded) 0.625. "
         "Texts that satisfy it, together 0.5 of 0.625:",
         "",
         "After: w",
@@ -344,9 +344,9 @@ def test_markdown_shows_every_query_and_its_texts():
         "|------------:|:-----|",
         "| 0.5 | <code> he</code> |",
         "",
-        "## `Player|1` · Gender · Model",
+        "## `Player|1` · Gender · Model · alpha=0.5, k=3, L=2",
         "",
-        "`P>=0.75 [ G gender <= 0 | step > 1 ]` is false for alpha=0.5, k=3, L=2. "
+        "`P>=0.75 [ G gender <= 0 | step > 1 ]`: UNKNOWN, verdict (bounded) false. "
         "Texts that violate it, together 0.375 against a bound of 0.25:",
         "",
         "After: w",
@@ -355,9 +355,9 @@ def test_markdown_shows_every_query_and_its_texts():
         "|------------:|:-----|",
         "| 0.375 | … |",
         "",
-        "## `Player|1` · Gender · Model",
+        "## `Player|1` · Gender · Model · alpha=0.5, k=3, L=2",
         "",
-        "`P=? [ X step = 1 ]` is 1 for alpha=0.5, k=3, L=2. "
+        "`P=? [ X step = 1 ]`: certain [0, 1], probability (bounded) 1. "
         "No single text decides a query of this form.",
         "",
     ]
@@ -367,7 +367,7 @@ def test_markdown_says_that_nothing_decides():
     """A query that no text decides has no table."""
     query = "P=? [ F gender > 0 ]"
     text = tables.format_witnesses([answer(verdict(query, 0.0))])
-    assert text.endswith("L=2. No text decides it.\n")
+    assert text.endswith("(bounded) 0. No text decides it.\n")
     assert "| text |" not in text
 
 

@@ -139,9 +139,9 @@ def test_an_absent_figure_is_an_empty_cell(findings, tmp_path):
         text = path.read_text(encoding="utf-8")
         assert not {"nan", "NaN", "None", "<NA>"} & set(text.replace(",", " ").split())
     csv, md, tex = (path.read_text(encoding="utf-8").splitlines() for path in paths)
-    assert csv[1].endswith(",no run of this model,11,,,,16,,,0.0000,,,2,,0.03,,,consistent")
-    figures = "94,90,-4,500,156,150,-6,0.0000,0.25,0.25,7,1.5,0.3,0.0625"
+    assert csv[1].endswith("model,0.0000,,,0.8,15,5,,11,,,,16,,,2,,0.03,,,consistent")
+    figures = "0.0000,0.25,0.25,0.8,15,5,5,94,90,-4,500,156,150,-6,7,1.5,0.3,0.0625"
     assert csv[3].endswith(f",model and parameters,{figures},The player won because,consistent")
     cells = [cell.strip() for cell in md[2].strip("|").split("|")]
-    assert cells[10:18] == ["11", "", "", "", "16", "", "", "0.0000"]
-    assert tex[0] == r"\begin{tabular}{rlllrrrrll" + 14 * "r" + "ll}"
+    assert [cells[6], *cells[13:20]] == ["0.0000", "11", "", "", "", "16", "", ""]
+    assert tex[0] == r"\begin{tabular}{rlllll" + 18 * "r" + "ll}"

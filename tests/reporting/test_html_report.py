@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,8 @@ from llmchecker.reporting import figures, html_report, tables
 from llmchecker.reporting.audit import audit, build_audit_table
 from llmchecker.reporting.comparison import build_comparison_table
 from llmchecker.reporting.published_table import read_published_rows
-from llmchecker.reporting.table_io import write_table
+from llmchecker.reporting.query_wording import describe_query
+from llmchecker.reporting.table_io import format_heading, write_table
 from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.reporting.tree_drawing import escape_unprintable
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
@@ -47,7 +49,9 @@ AWKWARD = [
     "{{ 7 * 7 }} {% raw %} ]]>&amp;",
 ]
 QUERIES = ["P=? [ F gender > 0 ]", "P>=0.1875 [ F gender > 0 ]", 'R{"gender"}=? [ I=1 ]']
+AXE = "4.14.1"
 LABELS = {"one": "One <1>", "two": 'Two "2"'}
+SHOWN_QUERIES = [query for query in QUERIES for _ in LABELS]
 
 
 def awkward_tree() -> TextTree:
@@ -279,15 +283,22 @@ def test_the_tree_shows_texts_probabilities_scores_and_what_decides(page):
 def test_every_cell_is_that_of_the_csv(page, written, name):
     """Each figure is that of the file in all digits and is shown rounded; each text is its cell."""
     records = read_csv(written.parent / f"tables/{name}.csv")
-    columns = page.locator(f"#{name} th").all_text_contents()
-    assert [column.replace("\u200b", "") for column in columns] == list(records[0])
+    # a column without any cell is named below the table instead
+    kept = [column for column in records[0] if any(record[column] for record in records)]
+    left_out = [column for column in records[0] if column not in kept]
+    columns = page.locator(f"#{name} thead th").all_text_contents()
+    assert columns == [format_heading(column) for column in kept]
+    note = page.locator(f"#{name} > .note").inner_text()
+    assert all(column in note for column in left_out)
+    assert ("left out" in note) is bool(left_out)
     rows = page.locator(f"#{name} tbody tr").evaluate_all(
         """rows => rows.map(row => [...row.cells].map(cell =>
             [cell.textContent, cell.querySelector("data")?.value ?? null]))"""
     )
     figures_seen = 0
     for cells, record in zip(rows, records, strict=True):
-        for (text, exact), (column, cell) in zip(cells, record.items(), strict=True):
+        for (text, exact), column in zip(cells, kept, strict=True):
+            cell = record[column]
             if exact is None:
                 assert text == escape_unprintable(cell)
                 continue
@@ -306,38 +317,55 @@ def place_of(drawn, attribute: str) -> float:
     return float(drawn.get_attribute(attribute).removesuffix("%")) / 100
 
 
+def layers_of(answer) -> dict[str, str]:
+    """The figures of an answer by their names, in the order of the page."""
+    rows = answer.locator(".layers > div").all()
+    return {
+        row.locator("dt").inner_text(): " ".join(row.locator("dd").inner_text().split())
+        for row in rows
+    }
+
+
+def test_answers_come_first_and_the_bounded_figure_last(page):
+    """Each answer has verdict, certain bounds, estimate and bounded figure, in this order."""
+    for answer, query in zip(page.locator(".answer").all(), SHOWN_QUERIES, strict=True):
+        bounded = {"P=": "probability", "P>": "verdict", "R{": "score"}[query[:2]]
+        estimate = ["estimate"] if query[0] == "P" else []
+        assert list(layers_of(answer)) == ["certain", *estimate, f"{bounded} (bounded)"]
+        assert answer.locator(".badge").count() == (query[:2] == "P>")
+        size, certain = (
+            float(answer.locator(place).evaluate("e => parseFloat(getComputedStyle(e).fontSize)"))
+            for place in (".bounded", ".certain")
+        )
+        assert size < certain
+
+
 def test_estimates_stand_apart_from_what_is_certain(page, written):
     """The interval of each row is drawn thicker than the bounds, with a dot at the estimate, and
-    said on a line of its own with its confidence and samples."""
+    has its confidence and samples; that of a threshold has the threshold next to it."""
     records = read_csv(written.parent / "tables/table2.csv")
     for answer, record in zip(page.locator(".answer").all(), records, strict=True):
-        lines = answer.locator(".figures").all_inner_texts()
-        certain = [
-            line for line in lines if line.startswith("Certain bounds for the whole model: ")
-        ]
-        likely = [line for line in lines if line.startswith("With confidence 0.99: ")]
-        assert len(certain) == 1
-        assert len(likely) == (record["query"][0] == "P")
-        if likely:
-            assert likely[0].endswith("[0.2031, 0.25] from 1,200 samples")
-            assert (record["low"], record["high"], record["samples"]) == (
-                *("0.203125", "0.25"),
-                "1200",
-            )
-        if record["query"].startswith("P=?"):
-            assert "0.2188" in likely[0]
-            interval, dot = answer.locator("line.likely"), answer.locator("circle.estimate")
-            assert [place_of(interval, x) for x in ("x1", "x2")] == [0.203125, 0.25]
-            assert place_of(dot, "cx") == 0.21875
-            thick, thin = (
-                float(line.evaluate("line => getComputedStyle(line).strokeWidth.slice(0, -2)"))
-                for line in (interval, answer.locator(".bounds:not(.end)"))
-            )
-            assert thick >= 3 * thin
-        else:
-            assert answer.locator(".likely").count() == 0
-        if record["query"].startswith("P>="):
-            assert answer.locator(".estimated").text_content().strip() == "true"
+        query = record["query"]
+        estimate = layers_of(answer).get("estimate", "")
+        if query.startswith("R"):
+            assert answer.locator("svg").count() == 0
+            continue
+        assert estimate.endswith("[0.2031, 0.25] with confidence 0.99, from 1,200 samples")
+        assert [record[name] for name in ("low", "high", "samples")] == ["0.203125", "0.25", "1200"]
+        interval = answer.locator("line.likely")
+        assert [place_of(interval, x) for x in ("x1", "x2")] == [0.203125, 0.25]
+        if query.startswith("P>="):
+            assert estimate.startswith("probability in")
+            assert place_of(answer.locator("line.threshold"), "x1") == 0.1875
+            assert answer.locator(".badge").inner_text().endswith("HOLDS")
+            continue
+        assert estimate.startswith("0.2188 in")
+        assert place_of(answer.locator("circle.estimate"), "cx") == 0.21875
+        thick, thin = (
+            float(line.evaluate("line => getComputedStyle(line).strokeWidth.slice(0, -2)"))
+            for line in (interval, answer.locator(".bounds:not(.end)"))
+        )
+        assert thick >= 3 * thin
 
 
 def test_answers_are_the_rows_of_table_2(page, written):
@@ -360,15 +388,125 @@ def test_answers_are_the_rows_of_table_2(page, written):
             )
             drawn = [place_of(ends, x) for x in ("x1", "x2")]
             assert drawn == pytest.approx([float(record["lower"]), float(record["upper"])])
-        else:
-            assert answer.locator("svg").count() == 0
+        elif record["query"].startswith("P>="):
+            words = {"True": "holds", "False": "violated"}
             unknown = record["lower"] != record["upper"]
-            if record["query"].startswith("P>="):
-                assert value.text_content() == record["value"].lower()
-                assert interval == ("unknown" if unknown else record["lower"].lower())
-            else:
-                assert (record["lower"], record["upper"]) == ("-inf", "inf")
-                assert interval == "[−∞, ∞]"
+            assert value.text_content() == words[record["value"]]
+            assert interval == ("unknown" if unknown else words[record["lower"]])
+        else:
+            assert (record["lower"], record["upper"]) == ("-inf", "inf")
+            assert interval == "[−∞, ∞]"
+
+
+def test_filters_choose_answers_and_their_witnesses(page):
+    """A choice leaves the answers and witnesses of one model, and a count of them."""
+    select = page.locator("select[data-filter=model]")
+    assert page.locator("select").count() == 1
+    assert select.locator("option").all_inner_texts() == ["all", *LABELS.values()]
+    select.select_option(label=LABELS["two"])
+    models = page.locator(".answer:visible .model").all_text_contents()
+    assert models == [LABELS["two"]] * len(QUERIES)
+    assert page.locator("details.witnesses:visible").count() == len(QUERIES)
+    assert page.locator("output").inner_text() == "3 of 6 answers"
+    select.select_option(label="all")
+    assert page.locator(".answer:visible").count() == 6
+
+
+def test_failures_and_surprises_are_named(browser, written, tmp_path):
+    """The page names violated requirements, and bounded figures outside of the interval."""
+    shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
+    numeric, threshold = results()[0], results()[2]
+    # a bounded figure that is an end of the interval is no surprise
+    ends = replace(numeric, verdict=replace(numeric.verdict, low=numeric.verdict.value))
+    low = replace(numeric, verdict=replace(numeric.verdict, low=0.25, high=0.3, estimate=0.28))
+    violated = replace(threshold, verdict=replace(threshold.verdict, estimate=False))
+    seen = opened(browser, page_of(tmp_path, [ends, low, violated], view=None))
+    lines = seen.page.locator(".remarks li").all_inner_texts()
+    assert len(lines) == 2
+    words = "The probability that gender > 0 eventually holds is at least 0.1875"
+    assert lines[0].endswith(f": {words}: VIOLATED, with confidence 0.99")
+    figures = numeric.figures.value
+    assert lines[1].endswith(f"probability (bounded) {figures}, but estimate 0.28 in [0.25, 0.3]")
+    links = seen.page.locator(".remarks a")
+    targets = [link.get_attribute("href") for link in links.all()]
+    assert targets == ["#answer2", "#answer1"]
+    assert seen.page.locator("#answer1 .remark").count() == 1
+    assert seen.page.locator("#answer0 .remark").count() == 0
+    assert seen.complaints == []
+    seen.page.context.close()
+
+
+def test_a_wide_table_keeps_its_first_columns_and_shows_that_more_follow(browser, written):
+    """The columns that identify a row stay, and the shadow and the sentence end at the end."""
+    size = {"width": 800, "height": 800}
+    seen = opened(browser, written, viewport=size, reduced_motion="reduce")
+    frame = seen.page.locator("#table2 .frame")
+    scroll, cue = frame.locator(".scroll"), seen.page.locator("#table2 .cue")
+    first = frame.locator("tbody .fixed").first
+    place = first.bounding_box()["x"]
+    assert "more" in frame.get_attribute("class").split()
+    assert cue.is_visible()
+    scroll.evaluate("e => e.scrollLeft = e.scrollWidth")
+    cue.wait_for(state="hidden")
+    assert first.bounding_box()["x"] == place
+    seen.page.context.close()
+
+
+def test_a_row_is_a_card_on_a_phone(browser, written):
+    """At 390 pixels every cell of Table II is inside of the window, with its column's name."""
+    seen = opened(browser, written, viewport={"width": 390, "height": 800})
+    row = seen.page.locator("#table2 tbody tr").first
+    for cell in row.locator("td:not(:empty)").all():
+        box = cell.bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
+        label = cell.evaluate("e => getComputedStyle(e, '::before').content")
+        assert label == f'"{cell.get_attribute("data-name")}"'
+    seen.page.context.close()
+
+
+def test_a_page_of_one_answer_is_inert_and_complete(browser, tmp_path):
+    """The page has verdict, figures and texts of one answer, loads nothing and runs no script."""
+    path = tmp_path / "answer.html"
+    path.write_text(html_report.render_answer(results()[2], {"<b>": "<i>"}), encoding="utf-8")
+    seen = opened(browser, path)
+    assert list(layers_of(seen.page)) == ["certain", "estimate", "verdict (bounded)"]
+    assert seen.page.locator(".badge").inner_text().endswith("HOLDS")
+    assert seen.page.locator("tbody tr").count() == len(results()[2].verdict.witnesses)
+    assert "<b>" in seen.page.locator("footer").inner_text()
+    assert seen.page.locator("script").count() == 0
+    assert seen.complaints == []
+    assert seen.requests == [path.as_uri()]
+    seen.page.context.close()
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory) -> str:
+    """The script of axe-core, whose rules check a page for accessibility."""
+    npm = shutil.which("npm")
+    if npm is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("npm is absent")
+    folder = tmp_path_factory.mktemp("axe")
+    command = [npm, "install", f"axe-core@{AXE}", "--no-audit", "--no-fund", "--ignore-scripts"]
+    subprocess.run(command, cwd=folder, check=True, timeout=120, capture_output=True)
+    return (folder / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+def test_axe_finds_nothing(browser, written, tmp_path, axe, width, scheme):
+    """No rule of axe-core is violated, in the report and in the page of one answer."""
+    single = tmp_path / "answer.html"
+    single.write_text(html_report.render_answer(results()[2], {"seconds": "1"}), encoding="utf-8")
+    for path in (written, single):
+        size = {"width": width, "height": 900}
+        seen = opened(browser, path, viewport=size, color_scheme=scheme, bypass_csp=True)
+        seen.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        seen.page.evaluate(axe + "; 0")
+        found = seen.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == []
+        assert len(found["passes"]) > 20
+        seen.page.context.close()
 
 
 def test_witnesses_are_those_of_the_verdicts(page):
@@ -479,7 +617,7 @@ def test_an_answer_without_a_tree_has_bounds_and_interval(browser, written, tmp_
     assert card.locator(".result, .value").count() == 0
     for layer in (".bounds:not(.end)", ".likely", "circle.estimate"):
         assert card.locator(layer).count() == 1
-    assert "value" not in card.locator("svg.axis").get_attribute("aria-label")
+    assert "bounded" not in card.locator("svg.axis").get_attribute("aria-label")
     links = seen.page.locator("#chains a")
     assert [link.get_attribute("href") for link in links.all()] == [f"answers/{check}.json"]
     assert html_report.find_smallest_with_witness([alone]) is None
@@ -496,7 +634,7 @@ def test_a_chat_is_shown_message_by_message(browser, written, tmp_path):
     seen = opened(browser, page_of(tmp_path, [asked], view=view))
     for place in (seen.page.locator(".card"), seen.page.locator("#tree > p").first):
         assert place.locator(".role").all_text_contents() == ["system", "user"]
-        quoted = place.locator("q").all_text_contents()
+        quoted = place.locator(".role + q").all_text_contents()
         assert quoted == ["Be <b>terse</b>.", 'One,\\ntwo, "three"?']
         assert "temperature 0.2, top_p 0.9" in place.text_content()
     assert seen.complaints == []
@@ -525,14 +663,18 @@ def test_the_smallest_tree_that_a_text_decides_is_shown():
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("P=? [ F gender > 0 ]", "Probability of eventually gender > 0"),
-        ("P=? [ G<=3 gender > 0 ]", "Probability of always gender > 0 within 3 tokens"),
-        ("P=? [ gender = 0 U gender < 0 ]", "Probability of gender = 0 until gender < 0"),
-        ("P>=0.1875 [ F gender > 0 ]", ""),
+        ("P=? [ F gender > 0 ]", "Probability that gender > 0 eventually holds"),
+        ("P=? [ G<=3 gender > 0 ]", "Probability that gender > 0 always holds within 3 tokens"),
+        ("P=? [ gender = 0 U gender < 0 ]", "Probability that gender = 0 holds until gender < 0"),
+        (
+            "P>=0.1875 [ F gender > 0 ]",
+            "The probability that gender > 0 eventually holds is at least 0.1875",
+        ),
+        ("P<1 [ G gender > 0 ]", "The probability that gender > 0 always holds is below 1"),
         ("P=? [ F (G gender > 0) ]", ""),
-        ('R{"gender"}=? [ I=1 ]', ""),
+        ('R{"gender"}=? [ I=1 ]', "Expected gender after 1 token"),
     ],
 )
 def test_simple_queries_are_described(query, words):
-    """Only queries with one temporal operator over states have a description in English."""
-    assert html_report._describe_query(parse(query)) == words
+    """Expected scores, and queries with one temporal operator over states, have a description."""
+    assert describe_query(parse(query)) == words

@@ -14,6 +14,7 @@ from llmchecker.errors import DamagedFile
 from llmchecker.reporting.table_io import (
     _unguard,
     escape,
+    format_heading,
     read_csv,
     read_table,
     write_csv,
@@ -31,9 +32,9 @@ def written(table: pd.DataFrame, suffix: str, directory) -> str:
 AWKWARD = pd.DataFrame(
     {
         "name": ["a_b", "c|d"],
-        "start_string": ['"x",\ny 50% & #1 $\\{}~^_', "`*<b>*[l] | 🙂"],
+        "start_string": ['"x",\ny 50% & #1 $\\{}~^_', "`*<b>*[l] | é"],
         "states": [911, 12],
-        "value": [1 / 3, 0.00005],
+        "share": [1 / 3, 0.00005],
         "check_seconds": [0.0625, 2.0],
     }
 )
@@ -42,19 +43,19 @@ AWKWARD = pd.DataFrame(
 def test_csv_has_every_digit_and_character(tmp_path):
     """The CSV is plain: all digits, quotes doubled, line breaks kept inside of quotes."""
     assert written(AWKWARD, "csv", tmp_path) == (
-        "name,start_string,states,value,check_seconds\n"
+        "name,start_string,states,share,check_seconds\n"
         'a_b,"""x"",\ny 50% & #1 $\\{}~^_",911,0.3333333333333333,0.0625\n'
-        "c|d,`*<b>*[l] | 🙂,12,5e-05,2.0\n"
+        "c|d,`*<b>*[l] | é,12,5e-05,2.0\n"
     )
 
 
 def test_markdown_shows_every_cell_as_one_line(tmp_path):
     """In Markdown a cell is one line, its markup is shown and not obeyed, numbers stand right."""
     assert written(AWKWARD, "md", tmp_path).split("\n") == [
-        r"| name   | start_string              |   states |   value |   check_seconds |",
+        r"| name   | start string              |   states |   share |   check seconds |",
         r"|:-------|:--------------------------|---------:|--------:|----------------:|",
         r'| `a_b`  | `"x", y 50% & #1 $\{}~^_` |      911 |  0.3333 |           0.062 |',
-        r"| `c\|d` | `` `*<b>*[l] \| 🙂 ``      |       12 |   5e-05 |           2.000 |",
+        r"| `c\|d` | `` `*<b>*[l] \| é ``      |       12 |   5e-05 |           2.000 |",
         "",
     ]
 
@@ -64,11 +65,11 @@ def test_latex_escapes_what_latex_would_obey(tmp_path):
     assert written(AWKWARD, "tex", tmp_path).split("\n") == [
         r"\begin{tabular}{llrrr}",
         r"\toprule",
-        r"name & start string & states & value & check seconds \\",
+        r"name & start string & states & share & check seconds \\",
         r"\midrule",
         r'a\_b & "x", y 50\% \& \#1 \$\textbackslash \{\}\textasciitilde \textasciicircum \_'
         r" & 911 & 0.3333 & 0.062 \\",
-        r"c$|$d & `*$<$b$>$*[l] $|$ 🙂 & 12 & 5e-05 & 2.000 \\",
+        r"c$|$d & `*$<$b$>$*[l] $|$ é & 12 & 5e-05 & 2.000 \\",
         r"\bottomrule",
         r"\end{tabular}",
         "",
@@ -85,9 +86,9 @@ def test_yes_and_no_are_shown_as_such(suffix, tmp_path):
 
 def test_an_absent_figure_is_an_empty_cell_and_a_decimal_keeps_its_digits(tmp_path):
     """What a column lacks is empty, and decimals stand right with the digits that they have."""
-    table = pd.DataFrame({"value": [Decimal("0.0000"), None], "note": [None, "n"]})
+    table = pd.DataFrame({"share": [Decimal("0.0000"), None], "note": [None, "n"]})
     table["states"] = pd.array([911, None], dtype="Int64")
-    assert written(table, "csv", tmp_path) == "value,note,states\n0.0000,,911\n,n,\n"
+    assert written(table, "csv", tmp_path) == "share,note,states\n0.0000,,911\n,n,\n"
     assert written(table, "md", tmp_path).split("\n")[1:4] == [
         "|--------:|:-------|---------:|",
         "|  0.0000 |        |      911 |",
@@ -215,3 +216,25 @@ def test_a_reader_of_markdown_gives_back_the_text(text):
     assert {token.type for token in read.children} <= {"text", "text_special"}
     shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     assert "".join(token.content for token in read.children) == f"x {shown} x"
+
+
+@pytest.mark.parametrize(
+    ("column", "heading"),
+    [
+        ("lower", "certain from"),
+        ("proof_upper", "proof certain to"),
+        ("published_value", "published probability (bounded)"),
+        ("states_explored", "states explored"),
+        ("L", "L"),
+    ],
+)
+def test_columns_have_the_words_of_the_answers(column, heading):
+    """A heading names certain bounds, estimate and bounded figure as the answers do."""
+    assert format_heading(column) == heading
+
+
+def test_bounds_of_several_figures_in_a_row_are_rounded_outwards(tmp_path):
+    """The bounds of `proof_lower` and `proof_upper` are as sound as those of `lower`."""
+    table = pd.DataFrame({"proof_lower": [0.123456], "proof_upper": [0.123412]})
+    assert "0.1234 " in written(table, "md", tmp_path)
+    assert "0.1235 " in written(table, "md", tmp_path)

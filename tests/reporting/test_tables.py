@@ -22,11 +22,13 @@ POSITIVE = "P=? [ F gender > 0 ]"
 STARTS = {"player": "The player won", "jock": "The jock won", "champ": "The champ won"}
 NEGATIVE = "P=? [ F gender < 0 ]"
 TABLE2 = [
-    *("label", "interest", "model", "alpha", "k", "L", "query", "states", "transitions"),
-    *("states_explored", "transitions_explored", "encode_seconds", "check_seconds", "value"),
-    *("lower", "upper", "estimate", "low", "high", "confidence", "samples"),
+    *("label", "interest", "model", "query", "verdict"),
+    *("lower", "upper", "estimate", "low", "high", "confidence", "samples", "value"),
+    *("alpha", "k", "L", "states", "transitions", "states_explored", "transitions_explored"),
+    *("encode_seconds", "check_seconds"),
 ]
-FIGURE4 = ["model", "noun", "value", *TABLE2[-7:]]
+WHOLE_MODEL = ["lower", "upper", "estimate", "low", "high", "confidence", "samples"]
+FIGURE4 = ["model", "noun", *WHOLE_MODEL, "value"]
 NOTHING = [""] * 5
 """The cells of a row without an estimate."""
 
@@ -97,12 +99,12 @@ def test_answers_stand_beside_the_values_of_their_trees(tmp_path):
         [0.2, 0.45, 0.3, 0.28, 0.34, 0.99, 200],
     ]
     for make in (tables.build_table2, tables.build_noun_table):
-        rows, before = cells(make(found)), cells(make(asked))
-        assert [row[-7:] for row in rows] == shown
-        assert [row[:-7] for row in rows] == [row[:-7] for row in before]
+        table, before = make(found), make(asked)
+        assert cells(table[WHOLE_MODEL]) == shown
+        assert cells(table.drop(columns=WHOLE_MODEL)) == cells(before.drop(columns=WHOLE_MODEL))
     write_csv(tables.build_table2(found), tmp_path / "table2.csv")
     lines = (tmp_path / "table2.csv").read_text(encoding="utf-8").splitlines()
-    assert lines[3].split(",")[-5:] == ["0.3", "0.28", "0.34", "0.99", "200"]
+    assert lines[3].split(",")[7:12] == ["0.3", "0.28", "0.34", "0.99", "200"]
 
 
 def test_the_bounds_of_the_tree_cut_the_interval(tmp_path):
@@ -110,7 +112,7 @@ def test_the_bounds_of_the_tree_cut_the_interval(tmp_path):
     asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
     path = answered(tmp_path, asked, upper=0.9, estimate=0.6, low=0.4, high=0.8)
     (found,) = read_with(tmp_path, [asked], [path])
-    assert cells(tables.build_table2([found]))[0][-7:-2] == [0.2, 0.5, 0.5, 0.4, 0.5]
+    assert cells(tables.build_table2([found])[WHOLE_MODEL])[0][:5] == [0.2, 0.5, 0.5, 0.4, 0.5]
 
 
 def test_bounds_that_contradict_each_other_are_refused(tmp_path):
@@ -122,15 +124,22 @@ def test_bounds_that_contradict_each_other_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("threshold", "cell"), [("P>=0.2", True), ("P<0.2", False), ("P>=0.3", "unknown")]
+    ("threshold", "cell", "outcome"),
+    [
+        ("P>=0.2", True, "HOLDS, with confidence 0.99"),
+        ("P<0.2", False, "VIOLATED, with confidence 0.99"),
+        ("P>=0.3", "unknown", "UNKNOWN"),
+    ],
 )
-def test_the_estimate_of_a_threshold_is_whether_it_holds(threshold, cell, tmp_path):
+def test_the_estimate_of_a_threshold_is_whether_it_holds(threshold, cell, outcome, tmp_path):
     """A threshold outside of the interval is decided by it, and one inside is unknown."""
     unknown = replace(verdict(f"{threshold} [ F gender > 0 ]", 0.0), lower=False, upper=True)
     asked = [answer("gemma3-270m", unknown)]
     path = answered(tmp_path, asked[0], lower=False, upper=True)
     found = read_with(tmp_path, asked, [path])
-    assert cells(tables.build_table2(found))[0][-5:] == [cell, 0.28, 0.34, 0.99, 200]
+    table = tables.build_table2(found)
+    assert cells(table[WHOLE_MODEL])[0][2:] == [cell, 0.28, 0.34, 0.99, 200]
+    assert cells(table[["verdict"]]) == [[outcome]]
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(True, True), (False, False), (False, True)])
@@ -148,7 +157,7 @@ def test_why_nothing_was_estimated_is_told(tmp_path):
     asked = [answer("gemma3-270m", verdict("A [ F gender > 0 ]", 0.0))]
     changes = UNSAMPLED | {"lower": False, "upper": True, "notes": ["It is hard."]}
     (found,) = read_with(tmp_path, asked, [answered(tmp_path, asked[0], **changes)])
-    assert cells(tables.build_table2([found]))[0][-5:] == NOTHING
+    assert cells(tables.build_table2([found])[WHOLE_MODEL])[0][2:] == NOTHING
     assert found.verdict.notes == ("It is hard.",)
 
 
@@ -164,12 +173,13 @@ def test_an_answer_that_was_changed_is_refused(tmp_path):
 def test_table2_says_which_answer_is_certain(tmp_path):
     """Below the tables for people stands what is certain, apart from what holds with confidence."""
     asked = [answer("gemma3-270m", verdict(POSITIVE, 0.25))]
-    (certain,) = tables.format_table2_notes(asked)
+    certain, bounded = tables.format_table2_notes(asked)
     assert certain.startswith("Certain: ")
+    assert bounded.startswith("Probability (bounded): ")
     found = read_with(tmp_path, asked, [answered(tmp_path, asked[0])])
-    certain, likely = tables.format_table2_notes(found)
+    certain, likely, _ = tables.format_table2_notes(found)
     assert "estimate" not in certain
-    assert likely.startswith("With confidence 0.99, and not certain: ")
+    assert likely.startswith("Estimate, with confidence 0.99: ")
     paths = [tmp_path / f"table2.{suffix}" for suffix in ("md", "tex")]
     write_table(tables.build_table2(found), paths, notes=[certain, likely])
     for path in paths:
@@ -187,15 +197,17 @@ def test_an_answer_without_a_tree_has_no_value(tmp_path):
     text = {"text": "The player won. He", "kept": 15, "probability": 0.1, "kind": "witness"}
     path = answered(tmp_path, alone, witnesses=[text | {"uid": 1, "rest": False}])
     found = read_with(tmp_path, [alone, asked], [path])
-    first, second = cells(tables.build_table2(found))
-    assert first[3:6] == ["", "", 4]
-    assert first[7:14] == [""] * 7
-    assert first[14:] == [0.2, 0.45, 0.3, 0.28, 0.34, 0.99, 200]
-    assert second[3:6] == [0.9, 5, 4]
-    assert second[7] == 911
+    table = tables.build_table2(found)
+    assert cells(table[["value", "alpha", "k", "L"]]) == [["", "", "", 4], [0.25, 0.9, 5, 4]]
+    first, second = cells(table[TABLE2[TABLE2.index("states") :]])
+    assert first == [""] * 6
+    assert second[0] == 911
+    assert cells(table[WHOLE_MODEL])[0] == [0.2, 0.45, 0.3, 0.28, 0.34, 0.99, 200]
     page = tables.format_witnesses(found)
-    assert "is in [0.2, 0.4501] for L=4. Texts that satisfy it, together 0.1:" in page
-    assert cells(tables.build_noun_table(found))[0][2:5] == ["", 0.2, 0.45]
+    line = "certain [0.2, 0.4501], estimate 0.3 in [0.28, 0.3401] with confidence 0.99. Texts that"
+    assert f"{line} satisfy it, together 0.1:" in page
+    assert "Gemma-3-270M · L=4" in page
+    assert cells(tables.build_noun_table(found)[["value", "lower", "upper"]])[0] == ["", 0.2, 0.45]
 
 
 def test_table1_is_the_start_strings():
@@ -214,12 +226,12 @@ def test_table2_has_a_row_for_every_verdict():
         ]
     )
     assert list(table.columns) == TABLE2
-    measured = [911, 1730, 499, 950, 1.5, 0.0625]
-    first = ["Player", "Gender", "Gemma-3-270M", 0.9, 5, 4, POSITIVE, *measured]
-    second = ["Exam", "Sentiment", "SmolLM2-135M", 0.9, 5, 4, NEGATIVE, *measured]
+    measured = [0.9, 5, 4, 911, 1730, 499, 950, 1.5, 0.0625]
+    first = ["Player", "Gender", "Gemma-3-270M", POSITIVE, ""]
+    second = ["Exam", "Sentiment", "SmolLM2-135M", NEGATIVE, ""]
     assert cells(table) == [
-        [*first, 0.25, 0.125, 0.5, *NOTHING],
-        [*second, 0.125, 0.0625, 0.25, *NOTHING],
+        [*first, 0.125, 0.5, *NOTHING, 0.25, *measured],
+        [*second, 0.0625, 0.25, *NOTHING, 0.125, *measured],
     ]
 
 
@@ -277,11 +289,11 @@ def test_what_is_unknown_is_told(query, bounds, tmp_path):
     paths = [tmp_path / f"table2.{suffix}" for suffix in ("csv", "md", "tex")]
     write_table(tables.build_table2([unknown]), paths)
     csv, markdown, latex = (path.read_text(encoding="utf-8") for path in paths)
-    assert csv.splitlines()[1].split(",")[-8:] == ["unknown", *bounds, *NOTHING]
+    assert csv.splitlines()[1].split(",")[-17:-9] == [*bounds, *NOTHING, "unknown"]
     assert "| unknown " in markdown
     assert "& unknown &" in latex
     page = tables.format_witnesses([unknown])
-    assert "is unknown for alpha=0.9" in page
+    assert "(bounded) unknown." in page
     assert page.endswith("\n\nIt is hard.\n")
 
 
@@ -329,6 +341,6 @@ def test_figure4_is_the_value_by_model_and_noun():
     table = tables.build_noun_table([jock, answer("smollm2-135m", verdict(POSITIVE, 0.5), "champ")])
     assert list(table.columns) == FIGURE4
     assert cells(table) == [
-        ["Gemma-3-270M", "jock", 0.25, 0.125, 0.5, *NOTHING],
-        ["SmolLM2-135M", "champ", 0.5, 0.25, 1.0, *NOTHING],
+        ["Gemma-3-270M", "jock", 0.125, 0.5, *NOTHING, 0.25],
+        ["SmolLM2-135M", "champ", 0.25, 1.0, *NOTHING, 0.5],
     ]

@@ -37,7 +37,7 @@ FEW_DIGITS = 4
 _PROGRESS_DIGITS = 3
 UNKNOWN = "unknown"
 """The text of an unknown value or truth."""
-_NOT_NEEDED = "not needed: every text is decided"
+NOT_NEEDED = "not needed: every text is decided"
 """The text of the estimate of an exact answer.
 
 Its interval would look like a statistical interval.
@@ -138,7 +138,7 @@ def format_figures(
     )
 
 
-def _format_certainty(decision: Decision) -> str | None:
+def format_certainty(decision: Decision) -> str | None:
     """Format how an outcome is known: `certain`, or `with confidence 0.99`.
 
     Returns:
@@ -151,9 +151,9 @@ def _format_certainty(decision: Decision) -> str | None:
     return f"with confidence {format_number(decision.confidence)}"
 
 
-def _format_decision(decision: Decision) -> str:
+def format_decision(decision: Decision) -> str:
     """Format an outcome and how it is known: `HOLDS, certain`, `UNKNOWN`."""
-    certainty = _format_certainty(decision)
+    certainty = format_certainty(decision)
     # nothing is known of an unknown outcome
     return decision.outcome.value if certainty is None else f"{decision.outcome}, {certainty}"
 
@@ -162,7 +162,7 @@ def describe_decision(decision: Decision | None) -> dict[str, str | None]:
     """Return the decision as fields for JSON; both are None for a query with =?."""
     if decision is None:
         return {"outcome": None, "certainty": None}
-    return {"outcome": decision.outcome.value, "certainty": _format_certainty(decision)}
+    return {"outcome": decision.outcome.value, "certainty": format_certainty(decision)}
 
 
 def format_progress(progress: IntervalProgress, has_answer: bool = True) -> str:
@@ -196,7 +196,7 @@ def build_verdict_rows(verdict: Verdict) -> dict[str, str]:
     figures = format_figures(verdict)
     return {
         **_build_answer_rows(verdict, figures),
-        name_bounded_figure(verdict): figures.value,
+        name_bounded_figure(parse(verdict.query)): figures.value,
         **_build_size_rows(verdict),
     }
 
@@ -214,13 +214,11 @@ def anytime_rows(verdict: Verdict, passes: int) -> dict[str, str]:
     }
 
 
-def name_bounded_figure(verdict: Verdict) -> str:
-    """Return the name of a verdict's value: `probability (bounded)` for P=?."""
-    query = parse(verdict.query)
+def name_bounded_figure(query: Query) -> str:
+    """Name the figure of the bounded process: a probability, a score or a verdict."""
     if not query.is_numeric:
-        return "truth (bounded)"
-    is_score = isinstance(query.root, Expectation)
-    return "score (bounded)" if is_score else "probability (bounded)"
+        return "verdict (bounded)"
+    return "score (bounded)" if isinstance(query.root, Expectation) else "probability (bounded)"
 
 
 def _build_answer_rows(verdict: Verdict, figures: Figures) -> dict[str, str]:
@@ -230,11 +228,11 @@ def _build_answer_rows(verdict: Verdict, figures: Figures) -> dict[str, str]:
     if verdict.decision is None:
         rows["certain"] = figures.bounds
     else:
-        rows["verdict"] = _format_decision(verdict.decision)
+        rows["verdict"] = format_decision(verdict.decision)
     is_exact = verdict.decision is None and verdict.lower == verdict.upper
     # an interval of an exact number would look like a statistical one
     if verdict.samples == 0 or (figures.estimate is not None and is_exact):
-        rows["estimate"] = _NOT_NEEDED
+        rows["estimate"] = NOT_NEEDED
     elif figures.estimate is not None:
         rows["estimate"] = _format_estimate(verdict, figures)
     return rows

@@ -15,10 +15,10 @@ from llmchecker.reporting.published_table import PublishedRow
 from llmchecker.reporting.tables import AnsweredQuery
 
 _COMPARISON_COLUMNS = """
-    row label interest model alpha k published_L L query match
+    row label interest model query match published_value value value_difference
+    alpha k published_L L
     published_states states_explored states_difference states
     published_transitions transitions_explored transitions_difference
-    published_value value value_difference
     published_encode_seconds encode_seconds published_check_seconds check_seconds
     start_string audit
 """.split()

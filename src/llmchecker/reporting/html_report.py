@@ -1,4 +1,4 @@
-"""The HTML report: one self-contained page with all results of a run.
+"""HTML pages: all results of a run, or one answer, each self-contained.
 
 The page is a Jinja template with autoescape always on, because texts, names and queries are data.
 All markup is from this project: the template, its style and script, and the captions of Snakemake's
@@ -8,6 +8,7 @@ scripts except the template's, which the policy identifies by its hash.
 
 import base64
 import hashlib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -20,17 +21,28 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from llmchecker.checking import witnesses
+from llmchecker.checking.decision import Outcome
 from llmchecker.checking.formatting import (
+    NOT_NEEDED,
     continuation_text,
     find_start_text,
+    format_certainty,
+    name_bounded_figure,
     summarize_witnesses,
 )
 from llmchecker.checking.markov import dtmc
 from llmchecker.config import paths
-from llmchecker.properties.logic.ast import Expectation, Probability, format_for_storm
-from llmchecker.properties.logic.query import Query
-from llmchecker.reporting.table_io import format_cell, read_table
-from llmchecker.reporting.tables import AnsweredQuery
+from llmchecker.properties.logic.ast import Expectation, Probability
+from llmchecker.reporting.query_wording import describe_query
+from llmchecker.reporting.remarks import compute_gap, find_failures, find_surprises
+from llmchecker.reporting.table_io import (
+    CellView,
+    TableView,
+    format_cell,
+    format_heading,
+    read_table,
+)
+from llmchecker.reporting.tables import AnsweredQuery, format_answer
 from llmchecker.reporting.tree_drawing import MEANINGS, SIGNS, Drawing, escape_unprintable
 from llmchecker.trees.text_tree import StateKind, TextTree
 from llmchecker.utils.atomic_files import read_with_checksum
@@ -46,6 +58,18 @@ _TITLES = {
     "figure3": "Figure 3: mass of the most probable tokens",
     "figure4": "Figure 4: one query for several nouns",
 }
+
+_OUTCOME_SIGNS = {Outcome.HOLDS: "✓", Outcome.VIOLATED: "✗", Outcome.UNKNOWN: "?"}
+_OUTCOME_WORDS = {
+    Outcome.VIOLATED: "violated",
+    Outcome.UNKNOWN: "unknown",
+    Outcome.HOLDS: "satisfied",
+}
+"""The outcomes in words, the most urgent first."""
+_TRUTHS = {"true": "holds", "false": "violated"}
+"""The figures of a query without =? in words."""
+_IDENTIFYING_COLUMNS = frozenset(["row", "name", "label", "interest", "model"])
+"""Columns that identify a row, if they are its first."""
 
 # Captions must not include files or raw HTML.
 _CAPTION_SETTINGS = {"file_insertion_enabled": False, "raw_enabled": False, "report_level": 3}
@@ -99,6 +123,25 @@ class _TreeView:
     nodes: tuple[_TreeNode, ...]
 
 
+@dataclass(frozen=True)
+class _ArrangedTable:
+    """A table of the page, without empty columns.
+
+    Attributes:
+        columns: names of the columns in the CSV file.
+        rows: the cells of each row.
+        numeric: positions of columns of numbers.
+        identifying: number of leading columns that identify a row; they stay in place.
+        empty: names of the columns without any cell.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[CellView, ...], ...]
+    numeric: frozenset[int]
+    identifying: int
+    empty: tuple[str, ...]
+
+
 def find_smallest_with_witness(answers: Iterable[AnsweredQuery]) -> AnsweredQuery | None:
     """Return the answer with witnesses on the smallest tree; else None."""
     candidates = [a for a in answers if a.row.check.is_bounded and a.verdict.witnesses]
@@ -134,7 +177,7 @@ def build_tree_view(
     return _TreeView(answer, len(tree), tuple(_iter_nodes(drawing, is_shown, open_states)))
 
 
-def _render_caption(path: str | Path) -> Markup:
+def render_caption(path: str | Path) -> Markup:
     """Render a reStructuredText caption of Snakemake's report as HTML."""
     source = Path(path).read_text(encoding="utf-8")
     return Markup(
@@ -170,29 +213,61 @@ def render_report(
         view: the view of a tree; None if no query has a witness.
         provenance: the provenance of the results, at any depth of nesting; empty if unknown.
     """
+    return _render(
+        "report.html",
+        questions=_group_by_question(answers),
+        answers=answers,
+        counts=_count_outcomes(answers),
+        failures=find_failures(answers),
+        surprises=find_surprises(answers),
+        filters=_collect_filters(answers),
+        tables={Path(path).stem: _arrange_table(read_table(path)) for path in tables},
+        figures={Path(path).stem: _encode_picture(path) for path in figures},
+        captions={Path(path).stem: render_caption(path) for path in captions},
+        titles=_TITLES,
+        view=view,
+        paths=paths,
+        versions=answers[0].verdict.versions if answers else {},
+        provenance=dict(_flatten(provenance)),
+        script=read_asset("report.js"),
+    )
+
+
+def render_answer(answer: AnsweredQuery, details: Mapping[str, str]) -> str:
+    """Render one answer as a page of its own, with its deciding texts.
+
+    Args:
+        answer: the answer; label and interest of its row are not shown.
+        details: costs and files of the answer, each by its name.
+    """
+    return _render("answer.html", answer=answer, details=details)
+
+
+def _render(template: str, **values: Any) -> str:
+    """Render a template with the functions and the style of all pages of answers."""
     return (
         build_environment()
-        .get_template("report.html")
+        .get_template(template)
         .render(
-            questions=_group_by_question(answers),
-            answers=answers,
-            tables={Path(path).stem: read_table(path) for path in tables},
-            figures={Path(path).stem: _encode_picture(path) for path in figures},
-            captions={Path(path).stem: _render_caption(path) for path in captions},
-            titles=_TITLES,
-            view=view,
             signs=SIGNS,
             meanings=MEANINGS,
-            in_words=_describe_query,
+            outcome_signs=_OUTCOME_SIGNS,
+            truths=_TRUTHS,
+            not_needed=NOT_NEEDED,
+            in_words=describe_query,
+            bounded_name=name_bounded_figure,
+            gap=compute_gap,
             on_axis=_is_on_axis,
+            threshold=_find_threshold,
+            certainty=format_certainty,
+            in_one_line=format_answer,
+            heading=format_heading,
             summary=summarize_witnesses,
             start=find_start_text,
             continuation=continuation_text,
             format_count=format_count,
-            paths=paths,
-            versions=answers[0].verdict.versions if answers else {},
-            provenance=dict(_flatten(provenance)),
-            inline={name: read_asset(f"report.{name}") for name in ("css", "js")},
+            style=read_asset("report.css"),
+            **values,
         )
     )
 
@@ -221,39 +296,70 @@ def _relative_path(path: str) -> str:
 
 
 def _is_on_axis(answer: AnsweredQuery) -> bool:
-    """Return whether value and bounds are probabilities, which fit a 0-1 axis."""
+    """Return whether the answer has intervals of a probability, which fit a 0-1 axis."""
     query = answer.row.check.query
-    return query.is_numeric and not isinstance(query.root, Expectation)
+    if query.is_numeric:
+        return not isinstance(query.root, Expectation)
+    # The bounds of a query without =? are truth values; only its samples have an interval.
+    return bool(answer.verdict.samples)
 
 
-def _describe_query(query: Query) -> str:
-    """Describe P=? of a single F, G or U in English; "" for other queries."""
-    if not (
-        # The sentences below are only for P=? of a single F, G or U over states.
-        query.is_numeric and isinstance(query.root, Probability) and witnesses.has_witnesses(query)
-    ):
-        return ""
-    path = query.root.path
-    operands = [format_for_storm(operand, str) for operand in path.operands]
-    bound_text = "" if path.bound is None else f" within {format_count(path.bound, 'token')}"
-    match path.operator:
-        case "F":
-            return f"Probability of eventually {operands[0]}{bound_text}"
-        case "G":
-            return f"Probability of always {operands[0]}{bound_text}"
-        case _:
-            return f"Probability of {operands[0]} until {operands[1]}{bound_text}"
+def _find_threshold(answer: AnsweredQuery) -> float | None:
+    """Return the threshold of P>=p and the like; None for other queries."""
+    root = answer.row.check.query.root
+    has_threshold = isinstance(root, Probability) and root.threshold is not None
+    return float(root.threshold) if has_threshold else None
 
 
-def _group_by_question(answers: Sequence[AnsweredQuery]) -> list[list[AnsweredQuery]]:
-    """Group answers of several models to the same query, in order."""
-    questions: dict[tuple, list[AnsweredQuery]] = {}
-    for answer in answers:
+def _count_outcomes(answers: Iterable[AnsweredQuery]) -> dict[str, int]:
+    """Count the requirements of each outcome that occurs, by the outcome in words."""
+    outcomes = [answer.decision.outcome for answer in answers if answer.decision is not None]
+    return {
+        words: outcomes.count(outcome)
+        for outcome, words in _OUTCOME_WORDS.items()
+        if outcome in outcomes
+    }
+
+
+def _collect_filters(answers: Iterable[AnsweredQuery]) -> dict[str, list[str]]:
+    """Collect the choices of each filter with more than one, in order of appearance."""
+    choices = {
+        "model": dict.fromkeys(answer.model for answer in answers),
+        "start": dict.fromkeys(answer.row.check.tree.start for answer in answers),
+        "property": dict.fromkeys(answer.row.interest for answer in answers),
+    }
+    return {name: list(values) for name, values in choices.items() if len(values) > 1}
+
+
+def _arrange_table(table: TableView) -> _ArrangedTable:
+    """Leave out empty columns, and count the columns that identify a row."""
+    kept = [
+        index
+        for index in range(len(table.columns))
+        if not table.rows or any(row[index].text for row in table.rows)
+    ]
+    columns = tuple(table.columns[index] for index in kept)
+    identifying = itertools.takewhile(_IDENTIFYING_COLUMNS.__contains__, columns)
+    return _ArrangedTable(
+        columns=columns,
+        rows=tuple(tuple(row[index] for index in kept) for row in table.rows),
+        numeric=frozenset(kept.index(index) for index in kept if index in table.numeric),
+        identifying=max(1, len(list(identifying))),
+        empty=tuple(name for name in table.columns if name not in columns),
+    )
+
+
+def _group_by_question(
+    answers: Sequence[AnsweredQuery],
+) -> list[list[tuple[int, AnsweredQuery]]]:
+    """Group answers of several models to the same query, each with its position."""
+    questions: dict[tuple, list[tuple[int, AnsweredQuery]]] = {}
+    for number, answer in enumerate(answers):
         row, check = answer.row, answer.row.check
         # Models that answer the same query are in one group.
         tree_key = replace(check.tree, model="")
         key = (row.label, row.interest, tree_key, check.query.text)
-        questions.setdefault(key, []).append(answer)
+        questions.setdefault(key, []).append((number, answer))
     return list(questions.values())
 
 

@@ -115,9 +115,9 @@ def build_provable_notes(by_model: Mapping[str, Sequence[ProvableProbability]]) 
     """Build the notes of the table of provable invariants: legend and counts."""
     notes = [
         "Invariant: the text after the prompt is a proven invariant up to its closing parenthesis; "
-        "proof: every assertion follows from it alone. The value is the probability in the bounded "
-        "process, lower and upper bound it for the whole model within the horizon; the text is the "
-        "most probable one that does."
+        "proof: every assertion follows from it alone. Certain: the probability for the whole "
+        "model within the horizon. Probability (bounded): that of the bounded process. The text is "
+        "the most probable invariant or proof."
     ]
     for model, records in by_model.items():
         # Each tree has a record for both queries and counts once.

@@ -34,7 +34,7 @@ _COLUMNS_OF_SECONDS = """
 """.split()
 _COLUMNS_OF_PUBLISHED_FIGURES = ["tool", "programs", "solved"]
 
-_PROVABLE_COLUMNS = ("value", "lower", "upper", "text")
+_PROVABLE_COLUMNS = ("lower", "upper", "value", "text")
 
 PROGRAM_SOURCES = "program"
 """The combination to compare models with: all sources of the program itself."""

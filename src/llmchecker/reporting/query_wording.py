@@ -1,7 +1,8 @@
-"""Queries in plain words, for the axes of figures."""
+"""Queries in plain words, for the report and the axes of figures."""
 
 from collections.abc import Mapping
 
+from llmchecker.checking import witnesses
 from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
@@ -13,6 +14,7 @@ from llmchecker.properties.logic.ast import (
     Probability,
     Temporal,
     Variable,
+    format_for_storm,
 )
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.gender import Gender
@@ -29,6 +31,7 @@ _COMPARISONS = {
     ">": "above {}",
     ">=": "of at least {}",
 }
+_THRESHOLD_COMPARISONS = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
 _STEP_COMPARISONS = _COMPARISONS | {"=": "{}", "<=": "at most {}", ">=": "at least {}"}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LABELS = {"rest": "a token that was not selected", "end": "the end of the text"}
@@ -68,6 +71,31 @@ def describe_answer(query: Query, quantifiers: Mapping[str, Quantifier], length:
     path = query.root.path if isinstance(query.root, Probability) else None
     event = _describe_path(path, quantifiers, length) if isinstance(path, Temporal) else None
     return "probability that the query holds" if event is None else f"probability of {event}"
+
+
+def describe_query(query: Query) -> str:
+    """Describe an expected score, or P of a single F, G or U; "" for other queries."""
+    root = query.root
+    if isinstance(root, Expectation):
+        return f"Expected {root.quantifier} after {format_count(root.step, 'token')}"
+    # The sentences are only for a single F, G or U over states.
+    if not (isinstance(root, Probability) and witnesses.has_witnesses(query)):
+        return ""
+    path = root.path
+    operands = [format_for_storm(operand, str) for operand in path.operands]
+    match path.operator:
+        case "F":
+            event = f"{operands[0]} eventually holds"
+        case "G":
+            event = f"{operands[0]} always holds"
+        case _:
+            event = f"{operands[0]} holds until {operands[1]}"
+    if path.bound is not None:
+        event += f" within {format_count(path.bound, 'token')}"
+    if root.threshold is None:
+        return f"Probability that {event}"
+    comparison = _THRESHOLD_COMPARISONS[root.comparison]
+    return f"The probability that {event} is {comparison} {root.threshold:f}"
 
 
 def _describe_path(

@@ -29,6 +29,16 @@ _COLUMN_FORMATS = {
     "mean_seconds_of_solved": "{:.2f}",
 }
 """Formats of columns for readers; others have four significant digits."""
+_HEADINGS = {
+    "lower": "certain from",
+    "upper": "certain to",
+    "low": "estimate from",
+    "high": "estimate to",
+    "confidence": "with confidence",
+    "value": "probability (bounded)",
+    "value_difference": "difference of probabilities",
+}
+"""Headings of columns whose names in CSV files are not words for readers."""
 _TEXT_COLUMNS = frozenset(["name", "start_string", "label", "interest", "model", "query"])
 """Columns of texts, even if their cells look like numbers."""
 _MARKUP_CHARACTERS = frozenset("\\`*_{}[]<>#|$~&!")
@@ -52,7 +62,7 @@ _NUMBER = re.compile(r"-?(\d+(\.\d*)?(e[+-]?\d+)?|inf)|True|False|unknown")
 
 
 @dataclass(frozen=True)
-class _CellView:
+class CellView:
     """A displayed cell of a table, and for a number its exact text in the CSV."""
 
     text: str
@@ -60,11 +70,11 @@ class _CellView:
 
 
 @dataclass(frozen=True)
-class _TableView:
+class TableView:
     """A displayed table; `numeric` contains the positions of columns of numbers."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[_CellView, ...], ...]
+    rows: tuple[tuple[CellView, ...], ...]
     numeric: frozenset[int]
 
 
@@ -135,7 +145,7 @@ def _write_markdown(
 ) -> None:
     """Write a table as Markdown, with notes and a footer as paragraphs below it."""
     alignments = ["right" if _has_numbers(table[column]) else "left" for column in table]
-    cells = _format_cells(table).map(_format_markdown_cell)
+    cells = _format_cells(table).map(_format_markdown_cell).rename(columns=format_heading)
     text = cells.to_markdown(index=False, disable_numparse=True, colalign=alignments)
     with atomic_write(path) as partial:
         paragraphs = "".join(map(format_paragraph, (*notes, footer)))
@@ -147,7 +157,7 @@ def _write_latex(
 ) -> None:
     """Write a table as LaTeX for `booktabs`, with notes and footer as comments."""
     display_table = _format_cells(table)
-    display_table.columns = [column.replace("_", " ") for column in display_table.columns]
+    display_table.columns = list(map(format_heading, display_table.columns))
     style = display_table.style.hide(axis="index").format(escape="latex")
     column_format = "".join("r" if _has_numbers(table[column]) else "l" for column in table)
     with atomic_write(path) as partial:
@@ -161,7 +171,7 @@ def _write_latex(
         partial.write_text(text + "".join(comments), encoding="utf-8")
 
 
-def read_table(path: str | Path) -> _TableView:
+def read_table(path: str | Path) -> TableView:
     """Read a CSV file of this project for display.
 
     A number with more than four significant digits is rounded; the view also contains its exact
@@ -181,12 +191,20 @@ def read_table(path: str | Path) -> _TableView:
         tuple(
             _format_number_cell(header[index], cell)
             if cell and index in numeric_columns
-            else _CellView(escape_unprintable(_unguard(cell)))
+            else CellView(escape_unprintable(_unguard(cell)))
             for index, cell in enumerate(record)
         )
         for record in records
     )
-    return _TableView(tuple(header), rows, numeric_columns)
+    return TableView(tuple(header), rows, numeric_columns)
+
+
+def format_heading(column: str) -> str:
+    """Format a column's name for readers: `proof_lower` as proof certain from."""
+    if column in _HEADINGS:
+        return _HEADINGS[column]
+    prefix, _, figure = column.rpartition("_")
+    return f"{prefix} {_HEADINGS.get(figure, figure)}".replace("_", " ").lstrip()
 
 
 def format_paragraph(text: str) -> str:
@@ -232,7 +250,7 @@ def _format_figure(number: float, column: str) -> str:
     format_it = {
         **dict.fromkeys(("lower", "low"), format_lower),
         **dict.fromkeys(("upper", "high"), format_upper),
-    }.get(column, format_number)
+    }.get(column.rpartition("_")[2], format_number)
     return format_it(number, FEW_DIGITS)
 
 
@@ -272,12 +290,12 @@ def _encode_entity(character: str) -> str:
     return character if character.isspace() else f"&#{ord(character)};"
 
 
-def _format_number_cell(column: str, cell: str) -> _CellView:
+def _format_number_cell(column: str, cell: str) -> CellView:
     """Format a number with four significant digits, an integer with all."""
     if cell in ("True", "False"):
-        return _CellView(cell.lower(), cell)
+        return CellView(cell.lower(), cell)
     digits = re.sub(r"e.*|\D", "", cell).lstrip("0")
     # Rounding must not change a number that is already short or whole.
     if len(digits) <= 4 or cell.lstrip("-").isdigit() or not math.isfinite(float(cell)):
-        return _CellView(cell, cell)
-    return _CellView(_format_figure(float(cell), column), cell)
+        return CellView(cell, cell)
+    return CellView(_format_figure(float(cell), column), cell)

@@ -9,13 +9,16 @@ from typing import Any
 import pandas as pd
 
 from llmchecker.checking.anytime.answer_record import AnswerRecord
+from llmchecker.checking.decision import Decision
 from llmchecker.checking.formatting import (
     FEW_DIGITS,
     UNKNOWN,
     Figures,
     continuation_text,
     find_start_text,
+    format_decision,
     format_figures,
+    name_bounded_figure,
     summarize_witnesses,
 )
 from llmchecker.checking.verdict import Verdict
@@ -26,11 +29,11 @@ from llmchecker.reporting.table_io import as_code, as_text, escape, format_cell,
 from llmchecker.utils.number_format import format_number
 
 _TABLE2_COLUMNS = """
-    label interest model alpha k L query states transitions states_explored transitions_explored
-    encode_seconds check_seconds value lower upper estimate low high confidence samples
+    label interest model query verdict lower upper estimate low high confidence samples value
+    alpha k L states transitions states_explored transitions_explored encode_seconds check_seconds
 """.split()
 _FIGURE4_COLUMNS = """
-    model noun value lower upper estimate low high confidence samples
+    model noun lower upper estimate low high confidence samples value
 """.split()
 _INTEGER_COLUMNS = """
     k states transitions states_explored transitions_explored samples
@@ -39,12 +42,14 @@ _INTEGER_COLUMNS = """
 _ESTIMATE_COLUMNS = ("estimate", "low", "high", "confidence", "samples")
 """Columns that are empty without an estimate."""
 _CERTAIN_NOTE = """\
-Certain: the whole model's answer is from lower to upper, whatever the model writes after texts \
-that were not evaluated. The value is that of the bounded process, exactly, which may be outside \
-of these bounds; without alpha and k there is no value."""
+Certain: the whole model's answer is within these bounds, whatever the model writes after texts \
+that were not evaluated."""
+_BOUNDED_NOTE = """\
+Probability (bounded): the exact figure of the bounded process, whose texts contain only selected \
+tokens. It may be outside of the bounds; without alpha and k it is absent."""
 _LEGEND = """\
-What the model wrote stands as code behind the start string. An ellipsis is a token that was not
-selected: what it does to a quantifier is unknown, and every atom over one counts as false there."""
+Continuations are code, after the start string. An ellipsis is a token that was not selected: its
+effect on a quantifier is unknown, and the bounded process counts every atom over one as false."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +94,21 @@ class AnsweredQuery:
         return min_value if lower is None else lower, max_value if upper is None else upper
 
     @property
+    def decision(self) -> Decision | None:
+        """Whether the query holds for the whole model; None for a query with =?."""
+        # An absent estimate of a number would look like an unknown requirement.
+        return None if self.row.check.query.is_numeric else self._bounded_verdict.decision
+
+    @property
     def figures(self) -> Figures:
         """The formatted figures for the report and for tables."""
+        return format_figures(self._bounded_verdict, FEW_DIGITS, ("−∞", "∞"))
+
+    @property
+    def _bounded_verdict(self) -> Verdict:
+        """The verdict with trivial bounds in place of absent ones."""
         lower, upper = self.bounds
-        bounded_verdict = replace(self.verdict, lower=lower, upper=upper)
-        return format_figures(bounded_verdict, FEW_DIGITS, ("−∞", "∞"))
+        return replace(self.verdict, lower=lower, upper=upper)
 
 
 def read_answers(
@@ -141,6 +156,22 @@ def _combine(check: Check, file: str | Path | None, record: AnswerRecord | None)
     return verdict if record is None else record.add_to(verdict, check.query)
 
 
+def format_answer(answer: AnsweredQuery) -> str:
+    """Format an answer on one line: verdict, bounds, estimate, bounded figure.
+
+    For example `certain [0.05, 0.9], estimate 0.06 in [0.05, 0.1], probability (bounded) 0.05`.
+    """
+    query, figures, decision = answer.row.check.query, answer.figures, answer.decision
+    parts = [f"certain {figures.bounds}" if decision is None else format_decision(decision)]
+    if figures.estimate is not None:
+        interval = f"{figures.interval} with confidence {figures.confidence}"
+        # The verdict contains the estimate of a query without =?.
+        parts.append(f"estimate {f'{figures.estimate} ' * query.is_numeric}in {interval}")
+    if answer.row.check.is_bounded:
+        parts.append(f"{name_bounded_figure(query)} {figures.value}")
+    return ", ".join(parts)
+
+
 def build_table1(start_strings: Mapping[str, str]) -> pd.DataFrame:
     """Build Table I: the start strings."""
     return pd.DataFrame(start_strings.items(), columns=["name", "start_string"])
@@ -162,6 +193,7 @@ def build_table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
                 "k": getattr(truncation, "k", None),
                 "L": truncation.length,
                 "query": verdict.query,
+                "verdict": None if answer.decision is None else format_decision(answer.decision),
                 "states": verdict.states,
                 "transitions": verdict.transitions,
                 "states_explored": verdict.states_explored,
@@ -200,7 +232,7 @@ def build_mass_table(masses: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def build_noun_table(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
-    """Build the data of Figure 4: value, bounds and estimate by model and noun.
+    """Build the data of Figure 4: the figures of each answer by model and noun.
 
     The noun is the name of the start string. An unknown value or an absent estimate is an empty
     cell.
@@ -227,12 +259,11 @@ def format_table2_notes(answers: Sequence[AnsweredQuery]) -> list[str]:
     if confidences:
         confidence_text = " or ".join(map(format_number, sorted(confidences)))
         notes.append(
-            f"With confidence {confidence_text}, and not certain: the whole model's answer is "
-            "from low to high. Interval and estimate come from samples of undecided texts. For a "
-            "query without =?, the estimate is whether it holds, and the interval is that of the "
-            "probability."
+            f"Estimate, with confidence {confidence_text}: the whole model's answer is within this "
+            "interval. It comes from samples of undecided texts. For a query without =?, the "
+            "estimate is whether it holds, and the interval is that of the probability."
         )
-    return notes
+    return [*notes, _BOUNDED_NOTE]
 
 
 def format_witnesses(answers: Iterable[AnsweredQuery], footer: str = "") -> str:
@@ -253,17 +284,12 @@ def _format_section(answer: AnsweredQuery) -> str:
     row, verdict = answer.row, answer.verdict
     headings = [as_text(format_cell(text)) for text in (row.label, row.interest, answer.model)]
     query = as_code(format_cell(verdict.query))
-    truncation = row.check.tree.truncation
-    figures = answer.figures
-    # Without a tree there is no value, only bounds; those of a query without =? are its truth.
-    if row.check.is_bounded:
-        statement = f"is {figures.value}"
-    else:
-        statement = f"is {'in ' * row.check.query.is_numeric}{figures.bounds}"
+    # Answers to one query can differ in alpha, k or L alone.
+    headings.append(str(row.check.tree.truncation))
     lines = [
         f"## {' · '.join(headings)}",
         "",
-        f"{query} {statement} for {truncation}. {summarize_witnesses(row.check.query, verdict)}",
+        f"{query}: {format_answer(answer)}. {summarize_witnesses(row.check.query, verdict)}",
         *(f"\n{escape(note)}" for note in verdict.notes),
     ]
     # Without witnesses, the table would only have a header.

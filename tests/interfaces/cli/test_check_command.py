@@ -189,10 +189,31 @@ def test_a_threshold_has_an_outcome(project, capfd, query, value, outcome, certa
     assert main(arguments(query=query)) == status
     rows = named(capfd.readouterr().out.splitlines())
     words = ", ".join(filter(None, (outcome, certainty)))
-    assert (rows["verdict"], rows["truth (bounded)"]) == (words, value)
+    assert (rows["verdict"], rows["verdict (bounded)"]) == (words, value)
     assert main(arguments("--json", query=query)) == status
     answer = json.loads(capfd.readouterr().out)
     assert (answer["outcome"], answer["certainty"]) == (outcome, certainty)
+
+
+@pytest.mark.parametrize("limits", [TRUNCATION, ["--length", "2", "--passes", "20"]])
+def test_a_page_has_the_answer_that_is_printed(project, capfd, tmp_path, limits):
+    """With --html, the page has the certain bounds of the printed answer, and text is no markup."""
+    page = tmp_path / "page.html"
+    words = ["check", QUERY, "--model", "gpt2", "--start=<b>She", *limits]
+    assert main([*words, "--json", "--html", str(page)]) == 0
+    fields = json.loads(capfd.readouterr().out)
+    ends = format_lower(fields["lower"], 4), format_upper(fields["upper"], 4)
+    text = page.read_text(encoding="utf-8")
+    assert "[{}, {}]".format(*ends) in text
+    assert "&lt;b&gt;She" in text
+    assert "<b>She" not in text
+    assert ("probability (bounded)</dt>" in text) is (limits == TRUNCATION)
+
+
+def test_a_page_that_cannot_be_written_is_refused_at_once(project, capfd, no_growth, tmp_path):
+    """A directory in place of the file of --html ends the command before any work."""
+    words = arguments("--html", str(tmp_path))
+    assert "is a directory; name a file" in refused(capfd, words)
 
 
 def test_an_unexpected_error_is_no_verdict(project, capfd, monkeypatch):

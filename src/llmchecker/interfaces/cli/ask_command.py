@@ -96,6 +96,16 @@ def format_ask_json(answer: _AnsweredRequest) -> dict[str, Any]:
     return asdict(result.verdict) | details
 
 
+def describe_ask_costs(answer: _AnsweredRequest) -> dict[str, str]:
+    """Return the passes, the seconds and the seed of an answer, each by its name."""
+    result = answer.result
+    return {
+        "passes": f"{result.passes:,}",
+        "seconds": f"{result.seconds:.1f}",
+        "seed": str(answer.request.budget.seed),
+    }
+
+
 def build_ask_rows(answer: _AnsweredRequest) -> dict[str, str]:
     """Build the rows of the question and the figures of its answer."""
     request, result = answer.request, answer.result

@@ -5,12 +5,14 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llmchecker.checking import formatting
 from llmchecker.errors import ConfigError
+from llmchecker.interfaces.cli.answer_page import check_page_file, write_answer_page
 from llmchecker.interfaces.cli.arguments import (
     CheckRequest,
     add_budget_arguments,
@@ -18,7 +20,12 @@ from llmchecker.interfaces.cli.arguments import (
     add_truncation_arguments,
     parse_request,
 )
-from llmchecker.interfaces.cli.ask_command import build_ask_rows, format_ask_json, run_ask
+from llmchecker.interfaces.cli.ask_command import (
+    build_ask_rows,
+    describe_ask_costs,
+    format_ask_json,
+    run_ask,
+)
 from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
     parse_asked_query,
@@ -70,6 +77,9 @@ def add_check_command(commands: argparse._SubParsersAction) -> None:
     add_truncation_arguments(parser, required=False)
     add_budget_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="also write the answer as one page for a browser"
+    )
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
@@ -80,19 +90,24 @@ def _run_check(arguments: argparse.Namespace) -> int:
     if asked.is_assertion:
         logging.info("the same as %s", asked.format_command())
     failure = None
+    # Before the work, and before the current directory changes.
+    page = None if arguments.html is None else check_page_file(arguments.html)
     with redirect_stdout(), parse_request(arguments) as request:
         if request.budget is None:
             answer = run_check(request)
-            verdict = answer.verdict
+            verdict, costs = answer.verdict, describe_check_costs(answer)
             rows, fields = build_check_rows(answer), format_check_json(answer)
         else:
             anytime_answer = run_ask(request)
             verdict, failure = anytime_answer.result.verdict, anytime_answer.failure
+            costs = describe_ask_costs(anytime_answer)
             rows, fields = build_ask_rows(anytime_answer), format_ask_json(anytime_answer)
     if arguments.json:
         print_answer(fields)
     else:
         _print_verdict(rows, verdict)
+    if page is not None:
+        write_answer_page(page, request, verdict, costs)
     # the error follows the answer so far
     if failure is not None:
         raise failure
@@ -147,22 +162,30 @@ def format_check_json(answer: _AnsweredRequest) -> dict[str, Any]:
     return asdict(answer.verdict) | details
 
 
-def build_check_rows(answer: _AnsweredRequest) -> dict[str, str]:
-    """Build the rows of the question and the figures of its answer."""
-    request, verdict, cached_tree = answer.request, answer.verdict, answer.cached_tree
+def describe_check_costs(answer: _AnsweredRequest) -> dict[str, str]:
+    """Return the seconds and the tree of an answer as texts, each by its name."""
+    cached_tree = answer.cached_tree
     # A tree from the cache took no time in this run.
     growth_text = (
         f"growing {cached_tree.seconds:.1f}" if cached_tree.seconds else "tree from the cache"
     )
+    return {
+        "seconds": f"{growth_text}, scoring {answer.scoring_seconds:.1f}, "
+        f"checking {answer.verdict.check_seconds:.1f}",
+        "tree": str(cached_tree.path),
+    }
+
+
+def build_check_rows(answer: _AnsweredRequest) -> dict[str, str]:
+    """Build the rows of the question and the figures of its answer."""
+    request, verdict = answer.request, answer.verdict
     figures = formatting.build_verdict_rows(verdict)
     return {
         "query": figures.pop("query"),
         "model": f"{request.model.display_name()}, {request.truncation}",
         "text": request.formatted_start,
         **figures,
-        "seconds": f"{growth_text}, scoring {answer.scoring_seconds:.1f}, "
-        f"checking {verdict.check_seconds:.1f}",
-        "tree": str(cached_tree.path),
+        **describe_check_costs(answer),
     }
 
 

@@ -1,0 +1,56 @@
+"""The page of one answer, which `check --html` writes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from llmchecker.checking.verdict import Verdict
+from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
+from llmchecker.errors import ConfigError, MachineLimit
+from llmchecker.interfaces.cli.arguments import CheckRequest
+from llmchecker.utils.atomic_files import atomic_write, check_writable
+
+
+def check_page_file(path: Path) -> Path:
+    """Check that a page can be written to a file, and return its absolute path.
+
+    Raises:
+        ConfigError: the path is a directory, or its directory is not writable.
+    """
+    if path.is_dir():
+        raise ConfigError(f"--html: {path} is a directory; name a file")
+    try:
+        check_writable(path.absolute().parent)
+    except MachineLimit as error:
+        raise ConfigError(f"--html: {error}; name a file elsewhere") from error
+    return path.absolute()
+
+
+def write_answer_page(
+    path: Path, request: CheckRequest, verdict: Verdict, details: Mapping[str, str]
+) -> None:
+    """Write the answer to a request as one HTML page.
+
+    Args:
+        path: the file.
+        request: the request.
+        verdict: the answer.
+        details: costs and files of the answer, each by its name.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    # Imported here, because a check without a page needs no templates and no pandas.
+    from llmchecker.reporting.html_report import render_answer
+    from llmchecker.reporting.tables import AnsweredQuery
+
+    # An anytime answer has no alpha and k; those of its request are arbitrary.
+    is_bounded = request.budget is None
+    texts = request.truncation if is_bounded else Horizon(request.truncation.length)
+    check = Check(TreeSpec(request.model.name, "", texts), request.query)
+    row = TableRow("", "", check)
+    answer = AnsweredQuery(row, request.model.display_name(), request.start, verdict)
+    try:
+        with atomic_write(path) as partial:
+            partial.write_text(render_answer(answer, details), encoding="utf-8")
+    except (OSError, MachineLimit) as error:
+        raise ConfigError(f"--html: {path} cannot be written: {error}") from error

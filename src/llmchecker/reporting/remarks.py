@@ -1,0 +1,68 @@
+"""Remarks on answers: requirements that fail, and bounded figures that mislead."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from llmchecker.checking.decision import Outcome
+from llmchecker.checking.formatting import format_decision, name_bounded_figure
+from llmchecker.reporting.query_wording import describe_query
+from llmchecker.reporting.tables import AnsweredQuery
+
+_TOLERANCE = 1e-9
+"""Relative rounding error of a bounded figure that equals an end of an interval."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A remark on an answer.
+
+    Attributes:
+        number: position of the answer in the run, from 0.
+        answer: the answer.
+        text: the remark, part of a sentence.
+    """
+
+    number: int
+    answer: AnsweredQuery
+    text: str
+
+
+def compute_gap(answer: AnsweredQuery) -> float:
+    """Return the distance of the bounded figure from the estimate's interval.
+
+    Returns:
+        0 inside the interval, without either, and for a query without =?.
+    """
+    value, low, high = answer.value, answer.verdict.low, answer.verdict.high
+    if not isinstance(value, float) or low is None or high is None:
+        return 0.0
+    # The figure and an end of the interval may be equal numbers with different rounding errors.
+    if any(math.isclose(value, end, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) for end in (low, high)):
+        return 0.0
+    return max(low - value, value - high, 0.0)
+
+
+def find_failures(answers: Iterable[AnsweredQuery]) -> list[Remark]:
+    """Find the requirements that are violated, then the unknown ones."""
+    failures: dict[Outcome, list[Remark]] = {Outcome.VIOLATED: [], Outcome.UNKNOWN: []}
+    for number, answer in enumerate(answers):
+        decision = answer.decision
+        if decision is not None and decision.outcome in failures:
+            query = answer.row.check.query
+            text = f"{describe_query(query) or query.text}: {format_decision(decision)}"
+            failures[decision.outcome].append(Remark(number, answer, text))
+    return [remark for remarks in failures.values() for remark in remarks]
+
+
+def find_surprises(answers: Iterable[AnsweredQuery]) -> list[Remark]:
+    """Find bounded figures outside of the estimate's interval, largest gap first."""
+    gaps = [(compute_gap(answer), number, answer) for number, answer in enumerate(answers)]
+    surprises = sorted((gap for gap in gaps if gap[0] > 0), key=lambda gap: (-gap[0], gap[1]))
+    return [Remark(number, answer, _describe_gap(answer)) for _, number, answer in surprises]
+
+
+def _describe_gap(answer: AnsweredQuery) -> str:
+    figures = answer.figures
+    name = name_bounded_figure(answer.row.check.query)
+    return f"{name} {figures.value}, but estimate {figures.estimate} in {figures.interval}"
