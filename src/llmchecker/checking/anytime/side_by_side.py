@@ -214,21 +214,23 @@ class _SharedBatches:
         if not groups:
             return
         largest = max(groups.values(), key=lambda group: sum(map(_count_texts, group)))
+        failure = None
         try:
             with _translate_failures(self._model):
                 answers = self._answer_together(largest)
         except MachineLimit:
             raise
         except LLMCheckerError as error:
+            failure = error
+        if failure is None:
+            for job, answer in zip(largest, answers, strict=True):
+                job.advance(answer)
+        elif len(largest) == 1:
+            largest[0].fail(failure)
+        else:
             # one text may be too long for the model, and only its check must end
-            if len(largest) == 1:
-                largest[0].fail(error)
-                return
             for job in largest:
                 self.answer([job])
-            return
-        for job, answer in zip(largest, answers, strict=True):
-            job.advance(answer)
 
     def _answer_together(self, jobs: Sequence[_Job]) -> list[Selections | np.ndarray]:
         request = jobs[0].request
