@@ -1,6 +1,5 @@
 """A deployment opens a model of a directory, which its first use loads."""
 
-import numpy as np
 import pytest
 import yaml
 from helpers.fake_server import running
@@ -43,12 +42,8 @@ def test_the_address_of_a_server_is_refused(tmp_path, address):
 def test_a_suite_decides_requirements_of_a_served_model(tmp_path, dialect):
     """The bounds of a served model contain the probability that its table gives."""
     server = fake(tmp_path, dialect)
-    (truth,) = (
-        float(part.probabilities[0, server.model.encode("b")[0]])
-        for part in server.model.open_prefix(server.model.encode("a")).map_next(
-            lambda part: part, np.empty((1, 0), dtype=np.int64)
-        )
-    )
+    table = server.model
+    truth = table.distribution(table.encode("a"))[table.encode("b")[0]]
     with running(server) as address:
         entry = {"label": "T", "source": f"server:{address}", "api": dialect, "tokens": TOLD}
         entry["tokenizer"] = f"path:{tmp_path / 'tokenizer'}"

@@ -1,6 +1,5 @@
 """The jobs of suites: the verdicts of a suite on a model, and the table of all suites."""
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -37,7 +36,7 @@ def compute_verdicts(suite: Suite, threads: int, output: Any, work: _Stopwatch) 
             report=lambda progress: report(f"{progress.done} of {progress.total} cases"),
         )
     write_html(result, output.page)
-    os.replace(log, output.results)
+    log.replace(output.results)
 
 
 def build_suites_table(files: Sequence[str], labels: Mapping[str, str]) -> pd.DataFrame:
