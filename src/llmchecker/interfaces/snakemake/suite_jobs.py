@@ -1,4 +1,4 @@
-"""The jobs of suites: the verdicts of a suite on a model, and the table of all suites."""
+"""Jobs of suites: verdicts of a suite on a model, and a table of all suites."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
