@@ -17,7 +17,9 @@ rule suite:
         **get_model_resources(),
         runtime=480,
     params:
-        code=lambda wildcards: get_suite_code(wildcards),
+        code=get_code("suite"),
+        # the types of its quantifiers, too
+        types=lambda wildcards: get_suite_code(wildcards),
         digest=lambda wildcards: get_suite(wildcards).digest,
         config=lambda _: {"files": CONFIG_FILES, "changes": workflow.config_settings.config},
     message:
@@ -38,10 +40,10 @@ rule suites:
     conda:
         "../../environment.yml"
     params:
-        code=get_code("suites_table"),
+        code=get_code("suites"),
         # a label may contain braces, which snakemake would read as wildcards in a plain value
         labels=lambda _: {name: model.label for name, model in CONFIG.models.items()},
     message:
         "The verdicts of all suites"
     script:
-        "../scripts/suites_table.py"
+        "../scripts/suites.py"
