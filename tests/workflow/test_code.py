@@ -204,7 +204,7 @@ def rules(tmp_path_factory) -> dict[str, dict]:
     config["suites"] = {"words": {"file": "suite.yaml"}}
     directory = tmp_path_factory.mktemp("project")
     (directory / "suite.yaml").write_text(
-        "model: one\ncases: [{start: The, require: [P>=0.5 [ F gender > 0 ]]}]\n"
+        "model: one\ncases: [{start: The, require: 'P>=0.5 [ F gender > 0 ]'}]\n"
     )
     (directory / "programs").mkdir()
     (directory / "programs/counts.c").write_text(
