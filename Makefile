@@ -22,7 +22,7 @@ STAGES = $(BIN)/python workflow/show_stages.py $(BIN)/snakemake --cores all
 # the model is fetched to where every run looks for it
 quick: $(INSTALLED)
 	@mkdir -p quick/resources
-	@ln -sfn $(addprefix ../../resources/,models prompts) quick/resources
+	@ln -sfn $(addprefix ../../resources/,models prompts suites) quick/resources
 	@$(REPAIRED)
 	@$(STAGES) --configfile config/quick.yaml -- resources/models/smollm2-135m
 	@echo "A first answer, on one small tree:"

@@ -36,6 +36,7 @@ localrules:
     comparison,
     figure3,
     figure4,
+    suites,
     provenance,
     report,
     invariants_tables,
@@ -59,6 +60,11 @@ include: "workflow/rules/report.smk"
 if CONFIG.prompts is not None:
 
     include: "workflow/rules/topk.smk"
+
+
+if CONFIG.suites:
+
+    include: "workflow/rules/suites.smk"
 
 
 if CONFIG.invariants is not None:
@@ -105,6 +111,7 @@ rule all:
             for path in (paths.verdict_file, paths.crosscheck_file)
         ],
         CONFIG.answer_files(CONFIG.checks),
+        CONFIG.suite_files,
         "results/provenance.json",
         "results/report.html",
 

@@ -68,6 +68,7 @@ FULL = {
         | {"label": "F", "L": 3, "models": ["local"], "decoding": DECODING},
     ],
     "figure4": {"starts": ["s"], "alpha": 0.5, "k": 3, "L": 2, "query": QUERY, "answer": ANSWER},
+    "suites": {"chat": {"file": "chat.yaml", "models": ["local"]}},
     "invariants": {
         "programs": {"source": "archive:https://a.b/c.zip", "folder": "d", "sha256": DIGEST},
         **{"models": ["wheel"], "semantics": ["integers"], "seconds": 5, "tool_seconds": 1},
@@ -194,7 +195,7 @@ def test_the_configurations_have_every_key():
     """The tried configurations have every key of the schema, and are valid."""
     schema = read_yaml(SCHEMA_FILE).content
     listed = set(keys_below("", schema, schema))
-    chosen = re.compile(r"^(models|start_strings|quantifiers)\.\w+")
+    chosen = re.compile(r"^(models|start_strings|quantifiers|suites)\.\w+")
     tried = {chosen.sub(r"\1.NAME", re.sub(r"\[\d\]", "[]", name)) for name in PLACES}
     assert len(listed) > 100
     assert listed - tried == set()

@@ -201,7 +201,11 @@ def rules(tmp_path_factory) -> dict[str, dict]:
     config["figure4"] = {"starts": ["player"], **shape, "query": experiment["queries"][0]}
     config["topk"] = {"source": "hf:owner/name", "file": "a.csv", "column": "prompt"}
     config["invariants"] = {"programs": "path:programs", "repair": {"rounds": 1}}
+    config["suites"] = {"words": {"file": "suite.yaml"}}
     directory = tmp_path_factory.mktemp("project")
+    (directory / "suite.yaml").write_text(
+        "model: one\ncases: [{start: The, require: 'P>=0.5 [ F gender > 0 ]'}]\n"
+    )
     (directory / "programs").mkdir()
     (directory / "programs/counts.c").write_text(
         "#include <assert.h>\nint main() { int i = 0; while (i < 9) i++; assert(i == 9); }\n"

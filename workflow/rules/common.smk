@@ -36,6 +36,7 @@ from llmchecker.interfaces.snakemake.plan_params import (
 )
 from llmchecker.interfaces.snakemake.preflight import check_folders, check_inputs
 from llmchecker.interfaces.snakemake.source_params import describe_dataset
+from llmchecker.interfaces.snakemake.suite_params import list_suite_modules, load_configured_suite
 from llmchecker.properties.quantifiers.interface import collect_ranges
 from llmchecker.properties.registry import find_quantifier_files, find_quantifier_modules
 from llmchecker.reporting.query_wording import describe_answer
@@ -43,9 +44,10 @@ from llmchecker.reporting.query_wording import describe_answer
 # The package checks its schema itself. `snakemake.utils.validate` names no line, and Snakemake's
 # YAML accepts duplicate keys and aliases that grow without bounds. No documented attribute of
 # `workflow` has the files and values of the command line, or whether this process runs a job.
+CONFIG_FILES = [str(file) for file in workflow.overwrite_configfiles or ["config.yaml"]]
 try:
     CONFIG = Config.read(
-        *(workflow.overwrite_configfiles or ["config.yaml"]),
+        *CONFIG_FILES,
         changes=workflow.config_settings.config,
         # looked at once, and not by every job
         **({"validate": check_inputs} if workflow.is_main_process else {}),
@@ -54,7 +56,7 @@ try:
 except LLMCheckerError as error:
     sys.exit(f"The configuration cannot run.\n{error}")
 
-TABLES = ["table1", "table2", "comparison", "audit"]
+TABLES = ["table1", "table2", "comparison", "audit"] + ["suites"] * bool(CONFIG.suites)
 FIGURES = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
 
 
@@ -66,6 +68,7 @@ def build_alternation(names):
 # A wildcard matches only what is configured, so that no path matches the outputs of two rules.
 wildcard_constraints:
     model=build_alternation(CONFIG.models),
+    suite=build_alternation(CONFIG.suites),
     tree=build_alternation(str(tree).partition("/")[2] for tree in CONFIG.experiments.shards),
     number=r"[0-9]+",
     shards=r"[0-9]+",
@@ -83,6 +86,18 @@ def get_code(script, quantifiers_of=None):
     quantifiers = CONFIG.used_quantifiers(quantifiers_of).values() if quantifiers_of else ()
     return compute_code_digest(
         BASE / f"workflow/scripts/{script}.py", find_quantifier_modules(quantifiers)
+    )
+
+
+def get_suite(wildcards):
+    """The suite that the wildcards `suite` and `model` name."""
+    return load_configured_suite(CONFIG, wildcards.suite, wildcards.model)
+
+
+def get_suite_code(wildcards):
+    """A digest of the code of a suite's job, with the types of the suite's quantifiers."""
+    return compute_code_digest(
+        BASE / "workflow/scripts/suite.py", list_suite_modules(get_suite(wildcards))
     )
 
 

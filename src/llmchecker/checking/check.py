@@ -6,10 +6,10 @@ from dataclasses import asdict
 
 import numpy as np
 
-from llmchecker.checking import bounds, witnesses
+from llmchecker.checking import bounds, storm, witnesses
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.markov import dtmc
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.verdict import Interval, Verdict
 from llmchecker.errors import CheckFailed, ImpossibleCondition
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import ScoreRange
@@ -43,13 +43,41 @@ def check_query(
     start_time = time.monotonic()
     chain = dtmc.build_dtmc(tree, scores)
     verdict = check_chain(chain, query, seconds_before + time.monotonic() - start_time)
+    verdict = verdict.with_bounds(_compute_bounds(tree, scores, query, ranges))
+    return verdict.with_witnesses(map(asdict, witnesses.find_witnesses(tree, chain, query)))
+
+
+def bound_query(
+    tree: TextTree,
+    scores: Mapping[str, np.ndarray],
+    query: Query,
+    ranges: Mapping[str, ScoreRange],
+) -> Verdict:
+    """Bound a query for the whole model; the verdict has no value and no witnesses.
+
+    Args:
+        tree, scores, query, ranges: as in `check_query`.
+
+    Raises:
+        InvalidTree: as in `check_query`.
+        ImpossibleCondition: as in `check_query`.
+    """
+    verdict = Verdict.without_process(query.text, storm.VERSIONS)
+    return verdict.with_bounds(_compute_bounds(tree, scores, query, ranges))
+
+
+def _compute_bounds(
+    tree: TextTree,
+    scores: Mapping[str, np.ndarray],
+    query: Query,
+    ranges: Mapping[str, ScoreRange],
+) -> Interval:
+    """Compute the bounds of a query; trivial bounds with the reason if that fails."""
     try:
-        interval = bounds.compute_bounds(tree, scores, query, ranges)
+        return bounds.compute_bounds(tree, scores, query, ranges)
     # a kind of CheckFailed, but no answer exists that trivial bounds could contain
     except ImpossibleCondition:
         raise
-    # the value is correct without the bounds, so a failure here must not discard it
+    # a value or an estimate is correct without the bounds, so a failure must not discard it
     except CheckFailed as error:
-        interval = bounds.build_trivial_interval(query, f"the bounds say nothing: {error}")
-    verdict = verdict.with_bounds(interval)
-    return verdict.with_witnesses(map(asdict, witnesses.find_witnesses(tree, chain, query)))
+        return bounds.build_trivial_interval(query, f"the bounds say nothing: {error}")

@@ -66,6 +66,7 @@ class Satisfaction:
     def __init__(self, process: MarkovProcess) -> None:
         self._process = process
         self._is_dtmc = bool(np.all(process.transitions.choice_counts == 1))
+        self._root_probabilities: dict[tuple[Formula, bool], _Probabilities] = {}
         self._labels: dict[bytes, Label] = {}
         self._extra_labels: dict[Label, np.ndarray] = {}
         self._label_of_formula: dict[tuple[Formula, bool], Label] = {}
@@ -89,9 +90,19 @@ class Satisfaction:
             minimize: whether to compute the least probability instead of the greatest.
             starts: (m,) int64, states.
         """
-        product = build_product(
-            self._process, self._substitute_labels(path, minimize), starts, self._extra_labels
-        )
+        path = self._substitute_labels(path, minimize)
+        # results for all states would use much memory
+        if starts is not _ROOT:
+            return self._solve(path, minimize, starts)
+        # without choices, the least and the greatest probability are the same
+        key = path, minimize and not self._is_dtmc
+        if key not in self._root_probabilities:
+            self._root_probabilities[key] = self._solve(path, minimize, starts)
+        return self._root_probabilities[key]
+
+    def _solve(self, path: Formula, minimize: bool, starts: np.ndarray) -> _Probabilities:
+        """Compute the probabilities of a path formula without P, E and A."""
+        product = build_product(self._process, path, starts, self._extra_labels)
         # every start is decided without a step, so Storm has nothing to solve
         if np.all(product.starts <= VIOLATED_STATE):
             is_satisfied = product.starts == SATISFIED_STATE

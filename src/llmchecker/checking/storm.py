@@ -8,6 +8,7 @@ sum and exact up to float64 rounding. Storm's usual iteration would stop at an e
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -176,8 +177,14 @@ def compute_truth_values(model: _StormModel, formula: str, states: np.ndarray) -
 
 
 def _run_storm(model: _StormModel, text: str) -> object:
+    return stormpy.model_checking(model, _parse_property(text), environment=_build_environment())
+
+
+# parsing takes longer than an answer on a small model, and few formulas differ
+@lru_cache(maxsize=64)
+def _parse_property(text: str) -> stormpy.logic.Property:
     (property_,) = stormpy.parse_properties(text)
-    return stormpy.model_checking(model, property_, environment=_build_environment())
+    return property_
 
 
 def build_model(

@@ -78,6 +78,13 @@ class Verdict:
     confidence: float | None = None
     samples: int | None = None
 
+    @classmethod
+    def without_process(cls, query: str, versions: Mapping[str, str]) -> "Verdict":
+        """Return a verdict without a bounded process: no value, no sizes and no times."""
+        names = ("states", "transitions", "states_explored", "transitions_explored")
+        unknown = dict.fromkeys(("value", *names, "encode_seconds", "check_seconds"))
+        return cls(query=query, versions=versions, **unknown)
+
     @property
     def decision(self) -> Decision | None:
         """Whether the query holds for the whole model; None for a query with =?."""

@@ -24,6 +24,7 @@ from llmchecker.config.keys import (
     InvariantsConfig,
     MessageKeys,
     PromptsConfig,
+    SuiteEntry,
     build_start,
 )
 from llmchecker.config.models import ModelConfig, check_labels, check_listed_tokens, parse_model
@@ -48,6 +49,7 @@ class Config:
         expansion: the settings of the expansion of trees.
         prompts: the prompts of the top-k statistics; None without the section `topk`.
         experiments: the checks of Table II and Figure 4, and the budgets of their answers.
+        suites: the names of models and the file of each suite, by name.
         invariants: the programs to verify; None without the section `invariants`.
         sha256: checksum of the content; see `compute_config_sha256`.
     """
@@ -58,6 +60,7 @@ class Config:
     expansion: ExpansionConfig
     prompts: PromptsConfig | None
     experiments: Experiments
+    suites: Mapping[str, SuiteEntry]
     invariants: InvariantsConfig | None
     sha256: str
 
@@ -113,6 +116,7 @@ class Config:
             expansion=keys.expansion,
             prompts=_parse_prompts(keys.topk, _select_distribution_models(models)),
             experiments=parse_experiments(keys, models, quantifiers),
+            suites=_parse_suites(keys.suites, _select_distribution_models(models)),
             invariants=_parse_invariants(keys.invariants, models),
             sha256=compute_config_sha256(keys),
         )
@@ -211,6 +215,15 @@ class Config:
         """Return the files of a tree's shards; empty if one job builds the tree."""
         return paths.shard_files(tree, self.experiments.shards.get(tree, 0))
 
+    @cached_property
+    def suite_files(self) -> list[str]:
+        """The files with the results of each suite and model."""
+        return [
+            paths.suite_file(name, model)
+            for name, suite in self.suites.items()
+            for model in suite.models
+        ]
+
     def answer_files(self, checks: Iterable[Check]) -> list[str]:
         """Return the files of the answers of those checks that have one."""
         return [paths.answer_file(c) for c in checks if c in self.experiments.answers]
@@ -267,6 +280,19 @@ def _parse_prompts(
     with prefix_errors("topk"):
         _ = prompts.dataset  # raises if the keys contradict each other
     return prompts
+
+
+def _parse_suites(
+    suites: Mapping[str, SuiteEntry], models: Mapping[str, ModelConfig]
+) -> dict[str, SuiteEntry]:
+    """Return the suites with the names of their models."""
+    for suite_name, suite in suites.items():
+        for number, name in enumerate(suite.models or ()):
+            check_name(f"suites.{suite_name}.models[{number}]", name, models, "model")
+    return {
+        name: suite.model_copy(update={"models": suite.models or tuple(models)})
+        for name, suite in suites.items()
+    }
 
 
 def _parse_invariants(

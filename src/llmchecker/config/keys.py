@@ -452,6 +452,15 @@ class InvariantsConfig(Section):
         return self.provable_keys.truncation
 
 
+class SuiteEntry(Section):
+    """A suite of requirements and its models."""
+
+    file: str
+    """The suite file, whose properties may use the quantifiers of this configuration."""
+    models: OptionalKey[Distinct[str]] = None
+    """Names of models, in place of those of the file; by default all."""
+
+
 class ConfigKeys(Section):
     """All keys of a configuration."""
 
@@ -477,5 +486,8 @@ class ConfigKeys(Section):
     bounded process, or both."""
     figure4: OptionalKey[FigureKeys] = None
     """One query for several start strings (Figure 4)."""
+    suites: dict[Name, SuiteEntry] = Field(default={})
+    """Suites by name: requirements for many prompts, whose verdicts hold together for each
+    model."""
     invariants: OptionalKey[InvariantsConfig] = None
     """Loop invariants of C programs, for the target `invariants`."""

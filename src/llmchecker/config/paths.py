@@ -86,6 +86,11 @@ def answer_file(check: Check) -> str:
     return f"results/answers/{check}.json"
 
 
+def suite_file(name: str, model: str) -> str:
+    """Return the file of the results of a suite on a model."""
+    return f"results/suites/{name}/{model}.jsonl"
+
+
 def crosscheck_file(check: Check) -> str:
     """Return the file of the comparison of a verdict with Storm's own front end."""
     return f"results/crosschecks/{check}.json"

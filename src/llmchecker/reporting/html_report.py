@@ -55,6 +55,7 @@ _TITLES = {
     "table2": "Table II: experiments",
     "comparison": "Published and reproduced figures",
     "audit": "Audit of the published table",
+    "suites": "Suites: verdicts on requirements",
     "figure3": "Figure 3: mass of the most probable tokens",
     "figure4": "Figure 4: one query for several nouns",
 }

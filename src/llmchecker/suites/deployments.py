@@ -75,6 +75,12 @@ def resolve_deployment(
         ConfigError: the model has no distributions, or no decoding.
     """
     models = {} if config is None else config.models
+    # a server alone names neither its API nor the model's tokenizer
+    if "://" in name:
+        raise ConfigError(
+            f"{key}: {name!r} is a server; add it to `models` of the configuration with api and "
+            "tokenizer, and give its name"
+        )
     directory = folder / Path(name).expanduser()
     if name in models:
         model = models[name]

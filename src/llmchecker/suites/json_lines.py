@@ -135,6 +135,11 @@ def _format_result(case: Case, result: CaseResult) -> dict[str, Any]:
     }
 
 
+def read_case_lines(path: str | Path) -> list[dict[str, Any]]:
+    """Read the line of each case of a complete run."""
+    return [line for line in _read_lines(Path(path)) if "case" in line]
+
+
 def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
     """Read the results of an earlier run.
 

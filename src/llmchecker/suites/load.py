@@ -26,7 +26,7 @@ def load_suite(
     path: str | Path,
     *,
     models: Sequence[str] = (),
-    config: str | Path | None = None,
+    config: str | Path | Config | None = None,
     has_baseline: bool = False,
 ) -> Suite:
     """Load a suite and check all of it, without loading a model.
@@ -34,7 +34,7 @@ def load_suite(
     Args:
         path: the suite file.
         models: names of models in place of the suite's.
-        config: the configuration in place of the suite's.
+        config: the configuration in place of the suite's, as a file or as read in this folder.
         has_baseline: whether stored results take the place of the deployment in `versus`.
 
     Raises:
@@ -56,11 +56,14 @@ def _build_suite(
     file: YamlFile,
     keys: SuiteKeys,
     models: tuple[str, ...],
-    config_path: str | Path | None,
+    given_config: str | Path | Config | None,
     has_baseline: bool,
 ) -> Suite:
     folder = file.path.parent
-    config, project = _read_config(keys.config, folder, config_path)
+    if isinstance(given_config, Config):
+        config, project = given_config, Path.cwd()
+    else:
+        config, project = _read_config(keys.config, folder, given_config)
     names = models or ((keys.model,) if isinstance(keys.model, str) else keys.model)
     if len(set(names)) < len(names):
         raise ConfigError(f"model: {', '.join(names)} has a model twice; remove one")

@@ -99,7 +99,8 @@ def test_an_error_of_a_question_leaves_the_others():
     assert "no number" in str(found[2])
 
 
-def test_a_text_that_the_model_refuses_ends_its_own_question():
+@pytest.mark.parametrize("failure", [CheckFailed("aab: refused"), RuntimeError("refused")])
+def test_a_text_that_the_model_refuses_ends_its_own_question(failure):
     """If a batch fails, each of its questions is asked alone, and only the cause fails."""
     model = table_model(4)
 
@@ -111,7 +112,7 @@ def test_a_text_that_the_model_refuses_ends_its_own_question():
                 def map_next(self, function, continuations, will_extend=False):
                     texts = model.decode([[*prompt, *row] for row in continuations.tolist()])
                     if any(text.startswith("aab") for text in texts):
-                        raise CheckFailed("aab: refused")
+                        raise failure
                     return prefix.map_next(function, continuations, will_extend)
 
             return Prefix()

@@ -21,7 +21,7 @@ from llmchecker.checking.anytime.forecast import Forecast, forecast_decision, fo
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.partial_tree import PartialTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.checking.check import check_query
+from llmchecker.checking.check import bound_query, check_query
 from llmchecker.checking.markov.sparse_matrix import compute_relative_error
 from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
@@ -123,8 +123,11 @@ class AnytimeRun:
         """Answer requests of the check."""
         self.batches.serve(requests, lambda: len(self.check.tree))
 
-    def finish(self) -> AnytimeResult:
+    def finish(self, *, bounds_only: bool = False) -> AnytimeResult:
         """Compute the answer from the tree and the samples so far.
+
+        Args:
+            bounds_only: whether the verdict needs no value of the final tree and no witnesses.
 
         Raises:
             InvalidQuery: Storm rejects the query.
@@ -134,7 +137,8 @@ class AnytimeRun:
         self.history.append(check.compute_progress())
         text_tree, scores = check.tree.build_tree()
         seconds = time.monotonic() - self._start_time
-        verdict = check_query(text_tree, scores, asked.query, asked.ranges, seconds)
+        question = text_tree, scores, asked.query, asked.ranges
+        verdict = bound_query(*question) if bounds_only else check_query(*question, seconds)
         estimate = _build_estimate(check, text_tree, self._budget)
         if estimate is not None:
             verdict = with_estimate(verdict, asked.query, estimate)

@@ -111,19 +111,8 @@ class AnswerRecord:
 
     def build_verdict(self, query: Query) -> Verdict:
         """Build the verdict of a check without a tree: it has no value and no sizes."""
-        verdict = Verdict(
-            query=self.query,
-            value=None,
-            states=None,
-            transitions=None,
-            states_explored=None,
-            transitions_explored=None,
-            encode_seconds=None,
-            check_seconds=None,
-            versions=self.versions,
-            witnesses=tuple(self.witnesses or ()),
-        )
-        return self.add_to(verdict, query)
+        verdict = Verdict.without_process(self.query, self.versions)
+        return self.add_to(verdict.with_witnesses(self.witnesses or ()), query)
 
     def add_to(self, verdict: Verdict, query: Query) -> Verdict:
         """Add the answer to the verdict of a tree.

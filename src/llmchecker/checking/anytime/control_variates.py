@@ -34,7 +34,8 @@ class TextPredictor:
     def __init__(self, estimand: Estimand) -> None:
         self._estimand = estimand
         self._situations = np.zeros((2, 0, 2))
-        self._buckets = np.zeros((2, _BUCKETS, 2))
+        # 2 MB, which a check without samples does not need
+        self._buckets = np.zeros((2, 0, 2))
 
     def learn(
         self, tree: PartialTree, uids: np.ndarray, is_rest: np.ndarray, values: np.ndarray
@@ -47,6 +48,8 @@ class TextPredictor:
             is_rest: (n,) int64, 1 where the value is that of the text's `rest` only.
             values: (n,) float64, the numerators that the samples gave from there on.
         """
+        if self._buckets.size == 0:
+            self._buckets = np.zeros((2, _BUCKETS, 2))
         added = tree.situation_count - self._situations.shape[1]
         self._situations = np.concatenate([self._situations, np.zeros((2, added, 2))], axis=1)
         situations = tree.situation[uids]

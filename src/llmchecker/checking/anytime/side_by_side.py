@@ -7,6 +7,7 @@ tokens that all prompts share at their beginning are computed once.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from os.path import commonprefix
@@ -14,18 +15,20 @@ from typing import Protocol
 
 import numpy as np
 
-from llmchecker.checking.anytime.answer import AnytimeResult, AnytimeRun
+from llmchecker.checking.anytime.answer import AnytimeResult, AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.model_batches import select_next
 from llmchecker.checking.anytime.partial_tree import ModelRequest, Selections, TailRequest
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.token_sampler import TailSampler
-from llmchecker.errors import LLMCheckerError, MachineLimit
+from llmchecker.errors import CheckFailed, LLMCheckerError, MachineLimit
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.trees.distribution_cache import select_rows
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.selection import Selection
+from llmchecker.utils.memory_errors import is_out_of_memory
+from llmchecker.utils.processes import is_interrupt
 
 _MAX_ACTIVE = 64
 """The largest number of active checks. Each of them holds its tree in memory."""
@@ -75,8 +78,9 @@ def check_side_by_side(
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield the number of each question and its result, as soon as it is known.
 
-    An error of a question is its result, and the other questions go on. A limit of seconds counts
-    the time of all questions that are active together.
+    An error of a question is its result, and the other questions go on. So is any exception of the
+    model on a text of the question. A limit of seconds counts the time of all questions that are
+    active together. A verdict has bounds, but no value of the final tree and no witnesses.
 
     Args:
         model: the language model.
@@ -90,7 +94,8 @@ def check_side_by_side(
     groups: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
     for index, question in enumerate(questions):
         try:
-            prompt = tuple(model.encode(question.start))
+            with _translate_failures(model):
+                prompt = tuple(model.encode(question.start))
         except MachineLimit:
             raise
         except LLMCheckerError as error:
@@ -181,7 +186,7 @@ class _Job:
         if self._error is not None:
             return self._error
         try:
-            return self._run.finish()
+            return self._run.finish(bounds_only=True)
         except MachineLimit:
             raise
         except LLMCheckerError as error:
@@ -197,6 +202,7 @@ class _SharedBatches:
     """
 
     def __init__(self, model: LanguageModel, shared: Sequence[int]) -> None:
+        self._model = model
         self._open_prefix = cache(lambda: model.open_prefix(shared))
         self._tails = TailSampler(model, self._open_prefix)
 
@@ -208,20 +214,23 @@ class _SharedBatches:
         if not groups:
             return
         largest = max(groups.values(), key=lambda group: sum(map(_count_texts, group)))
+        failure = None
         try:
-            answers = self._answer_together(largest)
+            with _translate_failures(self._model):
+                answers = self._answer_together(largest)
         except MachineLimit:
             raise
         except LLMCheckerError as error:
+            failure = error
+        if failure is None:
+            for job, answer in zip(largest, answers, strict=True):
+                job.advance(answer)
+        elif len(largest) == 1:
+            largest[0].fail(failure)
+        else:
             # one text may be too long for the model, and only its check must end
-            if len(largest) == 1:
-                largest[0].fail(error)
-                return
             for job in largest:
                 self.answer([job])
-            return
-        for job, answer in zip(largest, answers, strict=True):
-            job.advance(answer)
 
     def _answer_together(self, jobs: Sequence[_Job]) -> list[Selections | np.ndarray]:
         request = jobs[0].request
@@ -239,6 +248,20 @@ class _SharedBatches:
             list(_slice_rows(selections, int(stop) - len(part), int(stop)))
             for part, stop in zip(parts, stops, strict=True)
         ]
+
+
+@contextmanager
+def _translate_failures(model: LanguageModel) -> Iterator[None]:
+    """Turn an exception of the model into a `CheckFailed`."""
+    try:
+        yield
+    except LLMCheckerError:
+        raise
+    except Exception as error:
+        # both end the run, whose other questions would fail too
+        if is_interrupt(error) or is_out_of_memory(error):
+            raise
+        raise CheckFailed(describe_failure(model, error)) from error
 
 
 def _batch_key(job: _Job) -> tuple[object, ...]:

@@ -274,10 +274,12 @@ def _build_rest_mdp(
     Raises:
         TooManyValuations: the atoms have more than `MAX_VALUATIONS` in some step.
     """
+    # atoms without the step have the same valuations in every step
+    has_step = any(STEP in atom.variables for atom in atoms)
+    steps = range(length + 1) if has_step else range(1)
     truth_tables = [
-        enumerate_valuations(atoms, step, score_ranges, max_rows=MAX_VALUATIONS)
-        for step in range(length + 1)
-    ]
+        enumerate_valuations(atoms, step, score_ranges, max_rows=MAX_VALUATIONS) for step in steps
+    ] * (1 if has_step else length + 1)
     counts = np.array([len(truths) for truths in truth_tables])
     # The states of all steps come first, for each step the unfinished and then the ended states.
     # The choosing states follow.

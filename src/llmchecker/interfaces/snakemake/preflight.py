@@ -8,6 +8,7 @@ from llmchecker.config.config import Config, PromptsConfig
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.plan import TreeSpec
 from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
+from llmchecker.interfaces.snakemake.suite_params import load_configured_suite
 from llmchecker.models.decoding.chat_template import encode_chat
 from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding
 from llmchecker.models.sources.datasets import read_local_columns
@@ -39,6 +40,10 @@ def check_inputs(config: Config) -> None:
         )
     _check_templates(config)
     _check_decodings(config)
+    for name, suite in config.suites.items():
+        for model in suite.models:
+            with prefix_errors(f"suites.{name}.file"):
+                load_configured_suite(config, name, model)
     if config.prompts is not None and config.prompts.dataset.source.scheme == "path":
         _check_prompts(config.prompts)
 

@@ -87,6 +87,7 @@ class Monitor:
         # only quantifiers of the formula matter for its final scores
         names = frozenset().union(*(atom.variables for atom in self.atoms)) - {STEP}
         self._final_scores = FinalScores(names, ranges)
+        self._has_step = any(STEP in atom.variables for atom in self.atoms)
         self._end_bit = 1 << len(self.atoms)
         self._progression = Progression(path)
         self.initial_obligation = self._progression.initial_obligation
@@ -193,6 +194,8 @@ class Monitor:
 
     def _enumerate_letters(self, step: int, final_scores: int) -> list[int]:
         """Return the possible letters of open texts of a step, after final scores."""
+        # atoms without the step have the same valuations in every step
+        step = step if self._has_step else 0
         key = (step, final_scores)
         if key not in self._letter_cache:
             rows = enumerate_valuations(

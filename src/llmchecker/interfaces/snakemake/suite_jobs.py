@@ -1,0 +1,63 @@
+"""Jobs of suites: verdicts of a suite on a model, and a table of all suites."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from llmchecker.suites.cases import Suite
+from llmchecker.suites.deployments import open_deployment
+from llmchecker.suites.html_page import write_html
+from llmchecker.suites.json_lines import read_case_lines
+from llmchecker.suites.session import run_suite
+from llmchecker.utils.job_logging import _Stopwatch, build_status_log
+
+
+def compute_verdicts(suite: Suite, threads: int, output: Any, work: _Stopwatch) -> None:
+    """Run a suite; write its results and its page.
+
+    Args:
+        suite: the suite, with one model.
+        threads: number of CPU threads.
+        output: the files `results` and `page`.
+        work: the stopwatch of the job.
+    """
+    expansion = suite.config.expansion.model_copy(update={"threads": threads})
+    # the workflow deletes the outputs of a killed job, which continues from this log
+    log = Path(f"{output.results}.{suite.digest[:8]}.unfinished")
+    report = build_status_log(suite.name)
+    with work():
+        result = run_suite(
+            suite,
+            log=log,
+            open_model=partial(open_deployment, expansion=expansion),
+            report=lambda progress: report(f"{progress.done} of {progress.total} cases"),
+        )
+    write_html(result, output.page)
+    log.replace(output.results)
+
+
+def build_suites_table(files: Sequence[str], labels: Mapping[str, str]) -> pd.DataFrame:
+    """Build the table of all suites: a row for each verdict.
+
+    Args:
+        files: the files of results, as `paths.suite_file` names them.
+        labels: labels of models by name.
+    """
+    return pd.DataFrame(
+        [
+            {
+                "suite": Path(file).parent.name,
+                "model": labels[line["model"]],
+                "name": line["case"],
+                "verdict": line["status"],
+                "certain": line["certain"],
+                **{end: line[end] for end in ("lower", "upper", "low", "high")},
+                "passes": line["passes"],
+            }
+            for file in files
+            for line in read_case_lines(file)
+        ]
+    )

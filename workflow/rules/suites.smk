@@ -1,0 +1,49 @@
+# For each suite and model one job computes all verdicts, so that cases share batches.
+rule suite:
+    input:
+        model="resources/models/{model}",
+        suite=lambda wildcards: CONFIG.suites[wildcards.suite].file,
+    output:
+        results="results/suites/{suite}/{model}.jsonl",
+        page="results/suites/{suite}/{model}.html",
+    log:
+        "results/logs/suites/{suite}/{model}.log",
+    benchmark:
+        "results/benchmarks/suites/{suite}/{model}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: get_threads(len(CONFIG.suite_files))
+    resources:
+        **get_model_resources(),
+        runtime=480,
+    params:
+        code=get_code("suite"),
+        # the types of its quantifiers, too
+        types=lambda wildcards: get_suite_code(wildcards),
+        digest=lambda wildcards: get_suite(wildcards).digest,
+        config=lambda _: {"files": CONFIG_FILES, "changes": workflow.config_settings.config},
+    message:
+        "Deciding the requirements of {wildcards.suite} for {wildcards.model}"
+    script:
+        "../scripts/suite.py"
+
+
+rule suites:
+    input:
+        results=CONFIG.suite_files,
+        provenance="results/provenance.json",
+    output:
+        csv=flag_for_report("results/tables/suites.csv", "Suites"),
+        md="results/tables/suites.md",
+    log:
+        "results/logs/tables/suites.log",
+    conda:
+        "../../environment.yml"
+    params:
+        code=get_code("suites"),
+        # a label may contain braces, which snakemake would read as wildcards in a plain value
+        labels=lambda _: {name: model.label for name, model in CONFIG.models.items()},
+    message:
+        "The verdicts of all suites"
+    script:
+        "../scripts/suites.py"

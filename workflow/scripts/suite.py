@@ -1,0 +1,10 @@
+from llmchecker.config.config import Config
+from llmchecker.interfaces.snakemake.suite_jobs import compute_verdicts
+from llmchecker.interfaces.snakemake.suite_params import load_configured_suite
+from llmchecker.utils.job_logging import job_log
+
+with job_log(snakemake.log[0]) as work:
+    settings, wildcards = snakemake.params.config, snakemake.wildcards
+    config = Config.read(*settings["files"], changes=settings["changes"])
+    suite = load_configured_suite(config, wildcards.suite, wildcards.model)
+    compute_verdicts(suite, snakemake.threads, snakemake.output, work)
