@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 
 import torch
+from proportions import compute_proportion_interval
 from real_servers import ENVIRONMENTS, gguf_of, llama_cpp, vllm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from llmchecker.checking.anytime.path_sampler import clopper_pearson
 from llmchecker.config import paths
 from llmchecker.config.config import Config
 from llmchecker.models.interface import LanguageModel
@@ -201,7 +201,7 @@ def says_yes(answer: str) -> bool:
 
 def interval(satisfying: int, seconds: float) -> dict[str, float]:
     """The figures of `OF_ANSWERS` for so many samples that satisfy the query."""
-    low, high = clopper_pearson(satisfying, SAMPLES, CONFIDENCE)
+    low, high = compute_proportion_interval(satisfying, SAMPLES, CONFIDENCE)
     return {"seconds": seconds, "low": low, "high": high}
 
 
