@@ -126,7 +126,7 @@ MAX_WORDS = {
     "docs/artefact.md": 1_100,
     "docs/clusters.md": 150,
     "docs/commands.md": 300,
-    "docs/config.md": 1_700,
+    "docs/config.md": 1_720,
     "docs/covered_c.md": 850,
     "docs/example.md": 600,
     "docs/library.md": 1_150,
@@ -139,7 +139,7 @@ MAX_WORDS = {
     "docs/published.md": 200,
     "docs/servers.md": 550,
     "docs/speed.md": 250,
-    "docs/suites.md": 950,
+    "docs/suites.md": 960,
     "docs/trust.md": 700,
 }
 """The largest number of words of each page, as `wc -w` counts them."""

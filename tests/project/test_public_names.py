@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/llmchecker"
 FOLDERS = "tests workflow benchmarks docs examples release".split()
-HOOK = re.compile(r"pytest_")
-"""Functions that pytest finds by their name."""
+HOOK = re.compile(r"pytest_|add_[a-z]+_command$")
+"""Functions that pytest and `cli/commands.py` find by their name."""
 
 
 def defined_names(module: ast.Module) -> list[str]:

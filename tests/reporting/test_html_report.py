@@ -22,6 +22,7 @@ from llmchecker.checking.anytime.estimate import Estimate, with_estimate
 from llmchecker.checking.check import check_query
 from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
 from llmchecker.errors import DamagedFile
+from llmchecker.interfaces.snakemake.suite_jobs import build_suites_table
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.parser import parse
@@ -92,6 +93,18 @@ def results() -> list[AnsweredQuery]:
     return found
 
 
+def write_suite(directory: Path) -> Path:
+    """Write the verdict of a suite with an awkward name; return its file."""
+    line = {"model": next(iter(LABELS)), "case": "<b>won</b>: ends", "status": "HOLDS"}
+    line |= {"certain": True, "lower": 0.5, "upper": 1.0, "low": None, "high": None, "passes": 3}
+    file = directory / f"suites/chat/{line['model']}.jsonl"
+    file.parent.mkdir(parents=True)
+    header = {"format": "llmchecker suite 1"}
+    lines = [json.dumps(each) + "\n" for each in (header, line)]
+    file.write_text("".join(lines), encoding="utf-8")
+    return file
+
+
 def write_results(directory: Path, found: list[AnsweredQuery]) -> None:
     """Write the files of a run, by the functions by which the workflow writes them."""
     findings = audit(read_published_rows(ROOT / "resources/published/table2.csv"))
@@ -100,6 +113,7 @@ def write_results(directory: Path, found: list[AnsweredQuery]) -> None:
         "table2": tables.build_table2(found),
         "comparison": build_comparison_table(findings, found),
         "audit": build_audit_table(findings),
+        "suites": build_suites_table([str(write_suite(directory))], LABELS),
     }
     for name, table in made.items():
         write_table(table, [directory / f"tables/{name}.csv"])

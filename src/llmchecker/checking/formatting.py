@@ -298,7 +298,7 @@ def summarize_witnesses(query: Query, verdict: Verdict) -> str:
     return f"{summary} {share}:"
 
 
-def format_witness_lines(witnesses: Sequence[Mapping[str, Any]]) -> list[str]:
+def _format_witness_lines(witnesses: Sequence[Mapping[str, Any]]) -> list[str]:
     """Format witnesses as lines after an empty line and a heading; empty without any."""
     if not witnesses:
         return []
@@ -320,7 +320,7 @@ def format_verdict_as_text(verdict: Verdict) -> str:
 
 def format_rows_as_text(rows: Mapping[str, str], verdict: Verdict) -> str:
     """Format named figures of a verdict as lines, then its notes and witnesses."""
-    lines = [*align_rows(rows, verdict.notes), *format_witness_lines(verdict.witnesses)]
+    lines = [*align_rows(rows, verdict.notes), *_format_witness_lines(verdict.witnesses)]
     return "\n".join(lines)
 
 

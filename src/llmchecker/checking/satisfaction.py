@@ -92,7 +92,7 @@ class Satisfaction:
         """
         path = self._substitute_labels(path, minimize)
         # results for all states would use much memory
-        if starts is not _ROOT:
+        if starts is not ROOT:
             return self._solve(path, minimize, starts)
         # without choices, the least and the greatest probability are the same
         key = path, minimize and not self._is_dtmc

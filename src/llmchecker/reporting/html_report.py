@@ -178,7 +178,7 @@ def build_tree_view(
     return _TreeView(answer, len(tree), tuple(_iter_nodes(drawing, is_shown, open_states)))
 
 
-def render_caption(path: str | Path) -> Markup:
+def _render_caption(path: str | Path) -> Markup:
     """Render a reStructuredText caption of Snakemake's report as HTML."""
     source = Path(path).read_text(encoding="utf-8")
     return Markup(
@@ -224,7 +224,7 @@ def render_report(
         filters=_collect_filters(answers),
         tables={Path(path).stem: _arrange_table(read_table(path)) for path in tables},
         figures={Path(path).stem: _encode_picture(path) for path in figures},
-        captions={Path(path).stem: render_caption(path) for path in captions},
+        captions={Path(path).stem: _render_caption(path) for path in captions},
         titles=_TITLES,
         view=view,
         paths=paths,

@@ -95,8 +95,8 @@ def _run_check(arguments: argparse.Namespace) -> int:
     with redirect_stdout(), parse_request(arguments) as request:
         if request.budget is None:
             answer = run_check(request)
-            verdict, costs = answer.verdict, describe_check_costs(answer)
-            rows, fields = build_check_rows(answer), format_check_json(answer)
+            verdict, costs = answer.verdict, _describe_check_costs(answer)
+            rows, fields = _build_check_rows(answer), _format_check_json(answer)
         else:
             anytime_answer = run_ask(request)
             verdict, failure = anytime_answer.result.verdict, anytime_answer.failure
@@ -144,7 +144,7 @@ def score_quantifiers(request: CheckRequest, tree: TextTree) -> dict[str, np.nda
     return values
 
 
-def format_check_json(answer: _AnsweredRequest) -> dict[str, Any]:
+def _format_check_json(answer: _AnsweredRequest) -> dict[str, Any]:
     """Return the fields of verdict and request; an unknown bound is null."""
     request, cached_tree = answer.request, answer.cached_tree
     details = {
@@ -162,7 +162,7 @@ def format_check_json(answer: _AnsweredRequest) -> dict[str, Any]:
     return asdict(answer.verdict) | details
 
 
-def describe_check_costs(answer: _AnsweredRequest) -> dict[str, str]:
+def _describe_check_costs(answer: _AnsweredRequest) -> dict[str, str]:
     """Return the seconds and the tree of an answer as texts, each by its name."""
     cached_tree = answer.cached_tree
     # A tree from the cache took no time in this run.
@@ -176,7 +176,7 @@ def describe_check_costs(answer: _AnsweredRequest) -> dict[str, str]:
     }
 
 
-def build_check_rows(answer: _AnsweredRequest) -> dict[str, str]:
+def _build_check_rows(answer: _AnsweredRequest) -> dict[str, str]:
     """Build the rows of the question and the figures of its answer."""
     request, verdict = answer.request, answer.verdict
     figures = formatting.build_verdict_rows(verdict)
@@ -185,7 +185,7 @@ def build_check_rows(answer: _AnsweredRequest) -> dict[str, str]:
         "model": f"{request.model.display_name()}, {request.truncation}",
         "text": request.formatted_start,
         **figures,
-        **describe_check_costs(answer),
+        **_describe_check_costs(answer),
     }
 
 

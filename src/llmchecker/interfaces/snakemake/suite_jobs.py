@@ -12,10 +12,10 @@ from llmchecker.suites.deployments import open_deployment
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.json_lines import read_case_lines
 from llmchecker.suites.session import run_suite
-from llmchecker.utils.job_logging import _Stopwatch, build_status_log
+from llmchecker.utils.job_logging import Stopwatch, build_status_log
 
 
-def compute_verdicts(suite: Suite, threads: int, output: Any, work: _Stopwatch) -> None:
+def compute_verdicts(suite: Suite, threads: int, output: Any, work: Stopwatch) -> None:
     """Run a suite; write its results and its page.
 
     Args:
