@@ -671,7 +671,7 @@ BAD_INVARIANTS = [
         {"programs": ARCHIVE | {"file": "x"}},
         "invariants.programs: unknown key 'file', did you mean 'folder'? known keys are source",
     ),
-    ({"programs": "resources"}, "invariants.programs: source resources: must be path:directory"),
+    ({"programs": "resources"}, "invariants.programs: source resources:: the form is unknown; it"),
     (
         {"programs": "path:nowhere"},
         "invariants.programs: {root}/nowhere: there is no C file; progr",
@@ -682,10 +682,13 @@ BAD_INVARIANTS = [
     ),
     (
         {"programs": ARCHIVE | {"source": "archive:http://a.b/c.zip"}},
-        "invariants.programs: source archive:http://a.b/c.zip: an archive is fetched from an http",
+        "invariants.programs: source archive:http://a.b/c.zip: the address is not secure; use an",
     ),
     ({"programs": ARCHIVE | {"sha256": "x"}}, "invariants.programs.sha256: 'x' does not match"),
-    ({"programs": ARCHIVE | {"folder": ".."}}, "invariants.programs: folder '..' must be a folder"),
+    (
+        {"programs": ARCHIVE | {"folder": ".."}},
+        "invariants.programs: folder: '..' is elsewhere; it",
+    ),
     ({"models": ["ona"]}, "invariants.models[0]: model 'ona' is not defined, did you mean 'one'?"),
     ({"models": ["one", "two"]}, "invariants.models[1]: 'two' is a masked model; name a causal"),
     ({"models": []}, "invariants.models: [] is too short; add at least 1"),

@@ -40,7 +40,7 @@ class Refusing:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (2, "quantifier 'rude': score of 'w': 2 is outside the range 0 to 1"),
+        (2, "quantifier 'rude': score of 'w': 2 is outside the range 0 to 1; correct either"),
         (0.5, "quantifier 'rude': score of 'w': 0.5 is not an integer"),
         (ConfigError("too long"), "quantifier 'rude': too long"),
         (ZeroDivisionError("by zero"), "quantifier 'rude': it raised ZeroDivisionError: by zero"),

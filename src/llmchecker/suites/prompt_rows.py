@@ -175,23 +175,26 @@ def _parse_cell(name: str, number: int, column: str, value: Any) -> str:
 
 
 def _read_csv(name: str, path: Path) -> Iterator[dict[str, Any]]:
-    # a cell above the limit of the reader would be an error without its row
-    csv.field_size_limit(10**8)
     text = _read_text(name, path)
+    # a cell above the limit of the reader would be an error without its row
+    limit = csv.field_size_limit(10**8)
     try:
-        rows = (row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row)
-        header = next(rows, [])
-        if len(set(header)) != len(header) or not all(header):
-            raise UnusableDataset(f"{name}, line 1: name each column once; it is {header!r}")
-        for number, row in enumerate(rows, 1):
-            if len(row) != len(header):
-                raise UnusableDataset(
-                    f"{name}, row {number}: {len(row)} values for {len(header)} columns; quote "
-                    "values with commas"
-                )
-            yield dict(zip(header, row, strict=True))
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
     except csv.Error as error:
         raise UnusableDataset(f"{name} is not CSV: {error}; quote values with quotes") from error
+    # the limit is one of the whole process
+    finally:
+        csv.field_size_limit(limit)
+    header, *rows = rows or [[]]
+    if len(set(header)) != len(header) or not all(header):
+        raise UnusableDataset(f"{name}, line 1: name each column once; it is {header!r}")
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(header):
+            raise UnusableDataset(
+                f"{name}, row {number}: {len(row)} values for {len(header)} columns; quote "
+                "values with commas"
+            )
+        yield dict(zip(header, row, strict=True))
 
 
 def _read_json_lines(name: str, path: Path) -> Iterator[dict[str, Any]]:
