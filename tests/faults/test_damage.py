@@ -54,7 +54,7 @@ def test_files_of_every_kind_that_were_damaged_at_once_are_made_again(
     repaired = project.repair()
     assert repaired.returncode == 0, repaired.stdout
     for name in names:
-        assert f"renamed to results/{name}.damaged: results/{name} is" in repaired.stdout
+        assert f"renamed to results/{name}.damaged: results/{name}: damaged" in repaired.stdout
     mended(project)
 
 
@@ -120,5 +120,5 @@ def test_a_record_of_a_model_that_was_cut_makes_the_model_be_fetched_again(proje
     """Weights that nothing vouches for are not used; the model is fetched again."""
     damaged(project.directory / f"resources/models/{NAME}/source.json", lambda content: content[:9])
     model = f"resources/models/{NAME}"
-    assert f"renamed to {model}.damaged: {model}/source.json is" in project.repair().stdout
+    assert f"renamed to {model}.damaged: {model}/source.json: damaged" in project.repair().stdout
     mended(project)

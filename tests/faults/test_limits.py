@@ -20,6 +20,7 @@ LIMITED = """
 import resource, sys
 import torch, transformers, stormpy
 from pathlib import Path
+from llmchecker.interfaces.cli import ask_command, check_command, tree_cache
 from llmchecker.interfaces.cli.main import main
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 most = pages * resource.getpagesize() + {megabytes} * 2**20
@@ -50,7 +51,7 @@ def test_a_full_disk_is_one_sentence(tmp_path):
         write_json_with_digest({"a": 1}, disk / "a.json")
         for _ in range(3):
             with pytest.raises(
-                MachineLimit, match=r"a\.json cannot be written: the disk is full; "
+                MachineLimit, match=r"a\.json: cannot be written: the disk is full; "
             ):
                 write_json_with_digest({"a": "b" * 10**6}, disk / "a.json")
         assert read_json_with_digest(disk / "a.json") == {"a": 1}
