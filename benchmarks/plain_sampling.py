@@ -26,6 +26,8 @@ _TEST_BLOCK = 32
 """The number of samples between two looks of a sequential test."""
 _NONE = -1
 """The token after the end of a text."""
+_NOTHING_DECIDED = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool), np.empty(0)
+"""The decisions of no sample."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,9 @@ class PlainPool:
         self._random = np.random.default_rng(seed)
         self._max_samples, self._length = max_samples, length
         self._tokens = np.empty((0, length), dtype=np.int64)
-        # by query: (n,) truths of the samples, and (n,) passes of the samples up to each
-        self._decided: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        # by query: (n,) the number of tokens that decide each sample, (n,) its truth, and (n,) the
+        # passes of the samples up to it
+        self._decided: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
     def select(self, asked: CheckedQuery, passes: int) -> PlainSamples:
         """Return as many samples as a number of passes allows.
@@ -123,15 +126,16 @@ class PlainPool:
         """Return (n,) truths of all samples, and (n,) passes of the samples up to each."""
         if len(self._tokens) == 0:
             self._draw()
-        truths, total_passes = self._decided.get(asked.query.text, (np.empty(0), np.empty(0)))
+        steps, truths, total_passes = self._decided.get(asked.query.text, _NOTHING_DECIDED)
         if len(truths) < len(self._tokens):
-            steps, truths = decide(self._model, self._prompt, asked, self._tokens)
+            new = _decide_samples(self._model, self._prompt, asked, self._tokens[len(truths) :])
+            steps, truths = np.append(steps, new[0]), np.append(truths, new[1])
             total_passes = _count_texts(self._tokens, steps)
-            self._decided[asked.query.text] = truths, total_passes
+            self._decided[asked.query.text] = steps, truths, total_passes
         return truths, total_passes
 
 
-def decide(
+def _decide_samples(
     model: LanguageModel, prompt: Sequence[int], asked: CheckedQuery, tokens: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (n,) the number of tokens that decide each sample, and (n,) whether it satisfies."""

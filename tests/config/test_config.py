@@ -671,7 +671,10 @@ BAD_INVARIANTS = [
         {"programs": ARCHIVE | {"file": "x"}},
         "invariants.programs: unknown key 'file', did you mean 'folder'? known keys are source",
     ),
-    ({"programs": "resources"}, "invariants.programs: source resources:: the form is unknown; it"),
+    (
+        {"programs": "resources"},
+        "invariants.programs: source 'resources:': the form is unknown; it",
+    ),
     (
         {"programs": "path:nowhere"},
         "invariants.programs: {root}/nowhere: there is no C file; progr",

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -89,9 +90,16 @@ def get_code(script, quantifiers_of=None):
     )
 
 
+# several params need a suite, whose prompts may be many
+@cache
+def load_suite_once(name, model):
+    """The suite of a name for a model."""
+    return load_configured_suite(CONFIG, name, model)
+
+
 def get_suite(wildcards):
     """The suite that the wildcards `suite` and `model` name."""
-    return load_configured_suite(CONFIG, wildcards.suite, wildcards.model)
+    return load_suite_once(wildcards.suite, wildcards.model)
 
 
 def get_suite_code(wildcards):

@@ -19,7 +19,7 @@ rule suite:
     params:
         code=get_code("suite"),
         # the types of its quantifiers, too
-        types=lambda wildcards: get_suite_code(wildcards),
+        types=get_suite_code,
         digest=lambda wildcards: get_suite(wildcards).digest,
         config=lambda _: {"files": CONFIG_FILES, "changes": workflow.config_settings.config},
     message:

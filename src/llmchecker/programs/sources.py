@@ -78,7 +78,8 @@ class ProgramSource:
 
     def __post_init__(self) -> None:
         if self.scheme not in ("path", "archive") or not _PRINTABLE.fullmatch(self.location):
-            raise ConfigError(f"source {self}: the form is unknown; it must be {_FORMS}")
+            # quoted, because the text may end with its colon
+            raise ConfigError(f"source {str(self)!r}: the form is unknown; it must be {_FORMS}")
         if self.sha256 is not None and not is_sha256(self.sha256):
             raise ConfigError(
                 f"sha256: {self.sha256!r} is no checksum; it must be "

@@ -20,8 +20,9 @@ _FAILURES = (Status.ERROR, Status.VIOLATED, Status.UNKNOWN)
 def format_table(result: SuiteResult) -> str:
     """Format a result as text: a line for each verdict, failures first."""
     entries = build_entries(result)
-    lines = [line for entry in select_entries(entries) for line in _format_entry(entry, entries)]
-    return "\n".join([*lines, *format_end(result, entries)])
+    shown, with_model = select_entries(entries), has_several_models(entries)
+    lines = [line for entry in shown for line in _format_entry(entry, with_model)]
+    return "\n".join([*lines, *format_end(result, len(entries) - len(shown))])
 
 
 def select_entries(entries: Sequence[Entry]) -> list[Entry]:
@@ -31,24 +32,27 @@ def select_entries(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in ordered if entry.status in _FAILURES] + quiet_entries[:_MAX_HOLDS]
 
 
-def format_name(entry: Entry, entries: Sequence[Entry]) -> str:
-    """Format the name of an entry, any certainty, and the model if there are several."""
-    has_models = len({entry.deployment for entry in entries}) > 1
-    name = f"{entry.deployment}: {entry.name}" if has_models else entry.name
+def has_several_models(entries: Sequence[Entry]) -> bool:
+    """Return whether the entries are of several models, so that names need theirs."""
+    return len({entry.deployment for entry in entries}) > 1
+
+
+def format_name(entry: Entry, with_model: bool) -> str:
+    """Format the name of an entry, any certainty, and its model on request."""
+    name = f"{entry.deployment}: {entry.name}" if with_model else entry.name
     return f"{name} ({entry.certainty})" if entry.certainty else name
 
 
-def format_end(result: SuiteResult, entries: Sequence[Entry]) -> list[str]:
+def format_end(result: SuiteResult, hidden: int) -> list[str]:
     """Format the number of entries that are left out, and the summary, as lines."""
-    hidden = len(entries) - len(select_entries(entries))
     lines = [f"… and {hidden:,} more without a failure"] if hidden else []
     return [*lines, "", f"{summarize(result)}. {describe_confidence(result)}"]
 
 
-def _format_entry(entry: Entry, entries: Sequence[Entry]) -> list[str]:
+def _format_entry(entry: Entry, with_model: bool) -> list[str]:
     """Return the lines of an entry."""
     figures = f"  {entry.figures}" if entry.figures else ""
     return [
-        f"{entry.status:<9}{format_name(entry, entries)}{figures}",
+        f"{entry.status:<9}{format_name(entry, with_model)}{figures}",
         *(f"{'':<11}{reason}" for reason in entry.reasons),
     ]

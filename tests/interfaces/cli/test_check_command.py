@@ -213,7 +213,7 @@ def test_a_page_has_the_answer_that_is_printed(project, capfd, tmp_path, limits)
 def test_a_page_that_cannot_be_written_is_refused_at_once(project, capfd, no_growth, tmp_path):
     """A directory in place of the file of --html ends the command before any work."""
     words = arguments("--html", str(tmp_path))
-    assert "is a directory; name a file" in refused(capfd, words)
+    assert f"--html: it is the directory {tmp_path}; name a file" in refused(capfd, words)
 
 
 def test_an_unexpected_error_is_no_verdict(project, capfd, monkeypatch):

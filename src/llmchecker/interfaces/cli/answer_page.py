@@ -7,22 +7,7 @@ from llmchecker.checking.verdict import Verdict
 from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
 from llmchecker.errors import ConfigError, MachineLimit
 from llmchecker.interfaces.cli.arguments import CheckRequest
-from llmchecker.utils.atomic_files import atomic_write, check_writable
-
-
-def check_page_file(path: Path) -> Path:
-    """Check that a page can be written to a file, and return its absolute path.
-
-    Raises:
-        ConfigError: the path is a directory, or its directory is not writable.
-    """
-    if path.is_dir():
-        raise ConfigError(f"--html: {path} is a directory; name a file")
-    try:
-        check_writable(path.absolute().parent)
-    except MachineLimit as error:
-        raise ConfigError(f"--html: {error}; name a file elsewhere") from error
-    return path.absolute()
+from llmchecker.utils.atomic_files import atomic_write
 
 
 def write_answer_page(

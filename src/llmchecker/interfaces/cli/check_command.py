@@ -12,7 +12,7 @@ import numpy as np
 
 from llmchecker.checking import formatting
 from llmchecker.errors import ConfigError
-from llmchecker.interfaces.cli.answer_page import check_page_file, write_answer_page
+from llmchecker.interfaces.cli.answer_page import write_answer_page
 from llmchecker.interfaces.cli.arguments import (
     CheckRequest,
     add_budget_arguments,
@@ -31,7 +31,12 @@ from llmchecker.interfaces.cli.assertion_arguments import (
     parse_asked_query,
 )
 from llmchecker.interfaces.cli.exit_status import get_exit_status
-from llmchecker.interfaces.cli.output import is_terminal, print_answer, redirect_stdout
+from llmchecker.interfaces.cli.output import (
+    check_output_file,
+    is_terminal,
+    print_answer,
+    redirect_stdout,
+)
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.cli.tree_cache import CachedTree, load_or_build_tree
 from llmchecker.models.decoding.chat_template import start_as_json
@@ -91,7 +96,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
         logging.info("the same as %s", asked.format_command())
     failure = None
     # Before the work, and before the current directory changes.
-    page = None if arguments.html is None else check_page_file(arguments.html)
+    page = None if arguments.html is None else check_output_file("--html", arguments.html)
     with redirect_stdout(), parse_request(arguments) as request:
         if request.budget is None:
             answer = run_check(request)

@@ -1,4 +1,4 @@
-"""Standard output of a command, which contains the answer only."""
+"""The outputs of a command: standard output with the answer only, and files."""
 
 import contextlib
 import ctypes
@@ -6,7 +6,11 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+from llmchecker.errors import ConfigError, MachineLimit
+from llmchecker.utils.atomic_files import check_writable
 
 
 def is_terminal() -> bool:
@@ -42,3 +46,22 @@ def redirect_stdout() -> Iterator[None]:
         ctypes.CDLL(None).fflush(None)
         os.dup2(stdout_copy, 1)
         os.close(stdout_copy)
+
+
+def check_output_file(option: str, path: Path) -> Path:
+    """Check that a file can be written, and return its absolute path.
+
+    Args:
+        option: the option that names the file, for messages.
+        path: the file.
+
+    Raises:
+        ConfigError: the path is a directory, or its directory is not writable.
+    """
+    if path.is_dir():
+        raise ConfigError(f"{option}: it is the directory {path}; name a file")
+    try:
+        check_writable(path.absolute().parent)
+    except MachineLimit as error:
+        raise ConfigError(f"{option}: {error}; name a file elsewhere") from error
+    return path.absolute()

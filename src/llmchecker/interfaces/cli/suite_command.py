@@ -4,8 +4,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmchecker.errors import ConfigError
-from llmchecker.interfaces.cli.output import is_terminal, print_answer, redirect_stdout
+from llmchecker.interfaces.cli.output import (
+    check_output_file,
+    is_terminal,
+    print_answer,
+    redirect_stdout,
+)
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.suites.entries import Entry, build_entries
 from llmchecker.suites.html_page import write_html
@@ -15,10 +19,15 @@ from llmchecker.suites.markdown_summary import write_markdown
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
 from llmchecker.suites.session import run_suite
-from llmchecker.suites.terminal_table import format_end, format_name, format_table, select_entries
+from llmchecker.suites.terminal_table import (
+    format_end,
+    format_name,
+    format_table,
+    has_several_models,
+    select_entries,
+)
 from llmchecker.suites.verdicts import Status
 from llmchecker.utils import job_logging
-from llmchecker.utils.atomic_files import check_writable
 from llmchecker.utils.number_format import format_count
 
 if TYPE_CHECKING:
@@ -54,13 +63,10 @@ def add_test_command(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 
 def _run_test(arguments: argparse.Namespace) -> int:
-    outputs = {name: getattr(arguments, name) for name in ("junit", "json", "markdown", "html")}
     # a run of hours must not end at a file that cannot be written
-    for name, path in outputs.items():
-        if path is not None:
-            if path.is_dir():
-                raise ConfigError(f"--{name}: it is the directory {path}; name a file")
-            check_writable(path.absolute().parent)
+    for name in ("junit", "json", "markdown", "html"):
+        if (path := getattr(arguments, name)) is not None:
+            check_output_file(f"--{name}", path)
     with redirect_stdout():
         has_baseline = arguments.baseline is not None
         suite = load_suite(
@@ -91,11 +97,12 @@ def _print_result(result: SuiteResult) -> None:
 
     styles = {Status.HOLDS: GOOD, Status.VIOLATED: BAD, Status.ERROR: BAD, Status.UNKNOWN: OPEN}
     entries = build_entries(result)
-    for entry in select_entries(entries):
+    shown, with_model = select_entries(entries), has_several_models(entries)
+    for entry in shown:
         outcome = str(entry.status), styles.get(entry.status, "bold")
-        name = format_name(entry, entries)
+        name = format_name(entry, with_model)
         print_outcome(outcome, name, entry.figures, _build_bars(entry), entry.reasons)
-    for line in format_end(result, entries):
+    for line in format_end(result, len(entries) - len(shown)):
         print_line(line)
 
 
