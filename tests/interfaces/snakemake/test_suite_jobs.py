@@ -26,3 +26,7 @@ def test_a_job_writes_results_a_page_and_a_row_for_each_verdict(tmp_path, monkey
     assert table["verdict"].tolist() == ["HOLDS", "VIOLATED"]
     assert set(table["suite"]) == {"words"}
     assert set(table["model"]) == {"Words"}
+    # both are decided by bounds alone
+    assert table["certain"].all()
+    assert table[["low", "high"]].isna().all(axis=None)
+    assert (table["upper"] - table["lower"]).between(0, 1).all()

@@ -42,6 +42,8 @@ def compute_verdicts(suite: Suite, threads: int, output: Any, work: Stopwatch) -
 def build_suites_table(files: Sequence[str], labels: Mapping[str, str]) -> pd.DataFrame:
     """Build the table of all suites: a row for each verdict.
 
+    The columns of the estimate are empty where samples narrowed nothing.
+
     Args:
         files: the files of results, as `paths.suite_file` names them.
         labels: labels of models by name.
@@ -54,10 +56,18 @@ def build_suites_table(files: Sequence[str], labels: Mapping[str, str]) -> pd.Da
                 "name": line["case"],
                 "verdict": line["status"],
                 "certain": line["certain"],
-                **{end: line[end] for end in ("lower", "upper", "low", "high")},
+                "lower": line["lower"],
+                "upper": line["upper"],
+                **_find_estimate(line),
                 "passes": line["passes"],
             }
             for file in files
             for line in read_case_lines(file)
         ]
     )
+
+
+def _find_estimate(line: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return the interval of the samples; None for ends that are only the bounds."""
+    is_narrower = (line["low"], line["high"]) != (line["lower"], line["upper"])
+    return {end: line[end] if is_narrower else None for end in ("low", "high")}
