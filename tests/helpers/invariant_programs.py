@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.ir.expressions import (
     COMPARISONS,
     CONNECTIVES,

@@ -14,7 +14,7 @@ from pycparser import c_ast, c_generator, c_parser
 
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.frontend.expressions import parse_condition
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.frontend.verifier_builtins import ASSERT_FUNCTIONS, ASSUME_FUNCTIONS
 from llmchecker.programs.generation.syntactic import build_disjunctions, collect_atoms
 from llmchecker.programs.ir.expressions import COMPARISONS, Expression

@@ -20,11 +20,11 @@ from llmchecker.errors import (
 )
 from llmchecker.models.sources.downloads import download
 from llmchecker.programs import sources
-from llmchecker.programs.frontend.parser import read_program
 from llmchecker.programs.frontend.preprocessing.source_files import (
     read_included_headers,
     read_source,
 )
+from llmchecker.programs.frontend.translation_unit import read_program
 from llmchecker.programs.interpreter.simulation import run_program
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.sources import (

@@ -20,7 +20,7 @@ from llmchecker.trees.fingerprint import _SERVER_MODULES, _TREE_MODULES
 
 KEEPING = {
     *("trees/builder.py", "trees/lazy_model.py"),
-    *("trees/resource_forecast.py", "trees/distribution_cache.py"),
+    *("trees/growth_forecast.py", "trees/distribution_cache.py"),
     *("interfaces/snakemake/model_params.py", "interfaces/snakemake/tree_jobs.py"),
 }
 """Modules of the jobs of trees that do not determine a tree: they keep what others computed, and
@@ -117,7 +117,7 @@ def test_what_a_module_named_in_data_imports_counts():
     """A type of quantifier that the registry names counts with all that its module imports."""
     behind = set(source_files_of(SCRIPTS["scores"], [BUILTIN_TYPES["provable"].module]))
     assert _PACKAGE / "programs/verification/verification_conditions.py" in behind
-    assert _PACKAGE / "programs/frontend/parser.py" in behind
+    assert _PACKAGE / "programs/frontend/translation_unit.py" in behind
     assert not behind <= set(source_files_of(SCRIPTS["scores"]))
 
 

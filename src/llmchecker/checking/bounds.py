@@ -17,7 +17,7 @@ from llmchecker.checking.markov.dtmc import MarkovChain
 from llmchecker.checking.markov.rest_abstraction import (
     MAX_VALUATIONS,
     MarkovDecisionProcess,
-    build_mdp,
+    abstract_rest,
 )
 from llmchecker.checking.satisfaction import Satisfaction
 from llmchecker.checking.verdict import Interval
@@ -75,7 +75,7 @@ def compute_bounds(
             # later entries of a range are final scores, which an expected score does not use
             low, high = score_ranges.get(query.root.quantifier, (None, None))[:2]
             return _compute_score_bounds(chain, query, low, high)
-        return _compute_formula_bounds(build_mdp(tree, scores, query, score_ranges), query)
+        return _compute_formula_bounds(abstract_rest(tree, scores, query, score_ranges), query)
 
 
 def build_trivial_interval(query: Query, reason: str) -> Interval:

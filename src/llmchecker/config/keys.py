@@ -24,7 +24,7 @@ from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.proposals.settings import ProposalSettings, RepairSettings
 from llmchecker.programs.sources import ProgramSource, parse_program_source
-from llmchecker.trees.resource_forecast import GrowthLimits
+from llmchecker.trees.growth_forecast import GrowthLimits
 from llmchecker.trees.text_tree import Truncation
 
 _Alpha = Annotated[

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from llmchecker.errors import DamagedFile
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.trees import fingerprint
+from llmchecker.trees.growth_forecast import GrowthLimits, GrowthMonitor
 from llmchecker.trees.lazy_model import LazyModel
-from llmchecker.trees.resource_forecast import GrowthLimits, GrowthMonitor
 from llmchecker.trees.shards import Shard, merge_shards
 from llmchecker.trees.text_tree import TextTree, Truncation
 from llmchecker.utils.atomic_files import (

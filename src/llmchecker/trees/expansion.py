@@ -16,7 +16,7 @@ from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import LanguageModel, Prefix
 from llmchecker.models.transformers.batching import join_prompt
 from llmchecker.trees.distribution_cache import PromptDistributions
-from llmchecker.trees.resource_forecast import GrowthMonitor
+from llmchecker.trees.growth_forecast import GrowthMonitor
 from llmchecker.trees.selection import Selection, select_tokens
 from llmchecker.trees.shards import Shard, is_split
 from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation

@@ -69,7 +69,9 @@ def top_alpha_k(probabilities: "Tensor", alpha: float, k: int) -> Selection:
 
 
 def select_tokens(distributions: "Distributions | TopLogprobs", alpha: float, k: int) -> Selection:
-    """Select as `top_alpha_k` does, from distributions that may be unnormalised.
+    """Select the next tokens of each text, from distributions that may be unnormalised.
+
+    This is the selection that grows trees. `top_alpha_k` states its definition.
 
     Args:
         distributions: full distributions, or the most probable tokens that a server reports.

@@ -259,7 +259,7 @@ def test_alike_leaves_are_one_state():
     the rest MDP; every state but those in which it chooses has one choice."""
     tree = full(9, 3)
     columns = {"gender": np.arange(len(tree)) % 3}
-    process = rest_abstraction.build_mdp(tree, columns, parse("P=? [ F gender > 0 ]"), ANY)
+    process = rest_abstraction.abstract_rest(tree, columns, parse("P=? [ F gender > 0 ]"), ANY)
     # the rest MDP: at each of the steps 0 to 3 both truth values, going on or ended, and the choice
     assert len(process) == 91 + 2 + 4 * 4 + 4
     assert process.transitions.choice_counts.tolist() == [1] * (91 + 2 + 4 * 4) + [4] * 4

@@ -10,7 +10,7 @@ import pytest
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from llmchecker.programs.frontend.expressions import parse_condition
-from llmchecker.programs.frontend.parser import parse_program, read_program
+from llmchecker.programs.frontend.translation_unit import parse_program, read_program
 from llmchecker.programs.interpreter.simulation import run_program
 from llmchecker.programs.ir.expressions import (
     BOOL,

@@ -4,7 +4,7 @@ import pytest
 
 from llmchecker.errors import ConfigError, UnreadableProgram, UnsupportedProgram
 from llmchecker.programs.frontend.error_names import ErrorNames, parse_error_names
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.ir.instrumentation import Property
 from llmchecker.programs.verification.result import Outcome

@@ -8,7 +8,7 @@ from helpers.marks import long
 from programs.frontend.test_lowering import RUNS, compiled, inputs, needs_gcc, ours
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 
 
 class JumpingProgram:

@@ -12,7 +12,7 @@ from helpers.marks import long
 from helpers.written_c import DECLARED, WrittenProgram
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.interpreter.machine import Machine
 from llmchecker.programs.ir.expressions import Semantics, Type, wrap
 from llmchecker.programs.ir.statements import Program

@@ -2,7 +2,7 @@
 
 import pytest
 
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.generation.array_templates import instantiate_templates
 from llmchecker.programs.ir.expressions import Quantified, Semantics, format_c, iter_subexpressions
 from llmchecker.programs.verification.result import CandidateSource, Outcome

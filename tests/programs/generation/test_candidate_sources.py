@@ -9,7 +9,7 @@ from helpers.grown_loops import loop_program
 from helpers.invariant_programs import integers
 from helpers.marks import long
 
-from llmchecker.programs.frontend.parser import parse_program, read_program
+from llmchecker.programs.frontend.translation_unit import parse_program, read_program
 from llmchecker.programs.generation.array_templates import instantiate_templates
 from llmchecker.programs.generation.dynamic import candidates_from_runs, tracked_variables
 from llmchecker.programs.generation.linear_relations import (

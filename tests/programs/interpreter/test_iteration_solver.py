@@ -7,7 +7,7 @@ import pytest
 from helpers.compiled import needs_gcc
 from helpers.replay import fails_after_gcc
 
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.interpreter.integer_sequences import (
     _interpolate,
     add,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.interpreter.machine import Machine
 from llmchecker.programs.interpreter.simulation import HeadState, NondetValue, run_program
 from llmchecker.programs.ir.expressions import Semantics

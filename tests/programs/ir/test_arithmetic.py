@@ -11,7 +11,7 @@ import z3
 from helpers import random_c
 
 from llmchecker.programs.frontend.expressions import parse_condition
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.interpreter.evaluator import Evaluator
 from llmchecker.programs.interpreter.simulation import run_program
 from llmchecker.programs.ir.expressions import (

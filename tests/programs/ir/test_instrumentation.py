@@ -9,7 +9,7 @@ import pytest
 from helpers.marks import long
 from helpers.random_c import C_NAMES, any_expression, extreme
 
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.interpreter.evaluator import Evaluator
 from llmchecker.programs.interpreter.simulation import run_program
 from llmchecker.programs.ir.expressions import (

@@ -3,7 +3,7 @@
 import pytest
 
 from llmchecker.programs.frontend.expressions import parse_candidate
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.ir.expressions import Semantics, format_c
 from llmchecker.programs.verification.result import CandidateSource, Outcome
 from llmchecker.programs.verification.verifier import VerificationLimits, Verifier

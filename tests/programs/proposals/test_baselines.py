@@ -6,7 +6,7 @@ import pytest
 from helpers.invariant_programs import ARRAY, COUNTER, is_condition
 
 from llmchecker.programs.frontend.expressions import parse_condition
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.ir.expressions import (
     COMPARISONS,
     Binary,

@@ -12,7 +12,7 @@ from helpers.marks import long
 from helpers.mutations import ORIGINALS, candidates, mutants
 
 from llmchecker.errors import ProgramError
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.ir.expressions import INT, Semantics, Type, format_c
 from llmchecker.programs.verification.houdini import Prover
 from llmchecker.programs.verification.result import Outcome

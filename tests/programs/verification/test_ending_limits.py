@@ -7,7 +7,7 @@ import pytest
 
 from llmchecker.interfaces.cli.main import main
 from llmchecker.programs.experiments.runner import EXPERIMENTS, ExperimentSettings, iter_attempts
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.proposals.prompt_templates import PromptVariant
 from llmchecker.programs.proposals.proposal_set import LoopProposals

@@ -8,7 +8,7 @@ from helpers.exhaustive import Interpreter, RandomProgram, largest_inductive, wh
 from helpers.mutations import ORIGINALS, candidates
 
 from llmchecker.programs.frontend.expressions import parse_condition
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.ir.expressions import Constant, Semantics
 from llmchecker.programs.verification.houdini import Candidate, Prover, ProverTimeout
 

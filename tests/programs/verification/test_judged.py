@@ -25,7 +25,7 @@ from helpers.judged_c import (
 from helpers.replay import parts
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.interpreter.simulation import Failure, NondetValue
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.ir.instrumentation import Property

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from llmchecker.programs.frontend.expressions import parse_condition
-from llmchecker.programs.frontend.parser import read_program
+from llmchecker.programs.frontend.translation_unit import read_program
 from llmchecker.programs.interpreter.simulation import run_program
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.ir.statements import Program

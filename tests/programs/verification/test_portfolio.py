@@ -7,7 +7,7 @@ from helpers.compiled import needs_gcc
 
 from llmchecker.programs.frontend.error_names import parse_error_names
 from llmchecker.programs.frontend.original_text import build_original_text
-from llmchecker.programs.frontend.parser import SV_COMP, parse_program
+from llmchecker.programs.frontend.translation_unit import SV_COMP, parse_program
 from llmchecker.programs.interpreter.simulation import NondetValue
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.ir.instrumentation import Property

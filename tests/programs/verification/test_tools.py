@@ -7,7 +7,7 @@ import pytest
 from llmchecker.errors import MissingTool
 from llmchecker.programs.experiments import runner
 from llmchecker.programs.frontend.original_text import build_original_text
-from llmchecker.programs.frontend.parser import SV_COMP
+from llmchecker.programs.frontend.translation_unit import SV_COMP
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.ir.instrumentation import Property
 from llmchecker.programs.verification.bounded_search import BoundedSearch

@@ -5,7 +5,7 @@ from helpers.invariant_programs import integers
 
 from llmchecker.errors import MissingTool
 from llmchecker.programs.frontend.expressions import parse_condition
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.generation.linear_relations import find_relations
 from llmchecker.programs.generation.syntactic import build_disjunctions, collect_atoms
 from llmchecker.programs.interpreter.simulation import run_program

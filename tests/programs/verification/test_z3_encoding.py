@@ -4,7 +4,7 @@ import pytest
 
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.frontend.expressions import parse_condition
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.interpreter.simulation import run_program
 from llmchecker.programs.ir.expressions import Constant, Semantics
 from llmchecker.programs.verification.esbmc_annotation import annotate

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from llmchecker.checking.anytime.answer_forecast import Forecast, forecast_decision, forecast_width
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress, Requests
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.estimate import Estimate, with_estimate
-from llmchecker.checking.anytime.forecast import Forecast, forecast_decision, forecast_width
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.partial_tree import PartialTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery

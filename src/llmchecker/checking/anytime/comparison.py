@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from llmchecker.checking.anytime.answer import AnytimeResult, AnytimeRun, describe_failure
+from llmchecker.checking.anytime.answer_forecast import Forecast, forecast_decision, forecast_width
 from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.anytime.forecast import Forecast, forecast_decision, forecast_width
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.verdict import Verdict

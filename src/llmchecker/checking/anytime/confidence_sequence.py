@@ -157,7 +157,7 @@ class _Gambler:
         self.denominator = np.append(self.denominator, values.denominator)
         self._limits = np.append(self._limits, np.full(n, limit))
         self._sizes = np.append(self._sizes, np.full(n, values.size))
-        self.end = self._find_end()
+        self.end = self._find_interval_end()
 
     def _plan_stakes(self, values: Values, limit: float, ratio: float) -> Sequence[float]:
         """Return the stakes that most probably reach the target at a ratio in time."""
@@ -192,7 +192,7 @@ class _Gambler:
         )
         return bool(wealths.max() >= self._target)
 
-    def _find_end(self) -> float:
+    def _find_interval_end(self) -> float:
         """Return the last refuted ratio: the wealth falls beyond it."""
         refuted, open_ratio = self.end, (1.0 if self.sign > 0 else 0.0)
         while abs(open_ratio - refuted) > _RESOLUTION:

@@ -64,7 +64,7 @@ class MarkovDecisionProcess(MarkovProcess):
     is_unconstrained: bool
 
 
-def build_mdp(
+def abstract_rest(
     tree: TextTree,
     scores: Mapping[str, np.ndarray],
     query: Query,

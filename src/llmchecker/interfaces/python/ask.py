@@ -16,8 +16,8 @@ from llmchecker.properties.logic.query import Query
 
 if TYPE_CHECKING:
     from llmchecker.checking.anytime.answer import AnytimeResult
+    from llmchecker.checking.anytime.answer_forecast import Forecast
     from llmchecker.checking.anytime.anytime_check import AnytimeProgress
-    from llmchecker.checking.anytime.forecast import Forecast
     from llmchecker.models.interface import LanguageModel
     from llmchecker.reporting.answer_figure import Axes
 

@@ -16,7 +16,7 @@ from llmchecker.interfaces.python.check import score
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.reporting import tree_drawing
-from llmchecker.trees.resource_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
+from llmchecker.trees.growth_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
 from llmchecker.utils.number_format import format_count, format_number
 

@@ -7,7 +7,7 @@ from typing import Any
 from llmchecker.interfaces.snakemake.model_params import parse_decoding, parse_start
 from llmchecker.models.sources.prompt_set import read_prompts
 from llmchecker.trees.builder import TreeBuilder
-from llmchecker.trees.resource_forecast import GrowthLimits
+from llmchecker.trees.growth_forecast import GrowthLimits
 from llmchecker.trees.shards import Shard
 from llmchecker.trees.text_tree import Truncation
 from llmchecker.trees.top_k_mass import load_or_compute_masses

@@ -16,7 +16,7 @@ from llmchecker.models.interface import LanguageModel
 from llmchecker.programs.experiments.provable_quantifier import Provable
 from llmchecker.programs.experiments.provable_records import QUERIES, ProvableProbability
 from llmchecker.programs.frontend.expressions import find_closing_parenthesis
-from llmchecker.programs.frontend.parser import read_program
+from llmchecker.programs.frontend.translation_unit import read_program
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.proposals.prompt_templates import PromptVariant, build_prompt
 from llmchecker.properties import scores

@@ -19,8 +19,8 @@ from llmchecker.programs.experiments.attempts import (
     Invariant,
 )
 from llmchecker.programs.frontend.original_text import read_original_text
-from llmchecker.programs.frontend.parser import SV_COMP, read_program
 from llmchecker.programs.frontend.proof_obstacles import NO_ASSERTION
+from llmchecker.programs.frontend.translation_unit import SV_COMP, read_program
 from llmchecker.programs.ir.expressions import Expression, Semantics, format_c
 from llmchecker.programs.ir.instrumentation import Property
 from llmchecker.programs.ir.statements import Loop, Program

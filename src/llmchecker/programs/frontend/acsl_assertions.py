@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 from pycparser import c_ast
 
-from llmchecker.programs.frontend.c_ast import iter_nodes
 from llmchecker.programs.frontend.declarations import DeclarationReader
 from llmchecker.programs.frontend.expressions import callee_name
 from llmchecker.programs.frontend.preprocessing.acsl_contracts import MEMORY_FUNCTION
 from llmchecker.programs.frontend.side_effects import EffectReader
 from llmchecker.programs.frontend.symbol_table import SymbolTable
+from llmchecker.programs.frontend.syntax_tree import iter_nodes
 from llmchecker.programs.ir.expressions import (
     ARITHMETIC,
     COMPARISONS,

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from pycparser import c_ast
 
-from llmchecker.programs.frontend.c_ast import is_void
 from llmchecker.programs.frontend.expressions import callee_name
 from llmchecker.programs.frontend.sequence_points import fold_constant
 from llmchecker.programs.frontend.side_effects import EffectReader
@@ -19,6 +18,7 @@ from llmchecker.programs.frontend.symbol_table import (
     Target,
     root_variable,
 )
+from llmchecker.programs.frontend.syntax_tree import is_void
 from llmchecker.programs.ir.expressions import (
     Binary,
     Cast,

@@ -12,7 +12,6 @@ from pycparser import c_ast
 
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.frontend.acsl_assertions import check_annotation, widen_condition
-from llmchecker.programs.frontend.c_ast import is_void, iter_nodes
 from llmchecker.programs.frontend.declarations import DeclarationReader
 from llmchecker.programs.frontend.error_names import find_known_set
 from llmchecker.programs.frontend.expressions import callee_name
@@ -25,6 +24,7 @@ from llmchecker.programs.frontend.preprocessing.translation_phases import (
     STOP_FUNCTIONS,
 )
 from llmchecker.programs.frontend.symbol_table import Pointer, SymbolTable
+from llmchecker.programs.frontend.syntax_tree import is_void, iter_nodes
 from llmchecker.programs.frontend.verifier_builtins import (
     ASSERT_FUNCTIONS,
     ASSUME_FUNCTIONS,

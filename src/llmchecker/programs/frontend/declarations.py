@@ -7,7 +7,6 @@ from math import prod
 from pycparser import c_ast
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
-from llmchecker.programs.frontend.c_ast import iter_nodes, parse_integer_type
 from llmchecker.programs.frontend.expressions import NONDET_PREFIX
 from llmchecker.programs.frontend.sequence_points import fold_constant
 from llmchecker.programs.frontend.side_effects import EffectReader
@@ -19,6 +18,7 @@ from llmchecker.programs.frontend.symbol_table import (
     SymbolTable,
     UnsupportedType,
 )
+from llmchecker.programs.frontend.syntax_tree import iter_nodes, parse_integer_type
 from llmchecker.programs.frontend.verifier_builtins import VERIFIER_BUILTINS
 from llmchecker.programs.ir.expressions import (
     INT,

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pycparser import c_ast
 
 from llmchecker.errors import ConfigError, UnsupportedProgram
-from llmchecker.programs.frontend.c_ast import iter_nodes
 from llmchecker.programs.frontend.expressions import callee_name
 from llmchecker.programs.frontend.preprocessing.translation_phases import (
     ERROR_FUNCTION,
     NAMED_ASSERTION,
 )
+from llmchecker.programs.frontend.syntax_tree import iter_nodes
 
 _NAME = re.compile(r"([A-Za-z_]\w*)(\(\w+\)|\(\)|:)", flags=re.ASCII)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from pycparser import c_ast
 
-from llmchecker.programs.frontend.c_ast import iter_nodes
 from llmchecker.programs.frontend.expressions import callee_name
+from llmchecker.programs.frontend.syntax_tree import iter_nodes
 
 _SEQUENCED = ("&&", "||")
 _STEPS = ("++", "--", "p++", "p--")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from pycparser import c_ast
 
-from llmchecker.programs.frontend.c_ast import LOOP_NODES, iter_nodes
+from llmchecker.programs.frontend.syntax_tree import LOOP_NODES, iter_nodes
 
 _ENTERABLE_NODES = (c_ast.Compound, c_ast.If, c_ast.Label, *LOOP_NODES)
 """Statements that a jump can enter through their beginning."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from pycparser import c_ast
 
 from llmchecker.errors import ProgramError
-from llmchecker.programs.frontend.c_ast import iter_nodes, parse_c
 from llmchecker.programs.frontend.error_names import ErrorNames
 from llmchecker.programs.frontend.preprocessing.source_files import (
     read_included_headers,
@@ -22,6 +21,7 @@ from llmchecker.programs.frontend.preprocessing.translation_phases import (
     ERROR_FUNCTION,
 )
 from llmchecker.programs.frontend.proof_obstacles import find_obstacle
+from llmchecker.programs.frontend.syntax_tree import iter_nodes, parse_c
 from llmchecker.programs.frontend.text_facts import TextFacts
 from llmchecker.programs.ir.expressions import Type
 from llmchecker.programs.ir.instrumentation import Property

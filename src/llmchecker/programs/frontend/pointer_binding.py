@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pycparser import c_ast
 
 from llmchecker.programs.frontend.aggregates import AllocationReader
-from llmchecker.programs.frontend.c_ast import is_void, iter_nodes
 from llmchecker.programs.frontend.side_effects import INCREMENTS
 from llmchecker.programs.frontend.symbol_table import (
     Pointer,
@@ -21,6 +20,7 @@ from llmchecker.programs.frontend.symbol_table import (
     Target,
     root_variable,
 )
+from llmchecker.programs.frontend.syntax_tree import is_void, iter_nodes
 from llmchecker.programs.ir.expressions import (
     INT,
     Binary,

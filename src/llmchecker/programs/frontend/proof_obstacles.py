@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pycparser import c_ast
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.programs.frontend.c_ast import iter_nodes
 from llmchecker.programs.frontend.evaluation_order import has_order_dependence
 from llmchecker.programs.frontend.expressions import ExpressionReader, callee_name
 from llmchecker.programs.frontend.preprocessing.translation_phases import (
     ERROR_FUNCTION,
     FAILURE_FUNCTIONS,
 )
+from llmchecker.programs.frontend.syntax_tree import iter_nodes
 from llmchecker.programs.frontend.text_facts import MODELLED_FUNCTIONS, TextFacts
 from llmchecker.programs.frontend.verifier_builtins import (
     ASSERT_FUNCTIONS,

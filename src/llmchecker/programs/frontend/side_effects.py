@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 from pycparser import c_ast
 
-from llmchecker.programs.frontend.c_ast import is_void
 from llmchecker.programs.frontend.expressions import (
     ESBMC_QUANTIFIERS,
     ExpressionReader,
@@ -18,6 +17,7 @@ from llmchecker.programs.frontend.expressions import (
 )
 from llmchecker.programs.frontend.sequence_points import Evaluation, find_conflict
 from llmchecker.programs.frontend.symbol_table import MultiArray, Structure, SymbolTable
+from llmchecker.programs.frontend.syntax_tree import is_void
 from llmchecker.programs.ir.expressions import (
     BITWISE,
     CONNECTIVES,

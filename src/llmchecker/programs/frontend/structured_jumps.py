@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pycparser import c_ast
 
-from llmchecker.programs.frontend.c_ast import iter_nodes
+from llmchecker.programs.frontend.syntax_tree import iter_nodes
 from llmchecker.programs.ir.expressions import Constant, Expression, Unary, negate
 from llmchecker.programs.ir.statements import (
     Assert,

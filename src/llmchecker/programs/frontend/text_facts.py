@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from pycparser import c_ast
 
-from llmchecker.programs.frontend.c_ast import iter_nodes, parse_integer_type
 from llmchecker.programs.frontend.error_names import ErrorNames
 from llmchecker.programs.frontend.expressions import callee_name, nondet_type
 from llmchecker.programs.frontend.preprocessing.acsl_contracts import REQUIRES_ARRAY
@@ -13,6 +12,7 @@ from llmchecker.programs.frontend.preprocessing.translation_phases import (
     FAILURE_FUNCTIONS,
     STOP_FUNCTIONS,
 )
+from llmchecker.programs.frontend.syntax_tree import iter_nodes, parse_integer_type
 from llmchecker.programs.frontend.verifier_builtins import (
     ASSERT_FUNCTIONS,
     ASSUME_FUNCTIONS,

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from pycparser import c_ast
 
-from llmchecker.programs.frontend.c_ast import iter_nodes, parse_integer_type
 from llmchecker.programs.frontend.expressions import ExpressionReader, callee_name, nondet_type
 from llmchecker.programs.frontend.preprocessing.translation_phases import (
     FAILURE_FUNCTIONS,
     NAMED_ASSERTION,
     STOP_FUNCTIONS,
 )
+from llmchecker.programs.frontend.syntax_tree import iter_nodes, parse_integer_type
 from llmchecker.programs.ir.expressions import (
     BOOL,
     INT,

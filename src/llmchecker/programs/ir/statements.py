@@ -2,7 +2,7 @@
 
 A program is a sequence of guarded commands: assignments, assumptions, assertions, branches and
 loops. Loops are numbered from 0 in the order of the text. No expression has side effects.
-`frontend.parser` builds programs from C.
+`frontend.translation_unit` builds programs from C.
 """
 
 from collections.abc import Iterator, Mapping

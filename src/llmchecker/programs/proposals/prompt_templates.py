@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from llmchecker.programs.frontend.parser import parse_program
+from llmchecker.programs.frontend.translation_unit import parse_program
 from llmchecker.programs.ir.expressions import INT, Identifier
 from llmchecker.programs.ir.statements import Loop, Program
 from llmchecker.programs.verification.esbmc_annotation import INVARIANT_FUNCTION, annotate

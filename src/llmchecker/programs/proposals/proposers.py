@@ -13,7 +13,7 @@ from llmchecker.errors import ProgramError, UnusableText
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.servers.completions import CompletionClient
 from llmchecker.models.servers.connection import connect_completions, is_served
-from llmchecker.programs.frontend.parser import read_program
+from llmchecker.programs.frontend.translation_unit import read_program
 from llmchecker.programs.ir.expressions import format_c
 from llmchecker.programs.ir.statements import Loop, Program
 from llmchecker.programs.proposals.best_first_search import find_most_probable

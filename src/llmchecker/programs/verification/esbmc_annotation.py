@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from pycparser import c_ast, c_generator, c_parser
 
-from llmchecker.programs.frontend.c_ast import find_main_function, iter_loops, iter_nodes
 from llmchecker.programs.frontend.expressions import NONDET_PREFIX, NONDET_TYPES, callee_name
 from llmchecker.programs.frontend.preprocessing.translation_phases import (
     FAILURE_FUNCTIONS,
     STOP_FUNCTIONS,
 )
+from llmchecker.programs.frontend.syntax_tree import find_main_function, iter_loops, iter_nodes
 from llmchecker.programs.frontend.verifier_builtins import ASSERT_FUNCTIONS, ASSUME_FUNCTIONS
 from llmchecker.programs.ir.expressions import (
     Constant,

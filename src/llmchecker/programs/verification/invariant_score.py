@@ -4,7 +4,7 @@ from pathlib import Path
 
 from llmchecker.errors import ConfigError, UnsupportedProgram
 from llmchecker.programs.frontend.expressions import find_closing_parenthesis, parse_candidate
-from llmchecker.programs.frontend.parser import read_program
+from llmchecker.programs.frontend.translation_unit import read_program
 from llmchecker.programs.ir.expressions import Expression, Semantics
 from llmchecker.programs.ir.statements import Program
 from llmchecker.programs.verification.houdini import Candidate, Prover

@@ -13,7 +13,7 @@ from pathlib import Path
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.frontend.error_names import ErrorNames
 from llmchecker.programs.frontend.original_text import OriginalText, read_original_text
-from llmchecker.programs.frontend.parser import SV_COMP, read_program
+from llmchecker.programs.frontend.translation_unit import SV_COMP, read_program
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.ir.instrumentation import Property
 from llmchecker.programs.ir.statements import Program

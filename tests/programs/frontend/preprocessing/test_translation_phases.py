@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
-from llmchecker.programs.frontend.parser import parse_program, read_program
 from llmchecker.programs.frontend.preprocessing.libc_headers import HEADERS
 from llmchecker.programs.frontend.preprocessing.source_files import read_included_headers
 from llmchecker.programs.frontend.preprocessing.translation_phases import translate
+from llmchecker.programs.frontend.translation_unit import parse_program, read_program
 
 GCC = shutil.which("gcc")
 

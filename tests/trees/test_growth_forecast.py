@@ -9,7 +9,7 @@ import llmchecker
 from llmchecker.errors import ConfigError, InvalidBound
 from llmchecker.models.table_model import TableModel
 from llmchecker.trees.expansion import build_tree
-from llmchecker.trees.resource_forecast import GrowthLimits, GrowthMonitor
+from llmchecker.trees.growth_forecast import GrowthLimits, GrowthMonitor
 from llmchecker.trees.text_tree import Truncation
 
 LETTERS = "abcdefgh"

@@ -1,4 +1,4 @@
-"""Control flow of C: branches, loops and jumps."""
+"""Statements of C: blocks, branches, `switch`, jumps, and the loops `while`, `do` and `for`."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -204,8 +204,7 @@ class StatementReader:
             case c_ast.If():
                 return self._read_if(node)
             case c_ast.While():
-                condition = self._expression_reader.evaluate_condition(node.cond)
-                return self._read_loop(node, condition, None)
+                return self._read_while(node)
             case c_ast.For():
                 return self._read_for(node)
             case c_ast.DoWhile():
@@ -292,6 +291,10 @@ class StatementReader:
         self._continue_exits.pop()
         self._break_exits.pop()
         self._loop_stack.pop()
+
+    def _read_while(self, node: c_ast.While) -> Block:
+        condition = self._expression_reader.evaluate_condition(node.cond)
+        return self._read_loop(node, condition, None)
 
     def _read_for(self, node: c_ast.For) -> Block:
         self._symbols.open_scope()

@@ -1,4 +1,4 @@
-"""Parser of C programs: builds the intermediate representation.
+"""A C translation unit as a program of the intermediate representation.
 
 Covered are integers of all types, arrays, structures, arrays of these, all statements of C, and
 pointers whose target is known at parse time. Function bodies are inlined at each call. The
@@ -19,9 +19,7 @@ from pycparser import c_ast
 
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.frontend.acsl_assertions import Contract
-from llmchecker.programs.frontend.c_ast import find_main_function, iter_nodes, parse_c
 from llmchecker.programs.frontend.calls import CallReader
-from llmchecker.programs.frontend.control_flow import StatementReader
 from llmchecker.programs.frontend.declarations import DeclarationReader
 from llmchecker.programs.frontend.error_names import ErrorNames, mark_errors
 from llmchecker.programs.frontend.expressions import MAX_NESTING
@@ -32,7 +30,9 @@ from llmchecker.programs.frontend.preprocessing.source_files import (
     read_included_headers,
     read_source,
 )
+from llmchecker.programs.frontend.statements import StatementReader
 from llmchecker.programs.frontend.symbol_table import SymbolTable
+from llmchecker.programs.frontend.syntax_tree import find_main_function, iter_nodes, parse_c
 from llmchecker.programs.frontend.verifier_builtins import list_parameters, read_builtins
 from llmchecker.programs.ir.expressions import Binary, Constant, iter_subexpressions
 from llmchecker.programs.ir.instrumentation import Property, add_overflow_assertions

@@ -2,13 +2,13 @@
 
 import pytest
 
-from llmchecker.checking.anytime.anytime_check import AnytimeProgress
-from llmchecker.checking.anytime.forecast import (
+from llmchecker.checking.anytime.answer_forecast import (
     Forecast,
     forecast_decision,
     forecast_width,
     format_duration,
 )
+from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 
 
 def history(exponent: float, rounds: int = 12, centre: float = 0.5) -> list[AnytimeProgress]:
