@@ -1,4 +1,4 @@
-"""Statements of C: blocks, branches, `switch`, jumps, and the loops `while`, `do` and `for`."""
+"""Statements of C: branches, `switch`, jumps, and `while`, `do` and `for` loops."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
