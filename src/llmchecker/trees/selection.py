@@ -69,9 +69,9 @@ def top_alpha_k(probabilities: "Tensor", alpha: float, k: int) -> Selection:
 
 
 def select_tokens(distributions: "Distributions | TopLogprobs", alpha: float, k: int) -> Selection:
-    """Select the next tokens of each text, from distributions that may be unnormalised.
+    """Select the next tokens of each text, as `top_alpha_k` defines.
 
-    This is the selection that grows trees. `top_alpha_k` states its definition.
+    Trees grow by this selection. The distributions may be unnormalised.
 
     Args:
         distributions: full distributions, or the most probable tokens that a server reports.
