@@ -78,6 +78,16 @@ def test_texts_of_several_questions_share_batches():
     assert np.mean(together) > np.mean(model.batches)
 
 
+def test_two_questions_about_one_prompt_pay_for_a_text_once():
+    """A second equal question evaluates no text of the model, and both have the same answer."""
+    model = _CountingModel(table_model(1))
+    ((_, alone),) = check_side_by_side(model, [question("ab", QUERIES[0], passes=20)])
+    evaluated, model.batches = sum(model.batches), []
+    found = dict(check_side_by_side(model, [question("ab", QUERIES[0], passes=20)] * 2))
+    assert sum(model.batches) == evaluated
+    assert figures(found[0]) == figures(found[1]) == figures(alone)
+
+
 def test_an_error_of_a_question_leaves_the_others():
     """A start string and a quantifier that fail end their own questions only."""
 

@@ -240,13 +240,13 @@ class _SharedBatches:
                 self._tails.sample(replace(job.request, continuations=part))
                 for job, part in zip(jobs, parts, strict=True)
             ]
-        selections = select_next(
-            self._open_prefix, None, self._tails, np.concatenate(parts), request
-        )
-        stops = np.cumsum([len(part) for part in parts])
+        # jobs about one prompt visit the same texts, which are evaluated once
+        texts, rows = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
+        selections = select_next(self._open_prefix, None, self._tails, texts, request)
+        boundaries = np.cumsum([len(part) for part in parts])[:-1]
         return [
-            list(_slice_rows(selections, int(stop) - len(part), int(stop)))
-            for part, stop in zip(parts, stops, strict=True)
+            list(_select_texts(selections, len(texts), part_rows))
+            for part_rows in np.split(rows.reshape(-1), boundaries)
         ]
 
 
@@ -284,11 +284,20 @@ def _continue_prompt(job: _Job) -> np.ndarray:
     return np.concatenate([tail, continuations], axis=1)
 
 
-def _slice_rows(
-    selections: Selections, first: int, stop: int
+def _select_texts(
+    selections: Selections, count: int, texts: np.ndarray
 ) -> Iterator[tuple[np.ndarray, Selection]]:
-    """Yield the selections of some of the rows, numbered from the first of them."""
-    for rows, selection in selections:
-        mask = (rows >= first) & (rows < stop)
-        if mask.any():
-            yield rows[mask] - first, select_rows(selection, mask)
+    """Yield positions in a list of texts, and the selections after these texts.
+
+    Args:
+        selections: pairs of numbers of texts and the selections after them.
+        count: the number of all texts.
+        texts: (n,) int64, numbers of texts, in any order and with repetitions.
+    """
+    for numbers, selection in selections:
+        rows = np.full(count, -1)
+        rows[numbers] = np.arange(len(numbers))
+        found = rows[texts]
+        positions = np.flatnonzero(found >= 0)
+        if len(positions):
+            yield positions, select_rows(selection, found[positions])
