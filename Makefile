@@ -11,7 +11,7 @@ FETCHED := resources/models/smollm2-135m resources/models/gemma3-270m
 PACKAGES := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 INSTALLED_SLURM := .venv/installed-slurm
 
-.PHONY: quick results invariants report test test-all test-faults test-slurm test-servers bench bench-servers bundle test-bundle lint
+.PHONY: quick results invariants report test test-all test-faults test-slurm test-servers bench bench-servers bench-suites bundle test-bundle lint
 
 # damaged results are renamed and the lock of a killed run goes; a run that works there is an error
 REPAIRED = $(BIN)/llmchecker repair
@@ -81,6 +81,13 @@ bench-servers: $(INSTALLED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
 	PYTHON=$(PYTHON) tests/servers/install.sh compared
 	$(BIN)/python benchmarks/serving.py
+
+# a suite of 100 requirements next to samples of `generate` and lm-evaluation-harness
+bench-suites: $(INSTALLED)
+	$(REPAIRED)
+	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
+	PYTHON=$(PYTHON) tests/servers/install.sh lm_eval
+	$(BIN)/python benchmarks/suites.py
 
 # one archive with all that a machine without a network needs
 bundle: $(INSTALLED)

