@@ -12,6 +12,7 @@ from helpers.random_tables import LETTERS, table_model, whole_tree
 from helpers.suites import HE, WORDS, load, run, words_model
 
 import llmchecker as lc
+from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
 from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import ConfigError, UnusableText
 from llmchecker.suites import runner
@@ -341,17 +342,38 @@ def test_two_seeds_never_contradict_each_other(tmp_path, seed):
         assert {status, found[1][case]} != {Status.HOLDS, Status.VIOLATED}
 
 
-@pytest.mark.long
-def test_few_of_many_random_suites_have_a_wrong_verdict(tmp_path):
-    """The share of 200 random suites with any wrong verdict is at most 1 minus the confidence."""
+def count_wrong_suites(folder: Path) -> tuple[int, int]:
+    """The numbers of 200 random suites with a wrong verdict, and of their decided cases."""
     wrong, decided = 0, 0
     for seed in range(200):
-        suite, model, truths = random_suite(tmp_path, seed, seed)
+        suite, model, truths = random_suite(folder, seed, seed)
         result = run(suite, model)
         wrong += count_wrong(result, truths) > 0
         decided += sum(r.status is not Status.UNKNOWN for r in result.results)
+    return wrong, decided
+
+
+@pytest.mark.long
+def test_few_of_many_random_suites_have_a_wrong_verdict(tmp_path):
+    """The share of 200 random suites with any wrong verdict is at most 1 minus the confidence."""
+    wrong, decided = count_wrong_suites(tmp_path)
     assert decided > 400
     assert wrong <= 200 * 0.1
+
+
+@pytest.mark.long
+def test_narrowed_intervals_have_more_wrong_verdicts_than_allowed(tmp_path, monkeypatch):
+    """The check of wrong verdicts fails for intervals that are narrowed to an eighth."""
+    interval = ConfidenceSequence.interval.fget
+
+    def narrow(sequence: ConfidenceSequence) -> tuple[float, float]:
+        return tuple(
+            sequence.estimate + (end - sequence.estimate) / 8 for end in interval(sequence)
+        )
+
+    monkeypatch.setattr(ConfidenceSequence, "interval", property(narrow))
+    wrong, _ = count_wrong_suites(tmp_path)
+    assert wrong > 200 * 0.1
 
 
 def test_ten_thousand_cases_run_in_bounded_memory(tmp_path, monkeypatch):
