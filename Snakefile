@@ -27,28 +27,18 @@ if CONFIG.prompts is not None:
 # Rules that take a moment run where snakemake runs, also on a cluster.
 localrules:
     lock_model,
-    lock_prompts,
-    fetch_prompts,
-    fetch_programs,
     table1,
     table2,
     audit,
     comparison,
-    figure3,
     figure4,
-    suites,
     provenance,
     report,
-    invariants_tables,
-    invariants_sets,
-    invariants_times,
-    invariants_provable_table,
 
 
 include: "workflow/rules/models.smk"
 include: "workflow/rules/trees.smk"
 include: "workflow/rules/scores.smk"
-include: "workflow/rules/prism.smk"
 include: "workflow/rules/checks.smk"
 include: "workflow/rules/answers.smk"
 include: "workflow/rules/tables.smk"
@@ -72,12 +62,8 @@ if CONFIG.invariants is not None:
     include: "workflow/rules/invariants.smk"
 
 
-# before any job starts; jobs, which read this file too, leave that to the run
-if workflow.is_main_process:
-    try:
-        check_folders(CONFIG.models)
-    except LLMCheckerError as error:
-        sys.exit(f"The run cannot begin.\n{error}")
+CHECKS = CONFIG.bounded_checks
+SCORED = [scored for model in CONFIG.models for scored in CONFIG.scores_of(model)]
 
 
 # Every result for readers, and every input of another result: each is rebuilt if it is lost.
@@ -89,27 +75,11 @@ rule all:
         expand("results/tables/{table}.tex", table=["table1", "table2", "comparison"]),
         expand("results/figures/{figure}.{format}", figure=FIGURES, format=["pdf", "svg", "png"]),
         expand("results/topk/{model}.parquet", model=CONFIG.used_models if CONFIG.prompts else []),
-        [
-            path(check.tree)
-            for check in CONFIG.bounded_checks
-            for path in (paths.tree_file, paths.tree_record)
-        ],
-        [
-            path(*scored)
-            for model in CONFIG.models
-            for scored in CONFIG.scores_of(model)
-            for path in (paths.scores_file, paths.scores_record)
-        ],
-        [
-            paths.chain_file(check, language)
-            for check in CONFIG.bounded_checks
-            for language in ("prism", "jani")
-        ],
-        [
-            path(check)
-            for check in CONFIG.bounded_checks
-            for path in (paths.verdict_file, paths.crosscheck_file)
-        ],
+        expand("results/trees/{check.tree}.{format}", check=CHECKS, format=["parquet", "json"]),
+        expand("results/scores/{scored[0]}/{scored[1]}.parquet", scored=SCORED),
+        expand("results/scores/{scored[0]}/{scored[1]}.json", scored=SCORED),
+        [paths.chain_file(check, language) for check in CHECKS for language in ("prism", "jani")],
+        expand("results/{folder}/{check}.json", check=CHECKS, folder=["checks", "crosschecks"]),
         CONFIG.answer_files(CONFIG.checks),
         CONFIG.suite_files,
         "results/provenance.json",

@@ -8,7 +8,7 @@ for model in filter(CONFIG.answered_checks, CONFIG.models):
         input:
             model=f"resources/models/{model}",
             # after the trees, whose stored distributions the answers use
-            grown=get_trees_mark(model),
+            grown=paths.trees_mark(model) if CONFIG.trees(model) else [],
             files=get_quantifier_files(model),
         output:
             [f"results/answers/{check}.json" for check, _ in CONFIG.answered_checks(model)],
@@ -23,7 +23,7 @@ for model in filter(CONFIG.answered_checks, CONFIG.models):
             **get_model_resources(model),
             runtime=480,
         params:
-            code=get_code("answers", quantifiers_of=model),
+            code=get_code("answers", get_quantifier_modules(model)),
             answers=describe_answers(CONFIG, model),
             settings=get_quantifier_settings(model),
             growing=describe_builder(CONFIG, CONFIG.models[model]),

@@ -1,5 +1,6 @@
-# For each model one job answers all queries on its trees, and a second job compares the answers
-# with those of Storm's own front end. A job for each query would mostly import libraries.
+# For each model one job answers all queries on its trees, one writes its chains as files, and one
+# compares the answers with those of Storm's own front end on these files. A job for each query
+# would mostly import libraries.
 # Rules for each model, since no wildcard gives a rule as many outputs as a model has checks.
 for model in filter(CONFIG.trees, CONFIG.models):
 
@@ -7,7 +8,7 @@ for model in filter(CONFIG.trees, CONFIG.models):
         name:
             f"checks_{model}"
         input:
-            grown=get_trees_mark(model),
+            grown=f"results/trees/{model}.grown",
             trees=[paths.tree_file(tree) for tree in CONFIG.trees(model)],
             growths=[paths.tree_record(tree) for tree in CONFIG.trees(model)],
             scores=[paths.scores_file(*scored) for scored in CONFIG.scores_of(model)],
@@ -31,6 +32,32 @@ for model in filter(CONFIG.trees, CONFIG.models):
             f"Answering the queries on {model}"
         script:
             "../scripts/checks.py"
+
+    rule:
+        name:
+            f"prism_{model}"
+        input:
+            grown=f"results/trees/{model}.grown",
+            trees=[paths.tree_file(check.tree) for check in CONFIG.chains_of(model)],
+            scores=[paths.scores_file(*scored) for scored in CONFIG.scores_of(model)],
+        output:
+            prism=[paths.chain_file(check, "prism") for check in CONFIG.chains_of(model)],
+            jani=[paths.chain_file(check, "jani") for check in CONFIG.chains_of(model)],
+        log:
+            f"results/logs/prism/{model}.log",
+        benchmark:
+            f"results/benchmarks/prism/{model}.tsv"
+        conda:
+            "../../environment.yml"
+        resources:
+            runtime=30,
+        params:
+            code=get_code("prism"),
+            scores=[paths.scores_of_check(check) for check in CONFIG.chains_of(model)],
+        message:
+            f"Writing the chains of {model}"
+        script:
+            "../scripts/prism.py"
 
     rule:
         name:

@@ -47,15 +47,14 @@ from llmchecker.reporting.query_wording import describe_answer
 # `workflow` has the files and values of the command line, or whether this process runs a job.
 CONFIG_FILES = [str(file) for file in workflow.overwrite_configfiles or ["config.yaml"]]
 try:
-    CONFIG = Config.read(
-        *CONFIG_FILES,
-        changes=workflow.config_settings.config,
-        # looked at once, and not by every job
-        **({"validate": check_inputs} if workflow.is_main_process else {}),
-    )
+    # looked at once, and not by every job
+    once = {"validate": check_inputs} if workflow.is_main_process else {}
+    CONFIG = Config.read(*CONFIG_FILES, changes=workflow.config_settings.config, **once)
+    if workflow.is_main_process:
+        check_folders(CONFIG.models)
 # not a WorkflowError, to which snakemake would add a line of this file
 except LLMCheckerError as error:
-    sys.exit(f"The configuration cannot run.\n{error}")
+    sys.exit(f"The run cannot begin.\n{error}")
 
 TABLES = ["table1", "table2", "comparison", "audit"] + ["suites"] * bool(CONFIG.suites)
 FIGURES = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
@@ -75,38 +74,21 @@ wildcard_constraints:
     shards=r"[0-9]+",
 
 
-def get_code(script, quantifiers_of=None):
+def get_code(script, modules=()):
     """A digest of the code that a script imports, as a param: a rule reruns when it changes.
 
     Rules that fetch have none: what was fetched is kept until its source changes.
 
     Args:
         script: its name in workflow/scripts, without the suffix.
-        quantifiers_of: a model, with whose quantifiers the script scores texts.
+        modules: modules that the script loads by a name in its data, such as quantifiers.
     """
-    quantifiers = CONFIG.used_quantifiers(quantifiers_of).values() if quantifiers_of else ()
-    return compute_code_digest(
-        BASE / f"workflow/scripts/{script}.py", find_quantifier_modules(quantifiers)
-    )
+    return compute_code_digest(BASE / f"workflow/scripts/{script}.py", modules)
 
 
-# several params need a suite, whose prompts may be many
-@cache
-def load_suite_once(name, model):
-    """The suite of a name for a model."""
-    return load_configured_suite(CONFIG, name, model)
-
-
-def get_suite(wildcards):
-    """The suite that the wildcards `suite` and `model` name."""
-    return load_suite_once(wildcards.suite, wildcards.model)
-
-
-def get_suite_code(wildcards):
-    """A digest of the code of a suite's job, with the types of the suite's quantifiers."""
-    return compute_code_digest(
-        BASE / "workflow/scripts/suite.py", list_suite_modules(get_suite(wildcards))
-    )
+def get_quantifier_modules(model):
+    """The modules of the package that define a model's quantifiers."""
+    return find_quantifier_modules(CONFIG.used_quantifiers(model).values())
 
 
 def get_quantifier_files(model):
@@ -153,6 +135,17 @@ def get_tree(wildcards):
     return next(tree for tree in CONFIG.trees(wildcards.model) if str(tree) == name)
 
 
+# several params need a suite, whose prompts may be many
+@cache
+def load_suite(name, model):
+    return load_configured_suite(CONFIG, name, model)
+
+
+def get_suite(wildcards):
+    """The suite that the wildcards `suite` and `model` name."""
+    return load_suite(wildcards.suite, wildcards.model)
+
+
 def get_model_resources(model=None):
     """The resources of a job with a model: the named one, or that of the wildcard."""
 
@@ -172,29 +165,15 @@ def get_lock(source, path):
     return path if source.needs_lock else []
 
 
-def get_trees_mark(model):
-    """The file that marks the trees of a model as complete; none without trees."""
-    return paths.trees_mark(model) if CONFIG.trees(model) else []
-
-
 def get_invariants_results(wildcards):
-    """Every table and figure on programs.
-
-    Raises:
-        WorkflowError: the configuration names no programs.
-    """
+    """Every table and figure on programs, which a configuration without programs lacks."""
     if CONFIG.invariants is None:
         raise WorkflowError(
             "The configuration has no section `invariants`, which names the programs to verify."
         )
-    tables = ("variants", "used", "tools", "sources", "provable")
-    figures = [*find_attempt_files(CONFIG).figures, "times"]
     return [
-        *expand("results/tables/invariants_{name}.{format}", name=tables, format=["csv", "md"]),
-        *expand("results/tables/invariants_figure_{name}.csv", name=figures),
-        *expand(
-            "results/figures/invariants_{name}.{format}",
-            name=figures,
-            format=["pdf", "svg", "png"],
-        ),
+        *rules.invariants_tables.output,
+        *expand(rules.invariants_sets.output, figure=ATTEMPTS.figures),
+        *rules.invariants_times.output,
+        *rules.invariants_provable_table.output,
     ]

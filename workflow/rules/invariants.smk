@@ -3,6 +3,14 @@ ATTEMPTS = find_attempt_files(CONFIG)
 PROGRAMS = "resources/datasets/programs"
 
 
+localrules:
+    fetch_programs,
+    invariants_tables,
+    invariants_sets,
+    invariants_times,
+    invariants_provable_table,
+
+
 wildcard_constraints:
     semantics=build_alternation(CONFIG.invariants.semantics),
 
@@ -154,9 +162,8 @@ rule invariants_tables:
         "../../environment.yml"
     params:
         code=get_code("invariants_tables"),
-        # a label may contain braces, which snakemake would read as wildcards in a plain value
-        variants=lambda _: ATTEMPTS.variants,
-        sources=lambda _: ATTEMPTS.sources,
+        variants=ATTEMPTS.variants,
+        sources=ATTEMPTS.sources,
         costs=(
             f"An attempt had {CONFIG.invariants.seconds:g} s, ESBMC without invariants "
             f"{CONFIG.invariants.tool_seconds:g} s."

@@ -6,14 +6,12 @@ for model in filter(CONFIG.scores_of, CONFIG.models):
         name:
             f"scores_{model}"
         input:
-            grown=get_trees_mark(model),
+            grown=f"results/trees/{model}.grown",
             trees=[paths.tree_file(tree) for tree, _ in CONFIG.scores_of(model)],
             files=get_quantifier_files(model),
         output:
-            scores=[
-                f"results/scores/{tree}/{name}.parquet" for tree, name in CONFIG.scores_of(model)
-            ],
-            seconds=[f"results/scores/{tree}/{name}.json" for tree, name in CONFIG.scores_of(model)],
+            scores=[paths.scores_file(*scored) for scored in CONFIG.scores_of(model)],
+            seconds=[paths.scores_record(*scored) for scored in CONFIG.scores_of(model)],
         log:
             f"results/logs/scores/{model}.log",
         benchmark:
@@ -23,7 +21,7 @@ for model in filter(CONFIG.scores_of, CONFIG.models):
         resources:
             runtime=60,
         params:
-            code=get_code("scores", quantifiers_of=model),
+            code=get_code("scores", get_quantifier_modules(model)),
             names=[name for _, name in CONFIG.scores_of(model)],
             settings=get_quantifier_settings(model),
         message:

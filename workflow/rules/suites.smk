@@ -1,3 +1,7 @@
+localrules:
+    suites,
+
+
 # For each suite and model one job computes all verdicts, so that cases share batches.
 rule suite:
     input:
@@ -19,7 +23,7 @@ rule suite:
     params:
         code=get_code("suite"),
         # the types of its quantifiers, too
-        types=get_suite_code,
+        types=lambda wildcards: get_code("suite", list_suite_modules(get_suite(wildcards))),
         digest=lambda wildcards: get_suite(wildcards).digest,
         config=lambda _: {"files": CONFIG_FILES, "changes": workflow.config_settings.config},
     message:
@@ -41,8 +45,7 @@ rule suites:
         "../../environment.yml"
     params:
         code=get_code("suites"),
-        # a label may contain braces, which snakemake would read as wildcards in a plain value
-        labels=lambda _: {name: model.label for name, model in CONFIG.models.items()},
+        labels={name: model.label for name, model in CONFIG.models.items()},
     message:
         "The verdicts of all suites"
     script:

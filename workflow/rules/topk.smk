@@ -1,3 +1,9 @@
+localrules:
+    lock_prompts,
+    fetch_prompts,
+    figure3,
+
+
 use rule lock_model as lock_prompts with:
     output:
         update("config/locks/datasets/prompts.json"),
@@ -52,3 +58,26 @@ rule topk:
         "Top-k statistics of {wildcards.model}"
     script:
         "../scripts/topk.py"
+
+
+rule figure3:
+    input:
+        masses=expand("results/topk/{model}.parquet", model=CONFIG.distribution_models),
+        provenance="results/provenance.json",
+    output:
+        csv="results/tables/figure3.csv",
+        pdf="results/figures/figure3.pdf",
+        png="results/figures/figure3.png",
+        svg=flag_for_report("results/figures/figure3.svg", "Figure 3"),
+    log:
+        "results/logs/figures/figure3.log",
+    conda:
+        "../../environment.yml"
+    params:
+        code=get_code("figure3"),
+        # a label may contain braces, which snakemake would read as wildcards in a plain value
+        labels=lambda _: [model.display_name() for model in CONFIG.distribution_models.values()],
+    message:
+        "Figure 3: mass of the most probable tokens"
+    script:
+        "../scripts/figure3.py"
