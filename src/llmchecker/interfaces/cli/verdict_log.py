@@ -1,4 +1,4 @@
-"""Verdicts of programs as JSON lines: a file that a later run of `verify` continues.
+"""Verdicts of programs as JSON lines, which a later run continues.
 
 Each line is the record of a program, written as soon as its verdict is known. Its digest covers the
 program, the settings and the version, so that a line never answers a changed question.
