@@ -325,3 +325,49 @@ def test_wrong_names_of_errors_are_refused(tmp_path, capsys):
     (tmp_path / "p.c").write_text("int main(void) { return 0; }")
     assert main(["verify", str(tmp_path / "p.c"), "--errors", "mine"]) not in (0, 1)
     assert "--errors" in capsys.readouterr().err
+
+
+def test_a_missing_tool_is_the_outcome_of_its_programs(tmp_path, monkeypatch, capsys):
+    """Without ESBMC a run still decides programs, and the others name the tool."""
+    monkeypatch.setenv("ESBMC", "/nowhere/esbmc")
+    for name, text in MIXED.items():
+        (tmp_path / f"{name}.c").write_text(text)
+    assert main(["verify", str(tmp_path), "--json"]) == 1
+    found = {p["program"]: p for p in json.loads(capsys.readouterr().out)["programs"]}
+    assert found["false"]["outcome"] == "false"
+    assert found["true"]["outcome"] == "esbmc error"
+    assert "not at /nowhere/esbmc" in found["true"]["message"]
+
+
+NO_C = {
+    "a null character": "int main(void) { return 0; }\0",
+    "an apostrophe in a word": "This isn't a program, and it won't be.",
+    "a mail address": "write to me@example.org",
+    "Markdown": "Some `code` here",
+    "Python": "# a comment\ndef main():\n    return 0\n",
+    "a script": "#!/bin/sh\necho 1\n",
+    "a dash": "A page — not found",
+    "JSON": '{"a": 1}',
+}
+
+
+@pytest.mark.parametrize("case", NO_C)
+def test_a_text_that_is_no_c_is_unreadable(case, tmp_path, capsys):
+    """A file of another language or kind is unreadable, not unsupported."""
+    (tmp_path / "p.c").write_text(NO_C[case])
+    assert main(["verify", str(tmp_path / "p.c")]) == 2
+    assert capsys.readouterr().out.split("\t")[1] == "unreadable"
+
+
+@pytest.mark.parametrize("constant", ["L'a'", "u'a'", "U'a'", "é"])
+def test_c_beyond_the_covered_part_is_unsupported(constant, tmp_path, capsys):
+    """C with wide characters or other letters is C."""
+    (tmp_path / "p.c").write_text(f"int main(void) {{ int x = {constant}; assert(x); }}")
+    main(["verify", str(tmp_path / "p.c")])
+    assert capsys.readouterr().out.split("\t")[1] == "unsupported"
+
+
+def test_a_device_is_not_read_to_its_end(capsys):
+    """A file without an end is too large."""
+    assert main(["verify", "/dev/zero"]) == 2
+    assert "larger than 1,000,000 bytes" in capsys.readouterr().out

@@ -5,16 +5,19 @@ program, the settings and the version, so that a line never answers a changed qu
 """
 
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from llmchecker import __version__
 from llmchecker.errors import ConfigError, UnreadableProgram
 from llmchecker.interfaces.cli.output import check_output_file
-from llmchecker.programs.include_search import decode_c, find_included_files, read_sibling
+from llmchecker.programs.frontend.preprocessing.source_files import (
+    read_included_headers,
+    read_source,
+)
 from llmchecker.programs.verification.result import Outcome
 
 _TEMPORARY_OUTCOMES = (Outcome.KILLED, Outcome.ESBMC_ERROR)
@@ -96,10 +99,9 @@ def compute_digest(file: Path, settings: Sequence[str]) -> str | None:
         The sha256, or None if the program cannot be read.
     """
     try:
-        contents = {file.name: file.read_bytes()}
-        read = partial(read_sibling, file.parent)
-        contents |= find_included_files(decode_c(contents[file.name]), read)
-    except (OSError, UnreadableProgram):
+        source = read_source(file)
+        headers = read_included_headers(file, source)
+    except UnreadableProgram:
         return None
-    parts = [f"{name} {hashlib.sha256(text).hexdigest()}" for name, text in contents.items()]
-    return hashlib.sha256(json.dumps([__version__, *settings, *parts]).encode()).hexdigest()
+    parts = [__version__, *settings, source, *itertools.chain(*headers.items())]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

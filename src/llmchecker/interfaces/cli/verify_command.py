@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from llmchecker.errors import ConfigError, UnreadableProgram
+from llmchecker.errors import ConfigError, MissingTool, UnreadableProgram
 from llmchecker.interfaces.cli.output import is_terminal
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.cli.verdict_log import VerdictLog, compute_digest, format_line
@@ -412,6 +412,9 @@ def _verify_file(
         result, program = verify_file(file, task)
     except UnreadableProgram as error:
         return _VerifyReport(VerificationResult(Outcome.UNREADABLE, message=str(error)))
+    # Other programs may be decided without ESBMC, so that they go on.
+    except MissingTool as error:
+        return _VerifyReport(VerificationResult(Outcome.ESBMC_ERROR, message=str(error)))
     except MemoryError:
         message = "verification needs more memory than the machine has"
         return _VerifyReport(

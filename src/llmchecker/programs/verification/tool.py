@@ -342,7 +342,7 @@ def _measure_folder(folder: str) -> int:
 
 
 def find_last_error(output: str) -> str:
-    """Return the last line of an output that names an error, else its last line, shortened."""
+    """Return the last line of an output that names an error, else the last, shortened."""
     # The banner may come last, since a tool writes it to a different stream than errors.
     lines = [line for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
