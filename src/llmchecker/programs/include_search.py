@@ -9,7 +9,8 @@ from pathlib import Path
 
 from llmchecker.errors import UnreadableProgram
 
-_MAX_HEADER_BYTES = 1_000_000
+MAX_FILE_BYTES = 1_000_000
+"""Maximum size of a C file or header, in bytes."""
 
 _LINE_JOIN = re.compile(r"\\\r?\n")
 """A backslash and line end: the line continues in the next one (C11 5.1.1.2p1)."""
@@ -65,9 +66,9 @@ def read_sibling(folder: Path, name: str) -> bytes | None:
     try:
         if not file.is_file():
             return None
-        if file.stat().st_size > _MAX_HEADER_BYTES:
+        if file.stat().st_size > MAX_FILE_BYTES:
             raise UnreadableProgram(
-                f"{file}: the header is larger than {_MAX_HEADER_BYTES:,} bytes; shorten it"
+                f"{file}: the header is larger than {MAX_FILE_BYTES:,} bytes; shorten it"
             )
         return file.read_bytes()
     except OSError as error:

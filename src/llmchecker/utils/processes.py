@@ -136,6 +136,21 @@ def is_running(command: str, directory: Path) -> bool:
     return False
 
 
+def kill_by_environment(variable: str) -> None:
+    """Kill all processes that started with a variable, in whatever session they are.
+
+    Without /proc the function has no effect.
+
+    Args:
+        variable: name and value, `NAME=value`; the value must be unique to the processes.
+    """
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        # other users' processes are not readable, and a process may end meanwhile
+        with contextlib.suppress(OSError):
+            if variable.encode() in environment.read_bytes().split(b"\0"):
+                os.kill(int(environment.parent.name), signal.SIGKILL)
+
+
 def _find_run_processes() -> dict[int, str]:
     """Return ancestors' start times by process id, up to the outermost Snakemake."""
     run_processes: dict[int, str] = {}

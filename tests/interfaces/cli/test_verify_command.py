@@ -40,7 +40,7 @@ def test_a_worker_that_dies_ends_its_file_alone(programs, jobs, monkeypatch, cap
     assert main(["verify", str(programs), "--jobs", str(jobs)]) == 2
     *lines, total = capsys.readouterr().out.splitlines()
     told = {line.split("\t")[0]: line for line in lines}
-    assert list(told) == list(NAMES)
+    assert sorted(told) == list(NAMES)
     for name, line in told.items():
         expected = "killed" if name in ("b", "d") else "verified"
         assert line.split("\t")[1] == expected
@@ -165,6 +165,95 @@ def test_json_holds_what_is_printed(tmp_path, capsys) -> None:
     assert sorted(path.name for path in witnesses.iterdir()) == ["false.yml", "true.yml"]
 
 
+def counted(file: Path, **_: object) -> verify_command._VerifyReport:
+    """Verify a program whose text does not contain `bad`, and write its name to a file."""
+    with (file.parent / "verified.txt").open("a") as output:
+        output.write(f"{file.stem}\n")
+    outcome = Outcome.FALSE if "bad" in file.read_text() else Outcome.VERIFIED
+    return verify_command._VerifyReport(VerificationResult(outcome))
+
+
+def pop_verified(programs: Path) -> list[str]:
+    """Return the names of the programs that were verified since the last call."""
+    file = programs / "verified.txt"
+    names = sorted(file.read_text().split()) if file.exists() else []
+    file.unlink(missing_ok=True)
+    return names
+
+
+def test_json_lines_have_a_line_for_each_program(tmp_path, capsys) -> None:
+    """`--jsonl` prints the records of `--json`, one a line, and the summary apart from them."""
+    for name, text in MIXED.items():
+        (tmp_path / f"{name}.c").write_text(text)
+    assert main(["verify", str(tmp_path), "--jsonl"]) == 1
+    captured = capsys.readouterr()
+    records = [json.loads(line) for line in captured.out.splitlines()]
+    assert {r["program"]: r["verdict"] for r in records} == {
+        "false": "false",
+        "true": "true",
+        "unread": "unknown",
+    }
+    assert "3 programs over integers: 1 " in captured.err
+    with pytest.raises(SystemExit):
+        main(["verify", str(tmp_path), "--jsonl", "--json"])
+
+
+def test_a_resumed_run_verifies_the_other_programs_only(programs, monkeypatch, capsys) -> None:
+    """Programs of the file are skipped, and count in the summary and in the exit status."""
+    monkeypatch.setattr(verify_command, "_verify_file", counted)
+    (programs / "b.c").write_text("bad")
+    log = programs / "verdicts.jsonl"
+    resumed = ["verify", str(programs), "--jobs", "1", "--resume", str(log)]
+    assert main(["verify", str(programs / "b.c"), "--resume", str(log)]) == 1
+    pop_verified(programs)
+    # the line of a killed run
+    with log.open("a") as output:
+        output.write('{"program": "a", "file')
+    capsys.readouterr()
+    assert main(resumed) == 1
+    assert pop_verified(programs) == ["a", "c", "d", "e"]
+    *lines, total = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["a", "c", "d", "e"]
+    assert total == f"5 programs over integers, 1 of them from {log}: 4 verified, 1 false"
+    assert [json.loads(line)["program"] for line in log.read_text().splitlines()] == [*"bacde"]
+    assert main([*resumed, "--json"]) == 1
+    assert pop_verified(programs) == []
+    found = json.loads(capsys.readouterr().out)
+    assert [record["program"] for record in found["programs"]] == list(NAMES)
+    assert found["summary"] == {"verified": 4, "false": 1}
+
+
+def test_a_changed_question_is_not_resumed(programs, monkeypatch) -> None:
+    """Another text, header or setting is verified again, and so is what memory ended."""
+    monkeypatch.setattr(verify_command, "_verify_file", counted)
+    (programs / "c.c").write_text('#include "h.h"')
+    (programs / "h.h").write_text("")
+    resumed = ["verify", str(programs), "--jobs", "1", "--resume", str(programs / "v.jsonl")]
+    main(resumed)
+    assert pop_verified(programs) == list(NAMES)
+    (programs / "b.c").write_text("int main(void) { return 1; }")
+    (programs / "h.h").write_text("int x;")
+    main(resumed)
+    assert pop_verified(programs) == ["b", "c"]
+    main([*resumed, "--semantics", "int32"])
+    assert pop_verified(programs) == list(NAMES)
+    monkeypatch.setattr(verify_command, "_verify_file", dying)
+    main([*resumed, "--seconds", "7"])
+    monkeypatch.setattr(verify_command, "_verify_file", counted)
+    main([*resumed, "--seconds", "7"])
+    assert pop_verified(programs) == ["b", "d"]
+
+
+@pytest.mark.parametrize("content", ["int main(void) {}", "3\n", '{"a": 1}\n', "{\n{\n"])
+def test_a_file_without_verdicts_is_not_resumed(content, programs, capsys) -> None:
+    """A file with other lines stays as it is, and the message names it."""
+    log = programs / "other.txt"
+    log.write_text(content)
+    assert main(["verify", str(programs), "--resume", str(log)]) == 3
+    assert f"{log}: it contains other lines than verdicts; name" in capsys.readouterr().err
+    assert log.read_text() == content
+
+
 def test_a_violation_is_printed_as_a_run(tmp_path, capsys) -> None:
     """Below the verdict stand the values drawn, the values at each loop's head, and what fails."""
     (tmp_path / "false.c").write_text(MIXED["false"])
@@ -236,3 +325,49 @@ def test_wrong_names_of_errors_are_refused(tmp_path, capsys):
     (tmp_path / "p.c").write_text("int main(void) { return 0; }")
     assert main(["verify", str(tmp_path / "p.c"), "--errors", "mine"]) not in (0, 1)
     assert "--errors" in capsys.readouterr().err
+
+
+def test_a_missing_tool_is_the_outcome_of_its_programs(tmp_path, monkeypatch, capsys):
+    """Without ESBMC a run still decides programs, and the others name the tool."""
+    monkeypatch.setenv("ESBMC", "/nowhere/esbmc")
+    for name, text in MIXED.items():
+        (tmp_path / f"{name}.c").write_text(text)
+    assert main(["verify", str(tmp_path), "--json"]) == 1
+    found = {p["program"]: p for p in json.loads(capsys.readouterr().out)["programs"]}
+    assert found["false"]["outcome"] == "false"
+    assert found["true"]["outcome"] == "esbmc error"
+    assert "not at /nowhere/esbmc" in found["true"]["message"]
+
+
+NO_C = {
+    "a null character": "int main(void) { return 0; }\0",
+    "an apostrophe in a word": "This isn't a program, and it won't be.",
+    "a mail address": "write to me@example.org",
+    "Markdown": "Some `code` here",
+    "Python": "# a comment\ndef main():\n    return 0\n",
+    "a script": "#!/bin/sh\necho 1\n",
+    "a dash": "A page — not found",
+    "JSON": '{"a": 1}',
+}
+
+
+@pytest.mark.parametrize("case", NO_C)
+def test_a_text_that_is_no_c_is_unreadable(case, tmp_path, capsys):
+    """A file of another language or kind is unreadable, not unsupported."""
+    (tmp_path / "p.c").write_text(NO_C[case])
+    assert main(["verify", str(tmp_path / "p.c")]) == 2
+    assert capsys.readouterr().out.split("\t")[1] == "unreadable"
+
+
+@pytest.mark.parametrize("constant", ["L'a'", "u'a'", "U'a'", "é"])
+def test_c_beyond_the_covered_part_is_unsupported(constant, tmp_path, capsys):
+    """C with wide characters or other letters is C."""
+    (tmp_path / "p.c").write_text(f"int main(void) {{ int x = {constant}; assert(x); }}")
+    main(["verify", str(tmp_path / "p.c")])
+    assert capsys.readouterr().out.split("\t")[1] == "unsupported"
+
+
+def test_a_device_is_not_read_to_its_end(capsys):
+    """A file without an end is too large."""
+    assert main(["verify", "/dev/zero"]) == 2
+    assert "larger than 1,000,000 bytes" in capsys.readouterr().out

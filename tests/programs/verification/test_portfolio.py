@@ -344,3 +344,42 @@ def test_named_errors_reach_the_tools(tmp_path):
         task = FileTask(Semantics.INT32, error_names=names, seconds=10)
         assert verify(tmp_path, text, task).outcome is Outcome.FALSE
         assert original(text).obstacle
+
+
+WALK = """
+int main(void) {
+    int a[5] = {1, 2, 3, 4, 5}; int sum = 0;
+    for (int *p = a; p < a + 5; p++) sum += *p;
+    assert(sum == SUM); return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"), [(15, Outcome.VERIFIED_BY_ESBMC), (14, Outcome.FALSE)]
+)
+def test_the_order_of_addresses_in_one_array_is_no_obstacle(value, outcome, tmp_path):
+    """The front end reads the comparison, so that both pointers have one target."""
+    assert verify(tmp_path, WALK.replace("SUM", str(value))).outcome is outcome
+
+
+def test_the_order_of_addresses_of_two_arrays_is_an_obstacle(tmp_path):
+    """No verdict depends on the order in which a compiler places two arrays."""
+    text = "int main(void) { int a[2]; int b[2]; int *p = a; int *q = b; int x = 1; "
+    text += "if (p < q) x = 1; assert(x == 1); return 0; }"
+    assert verify(tmp_path, text).outcome is Outcome.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("claim", "assertion", "outcome"),
+    [
+        ("i <= 9", "i == 9", Outcome.VERIFIED),
+        ("i <= 3", "i == 9", Outcome.VERIFIED),
+        ("i <= 3", "i <= 3", Outcome.FALSE),
+        ("i++", "i == 9", Outcome.UNSUPPORTED),
+    ],
+)
+def test_an_invariant_of_the_text_is_not_trusted(claim, assertion, outcome, tmp_path):
+    """A claim before a loop has no effect on the verdict, true or false."""
+    text = f"int main(void) {{ int i = 0; __ESBMC_loop_invariant({claim}); while (i < 9) i++; "
+    assert verify(tmp_path, text + f"assert({assertion}); return 0; }}").outcome is outcome

@@ -1,6 +1,8 @@
 """Tools as adapters: commands, and the meaning of their output."""
 
 import stat
+import time
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from llmchecker.programs.frontend.original_text import build_original_text
 from llmchecker.programs.frontend.translation_unit import SV_COMP
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.ir.instrumentation import Property
+from llmchecker.programs.verification import tool
 from llmchecker.programs.verification.bounded_search import BoundedSearch
 from llmchecker.programs.verification.cbmc import CBMC
 from llmchecker.programs.verification.esbmc import ESBMC
@@ -185,3 +188,64 @@ def test_a_tool_that_takes_too_long_is_ended(tmp_path, monkeypatch):
     fake(tmp_path, monkeypatch, "while :; do :; done")
     verdict = run_tool(CBMC, "int main(void) { }", [], 1.0)
     assert (verdict.answer, verdict.limits) == (ToolAnswer.TIMEOUT, (Limit.TOOL_TIME,))
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("exit 3", "no output; exit status 3"),
+        ("kill -SEGV $$", "no output; exit status -11"),
+        ("sleep 600 & exit 4", "no output; exit status 4"),
+        ("exec yes", "output and files of more than 1 MB"),
+        ("while :; do head -c 400000 /dev/zero >> $$.tmp; done", "output and files of more"),
+    ],
+)
+def test_a_tool_without_an_answer_is_an_error_with_its_reason(
+    script, message, tmp_path, monkeypatch
+):
+    """A crash, an open pipe of a child process and a full disk each have a message."""
+    monkeypatch.setattr(tool, "_MAX_DISK_BYTES", 1 << 20)
+    fake(tmp_path, monkeypatch, script)
+    verdict = run_tool(CBMC, "int main(void) { }", [], 5.0)
+    assert verdict.answer is ToolAnswer.ERROR
+    assert verdict.message.startswith(message)
+
+
+def test_nonsense_is_shortened(tmp_path, monkeypatch):
+    """A message shows the beginning of an output without a verdict only."""
+    fake(tmp_path, monkeypatch, "head -c 100000 /dev/urandom | tr -d '\\n'")
+    verdict = run_tool(CBMC, "int main(void) { }", [], 5.0)
+    assert verdict.answer is ToolAnswer.ERROR
+    assert 0 < len(verdict.message) <= 300
+
+
+def test_a_tool_that_cannot_start_is_named(tmp_path, monkeypatch):
+    """A file that is no program is an error of the run, with its path and the reason."""
+    binary = tmp_path / "cbmc"
+    binary.write_bytes(b"\x7fELF")
+    binary.chmod(0o755)
+    monkeypatch.setenv("CBMC", str(binary))
+    verdict = run_tool(CBMC, "int main(void) { }", [], 5.0)
+    assert verdict.message == f"{binary} cannot be started: Exec format error"
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def test_no_child_process_outlives_a_tool(tmp_path, monkeypatch):
+    """A child process in a session of its own is killed at the end of the run."""
+    pid_file = tmp_path / "pid"
+    fake(tmp_path, monkeypatch, f"setsid sh -c 'echo $$ > {pid_file}; exec sleep 600' & sleep 1")
+    run_tool(CBMC, "int main(void) { }", [], 5.0)
+    pid = int(pid_file.read_text())
+    # a killed process ends when the system runs it again
+    for _ in range(200):
+        if not is_alive(pid):
+            return
+        time.sleep(0.05)
+    pytest.fail("the child process goes on")

@@ -16,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from llmchecker.errors import ConfigError, UnreadableProgram
+from llmchecker.errors import ConfigError, MissingTool, UnreadableProgram
 from llmchecker.interfaces.cli.output import is_terminal
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.verdict_log import VerdictLog, compute_digest, format_line
 from llmchecker.programs.interpreter.simulation import (
     Failure,
     HeadState,
@@ -131,7 +132,17 @@ def add_verify_command(commands: argparse._SubParsersAction) -> None:
         metavar="PATH",
         help="file (or directory, for a directory) of witnesses in SV-COMP's format 2.0",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print one JSON object")
+    output.add_argument(
+        "--jsonl", action="store_true", help="print a JSON object for each program, on a line"
+    )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="JSON lines: skip the programs with a verdict in this file, and add the others",
+    )
     parser.set_defaults(run=_run_verify)
 
 
@@ -148,8 +159,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
 
     Raises:
         ConfigError: the directory contains no C file, no-overflow is combined with mathematical
-            integers, or a witness cannot be written.
-        MissingTool: ESBMC is not installed.
+            integers, a witness cannot be written, or the file of --resume is unusable.
     """
     # Imported here, because the prover would delay other commands.
     from llmchecker.programs.frontend.error_names import parse_error_names
@@ -161,6 +171,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             "--property no-overflow: mathematical integers do not overflow; add --semantics int32"
         )
+    log = None if arguments.resume is None else VerdictLog(arguments.resume)
     task = FileTask(
         arguments.semantics,
         arguments.property,
@@ -168,36 +179,55 @@ def _run_verify(arguments: argparse.Namespace) -> int:
         arguments.seconds,
         [source for source in BUILTIN_SOURCES if source not in arguments.without],
     )
-    verify = partial(_verify_file, task=task)
-    outcomes: Counter[Outcome] = Counter()
-    records = []
-    for number, (file, report) in enumerate(_iter_reports(verify, files, arguments.jobs), start=1):
-        outcomes[report.result.outcome] += 1
+    settings = [str(task.semantics), str(task.required_property), arguments.errors]
+    settings += [f"{task.seconds:g}", *map(str, task.sources)]
+    digests = {file: compute_digest(file, settings) for file in files}
+    records: dict[Path, dict[str, Any]] = {}
+    for file in files:
+        record = None if log is None else log.find(file, digests[file])
+        if record is not None:
+            records[file] = record
+    stored_count = len(records)
+    pending_files = [file for file in files if file not in records]
+    for file, report in _iter_reports(
+        partial(_verify_file, task=task), pending_files, arguments.jobs
+    ):
+        records[file] = record = _build_record(file, report) | {"digest": digests[file]}
+        if log is not None:
+            log.add(record)
         if arguments.witness is not None and report.witness is not None:
             # A single file is written to the path of --witness itself.
             witness_path = (
                 arguments.witness / f"{file.stem}.yml" if path.is_dir() else arguments.witness
             )
             _write_witness(report.witness, witness_path)
-        if arguments.json:
-            # One JSON object holds all programs, so that it is printed at the end.
-            records.append(_build_record(file, report))
-        else:
+        if arguments.jsonl:
+            print(format_line(record), flush=True)
+        # One JSON object holds all programs, so that it is printed at the end.
+        elif not arguments.json:
             _print_program(file, report.result)
         # Only a person at a terminal sees the counter; a log would collect its lines.
         if len(files) > 1 and sys.stderr.isatty():
             print(
-                f"{number} of {format_count(len(files), 'program')}",
+                f"{len(records)} of {format_count(len(files), 'program')}",
                 file=sys.stderr,
                 end="\r",
                 flush=True,
             )
+    outcomes = Counter(Outcome(record["outcome"]) for record in records.values())
     if arguments.json:
-        settings = {"semantics": arguments.semantics, "property": arguments.property}
-        print(json.dumps({**settings, "programs": records}, allow_nan=False))
-    elif len(files) > 1:
+        fields = {"semantics": arguments.semantics, "property": arguments.property}
+        fields |= {"summary": dict(outcomes), "programs": [records[file] for file in files]}
+        print(json.dumps(fields, allow_nan=False))
+    elif len(files) > 1 or stored_count:
+        stored = f", {stored_count:,} of them from {arguments.resume}" if stored_count else ""
         counts = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.most_common())
-        print(f"{format_count(len(files), 'program')} over {arguments.semantics}: {counts}")
+        total = format_count(len(files), "program")
+        # Each line of --jsonl is a program, so that a person reads the summary elsewhere.
+        print(
+            f"{total} over {arguments.semantics}{stored}: {counts}",
+            file=sys.stderr if arguments.jsonl else sys.stdout,
+        )
     if set(outcomes) <= set(PROOFS):
         return 0
     # A false program outweighs unknown ones.
@@ -326,22 +356,23 @@ def _write_witness(entries: Sequence[Mapping[str, Any]], path: Path) -> None:
 def _iter_reports(
     verify: Callable[[Path], _VerifyReport], files: Sequence[Path], jobs: int
 ) -> Iterator[tuple[Path, _VerifyReport]]:
-    """Yield the results in the order of the files, each as soon as possible.
+    """Yield the result of each file as soon as it is known.
 
     When a worker dies, all files of its pool lose their results, and the file at fault is unknown.
     Each of these files is then verified in a worker of its own.
     """
+    # A pool needs at least one worker, even without files.
     workers = max(1, min(jobs, len(files)))
     with (
         ProcessPoolExecutor(workers, initializer=WorkerInitializer()) as pool,
         kill_children_on_error(),
     ):
-        results = [_submit(pool, verify, file) for file in files]
-        for file, result in zip(files, results, strict=True):
+        results = {_submit(pool, verify, file): file for file in files}
+        for result in as_completed(results):
             try:
-                yield file, result.result()
+                yield results[result], result.result()
             except BrokenProcessPool:
-                yield file, _verify_in_own_process(verify, file)
+                yield results[result], _verify_in_own_process(verify, results[result])
 
 
 def _submit(
@@ -381,6 +412,9 @@ def _verify_file(
         result, program = verify_file(file, task)
     except UnreadableProgram as error:
         return _VerifyReport(VerificationResult(Outcome.UNREADABLE, message=str(error)))
+    # Other programs may be decided without ESBMC, so that they go on.
+    except MissingTool as error:
+        return _VerifyReport(VerificationResult(Outcome.ESBMC_ERROR, message=str(error)))
     except MemoryError:
         message = "verification needs more memory than the machine has"
         return _VerifyReport(

@@ -23,6 +23,7 @@ from llmchecker.programs.frontend.preprocessing.translation_phases import (
     FAILURE_FUNCTIONS,
     STOP_FUNCTIONS,
 )
+from llmchecker.programs.frontend.side_effects import INCREMENTS
 from llmchecker.programs.frontend.symbol_table import Pointer, SymbolTable
 from llmchecker.programs.frontend.syntax_tree import is_void, iter_nodes
 from llmchecker.programs.frontend.verifier_builtins import (
@@ -153,6 +154,11 @@ class CallReader:
             )
         if name in VERIFIER_BUILTINS and not is_used:
             self.expression_reader.add(self._read_builtin_call(name, node, arguments))
+            return None
+        # A claim about a loop, which no proof may trust.
+        if name == "__ESBMC_loop_invariant" and not is_used and _is_pure(arguments):
+            # ESBMC gets a text without it, which would be another candidate there.
+            self.is_lowered = True
             return None
         # Output has no effect on the program, but its arguments may.
         if name in _OUTPUT_FUNCTIONS and not is_used and name not in self._definitions:
@@ -386,6 +392,16 @@ class CallReader:
             return None
         type_ = self._declarations.read_type(return_type)
         return self._symbols.create_temporary(type_, f"{function.decl.name}_result")
+
+
+def _is_pure(nodes: Sequence[c_ast.Node]) -> bool:
+    """Check that expressions change nothing and call nothing."""
+    effects = (c_ast.Assignment, c_ast.FuncCall, c_ast.UnaryOp)
+    return all(
+        isinstance(node, c_ast.UnaryOp) and node.op not in INCREMENTS
+        for expression in nodes
+        for node in iter_nodes(expression, effects)
+    )
 
 
 def _is_string(node: c_ast.Node) -> bool:

@@ -27,6 +27,12 @@ from llmchecker.programs.ir.instrumentation import Property
 NO_ASSERTION = "no assertion"
 """Obstacle of a text whose `main` reaches no known assertion."""
 
+ORDER_OF_ADDRESSES = "the order of addresses"
+"""Obstacle of a text that compares addresses, and has no other obstacle.
+
+The order in one array is defined. The frontend covers no other comparison.
+"""
+
 _STEPS = ("++", "--", "p++", "p--")
 
 
@@ -88,23 +94,32 @@ def _find_machine_type(facts: TextFacts) -> str:
 
 
 def _find_address_value(facts: TextFacts) -> str:
-    """Find an address that is converted to a number, or compared by its order."""
-    addresses = frozenset(
+    """Find an address that is converted to a number."""
+    addresses = _list_addresses(facts)
+    for node in iter_nodes(facts.unit, (c_ast.Cast,)):
+        is_number = not isinstance(node.to_type.type, c_ast.PtrDecl)
+        if is_number and _is_address(node.expr, addresses):
+            return "an address as a number"
+    return ""
+
+
+def _find_address_order(facts: TextFacts) -> str:
+    """Find an address that is compared by its order, which differs between objects."""
+    addresses = _list_addresses(facts)
+    for node in iter_nodes(facts.unit, (c_ast.BinaryOp,)):
+        is_order = node.op in ("<", "<=", ">", ">=")
+        if is_order and any(_is_address(side, addresses) for side in (node.left, node.right)):
+            return ORDER_OF_ADDRESSES
+    return ""
+
+
+def _list_addresses(facts: TextFacts) -> frozenset[str]:
+    """Return the names of the pointers and arrays."""
+    return frozenset(
         node.name
         for node in iter_nodes(facts.unit, (c_ast.Decl,))
         if isinstance(node.type, c_ast.PtrDecl | c_ast.ArrayDecl)
     )
-    for node in iter_nodes(facts.unit, (c_ast.Cast, c_ast.BinaryOp)):
-        match node:
-            case c_ast.Cast(to_type=to_type, expr=operand):
-                is_number = not isinstance(to_type.type, c_ast.PtrDecl)
-                if is_number and _is_address(operand, addresses):
-                    return "an address as a number"
-            # The order of addresses in one array is defined, but that of others is not.
-            case c_ast.BinaryOp(op="<" | "<=" | ">" | ">=", left=left, right=right):
-                if _is_address(left, addresses) or _is_address(right, addresses):
-                    return "the order of addresses"
-    return ""
 
 
 def _is_address(node: c_ast.Node, addresses: frozenset[str]) -> bool:
@@ -172,4 +187,6 @@ _CHECKS: tuple[Callable[[TextFacts], str], ...] = (
     _find_unmarked_label,
     _find_order_dependence,
     _find_wrong_builtin,
+    # The last one, so that this obstacle is the only one of its text.
+    _find_address_order,
 )

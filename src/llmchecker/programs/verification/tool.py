@@ -2,7 +2,7 @@
 
 A tool is an adapter of one class, in the fashion of BenchExec's tool modules: its name, its
 command, and the meaning of its output. `run_tool` runs it on a C text in an empty directory, with
-limits of processor time, clock and memory.
+limits of processor time, clock, memory and disk.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from llmchecker.errors import MissingTool
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.ir.instrumentation import Property
 from llmchecker.programs.verification.result import Limit
-from llmchecker.utils.processes import DieWithParent
+from llmchecker.utils.processes import DieWithParent, kill_by_environment
 
 MAX_MEMORY_GB = 2
 """Memory limit of a tool, in gigabytes."""
@@ -35,6 +35,14 @@ _MAX_MEMORY_BYTES = MAX_MEMORY_GB << 30
 
 _MAX_CLOCK_FACTOR = 5
 """Wall-clock limit as a multiple of the processor time, for machines under load."""
+
+_MAX_DISK_BYTES = 1 << 28
+"""Maximum size of a run's output and files together."""
+
+_POLL_SECONDS = 0.2
+"""Interval in seconds at which the size of a run's files is measured."""
+
+_MAX_MESSAGE_CHARACTERS = 300
 
 # RLIMIT_CPU sends SIGXCPU at the soft limit and SIGKILL at the hard limit.
 _TIMEOUT_CODES = (-signal.SIGXCPU, -signal.SIGKILL, 128 + signal.SIGXCPU)
@@ -219,11 +227,15 @@ def run_tool(
         for name, text in files.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         names = [name for name in ("program.c", "llmchecker_harness.c") if name in files]
-        output = _run_command([binary, *names, *options], folder, seconds, tool.time_limit)
+        run = _run_command([binary, *names, *options], folder, seconds, tool.time_limit)
     elapsed = time.monotonic() - start_time
-    if isinstance(output, Limit):
-        return ToolVerdict(ToolAnswer.TIMEOUT, elapsed, "", (output,))
-    verdict = tool.parse_output(output)
+    if run.limit is not None:
+        return ToolVerdict(ToolAnswer.TIMEOUT, elapsed, "", (run.limit,))
+    if run.problem:
+        return ToolVerdict(ToolAnswer.ERROR, elapsed, run.problem)
+    verdict = tool.parse_output(run.output)
+    if verdict.answer is ToolAnswer.ERROR and not verdict.message:
+        verdict = replace(verdict, message=f"no output; exit status {run.status}")
     missing = {n for n in verdict.missing_functions if not n.startswith(BODYLESS_PREFIX)}
     return replace(verdict, seconds=elapsed, missing_functions=frozenset(missing))
 
@@ -239,13 +251,31 @@ class _ToolLimits(DieWithParent):
         whole_seconds = max(1, round(self.seconds))  # the system counts whole seconds
         # A second later SIGKILL ends a process that ignores SIGXCPU.
         resource.setrlimit(resource.RLIMIT_CPU, (whole_seconds, whole_seconds + 1))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_DISK_BYTES, _MAX_DISK_BYTES))
         resource.setrlimit(resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
 
 
-def _run_command(command: list[str], folder: str, seconds: float, time_limit: Limit) -> str | Limit:
-    """Run a command and return its output, or the time limit that ended it.
+@dataclass(frozen=True)
+class _Run:
+    """A run of a command that has ended.
 
-    The command and all its child processes are killed on a timeout, and also if an exception
+    Attributes:
+        output: standard output and standard error.
+        status: exit status.
+        limit: the time limit that ended it; None otherwise.
+        problem: reason why it has no output; empty otherwise.
+    """
+
+    output: str = ""
+    status: int = 0
+    limit: Limit | None = None
+    problem: str = ""
+
+
+def _run_command(command: list[str], folder: str, seconds: float, time_limit: Limit) -> _Run:
+    """Run a command in a folder, which contains its output and its temporary files.
+
+    The command and all its child processes are killed at its end, and also if an exception
     interrupts the wait.
 
     Args:
@@ -254,32 +284,66 @@ def _run_command(command: list[str], folder: str, seconds: float, time_limit: Li
         seconds: maximum processor seconds.
         time_limit: the limit to return if the processor seconds are exceeded.
     """
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,  # a process group of its own, so that all of it can be ended
-        preexec_fn=_ToolLimits(seconds=seconds),
-    )
+    output_path = Path(folder) / "llmchecker_output"
+    # A file, because a pipe stays open as long as any child process of the command.
+    with output_path.open("wb") as output:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={**os.environ, "TMPDIR": folder},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # a process group of its own, to end all of it
+                preexec_fn=_ToolLimits(seconds=seconds),
+            )
+        except OSError as error:
+            return _Run(problem=f"{command[0]} cannot be started: {error.strerror}")
     try:
-        output = process.communicate(timeout=_MAX_CLOCK_FACTOR * seconds)[0]
-        return time_limit if process.returncode in _TIMEOUT_CODES else output
-    except subprocess.TimeoutExpired:
-        return Limit.CLOCK
+        run = _wait(process, folder, _MAX_CLOCK_FACTOR * seconds)
     finally:
         # An interrupt with Ctrl-C does not reach the command's own session.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        kill_by_environment(f"TMPDIR={folder}")
         process.wait()
+    if run.problem or run.limit is not None:
+        return run
+    if run.status in _TIMEOUT_CODES:
+        return replace(run, limit=time_limit)
+    return replace(run, output=output_path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _wait(process: subprocess.Popen, folder: str, max_clock_seconds: float) -> _Run:
+    """Wait for the end of a process, up to the limits of clock and disk."""
+    full_disk = _Run(problem=f"output and files of more than {_MAX_DISK_BYTES >> 20} MB")
+    deadline = time.monotonic() + max_clock_seconds
+    while True:
+        try:
+            status = process.wait(_POLL_SECONDS)
+        except subprocess.TimeoutExpired:
+            if _measure_folder(folder) > _MAX_DISK_BYTES:
+                return full_disk
+            if time.monotonic() > deadline:
+                return _Run(limit=Limit.CLOCK)
+        else:
+            return full_disk if _measure_folder(folder) >= _MAX_DISK_BYTES else _Run(status=status)
+
+
+def _measure_folder(folder: str) -> int:
+    """Return the size of a folder's files in bytes."""
+    size = 0
+    for file in Path(folder).rglob("*"):
+        # A temporary file may be deleted at any time.
+        with contextlib.suppress(OSError):
+            size += file.lstat().st_size
+    return size
 
 
 def find_last_error(output: str) -> str:
-    """Return the last line of an output that names an error, else its last line."""
+    """Return the last line of an output that names an error, else the last, shortened."""
     # The banner may come last, since a tool writes it to a different stream than errors.
     lines = [line for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
-    return (errors or lines or [""])[-1]
+    return (errors or lines or [""])[-1][:_MAX_MESSAGE_CHARACTERS]

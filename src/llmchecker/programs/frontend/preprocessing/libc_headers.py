@@ -114,6 +114,10 @@ _COMPILER_MACRO = re.compile(
 """Macros that a compiler or header may define although this module does not."""
 
 
+_VERIFIER_GUARD = re.compile(r"_+(SEAHORN|KLEE|CBMC|ESBMC|VERIFIER)_+H_*")
+"""Include guards of the headers of verifiers, which no compiler or C library defines."""
+
+
 def build_header(name: str, words: frozenset[str]) -> str:
     """Build the text of a header: its macros, and the types that the text uses.
 
@@ -133,4 +137,5 @@ def can_be_predefined(name: str) -> bool:
 
     A C compiler never defines `__cplusplus` (C11 6.10.8p3).
     """
-    return name != "__cplusplus" and _COMPILER_MACRO.fullmatch(name) is not None
+    is_undefined = name == "__cplusplus" or _VERIFIER_GUARD.fullmatch(name)
+    return not is_undefined and _COMPILER_MACRO.fullmatch(name) is not None

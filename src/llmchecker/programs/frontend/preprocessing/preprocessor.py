@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from pcpp import OutputDirective, Preprocessor
 
-from llmchecker.errors import UnreadableProgram, UnsupportedProgram
+from llmchecker.errors import ProgramError, UnreadableProgram, UnsupportedProgram
 from llmchecker.programs.frontend.preprocessing.libc_headers import (
     HEADERS,
     build_header,
@@ -27,6 +27,12 @@ _MAX_SHOWN_CHARACTERS = 80
 """Maximum number of characters of a directive in a message."""
 
 _DIRECTIVES = frozenset("include define undef if ifdef ifndef elif else endif".split())
+_OTHER_DIRECTIVES = frozenset(
+    "line error warning pragma ident sccs include_next import assert unassert embed elifdef "
+    "elifndef region endregion".split()
+)
+"""Directives of C and compilers that are not supported."""
+
 _LINE_MARKER = re.compile(r"\s*#\s*(?:line\s+)?\d+(?:\s+\"[^\"]*\")?[\s\d]*")
 """A line marker of an earlier preprocessing: the line of another file."""
 
@@ -122,7 +128,7 @@ class _DirectiveProcessor(Preprocessor):
         self._sibling_files = sibling_files
         self._token_count = 0
         self._include_count = 0
-        self._pending_error: UnsupportedProgram | None = None
+        self._pending_error: ProgramError | None = None
 
     def process(self, text: str) -> str:
         """Return the text without directives and with expanded macros."""
@@ -169,6 +175,12 @@ class _DirectiveProcessor(Preprocessor):
 
     def on_directive_unknown(self, directive, toks, ifpassthru, precedingtoks):
         """Reject a directive that pcpp does not implement."""
+        if directive.value not in _OTHER_DIRECTIVES:
+            self._pending_error = UnreadableProgram(
+                f"{self._file}:{directive.lineno}: #{directive.value[:_MAX_SHOWN_CHARACTERS]} is "
+                "no directive of C; correct it"
+            )
+            raise self._pending_error
         raise self._build_error(directive, f"#{directive.value} {_join_tokens(toks)}")
 
     def on_include_not_found(self, is_malformed, is_system_include, curdir, includepath):

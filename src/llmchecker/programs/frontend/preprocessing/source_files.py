@@ -4,22 +4,34 @@ from functools import partial
 from pathlib import Path
 
 from llmchecker.errors import UnreadableProgram
-from llmchecker.programs.include_search import decode_c, find_included_files, read_sibling
+from llmchecker.programs.include_search import (
+    MAX_FILE_BYTES,
+    decode_c,
+    find_included_files,
+    read_sibling,
+)
 
 
 def read_source(path: Path) -> str:
     """Read the text of a C file.
 
     Raises:
-        UnreadableProgram: the file cannot be read.
+        UnreadableProgram: the file cannot be read, or is too large.
     """
     try:
         # As bytes: Python would convert carriage returns to line ends, compilers do not.
-        return decode_c(path.read_bytes())
+        with path.open("rb") as file:
+            # A device has no end.
+            content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise UnreadableProgram(
             f"{path}: the file cannot be read: {error}; correct the path"
         ) from error
+    if len(content) > MAX_FILE_BYTES:
+        raise UnreadableProgram(
+            f"{path}: the file is larger than {MAX_FILE_BYTES:,} bytes; shorten it"
+        )
+    return decode_c(content)
 
 
 def read_included_headers(path: Path, source: str) -> dict[str, str]:

@@ -45,6 +45,9 @@ ANNOTATION_FUNCTION = "__VERIFIER_remark"
 _TRIGRAPH = re.compile(r"\?\?[=/'()!<>-]")
 _DIGRAPH = re.compile(r"<:|:>|<%|%>|%:")
 _FORBIDDEN_CHARACTER = re.compile(r"[^\t\n -~]|[\\@`\"']")
+_FOREIGN_CHARACTER = re.compile(r"[^\t\n\v\f\r -~]|[@`]")
+"""Characters of no token of C, unless they are letters."""
+
 _ATTRIBUTE = re.compile(r"(?<![\w$])__attribute(?:__)?\s*\(\s*\(")
 _MAX_DECLARATION_LENGTH = 400
 """Maximum number of characters of a declaration before an attribute."""
@@ -141,6 +144,10 @@ def _normalize_line_ends(source: str, file: str) -> str:
     A lone carriage return is rejected: only some programs treat it as a line end.
     """
     text = source.replace("\r\n", "\n")
+    # A file of another kind, not a text.
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise UnreadableProgram(f"{file}:{line}: a null character is not C; correct the file")
     _check_no_match(re.search("\r", text), text, file, "a carriage return inside a line")
     # Options of the compiler decide whether it replaces trigraphs.
     _check_no_match(_TRIGRAPH.search(text), text, file, "a trigraph")
@@ -181,6 +188,10 @@ def _replace_comments(text: str, file: str) -> str:
     for match in _LEXEME.finditer(text):
         piece = match.group()
         kind = match.lastgroup
+        # After other words than these prefixes, an apostrophe is one of prose.
+        word_end = "".join(parts[-2:])
+        if kind == "character" and re.search(r"[\w$]\Z(?<!\b[LuU])", word_end):
+            raise UnreadableProgram(f"{file}:{line}: an apostrophe in a word is not C; correct it")
         # A prefix such as `L` changes the type of a literal.
         if kind in ("text", "character") and parts and re.match(r"[\w$]", parts[-1][-1:]):
             raise UnsupportedProgram(
@@ -188,6 +199,11 @@ def _replace_comments(text: str, file: str) -> str:
             )
         if kind == "code" and piece in "\"'":
             raise UnreadableProgram(f"{file}:{line}: {piece} is opened and not closed; close it")
+        # C allows letters beyond ASCII in identifiers, but no other such characters.
+        if kind == "code" and _FOREIGN_CHARACTER.match(piece) and not piece.isidentifier():
+            raise UnreadableProgram(
+                f"{file}:{line}: the character {piece!r} is not C; correct the text"
+            )
         if kind == "code" and _FORBIDDEN_CHARACTER.match(piece):
             raise UnsupportedProgram(
                 f"{file}:{line}: the character {piece!r} is not supported; remove it"
