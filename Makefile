@@ -6,6 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 # tests of one file share what they make, so a file stays with one worker
 WORKERS := --numprocesses auto --maxprocesses 8 --dist loadfile
+ADDED := make test-all adds the tests marked long: more generated cases, all architectures, more workflows
 FETCHED := resources/models/smollm2-135m resources/models/gemma3-270m
 # an archive that `make bundle` wrote holds all packages, which are then taken from nowhere else
 PACKAGES := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
@@ -52,6 +53,7 @@ test test-all: $(INSTALLED)
 	$(REPAIRED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
 	$(BIN)/pytest $(WORKERS) $(if $(filter test,$@),-m "not long and not faults",-m "not faults")
+	@[ $@ = test-all ] || echo "$(ADDED)"
 
 # harm of every kind to a small project: damaged files, kills, full disks, too little memory
 test-faults: $(INSTALLED)

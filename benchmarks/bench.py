@@ -111,7 +111,10 @@ def main(arguments: list[str] | None = None) -> None:
     width = pd.DataFrame([point.row() for point in points])
     with atomic_write(options.output / "width.csv") as unfinished:
         width.to_csv(unfinished, index=False)
-    drawn = {"cost": cost_plot.cost(found), "width": width_plot.width(width)}
+    drawn = {
+        "cost": cost_plot.cost(found),
+        "width": width_plot.width(width, sizes.efforts.length),
+    }
     for name, figure in drawn.items():
         files = [options.output / f"{name}.{suffix}" for suffix in ("svg", "png")]
         figures.write_figure(figure, files)

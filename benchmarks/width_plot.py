@@ -1,11 +1,16 @@
 """Widths of intervals against forward passes, one panel for each query and model."""
 
+import textwrap
+
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from narrowing import ANYTIME, PAPER, QUERIES, REFINEMENT, SAMPLING
 
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.registry import create_quantifier
 from llmchecker.reporting.figures import set_log_scales, use_figure_style
+from llmchecker.reporting.query_wording import describe_answer
 
 LOOKS = {
     PAPER: {"color": "C7", "marker": "s", "linestyle": ":"},
@@ -16,14 +21,18 @@ LOOKS = {
 """How the line of each way looks; the paper's trees and refinement are certain."""
 CERTAIN = "{way}, certain"
 LIKELY = "{way}, confidence 0.95"
+TITLE_CHARACTERS = 26
+"""The longest line of a panel's title."""
 
 
-def width(points: pd.DataFrame) -> Figure:
+def width(points: pd.DataFrame, length: int) -> Figure:
     """Width against passes with logarithmic axes: a row for each model, a column for each query.
 
     Args:
         points: rows of `narrowing.Point`, with the width.
+        length: the horizon in tokens.
     """
+    quantifiers = {"gender": create_quantifier("gender")}
     models = list(dict.fromkeys(points["model"]))
     with use_figure_style():
         figure, panels = plt.subplots(
@@ -52,7 +61,10 @@ def width(points: pd.DataFrame) -> Figure:
                 set_log_scales(panel)
                 panel.grid(visible=True, which="major", linewidth=0.4)
                 if model == models[0]:
-                    panel.set_title(query, fontsize=8)
+                    words = describe_answer(parse(query), quantifiers, length)
+                    event = words.removeprefix("probability of ")
+                    title = textwrap.fill(event[0].upper() + event[1:], TITLE_CHARACTERS)
+                    panel.set_title(title, fontsize=7)
             row[0].set_ylabel(f"{model}\nwidth of the interval")
         for panel in panels[-1]:
             panel.set_xlabel("forward passes")

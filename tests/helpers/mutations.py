@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+import pytest
 from pycparser import c_ast, c_generator, c_parser
 
 from llmchecker.errors import UnsupportedProgram
@@ -354,3 +355,15 @@ while (i < 5 && !found) {
 assert(!found || a[i] == 3);""",
     ),
 )
+
+_FEW = ("nested", "left_by_break", "nondeterministic_guard", "filled_array", "narrow")
+"""Names of the programs of `make test`: each kind of loop, an array and a narrow type."""
+
+
+def vary_originals() -> pytest.MarkDecorator:
+    """Parametrize a test over ORIGINALS, of which `make test` takes a few."""
+    cases = [
+        pytest.param(each, marks=() if each.name in _FEW else pytest.mark.long)
+        for each in ORIGINALS
+    ]
+    return pytest.mark.parametrize("original", cases, ids=lambda each: each.name)

@@ -5,8 +5,11 @@ import math
 import re
 
 import bench
+import narrowing
 import overhead
+import pandas as pd
 import pytest
+import width_plot
 import yaml
 from overhead import Job, Run
 
@@ -137,6 +140,21 @@ def test_states_are_named_by_their_power(states, name):
     """A number of states in a figure's name reads back as the number."""
     assert bench.power(states) == name
     assert float(name) == states
+
+
+def test_panels_of_widths_have_words_for_titles():
+    """Above each panel of width.png is the event of its query, and no operator."""
+    columns = {"model": MODEL, "passes": 10, "width": 0.5}
+    rows = [
+        columns | {"query": query, "way": way}
+        for query in narrowing.QUERIES
+        for way in narrowing.WAYS
+    ]
+    figure = width_plot.width(pd.DataFrame(rows), length=5)
+    titles = [panel.get_title().replace("\n", " ") for panel in figure.axes]
+    assert titles[0] == "More male than female words within 5 tokens"
+    assert len(set(titles)) == len(narrowing.QUERIES)
+    assert not re.search(r"[?=<>\[\]]", "".join(titles))
 
 
 @pytest.fixture(scope="module")

@@ -201,6 +201,7 @@ def test_every_table_for_people_has_a_footer(project, run):
         assert "LLMChecker" not in path.read_text(encoding="utf-8"), path
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_nothing_is_made_again_without_need(project):
     """A second run does nothing; a setting that changes no result rewrites how they were made."""
@@ -217,6 +218,7 @@ def test_nothing_is_made_again_without_need(project):
         assert project.planned() == {}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_table_is_made_after_the_provenance_that_it_tells(project):
     """Whatever makes verdicts again rewrites provenance, and then the tables that show them."""

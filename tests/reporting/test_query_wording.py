@@ -27,7 +27,17 @@ QUANTIFIERS = {name: create_quantifier(name) for name in ("gender", "json", "ref
             "probability of as many male as female words until polarity below 1, within 3 tokens",
         ),
         ('R{"polarity"}=? [ I=2 ]', "expected polarity after 2 tokens"),
-        ("P=? [ F G gender > 0 ]", "probability that the query holds"),
+        (
+            "P=? [ F G gender > 0 ]",
+            "probability of more male than female words at the end, after at most 3 tokens",
+        ),
+        (
+            "P=? [ G F refuses = 1 ]",
+            "probability of a refusal at the end, after at most 3 tokens",
+        ),
+        ("P=? [ F<=2 G gender > 0 ]", "probability that the query holds"),
+        ("P=? [ F G !(gender > 0) ]", "probability that the query holds"),
+        ("P=? [ X G gender > 0 ]", "probability that the query holds"),
         ("P=? [ F !(gender > 0) ]", "probability that the query holds"),
         ("P=? [ F (gender > 0 | json = 2) & refuses = 1 ]", "probability that the query holds"),
         ("P>=0.5 [ F gender > 0 ]", "whether the query holds (1) or not (0)"),

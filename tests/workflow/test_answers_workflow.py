@@ -115,6 +115,7 @@ def test_an_answer_alone_has_no_tree_and_no_value(project):
     assert {each["witnesses"] for each in with_tree} == {None}
 
 
+@pytest.mark.long
 def test_a_seed_gives_the_same_bits_without_the_stored_distributions(project):
     """Computed again from nothing, an answer differs in its seconds and its date alone."""
     before = read_answers(project)
@@ -139,12 +140,14 @@ def test_a_changed_answer_regrows_no_tree(project):
         assert project.planned() == jobs(["answers"], ["gpt2"]) | AFTER_ANSWERS
 
 
+@pytest.mark.long
 def test_changed_sampling_code_regrows_no_tree(project):
     """A change of how samples are drawn makes the answers again, and no tree."""
     with project.appended("src/llmchecker/checking/anytime/path_sampler.py", "\n# changed\n"):
         assert project.planned() == jobs(["answers"], ["gpt2"]) | AFTER_ANSWERS
 
 
+@pytest.mark.long
 def test_without_answers_no_model_is_loaded_for_them(project):
     """A configuration without answers has no such job, and its tables empty cells."""
     config = read_config(project)

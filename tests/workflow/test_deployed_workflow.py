@@ -12,6 +12,7 @@ pytestmark = pytest.mark.slow
 TEMPLATE = "{% for m in messages %}{{ m['role'] + ': ' + m['content'] }}{% endfor %} assistant:"
 
 
+@pytest.mark.long
 def test_a_chat_with_a_decoded_model_is_checked_exactly(tmp_path, random_model):
     """Lower bound and upper bound agree, a second run has nothing to do, and another decoding
     grows the tree again."""

@@ -10,7 +10,7 @@ import pytest
 from helpers.fake_server import running
 from helpers.fake_writer import FakeWriter
 from helpers.imports import SCRIPTS, imported_by, script_of
-from helpers.marks import long
+from helpers.marks import long, long_cases
 from helpers.project import EMPTY, ROOT, Project, read_config, stats
 
 pytestmark = pytest.mark.slow
@@ -143,10 +143,12 @@ def test_the_other_target_stays_as_it_is(project):
 @pytest.mark.parametrize(
     ("key", "value", "again"),
     [
-        ("seed", 1, {"proposals", *VERIFYING}),
         ("seconds", 20, VERIFYING),
-        ("repair", {"rounds": 2, "answers": 2}, {"repairs"}),
-        ("semantics", ["int32"], {*VERIFYING, "provable", "provable_table"}),
+        *long_cases(
+            ("seed", 1, {"proposals", *VERIFYING}),
+            ("repair", {"rounds": 2, "answers": 2}, {"repairs"}),
+            ("semantics", ["int32"], {*VERIFYING, "provable", "provable_table"}),
+        ),
     ],
 )
 def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
@@ -164,7 +166,8 @@ def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
 @pytest.mark.parametrize(
     "module",
     [
-        *("programs/proposals/sampling.py", "programs/generation/linear_relations.py"),
+        "programs/proposals/sampling.py",
+        *long("programs/generation/linear_relations.py"),
         *long("checking/markov/dtmc.py", "checking/bounds.py", "programs/sources.py"),
         *long(
             "models/distribution.py",
@@ -190,7 +193,7 @@ def test_a_changed_module_makes_again_what_imports_it(finished, module):
     assert "invariants_proposals" not in planned - demanded
 
 
-@pytest.mark.parametrize("name", ["counts.c", "new.c", "limit.h"])
+@pytest.mark.parametrize("name", ["limit.h", *long("counts.c", "new.c")])
 def test_a_changed_or_new_program_is_asked_again(project, name):
     """What becomes of a program is found again when it, its header or the set of them changes."""
     path = project.directory / FOLDER / name

@@ -5,19 +5,22 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from helpers.marks import long
 from helpers.project import GENDER, PROMPTS, Project
 
 pytestmark = pytest.mark.slow
 
 COMMANDS = [
     ["--dry-run", "--cores", "1"],
-    ["--lint"],
-    ["--list-rules"],
     ["--summary"],
-    ["--detailed-summary"],
-    ["--dag"],
-    ["--rulegraph"],
-    ["--list-input-changes"],
+    *long(
+        ["--lint"],
+        ["--list-rules"],
+        ["--detailed-summary"],
+        ["--dag"],
+        ["--rulegraph"],
+        ["--list-input-changes"],
+    ),
 ]
 OWNED = (".snakemake", "__pycache__")
 """The folders that Snakemake and Python keep for themselves."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from helpers.imports import SCRIPTS, imported_by, script_of, types
-from helpers.marks import long
+from helpers.marks import long, long_cases
 from helpers.project import (
     CHECKS,
     EMPTY,
@@ -204,11 +204,13 @@ def test_a_second_run_does_nothing(project):
 @pytest.mark.parametrize(
     ("lost", "again"),
     [
-        (["figures/figure3.png", "tables/table2.tex"], {"figure3": 1, "table2": 1}),
-        (["crosschecks/gpt2/empty"], jobs(["crosschecks"], ["gpt2"])),
         (["trees/gpt2"], jobs(STAGES, ["gpt2"])),
+        *long_cases(
+            (["figures/figure3.png", "tables/table2.tex"], {"figure3": 1, "table2": 1}),
+            (["crosschecks/gpt2/empty"], jobs(["crosschecks"], ["gpt2"])),
+        ),
     ],
-    ids=["for people", "outcomes", "trees"],
+    ids=["trees", "for people", "outcomes"],
 )
 def test_lost_files_are_made_again(project, lost, again):
     """Files that were deleted are made again, of the model alone to which they belong."""
@@ -245,6 +247,7 @@ def test_a_new_start_string_concerns_its_model_alone(project):
     assert planned == jobs(STAGES, ["bert"]) | {"table1": 1} | MADE_OF_CHECKS
 
 
+@pytest.mark.long
 def test_a_new_protected_text_grows_no_tree(project):
     """A changed setting of a quantifier makes the scores again of the models that are asked it."""
     config = read_config(project)
@@ -254,6 +257,7 @@ def test_a_new_protected_text_grows_no_tree(project):
     assert planned == jobs(STAGES[1:], ["llama"]) | MADE_OF_CHECKS
 
 
+@pytest.mark.long
 def test_a_changed_source_is_fetched(project):
     """A model or data set that is to come from elsewhere is fetched, and all of it made again."""
     config = read_config(project)
@@ -266,6 +270,7 @@ def test_a_changed_source_is_fetched(project):
     assert not {f"trees_{model}" for model in MODELS if model != "bert"} & planned.keys()
 
 
+@pytest.mark.long
 def test_a_larger_k_of_the_statistics_grows_no_tree(project):
     """The settings of the top-k statistics are of no concern to trees, though one job asks both."""
     config = read_config(project)
@@ -300,6 +305,7 @@ def test_statistics_are_asked_by_the_job_that_has_loaded_the_model(project):
             path.with_suffix(".kept").rename(path)
 
 
+@pytest.mark.long
 def test_wrong_settings_of_the_statistics_cost_no_tree(project):
     """Where the prompts cannot be read trees are grown all the same, and the log says why.
 
@@ -323,6 +329,7 @@ def test_wrong_settings_of_the_statistics_cost_no_tree(project):
         grown.with_suffix(".kept").rename(grown)
 
 
+@pytest.mark.long
 def test_a_model_without_experiments_has_no_jobs_but_its_statistics(project):
     """Experiments may leave a model out, which then appears in Figure 3 alone."""
     config = read_config(project)
@@ -339,12 +346,14 @@ def test_a_model_without_experiments_has_no_jobs_but_its_statistics(project):
 @pytest.mark.parametrize(
     ("file", "text", "again"),
     [
-        (f"{QUANTIFIERS}/gender.py", "\n# changed\n", STAGES[1:]),
         (f"{QUANTIFIERS}/gender_words/female.txt", "\nchampioness\n", STAGES[1:]),
         ("src/llmchecker/trees/expansion.py", "\n# changed\n", STAGES),
-        ("src/llmchecker/checking/storm.py", "\n# changed\n", ("checks", "crosschecks")),
+        *long_cases(
+            (f"{QUANTIFIERS}/gender.py", "\n# changed\n", STAGES[1:]),
+            ("src/llmchecker/checking/storm.py", "\n# changed\n", ("checks", "crosschecks")),
+        ),
     ],
-    ids=["quantifier", "word list", "expansion", "storm"],
+    ids=["word list", "expansion", "quantifier", "storm"],
 )
 def test_a_change_reruns_what_depends_on_it(project, file, text, again):
     """A changed file makes the results again that depend on it, and leaves the dearer ones."""
@@ -354,6 +363,7 @@ def test_a_change_reruns_what_depends_on_it(project, file, text, again):
     assert planned == jobs(again) | shards | MADE_OF_CHECKS
 
 
+@pytest.mark.long
 def test_triggers_without_params_do_not_see_changed_code(project):
     """With `--rerun-triggers mtime` Snakemake compares no digest, as CONTRIBUTING.md says."""
     before = project.planned("--rerun-triggers", "mtime")
@@ -365,8 +375,10 @@ def test_triggers_without_params_do_not_see_changed_code(project):
 @pytest.mark.parametrize(
     "module",
     [
-        *("models/distribution.py", "properties/scores.py", "checking/witnesses.py"),
+        "checking/witnesses.py",
         *long(
+            "models/distribution.py",
+            "properties/scores.py",
             "errors.py",
             "models/sources/downloads.py",
             "properties/logic/parser.py",
@@ -401,6 +413,7 @@ def code_of_rule(rule: str) -> set[str]:
     return imported_by(SCRIPTS[script], set(), *also)
 
 
+@pytest.mark.long
 def test_the_linter_is_content(project):
     """snakemake --lint has nothing to say."""
     run = project.snakemake("--lint")
@@ -412,12 +425,14 @@ def test_the_linter_is_content(project):
     ("key", "value", "message"),
     [
         ("alhpa", 0.8, "experiments[0]: unknown key 'alhpa', did you mean 'alpha'?"),
-        ("alpha", 1.5, "experiments[0].alpha: 1.5 is too large; it must be at most 1"),
-        ("models", ["two"], "experiments[0].models: model 'two' is not defined"),
         (
             "queries",
             ["P=? [ F sentiment > 0 ]"],
             "experiments[0].queries[0]: column 9 of the query",
+        ),
+        *long_cases(
+            ("alpha", 1.5, "experiments[0].alpha: 1.5 is too large; it must be at most 1"),
+            ("models", ["two"], "experiments[0].models: model 'two' is not defined"),
         ),
     ],
 )

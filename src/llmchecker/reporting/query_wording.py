@@ -101,6 +101,14 @@ def describe_query(query: Query) -> str:
 def _describe_path(
     path: Temporal, quantifiers: Mapping[str, Quantifier], length: int
 ) -> str | None:
+    match path:
+        # the last state repeats for ever, so that it decides `F G` and `G F`
+        case Temporal("F" | "G" as first, [Temporal("F" | "G" as second, [last], None)], None) if (
+            first != second
+        ):
+            state = _describe_state(last, quantifiers)
+            tokens = format_count(length, "token")
+            return None if state is None else f"{state} at the end, after at most {tokens}"
     operands = [_describe_state(operand, quantifiers) for operand in path.operands]
     # a part without a description leaves the whole without one
     if None in operands:

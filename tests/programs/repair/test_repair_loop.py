@@ -10,6 +10,7 @@ import string
 from dataclasses import dataclass, field, replace
 
 import pytest
+from helpers.marks import long
 
 from llmchecker.errors import UnusableText
 from llmchecker.models.table_model import TableModel
@@ -171,7 +172,10 @@ def test_no_answer_makes_a_false_program_true(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x = n", "abort()", "(" * 5000, "x <= n); abort(", "\0\x1b[31m", "9" * 999, "x" * 10**6],
+    [
+        *("x = n", "(" * 5000),
+        *long("", "abort()", "x <= n); abort(", "\0\x1b[31m", "9" * 999, "x" * 10**6),
+    ],
 )
 def test_whatever_is_answered_is_parsed_or_counted(text, tmp_path):
     """Nonsense, code and endless text are no candidates; they are counted, and nothing breaks."""

@@ -4,6 +4,7 @@ import itertools
 import json
 
 import pytest
+from helpers.marks import long_cases
 
 from llmchecker.interfaces.cli.main import main
 from llmchecker.programs.experiments.runner import EXPERIMENTS, ExperimentSettings, iter_attempts
@@ -97,7 +98,9 @@ def test_what_may_be_proposed_is_a_limit_too(tmp_path):
     assert limits["program"] == limits["all"] == ()
 
 
-@pytest.mark.parametrize(("seconds", "limits"), [("20", []), ("0.000001", ["prover time"])])
+@pytest.mark.parametrize(
+    ("seconds", "limits"), [("20", []), *long_cases(("0.000001", ["prover time"]))]
+)
 def test_limits_stand_in_json_and_in_the_line(seconds, limits, tmp_path, capsys):
     """`verify` tells the limits of a program: none where there is a verdict."""
     file = tmp_path / "count.c"

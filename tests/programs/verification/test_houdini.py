@@ -5,7 +5,8 @@ from functools import cache
 
 import pytest
 from helpers.exhaustive import Interpreter, RandomProgram, largest_inductive, where
-from helpers.mutations import ORIGINALS, candidates
+from helpers.marks import long
+from helpers.mutations import candidates, vary_originals
 
 from llmchecker.programs.frontend.expressions import parse_condition
 from llmchecker.programs.frontend.translation_unit import parse_program
@@ -15,6 +16,7 @@ from llmchecker.programs.verification.houdini import Candidate, Prover, ProverTi
 CHUNK = 15
 RANDOM = range(0, 75, CHUNK)
 
+each_chunk = pytest.mark.parametrize("first", [RANDOM[0], *long(*RANDOM[1:])])
 each_semantics = pytest.mark.parametrize("semantics", Semantics)
 
 
@@ -38,7 +40,7 @@ def proven(body, *conditions, semantics=Semantics.INT32, loop=0):
     return [c for c in conditions if tried[c] in found], prover.entails_assertions(found)
 
 
-@pytest.mark.parametrize("first", RANDOM)
+@each_chunk
 def test_the_largest_inductive_subset_is_found(first):
     """On random programs, what is inductive and whether it suffices is as brute force says."""
     for seed in range(first, first + CHUNK):
@@ -49,7 +51,7 @@ def test_the_largest_inductive_subset_is_found(first):
         assert prover.entails_assertions(found) == suffices, program
 
 
-@pytest.mark.parametrize("first", RANDOM)
+@each_chunk
 def test_what_is_proven_holds_in_every_reachable_state(first):
     """No state that a run reaches refutes what is proven, or fails what follows from it."""
     for seed in range(first, first + CHUNK):
@@ -67,6 +69,7 @@ def holds(condition, states):
     return not where(condition, states, False)
 
 
+@pytest.mark.long
 def test_the_random_programs_are_varied():
     """Some are true and some false, some loops are unreached, and conditions are kept and lost."""
     cases = [random_case(seed) for first in RANDOM for seed in range(first, first + CHUNK)]
@@ -80,7 +83,7 @@ def test_the_random_programs_are_varied():
     assert 150 <= kept <= sum(len(tried) for _, tried, _, _ in cases) - 150
 
 
-@pytest.mark.parametrize("first", RANDOM)
+@each_chunk
 def test_needed_is_the_least_that_suffices(first):
     """What is needed is inductive by itself, proves the assertions, and no subset does both."""
     for seed in range(first, first + CHUNK):
@@ -98,7 +101,7 @@ def test_needed_is_the_least_that_suffices(first):
 
 
 @each_semantics
-@pytest.mark.parametrize("original", ORIGINALS, ids=lambda o: o.name)
+@vary_originals()
 def test_needed_drops_what_proofs_of_programs_do_not_use(original, semantics):
     """Of all that is proven of a program, what is needed is few, and proves it by itself."""
     prover = Prover(original.program, semantics)

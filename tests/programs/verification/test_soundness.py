@@ -20,6 +20,7 @@ from helpers.mutations import (
     candidates,
     mutants,
     random_condition,
+    vary_originals,
 )
 
 from llmchecker.errors import UnsupportedProgram
@@ -50,7 +51,7 @@ MOST_OF_SHIPPED = 4
 SETS = 5
 WRONG_IN_A_SET = 4
 
-each_original = pytest.mark.parametrize("original", ORIGINALS, ids=lambda o: o.name)
+each_original = vary_originals()
 each_shipped = pytest.mark.parametrize("original", SHIPPED, ids=lambda o: o.name)
 each_semantics = pytest.mark.parametrize("semantics", Semantics)
 
