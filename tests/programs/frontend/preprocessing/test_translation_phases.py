@@ -202,9 +202,7 @@ def test_every_line_keeps_its_place(source: str) -> None:
         ("%:define N 3", "a digraph"),
         ("int \\u0061;", "the character '\\\\'"),
         ("int \u00e9;", "the character 'é'"),
-        ("int\u00a0x;", "the character '\\xa0'"),
         ("int\fx;", "the character '\\x0c'"),
-        ("int\0x;", "the character '\\x00'"),
         ("x = L'a';", "a prefix of 'a'"),
         ('f(R"(");', "a prefix of"),
         ("int x __attribute__((mode(QI)));", "'__attribute__', a word of the compiler,"),
@@ -229,6 +227,21 @@ def test_what_may_mean_something_else_is_refused(source: str, reason: str) -> No
     with pytest.raises(UnsupportedProgram) as raised:
         translate(source, "case.c")
     assert reason in str(raised.value)
+
+
+@pytest.mark.parametrize("source", ["int\u00a0x;", "int\0x;", "int@x;", "int `x;", "don't 'x"])
+def test_what_no_compiler_reads_is_no_c(source: str) -> None:
+    """Characters of no token of C make a text unreadable, with their line."""
+    with pytest.raises(UnreadableProgram, match=r"case.c:1: .* is not C; correct"):
+        translate(source, "case.c")
+
+
+@pytest.mark.parametrize("name", ["_SEAHORN__H_", "_KLEE_H"])
+def test_the_guard_of_a_header_of_a_verifier_is_read(name: str) -> None:
+    """No compiler defines such a name, so that the header is included once."""
+    header = f"#ifndef {name}\n#define {name}\nint x;\n#endif\n"
+    source = '#include "h.h"\n#include "h.h"\n'
+    assert translate(source, "case.c", {"h.h": header}).split() == ["int", "x;"]
 
 
 @pytest.mark.parametrize("source", ['x = "a\n";', "x = 'a\n;", "/* 'a */ 'b"])
