@@ -99,7 +99,7 @@ class PlainPool:
             variances = predict_variances(truths[:done].astype(float), part)
             # a test without a plan expects as many samples again
             planned = float(max(done, _TEST_BLOCK))
-            sequence.narrow(Values(part, np.ones(len(part)), 0, 1, 1, variances, planned))
+            sequence.narrow_interval(Values(part, np.ones(len(part)), 0, 1, 1, variances, planned))
             low, high = sequence.interval
             if not low <= threshold <= high:
                 return int(total_passes[done + _TEST_BLOCK - 1])

@@ -18,7 +18,7 @@ from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
     WITNESS,
     Witness,
-    find_texts,
+    find_path_texts,
     find_witnesses,
     has_witnesses,
 )
@@ -433,7 +433,7 @@ def test_texts_of_both_kinds_are_found(query, satisfying, violating):
     """Texts that satisfy or violate a formula come most probable first, and no `rest` is a text."""
     chain, path = dtmc.build_dtmc(TREE, GENDER), parse(query).root.path
     for kind, expected in ((WITNESS, satisfying), (COUNTEREXAMPLE, violating)):
-        found = find_texts(TREE, chain, path, kind, 10)
+        found = find_path_texts(TREE, chain, path, kind, 10)
         assert [(text.text, text.probability) for text in found] == expected
         assert [text.kind for text in found] == [kind] * len(expected)
-        assert len(find_texts(TREE, chain, path, kind, 1)) == min(1, len(expected))
+        assert len(find_path_texts(TREE, chain, path, kind, 1)) == min(1, len(expected))

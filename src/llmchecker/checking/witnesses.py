@@ -153,7 +153,7 @@ def find_witnesses(
     return tuple(_iter_witnesses(tree, states, count))
 
 
-def find_texts(
+def find_path_texts(
     tree: TextTree, chain: MarkovChain, path: Formula, kind: str, max_texts: int
 ) -> tuple[Witness, ...]:
     """Return the most probable texts that satisfy or violate a path formula.

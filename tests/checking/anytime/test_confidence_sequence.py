@@ -36,8 +36,8 @@ def test_the_expected_wealth_never_rises(probability, small, large):
         weight = probability ** sum(sequence) * (1 - probability) ** (6 - sum(sequence))
         values = [large if drawn else small for drawn in sequence]
         found = ConfidenceSequence(0.9)
-        found.narrow(build_values(values[:3], low=-0.5, high=1.2))
-        found.narrow(build_values(values[3:], low=-0.5, high=1.2, earlier=values[:3]))
+        found.narrow_interval(build_values(values[:3], low=-0.5, high=1.2))
+        found.narrow_interval(build_values(values[3:], low=-0.5, high=1.2, earlier=values[:3]))
         for number, gambler in enumerate(found._gamblers):
             totals[number] += weight * np.exp(gambler._log_wealths(mean))
     assert totals == pytest.approx(np.ones((2, 2, 6)), abs=1e-9)
@@ -48,7 +48,7 @@ def test_later_values_do_not_change_earlier_bets():
     found = []
     for last in ([0.0, 0.0, 0.0], [1.0, 0.2, 0.9]):
         sequence = ConfidenceSequence(0.9)
-        sequence.narrow(build_values([0.3, 0.9, 0.1, *last]))
+        sequence.narrow_interval(build_values([0.3, 0.9, 0.1, *last]))
         found.append([gambler._log_wealths(0.4)[:, :3] for gambler in sequence._gamblers])
     assert np.array_equal(*found)
 
@@ -68,7 +68,7 @@ def test_intervals_narrow_and_wealth_follows_the_ratio(rounds, is_ratio):
     for pairs in rounds:
         numerator, denominator = np.array(pairs).T
         denominator = denominator if is_ratio else None
-        found.narrow(build_values(numerator, denominator, earlier=earlier))
+        found.narrow_interval(build_values(numerator, denominator, earlier=earlier))
         earlier += numerator.tolist()
         low, high = (gambler.end for gambler in found._gamblers)
         assert ends[0] <= low
@@ -84,7 +84,7 @@ def test_no_value_of_the_range_makes_the_wealth_negative():
     """After values that promise large stakes, one at the end of the range leaves some wealth."""
     for sign, last in ((0, -0.25), (1, 1.5)):
         found = ConfidenceSequence(0.9)
-        found.narrow(build_values([0.5] * 30 + [last], low=-0.25, high=1.5))
+        found.narrow_interval(build_values([0.5] * 30 + [last], low=-0.25, high=1.5))
         for ratio in (0.3, 0.5, 0.7):
             losses = np.diff(found._gamblers[sign]._log_wealths(ratio), axis=1)[:, -1]
             assert (np.exp(losses) >= 1 - _MAX_LOSS - 1e-9).all()
@@ -94,7 +94,7 @@ def test_no_value_of_the_range_makes_the_wealth_negative():
 def test_an_end_is_where_the_wealth_reaches_its_target():
     """At the last refuted ratio the wealth once was 1/d, and a little beyond it never was."""
     found = ConfidenceSequence(0.9)
-    found.narrow(build_values(np.random.default_rng(0).random(200)))
+    found.narrow_interval(build_values(np.random.default_rng(0).random(200)))
     for gambler in found._gamblers:
         step = gambler.sign * 1e-9
 
@@ -112,7 +112,9 @@ def test_the_estimate_weights_values_by_their_precision():
     found = ConfidenceSequence(0.9)
     assert (found.estimate, len(found), found.interval) == (0.5, 0, (0.0, 1.0))
     variances = np.array([0.5, 0.25])
-    found.narrow(Values(np.array([0.2, 0.6]), np.array([0.4, 1.0]), 0, 1, 1.0, variances, 2))
+    found.narrow_interval(
+        Values(np.array([0.2, 0.6]), np.array([0.4, 1.0]), 0, 1, 1.0, variances, 2)
+    )
     assert found.estimate == pytest.approx((2 * 0.2 + 4 * 0.6) / (2 * 0.4 + 4 * 1.0))
 
 

@@ -321,7 +321,7 @@ class AnytimeCheck:
         variances = predict_variances(self._unit_values[index], unit_values)
         numerator, denominator = numerator[:count], denominator[:count]
         is_ratio = self._estimand.is_ratio
-        self._sequence.narrow(
+        self._sequence.narrow_interval(
             Values(
                 numerator=part.numerator + part.total * numerator,
                 denominator=(

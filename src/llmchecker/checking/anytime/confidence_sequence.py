@@ -100,7 +100,7 @@ class ConfidenceSequence:
         numerator, denominator = self._weighted_sums
         return min(1.0, max(0.0, numerator / denominator)) if denominator > 0 else 0.5
 
-    def narrow(self, values: Values) -> None:
+    def narrow_interval(self, values: Values) -> None:
         """Append values, and narrow the interval."""
         if len(values.numerator) == 0:
             return

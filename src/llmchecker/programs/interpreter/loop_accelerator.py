@@ -69,8 +69,8 @@ class LoopAccelerator:
         self._drawn_values.append(value)
         return value
 
-    def skip(self, loop: Loop, iteration: int, state: ConcreteState) -> int:
-        """Skip iterations of a loop if they are identical; the machine's `skip`.
+    def skip_iterations(self, loop: Loop, iteration: int, state: ConcreteState) -> int:
+        """Skip iterations of a loop if they are identical; the machine's `skip_iterations`.
 
         Returns:
             The number of skipped iterations; 0 for an unchanged state.

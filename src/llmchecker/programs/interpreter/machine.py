@@ -75,8 +75,8 @@ class Machine:
         draw: returns a nondeterministic value of a type. The second argument is the name of the
             uninitialized variable; empty for the result of a function.
         on_head: called with the loop, the iteration and the state at every loop head.
-        skip: called at every loop head. It may skip iterations: it then changes the state and
-            returns their number, otherwise 0.
+        skip_iterations: called at every loop head. It may skip iterations: it then changes the
+            state and returns their number, otherwise 0.
         on_failed_assumption: called with the assumption that ends a run, and with the state.
         count_draws: returns the number of values that the run has drawn.
         rewind: discards all values after the given number, and returns whether there were any. An
@@ -88,7 +88,7 @@ class Machine:
 
     draw: Callable[[Type, str], int]
     on_head: Callable[[Loop, int, ConcreteState], None]
-    skip: Callable[[Loop, int, ConcreteState], int]
+    skip_iterations: Callable[[Loop, int, ConcreteState], int]
     on_failed_assumption: Callable[[Expression, ConcreteState], None]
     count_draws: Callable[[], int]
     rewind: Callable[[int], bool] | None
@@ -104,7 +104,7 @@ class Machine:
         self.count_draws = lambda: 0
         self.rewind = None
         self.min_iterations = 0
-        self.skip = lambda loop, iteration, state: 0
+        self.skip_iterations = lambda loop, iteration, state: 0
         self.on_failed_assumption = lambda condition, state: None
 
     def run(self, state: ConcreteState) -> int | None:
@@ -228,7 +228,7 @@ class Machine:
             iteration = 0
             while True:
                 self.on_head(loop, iteration, state)
-                skip_count = self.skip(loop, iteration, state)
+                skip_count = self.skip_iterations(loop, iteration, state)
                 # Skipped iterations end at another state of the loop head.
                 if skip_count:
                     iteration += skip_count

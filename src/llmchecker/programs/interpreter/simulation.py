@@ -285,7 +285,8 @@ def _run_with_repairs(
         machine.count_draws, machine.rewind = partial(len, draws.history), draws.rewind
         if build_accelerator is not None:
             accelerator = build_accelerator(draws.draw)
-            machine.draw, machine.skip = accelerator.draw, accelerator.skip
+            machine.draw = accelerator.draw
+            machine.skip_iterations = accelerator.skip_iterations
             # An accelerator repeats the values of completed iterations, so none may be redrawn.
             machine.rewind = None
         machine.on_failed_assumption = lambda *refusal: failed_assumptions.append(refusal)  # noqa: B023
@@ -370,7 +371,8 @@ def record_trace(
     # Redrawn values would appear twice in the trace.
     machine.rewind = None
     if accelerator is not None:
-        machine.draw, machine.skip = accelerator.draw, accelerator.skip
+        machine.draw = accelerator.draw
+        machine.skip_iterations = accelerator.skip_iterations
     state = {name: machine.draw_variable(name) for name in program.types}
     draw = machine.draw
 
