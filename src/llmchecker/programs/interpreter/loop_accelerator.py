@@ -70,7 +70,7 @@ class LoopAccelerator:
         return value
 
     def skip_iterations(self, loop: Loop, iteration: int, state: ConcreteState) -> int:
-        """Skip iterations of a loop if they are identical; the machine's `skip_iterations`.
+        """Skip identical iterations of a loop, for a machine.
 
         Returns:
             The number of skipped iterations; 0 for an unchanged state.
