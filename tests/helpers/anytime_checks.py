@@ -26,6 +26,23 @@ SHORT_VISITS = ((0.5, 1), (0.9, 2), (1.0, 2**31 - 1))
 """Visits that leave something to the next one on a vocabulary of five."""
 
 
+class FakeClock:
+    """A clock that advances by a second for each text that a model evaluates."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+
+    def slow(self, model: TableModel) -> TableModel:
+        """Return a model whose every distribution takes a second."""
+
+        def distribution(tokens):
+            self.now += 1.0
+            return model.distribution(tokens)
+
+        return TableModel(model.vocabulary, distribution, model.end_tokens)
+
+
 class TableServer:
     """Answers to the requests of a check, text by text.
 

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers.anytime_checks import Kind, copied, plant, spread_model
+from helpers.anytime_checks import FakeClock, Kind, copied, plant, spread_model
 from helpers.random_tables import START
 
-from llmchecker.checking.anytime import answer, anytime_check, model_batches, partial_tree
+from llmchecker.checking.anytime import model_batches, partial_tree
 from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import AnswerBudget
@@ -19,24 +19,6 @@ KIND = Kind(("F", None, ("atom", "gender", ">", 1)))
 TABLE = spread_model(4)
 MODEL = copied(TABLE, 4)
 TRUTH = KIND.find_truth(TABLE)
-
-
-class FakeClock:
-    """A clock that advances by a second for each text that a model evaluates."""
-
-    def __init__(self, monkeypatch) -> None:
-        self.now = 0.0
-        for module in (anytime_check, answer, model_batches):
-            monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
-
-    def slow(self, model: TableModel) -> TableModel:
-        """Return a model whose every distribution takes a second."""
-
-        def distribution(tokens):
-            self.now += 1.0
-            return model.distribution(tokens)
-
-        return TableModel(model.vocabulary, distribution, model.end_tokens)
 
 
 def check(model=MODEL, distributions=None, **limits):

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from helpers.anytime_checks import FakeClock
 from helpers.random_tables import QUANTIFIERS, table_model
 
 from llmchecker.checking.anytime.answer import AnytimeResult, check_anytime
@@ -44,6 +47,47 @@ def test_questions_side_by_side_get_the_answers_that_each_gets_alone(seed):
         alone = check_anytime(model, each.start, each.asked, each.budget)
         assert figures(found[index]) == figures(alone)
         assert found[index].tree.digest == alone.tree.digest
+
+
+@pytest.mark.parametrize("seconds", [1.5, 7, 40])
+def test_a_deadline_is_kept_side_by_side(seconds, monkeypatch):
+    """On a model of one second a text a question ends at most one text after its deadline, in
+    the company of questions without one, and all answers are right."""
+    model = table_model(2)
+    questions = [question(start, QUERIES[0]) for start in ("a", "ab", "abca")]
+    timed = AnswerBudget(seconds=seconds, confidence=0.9999)
+    questions += [replace(each, budget=timed) for each in questions]
+    expected = dict(check_side_by_side(model, questions[:3]))
+    exact = AnswerBudget(width=1e-9)
+    truths = [check_anytime(model, q.start, q.asked, exact).verdict for q in questions[3:]]
+    clock = FakeClock(monkeypatch)
+    found = {}
+    for index, result in check_side_by_side(clock.slow(model), questions):
+        found[index] = result
+        assert index < 3 or clock.now <= seconds + 1
+    for index in range(3):
+        assert figures(found[index]) == figures(expected[index])
+    for index, truth in enumerate(truths, 3):
+        verdict = found[index].verdict
+        assert verdict.lower <= truth.upper
+        assert truth.lower <= verdict.upper
+        if verdict.low is not None:
+            assert verdict.low <= truth.upper
+            assert truth.lower <= verdict.high
+
+
+def test_a_far_deadline_changes_no_bit():
+    """Batches that a deadline limits give the answers of unlimited batches."""
+    questions = [question(start, query) for start in STARTS for query in QUERIES]
+    late = [replace(q, budget=replace(q.budget, seconds=1e6)) for q in questions]
+    model = _CountingModel(table_model(1))
+    found = dict(check_side_by_side(model, questions))
+    batches, model.batches = model.batches.copy(), []
+    split = dict(check_side_by_side(model, late))
+    assert len(model.batches) > len(batches)
+    assert {index: figures(result) for index, result in split.items()} == {
+        index: figures(result) for index, result in found.items()
+    }
 
 
 class _CountingModel:

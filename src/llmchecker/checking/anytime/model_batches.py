@@ -25,6 +25,24 @@ _CHECK_SECONDS_PER_TEXT = 1e-5
 """The expected seconds of the final check for each text of the tree."""
 
 
+class BatchSize:
+    """The number of texts of the next batch, chosen by the durations of earlier ones.
+
+    Attributes:
+        texts: the number of texts.
+    """
+
+    def __init__(self, texts: int) -> None:
+        self.texts = texts
+
+    def update(self, texts: int, seconds: float, remaining_seconds: float = math.inf) -> None:
+        """Choose the size of the next batch by the duration of this one."""
+        # the last batch ends in time
+        wanted = min(_BATCH_SECONDS, remaining_seconds)
+        affordable = texts * wanted / max(seconds, 1e-9)
+        self.texts = max(1, int(min(_MAX_GROWTH * max(self.texts, texts), affordable)))
+
+
 class ModelBatches:
     """The model's answers to requests, in batches that end near a deadline.
 
@@ -51,7 +69,7 @@ class ModelBatches:
         self._is_cancelled, self._deadline = is_cancelled, deadline
         self.failure: Exception | None = None
         # a model of unknown speed gets one text at first if time is limited
-        self._size = _FIRST_TEXTS if deadline is None else 1
+        self._size = BatchSize(_FIRST_TEXTS if deadline is None else 1)
         self._texts, self._seconds = 0, 0.0
         self._tails = TailSampler(model, open_prefix)
 
@@ -117,7 +135,7 @@ class ModelBatches:
         while done < count:
             if self.must_stop(tree_size):
                 return None
-            rows = np.arange(done, min(count, done + self._size))
+            rows = np.arange(done, min(count, done + self._size.texts))
             start_time = time.monotonic()
             parts += self._answer_rows(request, rows)
             self._measure(len(rows), time.monotonic() - start_time)
@@ -134,14 +152,10 @@ class ModelBatches:
         return [(rows[index], selection) for index, selection in selections]
 
     def _measure(self, texts: int, seconds: float) -> None:
-        """Choose the size of the next batch by the duration of this one."""
+        """Count a batch, and choose the size of the next one."""
         self._texts += texts
         self._seconds += seconds
-        affordable = texts * _BATCH_SECONDS / max(seconds, 1e-9)
-        if self._deadline is not None:
-            # the last batch ends in time
-            affordable = min(affordable, texts * self._remaining_seconds(0) / max(seconds, 1e-9))
-        self._size = max(1, int(min(_MAX_GROWTH * max(self._size, texts), affordable)))
+        self._size.update(texts, seconds, self._remaining_seconds(0))
 
 
 def select_next(

@@ -5,6 +5,7 @@ processor. So the requests of all active checks for texts of one length are answ
 tokens that all prompts share at their beginning are computed once.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ import numpy as np
 
 from llmchecker.checking.anytime.answer import AnytimeResult, AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.anytime.model_batches import select_next
+from llmchecker.checking.anytime.model_batches import BatchSize, select_next
 from llmchecker.checking.anytime.partial_tree import ModelRequest, Selections, TailRequest
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.token_sampler import TailSampler
@@ -80,7 +81,8 @@ def check_side_by_side(
 
     An error of a question is its result, and the other questions go on. So is any exception of the
     model on a text of the question. A limit of seconds counts the time of all questions that are
-    active together. A verdict has bounds, but no value of the final tree and no witnesses.
+    active together, and the question ends at most one batch later. A verdict has bounds, but no
+    value of the final tree and no witnesses.
 
     Args:
         model: the language model.
@@ -132,8 +134,9 @@ def _check_group(
                 yield index, error
                 continue
             jobs[index] = job
-            job.advance(None)
         batches.answer([job for job in jobs.values() if job.request is not None])
+        for job in jobs.values():
+            job.stop_if_due()
         for index in [index for index, job in jobs.items() if job.request is None]:
             yield index, jobs.pop(index).build_outcome()
 
@@ -143,7 +146,9 @@ class _Job:
 
     Attributes:
         tail: the tokens of the prompt after the shared ones.
+        has_deadline: whether the time of the check is limited.
         request: the request that waits for an answer; None once the check has ended.
+        rows: (n,) int64, the texts of the request that have no answer yet.
     """
 
     def __init__(
@@ -154,6 +159,7 @@ class _Job:
         end_of_sequence: EndOfSequence,
     ) -> None:
         self.tail = tail
+        self.has_deadline = question.budget.seconds is not None
         self.request: ModelRequest | TailRequest | None = None
         self._error: LLMCheckerError | None = None
         self._run = AnytimeRun(
@@ -164,17 +170,39 @@ class _Job:
             end_of_sequence=end_of_sequence,
         )
         self._requests = self._run.check.run()
+        self.advance(None)
 
     def advance(self, answer: Selections | np.ndarray | None) -> None:
         """Pass an answer on, and wait for the next request."""
+        self._parts: list = []
         try:
             self.request = self._requests.send(answer)
+            self.rows = np.arange(len(self.request.continuations))
         except StopIteration:
             self.request = None
         except MachineLimit:
             raise
         except LLMCheckerError as error:
             self.fail(error)
+
+    def receive(self, rows: np.ndarray, answer: Selections | np.ndarray) -> None:
+        """Store the answer for the first of the remaining texts; pass a complete one on.
+
+        Args:
+            rows: (n,) int64, these texts.
+            answer: as if the request had only these texts.
+        """
+        self.rows = self.rows[len(rows) :]
+        is_tail = isinstance(self.request, TailRequest)
+        self._parts += [answer] if is_tail else [(rows[part], found) for part, found in answer]
+        if len(self.rows) == 0:
+            self.advance(np.concatenate(self._parts) if is_tail else self._parts)
+
+    def stop_if_due(self) -> None:
+        """End the check if its time is over; its answer so far is right."""
+        if self.request is not None and self._run.is_finished:
+            self._requests.close()
+            self.request = None
 
     def fail(self, error: LLMCheckerError) -> None:
         """End the check with an error."""
@@ -193,6 +221,19 @@ class _Job:
             return error
 
 
+@dataclass(frozen=True)
+class _Share:
+    """The texts of a job in one batch.
+
+    Attributes:
+        job: the job.
+        rows: (n,) int64, the first remaining texts of its request.
+    """
+
+    job: _Job
+    rows: np.ndarray
+
+
 class _SharedBatches:
     """The model's answers to requests of several jobs, whose prompts begin alike.
 
@@ -205,40 +246,55 @@ class _SharedBatches:
         self._model = model
         self._open_prefix = cache(lambda: model.open_prefix(shared))
         self._tails = TailSampler(model, self._open_prefix)
+        # a model of unknown speed gets one text at first
+        self._size = BatchSize(1)
 
     def answer(self, jobs: Sequence[_Job]) -> None:
-        """Answer the requests of the jobs that make the largest batch together."""
+        """Answer the requests of the jobs that make the largest batch together.
+
+        If any job has a deadline, the batch is limited, and answers only the first texts.
+        """
         groups: dict[tuple[object, ...], list[_Job]] = defaultdict(list)
         for job in jobs:
             groups[_batch_key(job)].append(job)
         if not groups:
             return
-        largest = max(groups.values(), key=lambda group: sum(map(_count_texts, group)))
+        largest = max(groups.values(), key=lambda group: sum(len(job.rows) for job in group))
+        has_deadline = any(job.has_deadline for job in jobs)
+        self._answer_shares(_split_batch(largest, self._size.texts if has_deadline else None))
+
+    def _answer_shares(self, shares: Sequence[_Share]) -> None:
+        start_time, evaluated = time.monotonic(), self._tails.evaluated
         failure = None
         try:
             with _translate_failures(self._model):
-                answers = self._answer_together(largest)
+                answers = self._answer_together(shares)
         except MachineLimit:
             raise
         except LLMCheckerError as error:
             failure = error
         if failure is None:
-            for job, answer in zip(largest, answers, strict=True):
-                job.advance(answer)
-        elif len(largest) == 1:
-            largest[0].fail(failure)
+            # texts with kept distributions take no time
+            if texts := self._tails.evaluated - evaluated:
+                self._size.update(texts, time.monotonic() - start_time)
+            for share, answer in zip(shares, answers, strict=True):
+                share.job.receive(share.rows, answer)
+        elif len(shares) == 1:
+            shares[0].job.fail(failure)
         else:
             # one text may be too long for the model, and only its check must end
-            for job in largest:
-                self.answer([job])
+            for share in shares:
+                self._answer_shares([share])
 
-    def _answer_together(self, jobs: Sequence[_Job]) -> list[Selections | np.ndarray]:
-        request = jobs[0].request
-        parts = [_continue_prompt(job) for job in jobs]
+    def _answer_together(self, shares: Sequence[_Share]) -> list[Selections | np.ndarray]:
+        request = shares[0].job.request
+        parts = [_continue_prompt(share) for share in shares]
         if isinstance(request, TailRequest):
             return [
-                self._tails.sample(replace(job.request, continuations=part))
-                for job, part in zip(jobs, parts, strict=True)
+                self._tails.sample(
+                    replace(share.job.request.select(share.rows), continuations=part)
+                )
+                for share, part in zip(shares, parts, strict=True)
             ]
         # jobs about one prompt visit the same texts, which are evaluated once
         texts, rows = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
@@ -248,6 +304,19 @@ class _SharedBatches:
             list(_select_texts(selections, len(texts), part_rows))
             for part_rows in np.split(rows.reshape(-1), boundaries)
         ]
+
+
+def _split_batch(jobs: Sequence[_Job], max_texts: int | None) -> list[_Share]:
+    """Return the shares of the first texts of jobs; of all texts without a limit."""
+    shares = []
+    for job in jobs:
+        rows = job.rows[:max_texts]
+        if len(rows) == 0:
+            break
+        shares.append(_Share(job, rows))
+        if max_texts is not None:
+            max_texts -= len(rows)
+    return shares
 
 
 @contextmanager
@@ -273,14 +342,11 @@ def _batch_key(job: _Job) -> tuple[object, ...]:
     return (length, request.alpha, request.k, request.will_extend)
 
 
-def _count_texts(job: _Job) -> int:
-    return len(job.request.continuations)
-
-
-def _continue_prompt(job: _Job) -> np.ndarray:
-    """Return the tokens of a job's texts after the shared tokens."""
-    continuations = job.request.continuations
-    tail = np.broadcast_to(np.array(job.tail, np.int64), (len(continuations), len(job.tail)))
+def _continue_prompt(share: _Share) -> np.ndarray:
+    """Return the tokens of texts of a job after the shared tokens."""
+    continuations = share.job.request.continuations[share.rows]
+    prompt_tail = np.array(share.job.tail, np.int64)
+    tail = np.broadcast_to(prompt_tail, (len(continuations), len(prompt_tail)))
     return np.concatenate([tail, continuations], axis=1)
 
 

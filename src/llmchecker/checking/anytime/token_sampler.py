@@ -28,12 +28,16 @@ class TailSampler:
     It keeps the distributions of the latest texts: a sample that leaves the selected tokens of a
     text needs no second evaluation of the text.
 
+    Attributes:
+        evaluated: number of texts that the model evaluated so far.
+
     Args:
         model: the language model.
         open_prefix: returns the prompt's prefix.
     """
 
     def __init__(self, model: LanguageModel, open_prefix: Callable[[], Prefix]) -> None:
+        self.evaluated = 0
         self._model, self._open_prefix = model, open_prefix
         self._kept: dict[tuple[int, ...], tuple[Distributions, int]] = {}
         logits_bytes = 4 * model.vocabulary_size
@@ -41,6 +45,7 @@ class TailSampler:
 
     def keep(self, continuations: np.ndarray, distributions: Distributions) -> None:
         """Keep distributions after continuations; the oldest make room."""
+        self.evaluated += len(continuations)
         for row, continuation in enumerate(map(tuple, continuations.tolist())):
             # a distribution that is not kept is computed again if it is needed
             if len(self._kept) >= self._max_kept:
@@ -69,6 +74,7 @@ class TailSampler:
             InvalidEstimate: all tokens that are not excluded have probability 0.
         """
         if self._model.listed_tokens < self._model.vocabulary_size:
+            self.evaluated += len(request.continuations)
             seeds = (request.uniforms * _SEED_COUNT).astype(np.int64).tolist()
             return self._open_prefix().sample_next(request.continuations, request.excluded, seeds)
         texts = list(map(tuple, request.continuations.tolist()))
@@ -78,6 +84,7 @@ class TailSampler:
             if text in self._kept:
                 tokens[row] = _sample_token(*self._kept[text], request, row)
         if missing:
+            self.evaluated += len(missing)
             done = 0
             parts = self._open_prefix().map_next(lambda part: part, request.continuations[missing])
             for part in parts:
