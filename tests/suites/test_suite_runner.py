@@ -6,6 +6,7 @@ import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from helpers.random_tables import LETTERS, table_model, whole_tree
@@ -18,6 +19,7 @@ from llmchecker.errors import ConfigError, UnusableText
 from llmchecker.suites import runner
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
+from llmchecker.suites.session import run_suite
 from llmchecker.suites.verdicts import Status
 
 HE_QUERY = "F he = 1"
@@ -172,14 +174,19 @@ def test_differences_from_stored_results(tmp_path):
         run(suite, baseline=tmp_path / "other.jsonl")
 
 
+def read_without_times(path: Path) -> list[dict[str, Any]]:
+    """The lines of a log without their times."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+
 def test_the_same_seed_gives_the_same_lines(tmp_path):
     """Two runs write the same lines but for times; a third continues and evaluates nothing."""
     lines = []
     for name in ("a.jsonl", "b.jsonl"):
         suite = load(tmp_path, [TABLE], {"rows_csv": ROWS}, properties=PROPERTIES)
         run(suite, log=tmp_path / name)
-        stored = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
-        lines.append([{k: v for k, v in line.items() if k != "seconds"} for line in stored])
+        lines.append(read_without_times(tmp_path / name))
     assert lines[0] == lines[1]
     before = (tmp_path / "a.jsonl").read_bytes()
     run(suite, lambda name: None, log=tmp_path / "a.jsonl")
@@ -212,8 +219,8 @@ def test_a_killed_run_continues_without_loss_or_repetition(tmp_path, monkeypatch
     evaluated = []
     evaluate = runner.evaluate
 
-    def count(opened, questions, is_cancelled):
-        for index, answer in evaluate(opened, questions, is_cancelled):
+    def count(opened, questions, *options):
+        for index, answer in evaluate(opened, questions, *options):
             evaluated.append(questions[index].case.name)
             yield index, answer
 
@@ -226,6 +233,28 @@ def test_a_killed_run_continues_without_loss_or_repetition(tmp_path, monkeypatch
         return [replace(found, seconds=0.0) for found in several.results]
 
     assert without_times(result) == without_times(whole)
+
+
+def test_a_resumed_run_of_a_network_gives_the_bytes_of_an_uninterrupted_run(tmp_path, random_model):
+    """After half of the cases the rest keeps its bits, although its prompts have more in common."""
+    cases = [
+        {"start": start, "require": ["P>=0.5 [ F right = 1 ]"]}
+        for start in (
+            "The exam",
+            "The exam went",
+            "The player won because he",
+            "The player won she",
+        )
+    ]
+    model = str(random_model("llama"))
+    properties = {"right": {"type": "pattern", "pattern": "e"}}
+    suite = load(tmp_path, cases, properties=properties, model=model, budget={"passes": 20})
+    run_suite(suite, log=tmp_path / "whole.jsonl")
+    lines = (tmp_path / "whole.jsonl").read_text().splitlines(keepends=True)
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(lines[:3]))
+    run_suite(suite, log=log)
+    assert read_without_times(log) == read_without_times(tmp_path / "whole.jsonl")
 
 
 def test_results_of_another_suite_are_not_continued(tmp_path):
@@ -383,7 +412,7 @@ def test_ten_thousand_cases_run_in_bounded_memory(tmp_path, monkeypatch):
     suite = load(tmp_path, [case], {"rows_csv": rows}, properties=PROPERTIES, length=1)
     evaluated = []
 
-    def answer(opened, questions, is_cancelled):
+    def answer(opened, questions, *options):
         for index, question in enumerate(questions):
             evaluated.append(question.start)
             yield index, build_answer(10, 0.5, 0.1, True)

@@ -185,7 +185,9 @@ class _Evaluator:
                 results[index] = stored
                 self.tracker.update(stored, is_stored=True)
         missing = [index for index in range(len(cases)) if index not in results]
-        for position, result in self._evaluate([cases[index] for index in missing]):
+        # results of other cases, also of an earlier run, must not change a bit of these
+        prompts = [case.start for case in cases]
+        for position, result in self._evaluate([cases[index] for index in missing], prompts):
             index = missing[position]
             results[index] = result
             self.log.add(cases[index], result)
@@ -195,13 +197,15 @@ class _Evaluator:
             raise KeyboardInterrupt
         return [results[index] for index in range(len(cases))]
 
-    def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[int, CaseResult]]:
+    def _evaluate(
+        self, cases: Sequence[Case], prompts: Sequence["Start"]
+    ) -> Iterator[tuple[int, CaseResult]]:
         """Yield the number and the result of each case, as soon as it is known."""
         if not cases:
             return
         last_time = time.monotonic()
         questions = [self._build_question(case) for case in cases]
-        for index, answer in evaluate(self.opened, questions, self.is_cancelled):
+        for index, answer in evaluate(self.opened, questions, prompts, self.is_cancelled):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
             last_time += seconds
@@ -229,14 +233,28 @@ class _Evaluator:
 
 
 def evaluate(
-    opened: OpenModel, questions: Sequence["AnyQuestion"], is_cancelled: Callable[[], bool]
+    opened: OpenModel,
+    questions: Sequence["AnyQuestion"],
+    prompts: Sequence["Start"],
+    is_cancelled: Callable[[], bool],
 ) -> Iterator[tuple[int, "Answer"]]:
-    """Yield the number of each question and its answer, as soon as it is known."""
+    """Yield the number of each question and its answer, as soon as it is known.
+
+    Args:
+        opened: the model.
+        questions: the questions.
+        prompts: the prompts of all cases of the deployment, also of those with a stored result.
+        is_cancelled: whether to end; called often.
+    """
     # imported here: Storm and torch take seconds, and a suite is checked before
     from llmchecker.checking.anytime.side_by_side import check_side_by_side
 
     return check_side_by_side(
-        opened.model, questions, end_of_sequence=opened.end_of_sequence, is_cancelled=is_cancelled
+        opened.model,
+        questions,
+        prompts=prompts,
+        end_of_sequence=opened.end_of_sequence,
+        is_cancelled=is_cancelled,
     )
 
 

@@ -7,7 +7,7 @@ tokens that all prompts share at their beginning are computed once.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -74,6 +74,7 @@ def check_side_by_side(
     model: LanguageModel,
     questions: Sequence[AnyQuestion],
     *,
+    prompts: Iterable[Start] = (),
     end_of_sequence: EndOfSequence = "terminal",
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, Outcome]]:
@@ -87,6 +88,8 @@ def check_side_by_side(
     Args:
         model: the language model.
         questions: the questions; only limits of passes make results reproducible.
+        prompts: start strings of further questions that other calls answer. The last bits of a
+            result depend on the common beginning of all start strings.
         end_of_sequence: as in `expansion.build_tree`.
         is_cancelled: called between batches; when it returns true, no more results follow.
 
@@ -96,35 +99,60 @@ def check_side_by_side(
     groups: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
     for index, question in enumerate(questions):
         try:
-            with _translate_failures(model):
-                prompt = tuple(model.encode(question.start))
+            prompt = _encode(model, question.start)
         except MachineLimit:
             raise
         except LLMCheckerError as error:
             yield index, error
             continue
-        # prompts without a common beginning cannot share a batch, and a decoding that compares
-        # texts with the prompt needs the whole prompt
-        groups[prompt if model.compares_prompt else prompt[:1]].append((index, prompt))
-    for group in groups.values():
-        yield from _check_group(model, questions, group, end_of_sequence, is_cancelled)
+        groups[_group_key(model, prompt)].append((index, prompt))
+    shared = {key: _find_beginning(prompt for _, prompt in group) for key, group in groups.items()}
+    for start in set(prompts) - {question.start for question in questions}:
+        try:
+            prompt = _encode(model, start)
+        except MachineLimit:
+            raise
+        except LLMCheckerError:
+            # the call with its question reports the error
+            continue
+        if (key := _group_key(model, prompt)) in shared:
+            shared[key] = _find_beginning([shared[key], prompt])
+    for key, group in groups.items():
+        batches = _SharedBatches(model, shared[key])
+        yield from _check_group(model, questions, group, batches, end_of_sequence, is_cancelled)
+
+
+def _encode(model: LanguageModel, start: Start) -> tuple[int, ...]:
+    with _translate_failures(model):
+        return tuple(model.encode(start))
+
+
+def _group_key(model: LanguageModel, prompt: tuple[int, ...]) -> tuple[int, ...]:
+    """Return equal keys for prompts whose questions can share a batch."""
+    # prompts without a common beginning cannot share a batch, and a decoding that compares texts
+    # with the prompt needs the whole prompt
+    return prompt if model.compares_prompt else prompt[:1]
+
+
+def _find_beginning(prompts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the tokens at the beginning of all prompts."""
+    return commonprefix(list(prompts))  # noqa: RUF071 - of tokens, not paths
 
 
 def _check_group(
     model: LanguageModel,
     questions: Sequence[AnyQuestion],
     group: Sequence[tuple[int, tuple[int, ...]]],
+    batches: "_SharedBatches",
     end_of_sequence: EndOfSequence,
     is_cancelled: Callable[[], bool],
 ) -> Iterator[tuple[int, Outcome]]:
     """Check questions whose prompts have a common beginning."""
-    shared = commonprefix([prompt for _, prompt in group])  # noqa: RUF071 - of tokens, not paths
-    batches = _SharedBatches(model, shared)
     waiting, jobs = list(group)[::-1], {}
     while (waiting or jobs) and not is_cancelled():
         while waiting and len(jobs) < _MAX_ACTIVE:
             index, prompt = waiting.pop()
-            tail = prompt[len(shared) :]
+            tail = prompt[len(batches.shared) :]
             try:
                 job = _Job(model, questions[index], tail, end_of_sequence)
             # a quantifier may fail on the start string
@@ -237,12 +265,15 @@ class _Share:
 class _SharedBatches:
     """The model's answers to requests of several jobs, whose prompts begin alike.
 
+    Attributes:
+        shared: the tokens at the beginning of every prompt.
+
     Args:
         model: the language model.
-        shared: the tokens at the beginning of every prompt.
     """
 
     def __init__(self, model: LanguageModel, shared: Sequence[int]) -> None:
+        self.shared = shared
         self._model = model
         self._open_prefix = cache(lambda: model.open_prefix(shared))
         self._tails = TailSampler(model, self._open_prefix)
