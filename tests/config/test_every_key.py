@@ -68,7 +68,7 @@ FULL = {
         | {"label": "F", "L": 3, "models": ["local"], "decoding": DECODING},
     ],
     "figure4": {"starts": ["s"], "alpha": 0.5, "k": 3, "L": 2, "query": QUERY, "answer": ANSWER},
-    "suites": {"chat": {"file": "chat.yaml", "models": ["local"]}},
+    "suites": {"chat": {"file": "chat.yaml", "models": ["local"], "shards": 2}},
     "invariants": {
         "programs": {"source": "archive:https://a.b/c.zip", "folder": "d", "sha256": DIGEST},
         **{"models": ["wheel"], "semantics": ["integers"], "seconds": 5, "tool_seconds": 1},

@@ -19,8 +19,9 @@ from llmchecker.errors import ConfigError, UnusableText
 from llmchecker.suites import runner
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
-from llmchecker.suites.session import run_suite
+from llmchecker.suites.session import run_shard, run_suite
 from llmchecker.suites.verdicts import Status
+from llmchecker.trees.shards import Shard
 
 HE_QUERY = "F he = 1"
 PROPERTIES = {
@@ -235,8 +236,9 @@ def test_a_killed_run_continues_without_loss_or_repetition(tmp_path, monkeypatch
     assert without_times(result) == without_times(whole)
 
 
-def test_a_resumed_run_of_a_network_gives_the_bytes_of_an_uninterrupted_run(tmp_path, random_model):
-    """After half of the cases the rest keeps its bits, although its prompts have more in common."""
+def test_a_network_gives_the_same_bits_after_a_kill_and_in_shards(tmp_path, random_model):
+    """The remaining cases and each shard keep their bits, although their prompts have more in
+    common than those of all cases."""
     cases = [
         {"start": start, "require": ["P>=0.5 [ F right = 1 ]"]}
         for start in (
@@ -255,6 +257,11 @@ def test_a_resumed_run_of_a_network_gives_the_bytes_of_an_uninterrupted_run(tmp_
     log.write_text("".join(lines[:3]))
     run_suite(suite, log=log)
     assert read_without_times(log) == read_without_times(tmp_path / "whole.jsonl")
+    shards = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
+    for number, shard in enumerate(shards):
+        run_shard(suite, Shard(number, 2), shard)
+    run_suite(suite, log=tmp_path / "joined.jsonl", shards=shards)
+    assert read_without_times(tmp_path / "joined.jsonl") == read_without_times(log)
 
 
 def test_results_of_another_suite_are_not_continued(tmp_path):

@@ -201,7 +201,7 @@ def rules(tmp_path_factory) -> dict[str, dict]:
     config["figure4"] = {"starts": ["player"], **shape, "query": experiment["queries"][0]}
     config["topk"] = {"source": "hf:owner/name", "file": "a.csv", "column": "prompt"}
     config["invariants"] = {"programs": "path:programs", "repair": {"rounds": 1}}
-    config["suites"] = {"words": {"file": "suite.yaml"}}
+    config["suites"] = {"words": {"file": "suite.yaml", "shards": 2}}
     directory = tmp_path_factory.mktemp("project")
     (directory / "suite.yaml").write_text(
         "model: one\ncases: [{start: The, require: 'P>=0.5 [ F gender > 0 ]'}]\n"

@@ -678,6 +678,6 @@ def test_every_rule_has_a_log_a_message_and_an_environment():
 def test_every_script_writes_the_log_of_its_job():
     """Every script does its work under the job's log, so that a failure says why."""
     scripts = sorted((ROOT / "workflow/scripts").glob("*.py"))
-    assert len(scripts) == 30
+    assert len(scripts) == 31
     for script in scripts:
         assert "\nwith job_log(snakemake.log[0])" in script.read_text(encoding="utf-8"), script

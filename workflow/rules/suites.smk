@@ -2,11 +2,13 @@ localrules:
     suites,
 
 
-# For each suite and model one job computes all verdicts, so that cases share batches.
+# For each suite and model one job computes all verdicts, so that cases share batches. With shards
+# it takes over their results.
 rule suite:
     input:
         model="resources/models/{model}",
         suite=lambda wildcards: CONFIG.suites[wildcards.suite].file,
+        shards=lambda wildcards: CONFIG.suite_shard_files(wildcards.suite, wildcards.model),
     output:
         results="results/suites/{suite}/{model}.jsonl",
         page="results/suites/{suite}/{model}.html",
@@ -30,6 +32,35 @@ rule suite:
         "Deciding the requirements of {wildcards.suite} for {wildcards.model}"
     script:
         "../scripts/suite.py"
+
+
+# A part of the cases, if several jobs divide them.
+rule suite_shard:
+    input:
+        model="resources/models/{model}",
+        suite=lambda wildcards: CONFIG.suites[wildcards.suite].file,
+    output:
+        results="results/suites/{suite}/{model}/{number}-of-{shards}.jsonl",
+    log:
+        "results/logs/suites/{suite}/{model}/{number}-of-{shards}.log",
+    benchmark:
+        "results/benchmarks/suites/{suite}/{model}/{number}-of-{shards}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: get_threads(len(CONFIG.suite_files))
+    resources:
+        **get_model_resources(),
+        runtime=480,
+    params:
+        code=get_code("suite_shard"),
+        # the types of its quantifiers, too
+        types=lambda wildcards: get_code("suite_shard", list_suite_modules(get_suite(wildcards))),
+        digest=lambda wildcards: get_suite(wildcards).digest,
+        config=lambda _: {"files": CONFIG_FILES, "changes": workflow.config_settings.config},
+    message:
+        "Deciding part {wildcards.number} of {wildcards.shards} of {wildcards.suite} for {wildcards.model}"
+    script:
+        "../scripts/suite_shard.py"
 
 
 rule suites:

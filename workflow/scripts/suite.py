@@ -7,4 +7,5 @@ with job_log(snakemake.log[0]) as work:
     settings, wildcards = snakemake.params.config, snakemake.wildcards
     config = Config.read(*settings["files"], changes=settings["changes"])
     suite = load_configured_suite(config, wildcards.suite, wildcards.model)
-    compute_verdicts(suite, snakemake.threads, snakemake.output, work)
+    shards = list(snakemake.input.get("shards", []))
+    compute_verdicts(suite, snakemake.threads, snakemake.output, work, shards)

@@ -224,6 +224,11 @@ class Config:
             for model in suite.models
         ]
 
+    def suite_shard_files(self, name: str, model: str) -> list[str]:
+        """Return the files of the shards of a suite; empty if one job decides all cases."""
+        count = self.suites[name].shards
+        return paths.suite_shard_files(name, model, count) if count > 1 else []
+
     def answer_files(self, checks: Iterable[Check]) -> list[str]:
         """Return the files of the answers of those checks that have one."""
         return [paths.answer_file(c) for c in checks if c in self.experiments.answers]

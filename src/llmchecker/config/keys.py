@@ -459,6 +459,8 @@ class SuiteEntry(Section):
     """The suite file, whose properties may use the quantifiers of this configuration."""
     models: OptionalKey[Distinct[str]] = None
     """Names of models, in place of those of the file; by default all."""
+    shards: int = Field(default=1, ge=1, le=1_000)
+    """Number of jobs that divide the cases of each model among them."""
 
 
 class ConfigKeys(Section):

@@ -38,15 +38,18 @@ class JsonLinesLog:
     Args:
         path: the file.
         suite: the suite.
+        shards: files with results of parts of the suite, which the log takes over.
 
     Raises:
-        ConfigError: the file contains other results, or cannot be written.
+        ConfigError: a file contains other results, or the log cannot be written.
     """
 
-    def __init__(self, path: str | Path, suite: Suite) -> None:
+    def __init__(self, path: str | Path, suite: Suite, shards: Iterable[str | Path] = ()) -> None:
         self._path = Path(path)
         self._suite = suite
-        self._stored = self._read()
+        self._stored: dict[tuple[str, str], tuple[CaseResult, dict[str, Any]]] = {}
+        for file in (*map(Path, shards), self._path):
+            self._stored |= self._read(file)
         lines = [_build_header(suite), *(line for _, line in self._stored.values())]
         # rewritten, so that a line that a kill cut short does not stay
         _write_lines(self._path, lines)
@@ -75,24 +78,24 @@ class JsonLinesLog:
         self._file.close()
         _write_lines(self._path, iter_lines(result))
 
-    def _read(self) -> dict[tuple[str, str], tuple[CaseResult, dict[str, Any]]]:
-        """Read the stored results of the same suite."""
-        if not self._path.exists() or self._path.stat().st_size == 0:
+    def _read(self, path: Path) -> dict[tuple[str, str], tuple[CaseResult, dict[str, Any]]]:
+        """Read the results of the same suite from a file."""
+        if not path.exists() or path.stat().st_size == 0:
             return {}
-        lines = _read_lines(self._path)
+        lines = _read_lines(path)
         header = next(lines, {})
         if header.get("format") != _FORMAT:
-            raise ConfigError(f"{self._path}: no results of a suite; name another file")
+            raise ConfigError(f"{path}: no results of a suite; name another file")
         if header.get("digest") != self._suite.digest:
             raise ConfigError(
-                f"{self._path}: results of another suite, model or version; delete it or name "
+                f"{path}: results of another suite, model or version; delete it or name "
                 "another file"
             )
         stored = {}
         for line in lines:
             # averages and differences are computed again
             if "case" in line:
-                result = _parse_result(self._path, line)
+                result = _parse_result(path, line)
                 # an error may have been temporary
                 if result.status is not Status.ERROR:
                     stored[result.deployment, result.case] = result, line

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from llmchecker.models.decoding.chat_template import Start
     from llmchecker.models.interface import LanguageModel
     from llmchecker.trees.expansion import EndOfSequence
+    from llmchecker.trees.shards import Shard
 
 _MAX_TEXTS = 5
 """Maximum number of violating texts of a case."""
@@ -84,11 +85,12 @@ def run_cases(
     open_model: Callable[[Deployment], OpenModel],
     log: ResultLog,
     *,
+    shard: "Shard | None" = None,
     is_measuring: bool = False,
     report: Callable[[SuiteProgress], None] = lambda progress: None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> list[CaseResult]:
-    """Evaluate all cases of a suite.
+    """Evaluate the cases of a suite.
 
     An error of a case becomes its result, and the other cases continue.
 
@@ -96,6 +98,7 @@ def run_cases(
         suite: the suite.
         open_model: opens the model of a deployment.
         log: the log, which may contain results of an earlier run.
+        shard: the part of the cases to evaluate; None for all.
         is_measuring: whether thresholds must not end cases early, because probabilities are
             compared with those of other results.
         report: called after each case.
@@ -108,15 +111,27 @@ def run_cases(
         LLMCheckerError: a model cannot be loaded, or the log cannot be written.
         KeyboardInterrupt: `is_cancelled` returned true.
     """
+    # of the whole suite, whose verdicts hold together
     confidence = split_confidence(suite.confidence, len(suite.cases))
-    tracker = _ProgressTracker(len(suite.cases), report)
+    selected = suite.cases if shard is None else _select_cases(suite, shard)
+    tracker = _ProgressTracker(len(selected), report)
     results: list[CaseResult] = []
-    for deployment in dict.fromkeys(case.deployment.name for case in suite.cases):
-        cases = [case for case in suite.cases if case.deployment.name == deployment]
+    for deployment in dict.fromkeys(case.deployment.name for case in selected):
+        cases = [case for case in selected if case.deployment.name == deployment]
         opened = open_model(cases[0].deployment)
         evaluator = _Evaluator(suite, opened, confidence, is_measuring, is_cancelled, log, tracker)
         results += evaluator.run(cases)
     return results
+
+
+def _select_cases(suite: Suite, shard: "Shard") -> list[Case]:
+    """Select the cases of a shard.
+
+    All cases of a prompt are in one shard, which evaluates each text once.
+    """
+    prompts = dict.fromkeys((case.deployment.name, case.start) for case in suite.cases)
+    selected = set(list(prompts)[shard.number :: shard.count])
+    return [case for case in suite.cases if (case.deployment.name, case.start) in selected]
 
 
 class _ProgressTracker:
@@ -185,9 +200,7 @@ class _Evaluator:
                 results[index] = stored
                 self.tracker.update(stored, is_stored=True)
         missing = [index for index in range(len(cases)) if index not in results]
-        # results of other cases, also of an earlier run, must not change a bit of these
-        prompts = [case.start for case in cases]
-        for position, result in self._evaluate([cases[index] for index in missing], prompts):
+        for position, result in self._evaluate([cases[index] for index in missing]):
             index = missing[position]
             results[index] = result
             self.log.add(cases[index], result)
@@ -197,13 +210,14 @@ class _Evaluator:
             raise KeyboardInterrupt
         return [results[index] for index in range(len(cases))]
 
-    def _evaluate(
-        self, cases: Sequence[Case], prompts: Sequence["Start"]
-    ) -> Iterator[tuple[int, CaseResult]]:
+    def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[int, CaseResult]]:
         """Yield the number and the result of each case, as soon as it is known."""
         if not cases:
             return
         last_time = time.monotonic()
+        deployment = cases[0].deployment.name
+        # no bit depends on the cases of other shards, or of an earlier run
+        prompts = [c.start for c in self.suite.cases if c.deployment.name == deployment]
         questions = [self._build_question(case) for case in cases]
         for index, answer in evaluate(self.opened, questions, prompts, self.is_cancelled):
             # cases share batches, so only the sum of these seconds has a meaning
@@ -243,7 +257,7 @@ def evaluate(
     Args:
         opened: the model.
         questions: the questions.
-        prompts: the prompts of all cases of the deployment, also of those with a stored result.
+        prompts: the prompts of all cases of the deployment.
         is_cancelled: whether to end; called often.
     """
     # imported here: Storm and torch take seconds, and a suite is checked before

@@ -11,11 +11,14 @@ from llmchecker.suites.cases import Suite
 from llmchecker.suites.deployments import open_deployment
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.json_lines import read_case_lines
-from llmchecker.suites.session import run_suite
+from llmchecker.suites.session import run_shard, run_suite
+from llmchecker.trees.shards import Shard
 from llmchecker.utils.job_logging import Stopwatch, build_status_log
 
 
-def compute_verdicts(suite: Suite, threads: int, output: Any, work: Stopwatch) -> None:
+def compute_verdicts(
+    suite: Suite, threads: int, output: Any, work: Stopwatch, shards: Sequence[str] = ()
+) -> None:
     """Run a suite; write its results and its page.
 
     Args:
@@ -23,20 +26,42 @@ def compute_verdicts(suite: Suite, threads: int, output: Any, work: Stopwatch) -
         threads: number of CPU threads.
         output: the files `results` and `page`.
         work: the stopwatch of the job.
+        shards: the files of the suite's shards; empty if this job decides all cases.
     """
-    expansion = suite.config.expansion.model_copy(update={"threads": threads})
-    # the workflow deletes the outputs of a killed job, which continues from this log
-    log = Path(f"{output.results}.{suite.digest[:8]}.unfinished")
-    report = build_status_log(suite.name)
+    log = _name_log(suite, output.results)
     with work():
-        result = run_suite(
-            suite,
-            log=log,
-            open_model=partial(open_deployment, expansion=expansion),
-            report=lambda progress: report(f"{progress.done} of {progress.total} cases"),
-        )
+        result = run_suite(suite, log=log, shards=shards, **_build_options(suite, threads))
     write_html(result, output.page)
     log.replace(output.results)
+
+
+def compute_shard(suite: Suite, shard: Shard, threads: int, results: str, work: Stopwatch) -> None:
+    """Run a part of a suite, and write its results.
+
+    Args:
+        suite, threads, work: as in `compute_verdicts`.
+        shard: the part.
+        results: the file of the results.
+    """
+    log = _name_log(suite, results)
+    with work():
+        run_shard(suite, shard, log, **_build_options(suite, threads))
+    log.replace(results)
+
+
+def _name_log(suite: Suite, results: str) -> Path:
+    """Return the log of a job, from which a next job continues if this one is killed."""
+    # the workflow deletes the outputs of a killed job
+    return Path(f"{results}.{suite.digest[:8]}.unfinished")
+
+
+def _build_options(suite: Suite, threads: int) -> dict[str, Any]:
+    expansion = suite.config.expansion.model_copy(update={"threads": threads})
+    report = build_status_log(suite.name)
+    return {
+        "open_model": partial(open_deployment, expansion=expansion),
+        "report": lambda progress: report(f"{progress.done} of {progress.total} cases"),
+    }
 
 
 def build_suites_table(files: Sequence[str], labels: Mapping[str, str]) -> pd.DataFrame:
