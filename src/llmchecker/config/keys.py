@@ -456,11 +456,11 @@ class SuiteEntry(Section):
     """A suite of requirements and its models."""
 
     file: str
-    """The suite file, whose properties may use the quantifiers of this configuration."""
+    """The suite file, which may use this configuration's quantifiers."""
     models: OptionalKey[Distinct[str]] = None
-    """Names of models, in place of those of the file; by default all."""
+    """Names of models, in place of the file's; by default all."""
     shards: int = Field(default=1, ge=1, le=1_000)
-    """Number of jobs that divide the cases of each model among them."""
+    """Number of jobs for each model."""
 
 
 class ConfigKeys(Section):
@@ -489,7 +489,6 @@ class ConfigKeys(Section):
     figure4: OptionalKey[FigureKeys] = None
     """One query for several start strings (Figure 4)."""
     suites: dict[Name, SuiteEntry] = Field(default={})
-    """Suites by name: requirements for many prompts, whose verdicts hold together for each
-    model."""
+    """Suites of requirements by name."""
     invariants: OptionalKey[InvariantsConfig] = None
     """Loop invariants of C programs, for the target `invariants`."""

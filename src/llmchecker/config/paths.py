@@ -92,7 +92,7 @@ def suite_file(name: str, model: str) -> str:
 
 
 def suite_shard_files(name: str, model: str, count: int) -> list[str]:
-    """Return the files of the shards of a suite's results; the first shard has the number 1."""
+    """Return the files of the shards of a suite's results, from number 1."""
     folder = f"results/suites/{name}/{model}"
     return [f"{folder}/{number}-of-{count}.jsonl" for number in range(1, count + 1)]
 

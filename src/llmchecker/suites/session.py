@@ -65,11 +65,11 @@ def run_shard(
     open_model: Callable[[Deployment], OpenModel] | None = None,
     report: Callable[[SuiteProgress], None] = lambda progress: None,
 ) -> None:
-    """Write the results of a part of a suite, and continue an earlier run of the same part.
+    """Write the results of a shard, and continue an earlier run of it.
 
     Args:
         suite: the suite.
-        shard: the part.
+        shard: the part of the cases.
         log: the file of the results as JSON lines, which `run_suite` takes over.
         open_model, report: as in `run_suite`.
 
