@@ -71,7 +71,7 @@ test-servers: $(INSTALLED)
 	PYTHON=$(PYTHON) tests/servers/install.sh
 	$(BIN)/pytest tests/servers
 
-# at most 15 minutes; the models are fetched beforehand, so that no download is measured
+# about half an hour on 2 cores; the models are fetched beforehand, so that no download is measured
 bench: $(INSTALLED)
 	$(REPAIRED)
 	$(BIN)/snakemake --quiet --cores all $(FETCHED)

@@ -44,7 +44,7 @@ SPEED_INTRODUCTION = """\
 
     make bench
 
-measures expansion, scoring, refinement, sampling, checking and the workflow in at most 15 minutes
+measures expansion, scoring, refinement, sampling, checking and the workflow in about half an hour
 on 2 cores. `results/benchmarks/` then has `benchmarks.json` and `benchmarks.md` with every figure,
 `cost.{svg,png}` (seconds against states), and `width.{svg,png,csv}`. This page is written by:
 
