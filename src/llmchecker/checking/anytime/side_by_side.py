@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from os.path import commonprefix
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -279,18 +279,26 @@ class _SharedBatches:
         self._tails = TailSampler(model, self._open_prefix)
         # a model of unknown speed gets one text at first
         self._size = BatchSize(1)
+        self._length = 0
 
     def answer(self, jobs: Sequence[_Job]) -> None:
-        """Answer the requests of the jobs that make the largest batch together.
+        """Answer requests for texts of one length, in a sweep from short texts to long ones.
 
+        A job whose texts are one token longer waits until the sweep arrives, and joins the batch.
         If any job has a deadline, the batch is limited, and answers only the first texts.
         """
-        groups: dict[tuple[object, ...], list[_Job]] = defaultdict(list)
+        groups: dict[tuple[Any, ...], list[_Job]] = defaultdict(list)
         for job in jobs:
             groups[_batch_key(job)].append(job)
         if not groups:
             return
-        largest = max(groups.values(), key=lambda group: sum(len(job.rows) for job in group))
+        lengths = [length for length, *_ in groups]
+        # a sweep that has passed all texts begins again
+        self._length = min((n for n in lengths if n >= self._length), default=min(lengths))
+        largest = max(
+            (group for (length, *_), group in groups.items() if length == self._length),
+            key=lambda group: sum(len(job.rows) for job in group),
+        )
         has_deadline = any(job.has_deadline for job in jobs)
         self._answer_shares(_split_batch(largest, self._size.texts if has_deadline else None))
 
@@ -364,8 +372,8 @@ def _translate_failures(model: LanguageModel) -> Iterator[None]:
         raise CheckFailed(describe_failure(model, error)) from error
 
 
-def _batch_key(job: _Job) -> tuple[object, ...]:
-    """Return equal keys for jobs whose requests can share a batch."""
+def _batch_key(job: _Job) -> tuple[Any, ...]:
+    """Return equal keys for jobs whose requests can share a batch; the length comes first."""
     request = job.request
     length = len(job.tail) + request.continuations.shape[1]
     if isinstance(request, TailRequest):
