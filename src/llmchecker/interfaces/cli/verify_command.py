@@ -214,7 +214,8 @@ def _run_verify(arguments: argparse.Namespace) -> int:
                 end="\r",
                 flush=True,
             )
-    outcomes = Counter(Outcome(record["outcome"]) for record in records.values())
+    # in the order of the files, so that equal outcomes give equal summaries
+    outcomes = Counter(Outcome(records[file]["outcome"]) for file in files)
     if arguments.json:
         fields = {"semantics": arguments.semantics, "property": arguments.property}
         fields |= {"summary": dict(outcomes), "programs": [records[file] for file in files]}
