@@ -282,7 +282,7 @@ class _SharedBatches:
         self._length = 0
 
     def answer(self, jobs: Sequence[_Job]) -> None:
-        """Answer requests for texts of one length, in a sweep from short texts to long ones.
+        """Answer requests for texts of one length, swept from short to long.
 
         A job whose texts are one token longer waits until the sweep arrives, and joins the batch.
         If any job has a deadline, the batch is limited, and answers only the first texts.
@@ -373,7 +373,7 @@ def _translate_failures(model: LanguageModel) -> Iterator[None]:
 
 
 def _batch_key(job: _Job) -> tuple[Any, ...]:
-    """Return equal keys for jobs whose requests can share a batch; the length comes first."""
+    """Return a key, length first; jobs of equal keys can share a batch."""
     request = job.request
     length = len(job.tail) + request.continuations.shape[1]
     if isinstance(request, TailRequest):
