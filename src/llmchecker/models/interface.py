@@ -36,6 +36,16 @@ class Prefix(Protocol):
         """
         ...
 
+    def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
+        """Read texts that later calls will pass or continue, all in shared batches.
+
+        It changes no result. A model that stores nothing of a text does nothing.
+
+        Args:
+            continuations: token ids after the prompt, of any lengths.
+        """
+        ...
+
 
 class TopLogprobsPrefix(Prefix, Protocol):
     """Next-token distributions that list only the most probable tokens."""

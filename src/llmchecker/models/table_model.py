@@ -46,6 +46,9 @@ class _TablePrefix:
             )
         yield function(distributions)
 
+    def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
+        """Do nothing: a table stores nothing of a text."""
+
 
 class TableModel:
     """A small, exact language model given as a function.

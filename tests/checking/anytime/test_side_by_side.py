@@ -110,6 +110,9 @@ class _CountingModel:
                 batches.append(len(continuations))
                 return prefix.map_next(function, continuations, will_extend)
 
+            def read_ahead(self, continuations):
+                prefix.read_ahead(continuations)
+
         return Prefix()
 
 
@@ -171,6 +174,9 @@ def test_a_text_that_the_model_refuses_ends_its_own_question(failure):
                     if any(text.startswith("aab") for text in texts):
                         raise failure
                     return prefix.map_next(function, continuations, will_extend)
+
+                def read_ahead(self, continuations):
+                    raise failure
 
             return Prefix()
 

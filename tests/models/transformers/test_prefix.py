@@ -5,6 +5,7 @@ import pytest
 import torch
 from helpers.random_models import ARCHITECTURES, CAUSAL
 
+from llmchecker.errors import UnusableText
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.batching import _ROW_STEP, MAX_ROWS, MIN_ROWS, BatchExecutor
 from llmchecker.models.transformers.load import load_model
@@ -78,6 +79,53 @@ def test_beginnings_that_were_never_asked_for(architecture, random_model):
     last = levels(100)[-1]
     chosen = np.arange(0, len(last), 7)
     assert torch.equal(answers(opened(directory), last[chosen]), expected[chosen])
+
+
+@pytest.mark.parametrize("architecture", CAUSAL)
+def test_reading_ahead_changes_no_bit_and_saves_passes(architecture, random_model):
+    """Texts of several lengths that were read ahead have the bits of others, in fewer passes."""
+    directory = random_model(architecture)
+    texts = np.random.default_rng(2).integers(5, 100, (40, 7))
+    lengths = np.arange(40) % 6 + 1
+    found, passes = [], []
+    for is_ahead in (False, True):
+        continuations = opened(directory, threads=2)
+        calls = []
+        # each pass, with logits or without, runs the base model
+        continuations._network.base_model.register_forward_hook(
+            lambda *_, calls=calls: calls.append(1)
+        )
+        if is_ahead:
+            continuations.read_ahead(
+                [text[: n - 1].tolist() for text, n in zip(texts, lengths, strict=True)]
+            )
+        found.append(
+            [answers(continuations, [text[:n]]) for text, n in zip(texts, lengths, strict=True)]
+        )
+        passes.append(len(calls))
+    assert all(map(torch.equal, *found))
+    # one pass for each length and text, and not for each token of each text
+    assert passes[1] < 0.75 * passes[0]
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 100_000, 3_000_000])
+def test_reading_ahead_without_memory_changes_no_bit(memory_bytes, random_model):
+    """Texts that do not fit into memory are not stored, and have the same bits."""
+    directory = random_model("llama")
+    texts = np.random.default_rng(3).integers(5, 100, (300, 6))
+    expected = answers(opened(directory), texts)
+    continuations = opened(directory, memory_bytes=memory_bytes, threads=2)
+    continuations.read_ahead([text[: i % 6].tolist() for i, text in enumerate(texts)])
+    assert torch.equal(answers(continuations, texts), expected)
+
+
+def test_reading_ahead_skips_texts_that_are_too_long(random_model):
+    """A text beyond the model's positions is left out, and refused when it is asked about."""
+    continuations = opened(random_model("gpt2"))
+    continuations.read_ahead([[5, 6], [7] * 100_000])
+    assert answers(continuations, [[5, 6]]).shape[0] == 1
+    with pytest.raises(UnusableText):
+        answers(continuations, [[7] * 100_000])
 
 
 @pytest.mark.long

@@ -150,6 +150,7 @@ def _check_group(
     """Check questions whose prompts have a common beginning."""
     waiting, jobs = list(group)[::-1], {}
     while (waiting or jobs) and not is_cancelled():
+        new_jobs = []
         while waiting and len(jobs) < _MAX_ACTIVE:
             index, prompt = waiting.pop()
             tail = prompt[len(batches.shared) :]
@@ -162,6 +163,8 @@ def _check_group(
                 yield index, error
                 continue
             jobs[index] = job
+            new_jobs.append(job)
+        batches.read_ahead(new_jobs)
         batches.answer([job for job in jobs.values() if job.request is not None])
         for job in jobs.values():
             job.stop_if_due()
@@ -280,6 +283,22 @@ class _SharedBatches:
         # a model of unknown speed gets one text at first
         self._size = BatchSize(1)
         self._length = 0
+
+    def read_ahead(self, jobs: Sequence[_Job]) -> None:
+        """Read the prompts of new jobs together; they rarely have equal lengths."""
+        # this takes longer than the one batch by which a deadline may be exceeded
+        tails = [job.tail for job in jobs if not job.has_deadline]
+        # the first request of a job reads the last token
+        if not any(beginnings := [tail[:-1] for tail in tails]):
+            return
+        try:
+            with _translate_failures(self._model):
+                self._open_prefix().read_ahead(beginnings)
+        except MachineLimit:
+            raise
+        except LLMCheckerError:
+            # the request of the job whose prompt fails reports the error
+            return
 
     def answer(self, jobs: Sequence[_Job]) -> None:
         """Answer requests for texts of one length, swept from short to long.

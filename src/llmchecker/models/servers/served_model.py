@@ -112,6 +112,9 @@ class _ServedPrefix:
         for distributions in self._model.client.map_concurrently(self._request_top_logprobs, texts):
             yield function(distributions)
 
+    def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
+        """Do nothing: a server shares beginnings itself."""
+
     def sample_next(
         self, continuations: np.ndarray, excluded: Sequence[np.ndarray], seeds: Sequence[int]
     ) -> np.ndarray:

@@ -2,8 +2,10 @@
 
 import inspect
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +14,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, UnusableText
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.logits_processor import LogitsDecoder
 from llmchecker.models.decoding.settings import Decoding
@@ -48,7 +50,8 @@ class _CausalPrefix:
         self._executor = model.executor
         # one half for stored keys and values, one half for batches
         self._memory_bytes = model.memory_bytes // 2
-        self._lock = threading.Lock()
+        # several threads share the stored keys and values
+        self._lock = threading.RLock()
         # each thread reuses its own batch layers
         self._thread_state = threading.local()
         self._prompt_tokens = tuple(prompt)
@@ -90,6 +93,26 @@ class _CausalPrefix:
         ):
             yield from results
 
+    def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
+        """Store the keys and values of texts of any length; texts of one length form a batch.
+
+        Texts that are too long for the model or for the memory are left out.
+        """
+        for depth in range(1, 1 + max(map(len, continuations), default=0)):
+            try:
+                self._model.check_texts(self._prompt_tokens, depth)
+            except UnusableText:
+                # a later call with such a text reports it
+                return
+            beginnings = [text[:depth] for text in continuations if len(text) >= depth]
+            missing = self._key_value_store.find_missing(np.array(beginnings, dtype=np.int64))
+            if len(missing) > self._key_value_store.free_rows:
+                return
+            batches = self._executor.split_rows(len(missing), self._compute_max_rows(depth))
+            store = partial(self._store_batch, missing)
+            # the longer texts need these keys and values
+            deque(self._executor.map(store, batches), maxlen=0)
+
     def _map_distributions(
         self, function: Callable[[Distributions], _T], logits: Tensor, continuations: np.ndarray
     ) -> list[_T]:
@@ -123,7 +146,6 @@ class _CausalPrefix:
         self, batch: np.ndarray, rows: int, max_rows: int, will_extend: bool
     ) -> Tensor:
         texts = pad_rows(batch, rows)
-        # several threads share the store
         with self._lock:
             self._store_missing_prefixes(batch, max_rows)
             cache = self._build_cache(texts)
@@ -154,12 +176,19 @@ class _CausalPrefix:
                 self._store_missing_prefixes(batch, max_rows)
                 return
             for first, stop, rows in self._executor.split_rows(len(missing_prefixes), max_rows):
-                prefixes = missing_prefixes[first:stop]
-                texts = pad_rows(prefixes, rows)
+                self._store_batch(missing_prefixes, first, stop, rows)
+
+    def _store_batch(self, continuations: np.ndarray, first: int, stop: int, rows: int) -> None:
+        """Compute and store the keys and values of the last tokens of a few texts."""
+        batch = continuations[first:stop]
+        texts = pad_rows(batch, rows)
+        with torch.inference_mode():
+            with self._lock:
                 cache = self._build_cache(texts)
-                # the base model has no output layer, so it computes no logits
-                self._forward(self._network.base_model, texts[:, -1:], cache)
-                self._key_value_store.put(prefixes, cache)
+            # the base model has no output layer, so it computes no logits
+            self._forward(self._network.base_model, texts[:, -1:], cache)
+            with self._lock:
+                self._key_value_store.put(batch, cache)
 
     def _build_cache(self, continuations: np.ndarray) -> Cache:
         """Return the keys and values of all tokens of the texts but the last."""

@@ -65,6 +65,9 @@ class UncachedPrefix:
         ):
             yield from results
 
+    def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
+        """Do nothing: every text is read from its first token."""
+
     def _build_texts(self, continuations: np.ndarray) -> np.ndarray:
         """Return the texts: prompt, continuation and tail, one in each row."""
         tail = np.broadcast_to(self._tail, (len(continuations), len(self._tail)))
