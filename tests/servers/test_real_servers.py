@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from helpers.trees import probabilities_by_path
 from real_servers import gguf_of, llama_cpp, vllm
 
+import llmchecker as lc
 from llmchecker.config.config import Config
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.servers.connection import connect_model, fetch_served_model
@@ -35,17 +37,26 @@ def in_process(smollm2) -> LanguageModel:
 
 
 @pytest.fixture(scope="module")
-def by_vllm(smollm2, tmp_path_factory) -> Iterator[LanguageModel]:
+def vllm_address(smollm2) -> Iterator[str]:
     with vllm(smollm2) as address:
-        yield connected(address, "vllm", smollm2, tmp_path_factory.mktemp("vllm"))
+        yield address
 
 
 @pytest.fixture(scope="module")
-def by_llama_cpp(smollm2, tmp_path_factory) -> Iterator[LanguageModel]:
-    scratch = tmp_path_factory.mktemp("llama.cpp")
+def llama_cpp_address(tmp_path_factory) -> Iterator[str]:
     source = Config.read(ROOT / "config.yaml").models["smollm2-135m"].source
-    with llama_cpp(gguf_of(source, scratch)) as address:
-        yield connected(address, "llama.cpp", smollm2, scratch)
+    with llama_cpp(gguf_of(source, tmp_path_factory.mktemp("llama.cpp"))) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def by_vllm(smollm2, vllm_address, tmp_path_factory) -> LanguageModel:
+    return connected(vllm_address, "vllm", smollm2, tmp_path_factory.mktemp("served"))
+
+
+@pytest.fixture(scope="module")
+def by_llama_cpp(smollm2, llama_cpp_address, tmp_path_factory) -> LanguageModel:
+    return connected(llama_cpp_address, "llama.cpp", smollm2, tmp_path_factory.mktemp("served"))
 
 
 def connected(address: str, api: str, tokenizer: Path, scratch: Path) -> LanguageModel:
@@ -117,3 +128,50 @@ def test_what_is_recorded_of_a_server(request, name):
     assert model.info.version
     assert model.info.model
     assert json.dumps(vars(model.info))
+
+
+@pytest.mark.parametrize("api", ["vllm", "llama.cpp"])
+def test_a_suite_has_the_verdicts_of_the_same_model_in_process(
+    request, api, smollm2, tmp_path, monkeypatch
+):
+    """A suite decides by a server what it decides in process, and no verdict contradicts."""
+    address = request.getfixturevalue(f"{api.replace('.', '_')}_address")
+    tokenizer = f"path:{smollm2.absolute()}"
+    models = {
+        "served": {
+            "label": "Served",
+            "source": f"server:{address}",
+            "api": api,
+            "tokenizer": tokenizer,
+            "tokens": 50,
+        },
+        "local": {"label": "Local", "source": tokenizer},
+    }
+    suite = {
+        "model": ["served", "local"],
+        "config": "config.yaml",
+        "length": 3,
+        "confidence": 0.9,
+        "budget": {"passes": 300},
+        "cases": [
+            {
+                "name": name,
+                "start": start,
+                "require": {
+                    "often": "P>=0.02 [ F gender > 0 ]",
+                    "always": "P>=0.9 [ F gender > 0 ]",
+                    "rarely": "P<=0.6 [ F gender < 0 ]",
+                },
+            }
+            for name, start in (("player", STARTS[0]), ("nurse", "The nurse said that"))
+        ],
+    }
+    for name, content in (("config.yaml", {"models": models}), ("suite.yaml", suite)):
+        (tmp_path / name).write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    frame = lc.suite("suite.yaml").run().frame()
+    statuses = frame.pivot(index="case", columns="model", values="status")
+    assert not set(frame["status"]) - {"HOLDS", "VIOLATED", "UNKNOWN"}
+    decided = statuses[(statuses != "UNKNOWN").all(axis=1)]
+    assert len(decided) >= 4
+    assert (decided["served"] == decided["local"]).all()

@@ -263,6 +263,7 @@ def test_constructs_that_are_refused(body: str, reason: str) -> None:
         ("int x;", UnreadableProgram, "has no function main"),
         ("int main(void);", UnreadableProgram, "has no function main"),
         ("def main():\n    return 0\n", UnreadableProgram, "is not C that can be parsed"),
+        ("#include <iostream>\nint main() {}", UnreadableProgram, "is C++ and not C"),
         ("int main(void) {", UnreadableProgram, "is not C that can be parsed"),
         ("int main(void) {" + "{" * 3000, UnreadableProgram, "is not C that can be parsed"),
         ("int main(void) { int x = " + "(" * 3000, UnreadableProgram, "is not C"),

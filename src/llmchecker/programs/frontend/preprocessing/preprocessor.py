@@ -244,6 +244,13 @@ class _DirectiveProcessor(Preprocessor):
             return build_header(name, self._words)
         if marks == "<>" and name in self._sibling_files:
             return self._sibling_files[name]
+        # the headers of C end in .h, those of the C++ library do not
+        if marks == "<>" and "." not in name:
+            shown, line = quoted_name[:_MAX_SHOWN_CHARACTERS], self.lastdirective.lineno
+            self._pending_error = UnreadableProgram(
+                f"{self._file}:{line}: #include {shown} is C++ and not C; verify a C program"
+            )
+            raise self._pending_error
         fix = "include a header that docs/covered_c.md lists, or one of the program's folder"
         raise self._build_error(self.lastdirective, f"#include {quoted_name}", fix)
 
