@@ -191,7 +191,7 @@ def measure(
             for passes, (answered, sampled) in pairs.items()
         }
         answered = pairs[efforts.passes[-1]][0][0]
-        thresholds = asked.compare_thresholds(model, pools[0], efforts.tested)
+        thresholds = asked.compare_thresholds(model, pools, efforts.tested)
         figures |= {
             f"estimate.{key}.{name}.width_ratio_to_sampling": ratios[efforts.passes[-1]],
             f"estimate.{key}.{name}.largest_width_ratio": max(ratios.values()),
@@ -278,10 +278,13 @@ class _Asked:
             sampled.append(self.point(SAMPLING, plain.passes, *interval, 0.0, plain.samples))
         return answered, sampled
 
-    def compare_thresholds(self, model: LanguageModel, pool: PlainPool, max_passes: int) -> float:
+    def compare_thresholds(
+        self, model: LanguageModel, pools: Sequence[PlainPool], max_passes: int
+    ) -> float:
         """The passes that decide P<=2p and P>=p/2, over those of a sequential test on samples.
 
-        Without a decision, the passes are those that were allowed.
+        The passes are summed over the seed of each pool. Without a decision, they are those that
+        were allowed.
         """
         estimate = min(max(self._estimate, MIN_TESTED), 1 - MIN_TESTED)
         # twice a probability above one half is no threshold
@@ -290,10 +293,11 @@ class _Asked:
         for operator, threshold in (("<=", above), (">=", estimate / 2)):
             text = self.query.query.text.replace("=?", f"{operator}{threshold:.6f}")
             asked = CheckedQuery(parse(text), self.quantifiers, self.query.length)
-            budget = AnswerBudget(passes=max_passes, confidence=THRESHOLD_CONFIDENCE)
-            result = check_anytime(model, START, asked, budget)
-            passes += max_passes if result.verdict.decision.holds is None else result.passes
-            plain_passes += pool.test(self.query, threshold, THRESHOLD_CONFIDENCE)
+            for seed, pool in enumerate(pools):
+                budget = AnswerBudget(passes=max_passes, confidence=THRESHOLD_CONFIDENCE, seed=seed)
+                result = check_anytime(model, START, asked, budget)
+                passes += max_passes if result.verdict.decision.holds is None else result.passes
+                plain_passes += pool.test(self.query, threshold, THRESHOLD_CONFIDENCE)
         return passes / plain_passes
 
     def _answer(self, model: LanguageModel, passes: int, seed: int) -> AnytimeResult:
