@@ -20,7 +20,7 @@ from llmchecker.suites import runner
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
 from llmchecker.suites.session import run_shard, run_suite
-from llmchecker.suites.verdicts import Status
+from llmchecker.suites.verdicts import Status, average_intervals
 from llmchecker.trees.shards import Shard
 
 HE_QUERY = "F he = 1"
@@ -125,6 +125,52 @@ def test_averages_are_means_over_rows_with_groups(tmp_path):
     assert averages["case 1: accuracy, a"].status is Status.MEASURED
     # the rows of an average are measurements without verdicts
     assert [case.label for case, _ in result.verdicts] == ["often"] * 3
+
+
+def many_rows(folder: Path, seed: int = 0) -> tuple[SuiteResult, float]:
+    """A suite of 40 rows that few passes leave undecided, and the truth of its average."""
+    answers = [" he", " she", " it", " she"] * 10
+    rows = "start,answer,topic\n" + "".join(f"once,{answer},a\n" for answer in answers)
+    keys = {"properties": PROPERTIES, "length": 6, "budget": {"passes": 40}, "seed": seed}
+    result = run(load(folder, [TABLE], {"rows_csv": rows}, confidence=0.9, **keys))
+    chances = {" he": 0.25, " she": 0.25, " it": 0.5}
+    return result, sum(1 - (1 - chances[answer]) ** 6 for answer in answers) / len(answers)
+
+
+def test_the_samples_of_all_rows_narrow_an_average(tmp_path):
+    """The interval of an average of many rows is narrower than the mean of their intervals."""
+    result, truth = many_rows(tmp_path)
+    members = [r for r in result.results if r.status is Status.MEASURED]
+    mean = average_intervals([member.interval for member in members])
+    average, group = (a for a in result.aggregates if a.kind in ("average", "group"))
+    assert average.interval == group.interval
+    assert (average.interval.lower, average.interval.upper) == (mean.lower, mean.upper)
+    assert mean.lower < average.interval.low <= truth <= average.interval.high < mean.upper
+    assert average.interval.high - average.interval.low < 0.6 * (mean.high - mean.low)
+    assert average.interval.low <= average.interval.estimate <= average.interval.high
+    # without that the rows would not be independent
+    assert len({member.interval.estimate for member in members[::4]}) > 1
+
+
+def test_a_continued_run_has_the_same_average(tmp_path):
+    """An average from results that were stored has the bits of an average without a log."""
+    expected, _ = many_rows(tmp_path)
+    log = tmp_path / "log.jsonl"
+    for _ in range(2):
+        found = run(expected.suite, log=log)
+        assert found.aggregates == expected.aggregates
+        log.write_text("".join(log.read_text().splitlines(keepends=True)[:50]))
+
+
+@pytest.mark.long
+def test_averages_rarely_miss_the_truth(tmp_path):
+    """The averages of 60 suites miss the truth in at most a tenth of them."""
+    misses = 0
+    for seed in range(60):
+        result, truth = many_rows(tmp_path, seed)
+        average = next(a for a in result.aggregates if a.kind == "average")
+        misses += not average.interval.low <= truth <= average.interval.high
+    assert misses <= 6
 
 
 def test_an_average_without_a_row_is_wider_but_right(tmp_path):

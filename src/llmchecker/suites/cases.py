@@ -54,6 +54,7 @@ class Case:
         budget: the budget.
         threshold: the threshold of the query; None for a query without one.
         is_measured: whether the query is a member of an average, without a verdict of its own.
+        row: the number of the prompt's row, from 1 on; 0 without a table.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Case:
     budget: BudgetKeys
     threshold: Threshold | None = None
     is_measured: bool = False
+    row: int = 0
 
     @property
     def prompt(self) -> str:
@@ -185,6 +187,13 @@ class Suite:
     quantifiers: QuantifierPool
     digest: str
 
+    @property
+    def figures(self) -> int:
+        """The number of intervals: those of cases, averages and groups."""
+        deployments = len(self.deployments) + (self.versus is not None)
+        means = sum(1 + len(average.groups) for average in self.averages)
+        return len(self.cases) + deployments * means
+
     def build_query(self, case: Case) -> CheckedQuery:
         """Build a case's query with its quantifiers."""
         names = sorted(case.query.variables - {STEP})
@@ -262,7 +271,12 @@ class CaseBuilder:
                 # a system prompt differs between deployments
                 with prefix_errors(where):
                     cases += [
-                        replace(case, deployment=d, start=_add_system(prompt, d.system))
+                        replace(
+                            case,
+                            deployment=d,
+                            start=_add_system(prompt, d.system),
+                            row=0 if table is None else index + 1,
+                        )
                         for d in deployments
                     ]
         return cases, _build_averages(entry, demands, rows, keys.by)

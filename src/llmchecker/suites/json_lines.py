@@ -6,10 +6,12 @@ is known. When the run is complete, the lines are in the order of the suite.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from llmchecker import __version__
+from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.multiple_testing import METHOD
@@ -17,7 +19,7 @@ from llmchecker.suites.results import Baseline, SuiteResult
 from llmchecker.suites.verdicts import CaseResult, Interval, Status, Text
 from llmchecker.utils.atomic_files import atomic_write, describe_kind
 
-_FORMAT = "llmchecker suite 1"
+_FORMAT = "llmchecker suite 2"
 _FLOAT_KEYS = ("lower", "upper", "low", "high", "estimate")
 
 
@@ -134,6 +136,7 @@ def _format_result(case: Case, result: CaseResult) -> dict[str, Any]:
         "required_passes": result.required_passes,
         "texts": [vars(text) for text in result.texts],
         "error": result.error,
+        "evidence": None if result.evidence is None else vars(result.evidence),
         "seconds": result.seconds,
     }
 
@@ -161,7 +164,10 @@ def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
     header = next(lines, {})
     if header.get("format") != _FORMAT:
         raise ConfigError(f"baseline: {path} has no results of a suite; name another file")
-    results = [_parse_result(path, line) for line in lines if "case" in line]
+    # the mean of stored samples would need a share of this suite's error probability
+    results = [
+        replace(_parse_result(path, line), evidence=None) for line in lines if "case" in line
+    ]
     names = list(dict.fromkeys(result.deployment for result in results))
     if len(names) > 1:
         names = [name for name in names if name in set(deployments)]
@@ -231,6 +237,7 @@ def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
             texts=tuple(Text(**text) for text in line["texts"]),
             required_passes=line["required_passes"],
             error=line["error"],
+            evidence=line["evidence"] and MeanEvidence.from_json(line["evidence"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnusableDataset(f"{path} has no results of this version: {error}") from error

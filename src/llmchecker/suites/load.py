@@ -80,9 +80,8 @@ def _build_suite(
         builder = CaseBuilder(pool, keys.length, keys.budget, folder)
         all_deployments = deployments if versus is None else (*deployments, versus)
         cases, averages = _build_cases(keys, builder, all_deployments)
-    split_confidence(keys.confidence, len(cases))
     differences = _parse_differences(keys, cases, averages)
-    return Suite(
+    suite = Suite(
         name=file.path.name.partition(".")[0] or file.path.name,
         project=project,
         config=config,
@@ -96,6 +95,9 @@ def _build_suite(
         quantifiers=pool,
         digest=_compute_digest(cases, averages, keys, pool, has_baseline),
     )
+    # too many intervals for the confidence are an error before any model is loaded
+    split_confidence(suite.confidence, suite.figures)
+    return suite
 
 
 def _read_config(

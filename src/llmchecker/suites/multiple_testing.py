@@ -1,9 +1,9 @@
-"""Multiple testing: the confidence of each case in a suite.
+"""Multiple testing: the confidence of each interval in a suite.
 
 A suite with confidence c may have a wrong verdict with probability 1 - c. Bonferroni's inequality
-divides this probability: with m cases, each interval gets (1 - c) / m. It holds for dependent cases
-too. Certain verdicts use none of it. An interval holds at every stop, so a case may end when it is
-decided.
+divides this probability: with m intervals, of cases and means, each gets (1 - c) / m. It holds for
+dependent intervals too. Certain verdicts use none of it. An interval holds at every stop, so a case
+may end when it is decided.
 
 Holm's procedure would give decided cases' shares to the others. It needs hypotheses that can all be
 false. Of the two verdicts of a case exactly one is wrong, so the number of true hypotheses never
@@ -17,20 +17,21 @@ METHOD = "Bonferroni"
 """The name of the method in outputs."""
 
 
-def split_confidence(confidence: float, cases: int) -> float:
+def split_confidence(confidence: float, intervals: int) -> float:
     """Return the confidence of each interval of a suite.
 
     Args:
         confidence: confidence of all verdicts together.
-        cases: number of cases.
+        intervals: number of intervals.
 
     Raises:
         ConfigError: the suite has too many cases for its confidence.
     """
-    share = (1 - confidence) / max(1, cases)
+    share = (1 - confidence) / max(1, intervals)
     # nearer to 1, shares of the error probability would be rounded away
     if 1 - share > CONFIDENCE_RANGE[1]:
         raise ConfigError(
-            f"confidence: {confidence} is too high for {cases:,} cases; lower it or split the suite"
+            f"confidence: {confidence} is too high for {intervals:,} intervals; lower it or split "
+            "the suite"
         )
     return 1 - share

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from llmchecker.suites.cases import Average, Case, Suite
+from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.verdicts import (
     Aggregate,
     CaseResult,
@@ -12,7 +13,7 @@ from llmchecker.suites.verdicts import (
     Interval,
     Status,
     Threshold,
-    average_intervals,
+    average_members,
     count_statuses,
     is_certain,
     subtract_intervals,
@@ -95,6 +96,11 @@ class SuiteResult:
         stored = 1.0 if self.baseline is None else self.baseline.confidence
         return max(0.0, self.suite.confidence + stored - 1)
 
+    @property
+    def _error_probability(self) -> float:
+        """The share of the error probability for one mean of samples."""
+        return 1 - split_confidence(self.suite.confidence, self.suite.figures)
+
     @cached_property
     def _results_by_case(self) -> Mapping[tuple[str, str], CaseResult]:
         return {(result.deployment, result.case): result for result in self.results}
@@ -121,7 +127,7 @@ class SuiteResult:
         results = self._find_results(deployment, cases)
         name = average.name if group is None else f"{average.name}, {group}"
         kind = "average" if group is None else "group"
-        interval = average_intervals([result.interval for result in results])
+        interval = average_members(results, self._error_probability)
         confidence = self.suite.confidence
         return _build_aggregate(name, deployment, kind, interval, threshold, len(cases), confidence)
 
@@ -159,8 +165,8 @@ class SuiteResult:
         interval = Interval(-1.0, 1.0, -1.0, 1.0)
         if len(others) == len(cases):
             interval = subtract_intervals(
-                average_intervals([result.interval for result in own]),
-                average_intervals([result.interval for result in others]),
+                average_members(own, self._error_probability),
+                average_members(others, self._error_probability),
             )
         yield _build_aggregate(
             name,

@@ -4,6 +4,7 @@ A case ends as soon as it is decided, so its budget is only a limit. The interva
 every stop. So each case needs one share of the suite's error probability.
 """
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ def run_cases(
         KeyboardInterrupt: `is_cancelled` returned true.
     """
     # of the whole suite, whose verdicts hold together
-    confidence = split_confidence(suite.confidence, len(suite.cases))
+    confidence = split_confidence(suite.confidence, suite.figures)
     selected = suite.cases if shard is None else _select_cases(suite, shard)
     tracker = _ProgressTracker(len(selected), report)
     results: list[CaseResult] = []
@@ -231,7 +232,7 @@ class _Evaluator:
             passes=limits.passes,
             seconds=limits.seconds,
             confidence=self.confidence,
-            seed=self.suite.seed,
+            seed=_choose_seed(self.suite.seed, case.row),
         )
         return _CaseQuestion(self.suite, case.measure() if self.is_measuring else case, budget)
 
@@ -272,6 +273,18 @@ def evaluate(
     )
 
 
+def _choose_seed(seed: int, row: int) -> int:
+    """Return the seed of a row's samples.
+
+    The samples of different rows are independent, as an average needs. Those of all requirements of
+    one row are the same, so that they visit the same texts.
+    """
+    if row == 0:
+        return seed
+    digest = hashlib.sha256(f"{seed} {row}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
 def _build_error(case: Case, error: LLMCheckerError, seconds: float) -> CaseResult:
     message = " ".join(str(error).split())
     return CaseResult(case.name, case.deployment.name, Status.ERROR, seconds=seconds, error=message)
@@ -308,6 +321,7 @@ def _build_result(
         seconds=seconds,
         texts=texts,
         required_passes=required_passes,
+        evidence=result.mean_evidence if case.is_measured else None,
     )
 
 

@@ -3,11 +3,12 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 
+from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, bound_mean
 from llmchecker.checking.decision import Decision, Outcome, decide
 from llmchecker.errors import ConfigError
 
@@ -125,6 +126,7 @@ class CaseResult:
         required_passes: for an unknown case, the approximate passes that would decide it; None if
             no number of passes is known to.
         error: the message of an error, else None.
+        evidence: for a member of an average, the evidence of its samples; None without samples.
     """
 
     case: str
@@ -138,6 +140,7 @@ class CaseResult:
     texts: tuple[Text, ...] = ()
     required_passes: int | None = None
     error: str | None = None
+    evidence: MeanEvidence | None = None
 
 
 @dataclass(frozen=True)
@@ -212,6 +215,32 @@ def average_intervals(intervals: Sequence[Interval]) -> Interval:
         _mean_up([interval.high for interval in intervals]),
         None if None in estimates else math.fsum(estimates) / len(estimates),
     )
+
+
+def average_members(results: Sequence[CaseResult], error_probability: float) -> Interval:
+    """Return the interval of the mean of independent rows.
+
+    It is the part that two intervals share: the mean of the rows' intervals, and that of the
+    samples of all rows together, which is narrower for many rows.
+
+    Args:
+        results: the results of the rows.
+        error_probability: the largest probability that the second interval misses the mean.
+    """
+    mean = average_intervals([result.interval for result in results])
+    if all(result.evidence is None for result in results):
+        return mean
+    low, high = bound_mean(
+        [
+            Member(result.interval.lower, result.interval.upper, result.evidence)
+            for result in results
+        ],
+        error_probability,
+    )
+    # an interval that misses the bounds is wrong, and the bounds are right
+    low, high = min(max(low, mean.low), mean.upper), max(min(high, mean.high), mean.lower)
+    estimate = None if mean.estimate is None else min(max(mean.estimate, low), high)
+    return replace(mean, low=min(low, high), high=max(low, high), estimate=estimate)
 
 
 def subtract_intervals(first: Interval, second: Interval) -> Interval:

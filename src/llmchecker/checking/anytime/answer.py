@@ -18,6 +18,7 @@ from llmchecker.checking.anytime.answer_forecast import Forecast, forecast_decis
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress, Requests
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.estimate import Estimate, with_estimate
+from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.partial_tree import PartialTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
@@ -52,6 +53,7 @@ class AnytimeResult:
         forecast: the costs of an answer as narrow as wanted; None if it is, or if they are unknown.
         probability_bounds: for P with a threshold, certain bounds of the probability; (0, 1) for a
             conditional, and if single texts do not decide the query.
+        mean_evidence: the samples' evidence about a mean of probabilities; None without samples.
     """
 
     tree: TextTree
@@ -63,6 +65,7 @@ class AnytimeResult:
     history: tuple[AnytimeProgress, ...]
     forecast: Forecast | None = None
     probability_bounds: tuple[float, float] = (0.0, 1.0)
+    mean_evidence: MeanEvidence | None = None
 
 
 class AnytimeRun:
@@ -153,6 +156,7 @@ class AnytimeRun:
             history=history,
             forecast=_forecast(verdict, asked, self._budget, history),
             probability_bounds=_bound_probability(asked, history[-1], text_tree),
+            mean_evidence=check.mean_evidence,
         )
 
     def _record(self, progress: AnytimeProgress) -> bool:

@@ -25,6 +25,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
 )
 from llmchecker.checking.anytime.control_variates import TextPredictor
 from llmchecker.checking.anytime.estimand import Estimand
+from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.partial_tree import (
     ModelRequest,
     PartialTree,
@@ -44,10 +45,12 @@ from llmchecker.properties.logic.ast import Probability
 _MIN_ROUND = 16
 """The number of samples of the first rounds, unless the budget allows fewer."""
 _MAX_ROUND = 4096
-_ROUND_GROWTH_DIVISOR = 4
+_SAMPLES_PER_NEW_SAMPLE = 4
 """The number of earlier samples for each sample of a later round.
 
-Large rounds make large batches. In small rounds more samples begin in a grown tree.
+A threshold, a width or a person may end the work after any round, and larger rounds would end it
+later. Where only a number of passes ends it, there is one earlier sample for each new one, since
+large rounds make large batches.
 """
 _BUDGET_SHARE = 0.95
 """The share of the remaining passes that a round may be expected to need."""
@@ -124,6 +127,7 @@ class AnytimeCheck:
         self._drawn_samples = 0
         self._has_condition = False
         self._can_sample = can_estimate
+        self._mean_evidence = MeanEvidence()
 
     @property
     def samples(self) -> int:
@@ -137,6 +141,15 @@ class AnytimeCheck:
             return None
         low, high = (self._estimand.to_answer(end) for end in self._sequence.interval)
         return low, high
+
+    @property
+    def mean_evidence(self) -> MeanEvidence | None:
+        """The evidence about a mean of probabilities; None without samples."""
+        estimand = self._estimand
+        if estimand is None or estimand.is_ratio or estimand.is_score:
+            return None
+        # a round without a complete sample counts too
+        return self._mean_evidence if any(self._mean_evidence.used) else None
 
     @property
     def is_exact(self) -> bool:
@@ -244,7 +257,10 @@ class AnytimeCheck:
         if not self._can_sample or self.tree.passes == 0:
             return 0
         affordable = _BUDGET_SHARE * self._remaining_passes() / self._passes_per_sample
-        wanted = max(_MIN_ROUND, self._drawn_samples // _ROUND_GROWTH_DIVISOR)
+        budget = self._budget
+        is_open = self._threshold is not None or budget.width > 0 or budget.passes is None
+        divisor = _SAMPLES_PER_NEW_SAMPLE if is_open else 1
+        wanted = max(_MIN_ROUND, self._drawn_samples // divisor)
         return int(min(wanted, _MAX_ROUND, affordable))
 
     def _select_refinement(self) -> np.ndarray:
@@ -308,13 +324,21 @@ class AnytimeCheck:
             planned: the number of values that were expected from the first of the round on.
         """
         count = samples.complete_count
+        part, (below, above) = samples.part, CORRECTION_LIMITS[index].tolist()
+        numerator = samples.numerator - samples.corrections[index]
+        low, high = part.numerator - part.total * above, part.numerator + part.total * (1 + below)
+        self._mean_evidence = self._mean_evidence.add_round(
+            part.numerator + part.total * numerator[:count],
+            len(samples.is_complete),
+            low,
+            high,
+            planned,
+        )
         # Which samples are incomplete depends on their texts. All values before the first of them
         # may be used, as the interval holds at every time, but no further bet may follow.
         self._can_sample = count == len(samples.is_complete)
         if count == 0:
             return
-        part, (below, above) = samples.part, CORRECTION_LIMITS[index].tolist()
-        numerator = samples.numerator - samples.corrections[index]
         denominator = samples.denominator
         ratio = self._sequence.estimate if self._estimand.is_ratio else 0.0
         unit_values = (numerator - ratio * denominator)[:count]
@@ -327,8 +351,8 @@ class AnytimeCheck:
                 denominator=(
                     part.denominator + part.total * denominator if is_ratio else np.ones(count)
                 ),
-                low=part.numerator - part.total * above,
-                high=part.numerator + part.total * (1 + below),
+                low=low,
+                high=high,
                 size=self._largest_denominator(part),
                 variances=part.total**2 * variances,
                 planned=planned,

@@ -94,7 +94,7 @@ class _CausalPrefix:
             yield from results
 
     def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
-        """Store the keys and values of texts of any length; texts of one length form a batch.
+        """Store the keys and values of texts of any length, one batch for each length.
 
         Texts that are too long for the model or for the memory are left out.
         """
