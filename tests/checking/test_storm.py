@@ -171,6 +171,7 @@ def test_storm_agrees_with_the_enumeration_of_paths(data):
     assert holds is (exact >= Fraction(39, 100))
 
 
+@pytest.mark.long
 @given(st.data())
 @GENERATED
 def test_path_quantifiers_agree_with_the_enumeration_of_paths(data):
@@ -184,6 +185,7 @@ def test_path_quantifiers_agree_with_the_enumeration_of_paths(data):
         assert check_chain(chain, parse(oracle.written(asked))).value is exact.holds(asked, (0,))
 
 
+@pytest.mark.long
 @given(st.data())
 @GENERATED
 def test_conditions_agree_with_the_enumeration_of_paths(data):

@@ -232,6 +232,7 @@ def test_a_checkout_with_locks_obeys_them(hub: Hub, project: Project, fetch):
     assert jobs(printed) == {"fetch_model": 1, "fetch_prompts": 1, "total": 2}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_without_access_says_how_to_get_it(hub: Hub, project: Project, fetch):
     """When a model is gated the run stops and says where to ask and how to give the token."""
@@ -247,6 +248,7 @@ def test_a_run_without_access_says_how_to_get_it(hub: Hub, project: Project, fet
     assert "hf_member" not in printed
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_with_other_prompts_stops(project: Project, fetch):
     """When the data set has not the rows that it must have, the run stops and says so."""

@@ -149,6 +149,7 @@ def test_two_runs_write_the_same_tables_but_for_times(projects):
         pd.testing.assert_frame_equal(once[timeless], again[timeless], check_exact=True)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_provenance_tells_the_models(project, run, random_model):
     """The checksums are those of the model's files; every tree counts with its run metadata."""
@@ -170,6 +171,7 @@ def test_provenance_tells_the_models(project, run, random_model):
         assert trees["versions"][package] == version(package)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_provenance_tells_the_run(project, run):
     """Versions are those installed, Storm's that of the verdicts, and the date is of today."""
@@ -184,6 +186,7 @@ def test_provenance_tells_the_run(project, run):
     assert run["program"]["commit"] is None  # the project is no git repository
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_table_for_people_has_a_footer(project, run):
     """Markdown and LaTeX tables end with how they were made, in which CSV files have no part."""

@@ -163,6 +163,7 @@ def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
     assert set(planned) == {f"invariants_{name}" for name in again} | drawn | {"invariants"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "module",
     [
@@ -193,6 +194,7 @@ def test_a_changed_module_makes_again_what_imports_it(finished, module):
     assert "invariants_proposals" not in planned - demanded
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["limit.h", *long("counts.c", "new.c")])
 def test_a_changed_or_new_program_is_asked_again(project, name):
     """What becomes of a program is found again when it, its header or the set of them changes."""

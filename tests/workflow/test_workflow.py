@@ -234,6 +234,7 @@ def test_a_new_query_is_checked_on_the_trees_and_scores_that_are_there(project):
     assert planned == jobs(["checks", "crosschecks"], ["llama"]) | MADE_OF_CHECKS
 
 
+@pytest.mark.long
 def test_a_new_start_string_concerns_its_model_alone(project):
     """A start string that one model goes on from costs the others nothing."""
     config = read_config(project)
@@ -347,8 +348,8 @@ def test_a_model_without_experiments_has_no_jobs_but_its_statistics(project):
     ("file", "text", "again"),
     [
         (f"{QUANTIFIERS}/gender_words/female.txt", "\nchampioness\n", STAGES[1:]),
-        ("src/llmchecker/trees/expansion.py", "\n# changed\n", STAGES),
         *long_cases(
+            ("src/llmchecker/trees/expansion.py", "\n# changed\n", STAGES),
             (f"{QUANTIFIERS}/gender.py", "\n# changed\n", STAGES[1:]),
             ("src/llmchecker/checking/storm.py", "\n# changed\n", ("checks", "crosschecks")),
         ),
@@ -425,12 +426,12 @@ def test_the_linter_is_content(project):
     ("key", "value", "message"),
     [
         ("alhpa", 0.8, "experiments[0]: unknown key 'alhpa', did you mean 'alpha'?"),
-        (
-            "queries",
-            ["P=? [ F sentiment > 0 ]"],
-            "experiments[0].queries[0]: column 9 of the query",
-        ),
         *long_cases(
+            (
+                "queries",
+                ["P=? [ F sentiment > 0 ]"],
+                "experiments[0].queries[0]: column 9 of the query",
+            ),
             ("alpha", 1.5, "experiments[0].alpha: 1.5 is too large; it must be at most 1"),
             ("models", ["two"], "experiments[0].models: model 'two' is not defined"),
         ),

@@ -78,6 +78,7 @@ def test_equal_answers_that_are_exact_are_equal():
     assert (found.outcome, found.is_certain) == (ComparisonOutcome.EQUAL, True)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_interval_covers_the_difference_with_its_confidence():
     """Over 200 seeds the interval of confidence 0.8 misses the difference in at most 20 %."""

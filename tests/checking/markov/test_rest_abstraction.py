@@ -242,6 +242,7 @@ def test_the_value_of_reaching_an_atom_is_the_lower_bound(tree, data, bound):
     assert found.lower == pytest.approx(value, abs=1e-12)
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(trees=whole_and_cut(), data=st.data(), ranges=st.sampled_from([ANY, SMALL]))
 def test_what_always_holds_changes_no_bound(trees, data, ranges):
@@ -284,6 +285,7 @@ def as_oracle(whole: TextTree, columns) -> oracle.Tree:
     return oracle.Tree(whole.parent, whole.probability, whole.kind, {"step": whole.step, **columns})
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(
     trees=whole_and_cut(),

@@ -65,6 +65,7 @@ def test_slow_tokenizers_read_special_tokens_as_text(name, tmp_path, random_mode
         assert model.decode([tokens])[0].split() == ["the", special, "player"]
 
 
+@pytest.mark.long
 def test_a_symbol_that_sentencepiece_itself_keeps_whole_is_refused(tmp_path, random_model):
     """Where the pieces hold a special token as a word of their own, no text can contain it."""
     kept = pieces(tmp_path, "bpe", user_defined_symbols=[CHAT])

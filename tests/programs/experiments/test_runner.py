@@ -76,6 +76,7 @@ def test_no_way_solves_a_program_without_assertion(tmp_path):
     assert not any(a.solved or not a.message for a in found)
 
 
+@pytest.mark.long
 def test_every_program_is_in_every_way(files, tmp_path):
     """What is false, not supported or not C is an attempt too, and none stops the others."""
     tools = list(iter_attempts(files, EXPERIMENTS["tools"], SETTING, {}))
@@ -110,6 +111,7 @@ int main(void) {
 """
 
 
+@pytest.mark.long
 def test_both_engines_decide_what_one_does_not(tmp_path):
     """A program that the frontend does not cover is solved by ESBMC alone, and counted as such."""
     file = tmp_path / "short.c"
@@ -122,6 +124,7 @@ def test_both_engines_decide_what_one_does_not(tmp_path):
     assert found["program + ESBMC unwind"].solved
 
 
+@pytest.mark.long
 def test_sources_differ_in_nothing_but_their_candidates(files):
     """A model that proposes nothing adds nothing to the program's own candidates."""
     ways = EXPERIMENTS["baselines"] | EXPERIMENTS["sources"]

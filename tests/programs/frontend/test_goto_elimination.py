@@ -63,6 +63,7 @@ class JumpingProgram:
         return self._random.choice(forms)
 
 
+@pytest.mark.long
 @needs_gcc
 @pytest.mark.parametrize("count", [50, *long(1500)])
 def test_jumps_lead_where_those_of_gcc_lead(count: int, tmp_path: Path) -> None:

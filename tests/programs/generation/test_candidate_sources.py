@@ -71,7 +71,16 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("source", FOUND)
+SLOW_SOURCES = (
+    CandidateSource.CONGRUENCES,
+    CandidateSource.POLYNOMIALS,
+    CandidateSource.SPACER,
+)
+
+
+@pytest.mark.parametrize(
+    "source", [*(source for source in FOUND if source not in SLOW_SOURCES), *long(*SLOW_SOURCES)]
+)
 def test_each_source_proves_what_the_others_do_not(source):
     """With the source a program is verified, and it is named; without it nothing is proven."""
     program = parse_program(DECLARED + FOUND[source], str(source))
@@ -107,6 +116,7 @@ def test_remainders_are_by_the_steps_of_variables():
     assert found == wanted | {"(x % 2) == (y % 2)", "(x % 2) != (y % 2)", "(x % 3) == (y % 3)"}
 
 
+@pytest.mark.long
 @each_semantics
 def test_a_number_that_stays_odd_may_become_negative(semantics):
     """A sum of two odd numbers is not 1, although an odd number has the remainder 1 or -1."""

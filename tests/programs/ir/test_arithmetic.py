@@ -248,6 +248,7 @@ def final_values(body: str) -> Sequence[int]:
     return [state[name] for name in NAMES]
 
 
+@pytest.mark.long
 @compiled
 def test_runs_end_as_compiled_programs_do(tmp_path: Path) -> None:
     """A random program with branches, nested loops, break and continue ends in the same state."""

@@ -121,6 +121,7 @@ def test_the_prompt_shows_failures_where_the_examples_do(tmp_path):
         assert prompt.count("is no invariant") == 3
 
 
+@pytest.mark.long
 def test_rounds_end_with_their_number(tmp_path):
     """A proposer that learns nothing is asked as often as it may be, and answers are the limit."""
     proposer = Scripted({"": "x < n"})
@@ -226,6 +227,7 @@ def test_a_prompt_that_no_model_reads_ends_the_rounds(tmp_path):
     assert rounds[ALONE] == ()
 
 
+@pytest.mark.long
 def test_rounds_and_attempts_survive_their_files(tmp_path):
     """What was told and answered reads back as it was written, and so do the attempts."""
     made, rounds = repaired(tmp_path, Scripted({"": "x < n"}), rounds=1)

@@ -59,6 +59,7 @@ def test_the_end_of_processor_time_is_told():
     assert (result.outcome, result.limits) == (Outcome.PROVER_TIMEOUT, (Limit.PROVER_TIME,))
 
 
+@pytest.mark.long
 def test_the_end_of_a_question_is_counted_in_steps(monkeypatch):
     """Where Z3 may take no steps, steps are what is told, although there is time left."""
     monkeypatch.setattr(houdini, "STEPS_PER_SECOND", 1)

@@ -195,6 +195,7 @@ def test_expressions_with_one_meaning_are_no_obstacle(text):
     assert not original(text).obstacle
 
 
+@pytest.mark.long
 def test_a_quotient_that_traps_is_no_proof(tmp_path):
     """The least number divided by -1 traps, although no divisor is zero."""
     text = (
@@ -335,6 +336,7 @@ def test_a_loop_that_writes_by_a_pointer_is_false(tmp_path):
     assert result.outcome is Outcome.FALSE
 
 
+@pytest.mark.long
 def test_named_errors_reach_the_tools(tmp_path):
     """Labels and functions that the user names are errors of the original text too."""
     names = parse_error_names("cpachecker,check(c),fail()")
@@ -355,6 +357,7 @@ int main(void) {
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("value", "outcome"), [(15, Outcome.VERIFIED_BY_ESBMC), (14, Outcome.FALSE)]
 )

@@ -98,13 +98,10 @@ class _CausalPrefix:
 
         Texts that are too long for the model or for the memory are left out.
         """
-        for depth in range(1, 1 + max(map(len, continuations), default=0)):
-            try:
-                self._model.check_texts(self._prompt_tokens, depth)
-            except UnusableText:
-                # a later call with such a text reports it
-                return
-            beginnings = [text[:depth] for text in continuations if len(text) >= depth]
+        # a later call reports a text that is too long
+        texts = [text for text in continuations if self._is_readable(len(text))]
+        for depth in range(1, 1 + max(map(len, texts), default=0)):
+            beginnings = [text[:depth] for text in texts if len(text) >= depth]
             missing = self._key_value_store.find_missing(np.array(beginnings, dtype=np.int64))
             if len(missing) > self._key_value_store.free_rows:
                 return
@@ -112,6 +109,13 @@ class _CausalPrefix:
             store = partial(self._store_batch, missing)
             # the longer texts need these keys and values
             deque(self._executor.map(store, batches), maxlen=0)
+
+    def _is_readable(self, length: int) -> bool:
+        try:
+            self._model.check_texts(self._prompt_tokens, length)
+        except UnusableText:
+            return False
+        return True
 
     def _map_distributions(
         self, function: Callable[[Distributions], _T], logits: Tensor, continuations: np.ndarray
