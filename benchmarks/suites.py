@@ -31,7 +31,7 @@ SAMPLING = Sampling(temperature=0.2, top_p=0.9, length=20, samples=1000, at_once
 BATCH_SIZES = (32, 100, 250)
 CONFIDENCE, PASSES = 0.99, 2000
 LEAST_RIGHT, MOST_WRONG = 0.9, 0.01
-EVERY = 10
+EVERY = 25
 """Other programs sample the first of so many questions."""
 
 DEFINITIONS = {
