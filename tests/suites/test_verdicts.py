@@ -1,21 +1,26 @@
 """Verdicts of intervals are exact, and combined intervals are rounded outwards."""
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.decision import Outcome
 from llmchecker.errors import ConfigError
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.verdicts import (
+    CaseResult,
     Counts,
     Interval,
     Status,
     Threshold,
     average_intervals,
+    average_members,
     count_statuses,
     forecast_passes,
     is_certain,
@@ -126,3 +131,18 @@ def test_the_forecast_falls_with_the_distance_to_the_threshold():
         forecast_passes(Threshold(">=", Decimal("0.5")), Interval(0, 1, 0.4, 0.6, 0.5), 9) is None
     )
     assert forecast_passes(Threshold(">=", Decimal("0.5")), Interval(), 9) is None
+
+
+def test_an_average_with_an_error_uses_no_samples():
+    """With a row that failed the interval is the mean of intervals: its samples are missing."""
+    values = np.linspace(0.2, 0.4, 64)
+    evidence = MeanEvidence().add_round(values, len(values), 0.0, 1.0, 64.0)
+    interval = Interval(0.0, 1.0, 0.01, 0.99, 0.3)
+    rows = [CaseResult(str(n), "m", Status.MEASURED, interval=interval) for n in range(50)]
+    sampled = [replace(row, evidence=evidence) for row in rows]
+    mean = average_members(rows, 0.01)
+    narrow = average_members(sampled, 0.01)
+    assert (mean.low, mean.high) == (0.01, 0.99)
+    assert mean.low < narrow.low <= 0.3 <= narrow.high < mean.high
+    failed = [*sampled[1:], CaseResult("0", "m", Status.ERROR, error="too long")]
+    assert average_members(failed, 0.01) == average_intervals([row.interval for row in failed])

@@ -228,7 +228,9 @@ def average_members(results: Sequence[CaseResult], error_probability: float) -> 
         error_probability: the largest probability that the second interval misses the mean.
     """
     mean = average_intervals([result.interval for result in results])
-    if all(result.evidence is None for result in results):
+    # what failed may depend on the samples of the row, and its evidence is missing
+    has_error = any(result.status is Status.ERROR for result in results)
+    if has_error or all(result.evidence is None for result in results):
         return mean
     low, high = bound_mean(
         [
