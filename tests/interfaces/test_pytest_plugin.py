@@ -59,6 +59,7 @@ def test_each_requirement_is_a_test(folder):
     assert "test_won.llm.yaml::won: never" in run.stdout
 
 
+@pytest.mark.long
 def test_an_invalid_suite_is_an_error_of_collection(folder):
     """The message of a suite that cannot run has its line."""
     (folder / "test_won.llm.yaml").write_text("model: m\ncases: [{ strat: a }]\n")

@@ -36,6 +36,7 @@ def cases_of(test: str, collected: list[str]) -> int:
     return totals.get(name, len(found))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("test", "cases"), ROWS, ids=[test for test, _ in ROWS])
 def test_the_list_counts_what_is_tried(test, cases, collected):
     """An entry of the list has the number of cases that its test has."""

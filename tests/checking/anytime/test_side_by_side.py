@@ -3,7 +3,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.anytime_checks import FakeClock
-from helpers.marks import long
 from helpers.random_tables import QUANTIFIERS, table_model
 
 from llmchecker.checking.anytime import model_batches
@@ -187,9 +186,10 @@ def test_a_text_that_the_model_refuses_ends_its_own_question(failure):
     assert all(isinstance(found[index], AnytimeResult) for index in (1, 2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "decoding",
-    [{"encoder_repetition_penalty": 5.0}, *long({"encoder_no_repeat_ngram_size": 1}, {})],
+    [{"encoder_repetition_penalty": 5.0}, {"encoder_no_repeat_ngram_size": 1}, {}],
 )
 def test_decoding_that_compares_texts_with_the_prompt_gets_whole_prompts(random_model, decoding):
     """Tokens of a prompt count as the prompt's, also if another prompt has only some of them."""

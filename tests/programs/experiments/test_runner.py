@@ -162,6 +162,7 @@ def test_programs_are_verified_from_the_shell(files, semantics, capsys):
     assert counted.startswith(f"4 programs over {semantics}: 1 verified")
 
 
+@pytest.mark.long
 def test_sources_are_switched_off_from_the_shell(files, capsys):
     """Every source has its switch; with all of them off nothing is proven."""
     without = [word for source in BUILTIN_SOURCES for word in ("--without", source)]

@@ -104,6 +104,7 @@ int main(void) { int n = __VERIFIER_nondet_int(); if (n > 0) { int r = f(n); ass
 """
 
 
+@pytest.mark.long
 def test_a_bounded_search_alone_is_no_proof(tmp_path):
     """Without unwinding assertions that hold, the outcome stays, and only the depth is added."""
     result = verify(tmp_path, LONG_LOOP, FileTask(Semantics.INT32, seconds=3))

@@ -260,6 +260,7 @@ def test_a_violation_has_the_values_at_the_loop_and_its_line(tmp_path, capsys):
     assert (last["type"], last["location"]["line"]) == ("target", 6)
 
 
+@pytest.mark.long
 def test_nothing_is_claimed_of_a_program_that_was_written_anew(tmp_path, capsys):
     """Where loops and names are not those of the text, the witness names no invariant or value."""
     for text in (OPEN, FALSE.replace("x < n)", "x < n && x++ < n)")):

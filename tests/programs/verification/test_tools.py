@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers.marks import long_cases
 
 from llmchecker.errors import MissingTool
 from llmchecker.programs.experiments import runner
@@ -61,7 +62,10 @@ def test_a_violation_has_all_of_its_inputs(tool):
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize(
     ("required_property", "is_found"),
-    [(Property.ASSERT, True), (Property.REACH, False), (Property.NO_OVERFLOW, False)],
+    [
+        (Property.ASSERT, True),
+        *long_cases((Property.REACH, False), (Property.NO_OVERFLOW, False)),
+    ],
 )
 def test_an_index_violates_only_the_property_that_names_it(tool, required_property, is_found):
     """Under reach and no-overflow an index out of range is no violation, and no proof."""
@@ -86,6 +90,7 @@ def test_recursion_beyond_the_depth_is_not_complete(tool):
     assert not BoundedSearch(original, Semantics.INT32, tool).search(20, max_depth=8).is_complete
 
 
+@pytest.mark.long
 def test_a_body_that_is_missing_prevents_a_complete_search():
     """A function without a body could change variables that ESBMC keeps."""
     text = (

@@ -205,6 +205,7 @@ print(JsonText()("", "[" + "1," * 1_000_000), JsonText()("", "[" + '"a",' * 1_00
 """
 
 
+@pytest.mark.long
 def test_a_text_of_millions_of_characters_is_read() -> None:
     """The reader ends on texts for which steps that grow with the square would not end."""
     ended = subprocess.run([sys.executable, "-c", LONG_TEXT], capture_output=True, text=True)
