@@ -25,6 +25,12 @@ from llmchecker.models.transformers.uncached import UncachedPrefix
 
 _T = TypeVar("_T")
 
+_INDEX_BYTES = 1500
+"""The memory of a stored row beside its keys and values: about thirty token ids, as Python objects.
+
+Small networks would otherwise fill memory with these.
+"""
+
 
 class _CausalPrefix:
     """Continuations by a causal transformer, which reads one new token of each text.
@@ -58,7 +64,7 @@ class _CausalPrefix:
         self._prompt_layers, self._prompt_logits = self._executor.run(self._read_prompt)
         self._row_bytes = sum(t[:, 0].nbytes for layer in self._prompt_layers for t in layer)
         self._key_value_store = _KeyValueStore(
-            self._prompt_layers, self._memory_bytes // self._row_bytes
+            self._prompt_layers, self._memory_bytes // (self._row_bytes + _INDEX_BYTES)
         )
 
     def map_next(
