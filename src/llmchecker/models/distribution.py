@@ -1,5 +1,7 @@
 """Next-token distributions and their most probable tokens."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,6 +114,10 @@ class Distributions:
         Returns:
             (n, k) float64 and (n, k) int64.
         """
+        with _use_one_thread():
+            return self._find_top_k(k)
+
+    def _find_top_k(self, k: int) -> tuple[Tensor, Tensor]:
         # one more than k, so that a tie between ranks k and k + 1 is visible
         count = min(k + 1, self.vocabulary_size)
         # rising ids first: the stable sort below then orders ties by id
@@ -159,7 +165,12 @@ class Distributions:
         Raises:
             InvalidDistribution: all tokens that are not excluded have probability 0.
         """
+        with _use_one_thread():
+            return self._sample_by_inversion(row, numbers, excluded)
 
+    def _sample_by_inversion(
+        self, row: int, numbers: np.ndarray, excluded: np.ndarray
+    ) -> np.ndarray:
         def compute_chunk_weights(part: int) -> np.ndarray:
             first = part * _CHUNK_SIZE
             row_maximum = None if self.row_maxima is None else self.row_maxima[row]
@@ -223,6 +234,21 @@ class Distributions:
         # an index of k blocks or more is in the tail, whose tokens follow all whole blocks
         tokens = best_blocks.gather(1, block.clamp(max=k - 1)) * _BLOCK_SIZE + offset
         return tokens.where(block < k, positions - k * _BLOCK_SIZE + blocks * _BLOCK_SIZE)
+
+
+@contextmanager
+def _use_one_thread() -> Iterator[None]:
+    """Let torch compute in the calling thread alone.
+
+    A few thousand numbers take microseconds. If other processes use the processor, waiting for a
+    second thread takes milliseconds.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _compute_block_maxima(rows: Tensor) -> Tensor:
