@@ -134,6 +134,7 @@ def test_logs_say_what_was_left_out_and_how_far_a_job_is(project):
         assert all(f"{name}: verified" in text for name in PROGRAMS)
 
 
+@pytest.mark.long
 def test_the_other_target_stays_as_it_is(project):
     """Without a target no job on programs runs, and a second run of `invariants` has none."""
     assert not [rule for rule in project.planned() if "invariant" in rule or "program" in rule]

@@ -373,6 +373,7 @@ def test_triggers_without_params_do_not_see_changed_code(project):
         assert "checks_gpt2" in project.planned()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "module",
     [

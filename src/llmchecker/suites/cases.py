@@ -188,7 +188,7 @@ class Suite:
     digest: str
 
     @property
-    def figures(self) -> int:
+    def interval_count(self) -> int:
         """The number of intervals: those of cases, averages and groups."""
         deployments = len(self.deployments) + (self.versus is not None)
         means = sum(1 + len(average.groups) for average in self.averages)

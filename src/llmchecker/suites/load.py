@@ -96,7 +96,7 @@ def _build_suite(
         digest=_compute_digest(cases, averages, keys, pool, has_baseline),
     )
     # too many intervals for the confidence are an error before any model is loaded
-    split_confidence(suite.confidence, suite.figures)
+    split_confidence(suite.confidence, suite.interval_count)
     return suite
 
 

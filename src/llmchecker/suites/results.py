@@ -99,7 +99,7 @@ class SuiteResult:
     @property
     def _error_probability(self) -> float:
         """The share of the error probability for one mean of samples."""
-        return 1 - split_confidence(self.suite.confidence, self.suite.figures)
+        return 1 - split_confidence(self.suite.confidence, self.suite.interval_count)
 
     @cached_property
     def _results_by_case(self) -> Mapping[tuple[str, str], CaseResult]:

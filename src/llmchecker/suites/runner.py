@@ -113,7 +113,7 @@ def run_cases(
         KeyboardInterrupt: `is_cancelled` returned true.
     """
     # of the whole suite, whose verdicts hold together
-    confidence = split_confidence(suite.confidence, suite.figures)
+    confidence = split_confidence(suite.confidence, suite.interval_count)
     selected = suite.cases if shard is None else _select_cases(suite, shard)
     tracker = _ProgressTracker(len(selected), report)
     results: list[CaseResult] = []

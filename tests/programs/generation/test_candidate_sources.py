@@ -192,7 +192,6 @@ WRAPPED = {
 
 
 FEW_WRAPPED = (
-    "a bound that may be the largest number",
     "two that take turns",
     "one phase after another",
     "a product that wraps around",

@@ -150,8 +150,10 @@ def _check_group(
     """Check questions whose prompts have a common beginning."""
     waiting, jobs = list(group)[::-1], {}
     while (waiting or jobs) and not is_cancelled():
-        new_jobs = []
         while waiting and len(jobs) < _MAX_ACTIVE:
+            # places become free one by one, but many prompts share batches
+            if (len(group) - len(waiting)) % _MAX_ACTIVE == 0:
+                batches.read_ahead(questions, waiting[-_MAX_ACTIVE:])
             index, prompt = waiting.pop()
             tail = prompt[len(batches.shared) :]
             try:
@@ -163,8 +165,6 @@ def _check_group(
                 yield index, error
                 continue
             jobs[index] = job
-            new_jobs.append(job)
-        batches.read_ahead(new_jobs)
         batches.answer([job for job in jobs.values() if job.request is not None])
         for job in jobs.values():
             job.stop_if_due()
@@ -284,16 +284,27 @@ class _SharedBatches:
         self._size = BatchSize(1)
         self._length = 0
 
-    def read_ahead(self, jobs: Sequence[_Job]) -> None:
-        """Read the prompts of new jobs together; they rarely have equal lengths."""
-        # this takes longer than the one batch by which a deadline may be exceeded
-        tails = [job.tail for job in jobs if not job.has_deadline]
+    def read_ahead(
+        self, questions: Sequence[AnyQuestion], prompts: Iterable[tuple[int, tuple[int, ...]]]
+    ) -> None:
+        """Read the ends of prompts together; they rarely have equal lengths.
+
+        Args:
+            questions: the questions.
+            prompts: the number of a question and its prompt.
+        """
         # the first request of a job reads the last token
-        if not any(beginnings := [tail[:-1] for tail in tails]):
+        tails = [
+            prompt[len(self.shared) : -1]
+            for index, prompt in prompts
+            # this takes longer than the one batch by which a deadline may be exceeded
+            if questions[index].budget.seconds is None
+        ]
+        if not any(tails):
             return
         try:
             with _translate_failures(self._model):
-                self._open_prefix().read_ahead(beginnings)
+                self._open_prefix().read_ahead(tails)
         except MachineLimit:
             raise
         except LLMCheckerError:
