@@ -17,9 +17,11 @@ from llmchecker.trees.selection import Selection, select_tokens
 _SEED_COUNT = 2**32 - 1
 """The number of seeds that all servers accept; 2^32 - 1 means random."""
 
-
 _MAX_KEPT_BYTES = 2**29
 """The largest memory of kept distributions."""
+
+_ENTRY_BYTES = 1500
+"""The memory of a kept distribution beside its logits: mostly the token ids of its text."""
 
 
 class TailSampler:
@@ -41,7 +43,7 @@ class TailSampler:
         self._model, self._open_prefix = model, open_prefix
         self._kept: dict[tuple[int, ...], tuple[Distributions, int]] = {}
         logits_bytes = 4 * model.vocabulary_size
-        self._max_kept = _MAX_KEPT_BYTES // logits_bytes
+        self._max_kept = _MAX_KEPT_BYTES // (logits_bytes + _ENTRY_BYTES)
 
     def keep(self, continuations: np.ndarray, distributions: Distributions) -> None:
         """Keep distributions after continuations; the oldest make room."""
