@@ -1,3 +1,5 @@
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +10,7 @@ from helpers.random_tables import QUANTIFIERS, table_model
 from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.answer import AnytimeResult, check_anytime
 from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.partial_tree import PartialTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import Question, check_side_by_side
 from llmchecker.errors import CheckFailed, ConfigError, MachineLimit
@@ -245,6 +248,27 @@ def test_the_bounds_of_a_threshold_contain_the_bounds_of_its_probability():
     combined = question("a", "P>=0.5 [ F gender > 2 ] & P>=0.1 [ F gender > 1 ]")
     found = check_anytime(model, "a", combined.asked, combined.budget)
     assert found.probability_bounds == (0.0, 1.0)
+
+
+def test_a_check_that_is_over_leaves_no_tree_in_memory(monkeypatch):
+    """Without a garbage collection the trees of finished checks are gone."""
+    trees, build = weakref.WeakSet(), PartialTree.__init__
+
+    def remember(tree, *arguments, **options):
+        trees.add(tree)
+        build(tree, *arguments, **options)
+
+    monkeypatch.setattr(PartialTree, "__init__", remember)
+    questions = [question(start, query, passes=20) for start in STARTS for query in QUERIES]
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in check_side_by_side(table_model(2), questions):
+            pass
+        check_anytime(table_model(2), "a", questions[0].asked, questions[0].budget)
+        assert len(trees) == 0
+    finally:
+        gc.enable()
 
 
 def test_missing_memory_ends_all_questions():

@@ -159,6 +159,13 @@ class AnytimeRun:
             mean_evidence=check.mean_evidence,
         )
 
+    def release(self) -> None:
+        """Drop the tree and the samples of a run that is over.
+
+        The check reports to the run, so that the two would keep each other in memory.
+        """
+        del self.check
+
     def _record(self, progress: AnytimeProgress) -> bool:
         self.history.append(progress)
         return bool(self._watch(progress)) or self.batches.must_stop(len(self.check.tree))
@@ -196,7 +203,10 @@ def check_anytime(
     # without a single pass there is no answer that the error could hold
     if failure is not None and run.check.tree.passes == 0:
         raise failure
-    result = run.finish()
+    try:
+        result = run.finish()
+    finally:
+        run.release()
     if failure is not None:
         raise InterruptedCheck(describe_failure(model, failure), result) from failure
     return result

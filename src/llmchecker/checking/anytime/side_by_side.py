@@ -241,15 +241,15 @@ class _Job:
         self.request, self._error = None, error
 
     def build_outcome(self) -> Outcome:
-        """Return the result of the check, or its error."""
-        if self._error is not None:
-            return self._error
+        """Return the result of the check, or its error, and release its memory."""
         try:
-            return self._run.finish(bounds_only=True)
+            return self._error or self._run.finish(bounds_only=True)
         except MachineLimit:
             raise
         except LLMCheckerError as error:
             return error
+        finally:
+            self._run.release()
 
 
 @dataclass(frozen=True)
