@@ -177,7 +177,7 @@ def test_the_table_says_what_holds_and_why_not(result):
     lines = format_table(result).splitlines()
     assert lines[0].startswith("ERROR    fails")
     assert "the table has no token that begins" in lines[1]
-    assert lines[-1].endswith(f"(Bonferroni, {len(result.suite.cases)} cases).")
+    assert lines[-1].endswith(f"(Bonferroni, {result.suite.interval_count} intervals).")
     assert any("passes used; " in line for line in lines)
 
 

@@ -106,7 +106,7 @@ def describe_confidence(result: SuiteResult) -> str:
     suite = result.suite
     text = (
         f"All verdicts together have confidence {format_number(suite.confidence)} "
-        f"({METHOD}, {format_count(len(suite.cases), 'case')})."
+        f"({METHOD}, {format_count(suite.interval_count, 'interval')})."
     )
     if result.baseline is not None:
         confidence = format_number(result.difference_confidence)
