@@ -297,6 +297,7 @@ def every_route(tree: TextTree, scores: dict, query: Query, directory) -> None:
         assert explored == (answer.states, answer.transitions)
 
 
+@pytest.mark.long
 @given(st.data())
 @GENERATED
 def test_programs_give_the_same_answer(tmp_path_factory, data):

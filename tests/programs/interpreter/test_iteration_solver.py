@@ -235,6 +235,7 @@ LONG = {
 }
 
 
+@pytest.mark.long
 @needs_gcc
 @pytest.mark.parametrize(
     ("name", "semantics"), [(name, s) for name, (_, over) in LONG.items() for s in over]

@@ -64,6 +64,7 @@ SCALARS = (
 """Symbols, and ways to complete every text of up to 4 of them that something completes."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("symbols", "endings"), [STRUCTURE, SCALARS], ids=["structure", "scalars"])
 def test_short_texts_score_as_brute_force_says(symbols: str, endings: list[str]) -> None:
     """Of all texts of up to 4 symbols, those score 0 that nothing completes, and 2 what is JSON."""
