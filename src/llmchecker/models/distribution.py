@@ -22,6 +22,21 @@ _CHUNK_SIZE = 2**13
 NO_TOKENS = np.empty(0, dtype=np.int64)
 
 
+@contextmanager
+def _use_one_thread() -> Iterator[None]:
+    """Let torch compute in the calling thread alone.
+
+    A few thousand numbers take microseconds. If other processes use the processor, waiting for a
+    second thread takes milliseconds.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 @dataclass(frozen=True)
 class Distributions:
     """n distributions over a vocabulary, stored as values that give probabilities.
@@ -103,6 +118,7 @@ class Distributions:
         """Return the probabilities: (n, vocabulary) float64, rows summing to 1."""
         return _compute_weights(self.values, self.row_maxima) / self.totals
 
+    @_use_one_thread()
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the k largest probabilities of each row and their tokens.
 
@@ -114,10 +130,6 @@ class Distributions:
         Returns:
             (n, k) float64 and (n, k) int64.
         """
-        with _use_one_thread():
-            return self._find_top_k(k)
-
-    def _find_top_k(self, k: int) -> tuple[Tensor, Tensor]:
         # one more than k, so that a tie between ranks k and k + 1 is visible
         count = min(k + 1, self.vocabulary_size)
         # rising ids first: the stable sort below then orders ties by id
@@ -146,6 +158,7 @@ class Distributions:
         weights[tokens] = 0
         return (weights.sum() / self.totals[row]).item()
 
+    @_use_one_thread()
     def sample_by_inversion(
         self, row: int, numbers: np.ndarray, excluded: np.ndarray = NO_TOKENS
     ) -> np.ndarray:
@@ -165,12 +178,7 @@ class Distributions:
         Raises:
             InvalidDistribution: all tokens that are not excluded have probability 0.
         """
-        with _use_one_thread():
-            return self._sample_by_inversion(row, numbers, excluded)
 
-    def _sample_by_inversion(
-        self, row: int, numbers: np.ndarray, excluded: np.ndarray
-    ) -> np.ndarray:
         def compute_chunk_weights(part: int) -> np.ndarray:
             first = part * _CHUNK_SIZE
             row_maximum = None if self.row_maxima is None else self.row_maxima[row]
@@ -234,21 +242,6 @@ class Distributions:
         # an index of k blocks or more is in the tail, whose tokens follow all whole blocks
         tokens = best_blocks.gather(1, block.clamp(max=k - 1)) * _BLOCK_SIZE + offset
         return tokens.where(block < k, positions - k * _BLOCK_SIZE + blocks * _BLOCK_SIZE)
-
-
-@contextmanager
-def _use_one_thread() -> Iterator[None]:
-    """Let torch compute in the calling thread alone.
-
-    A few thousand numbers take microseconds. If other processes use the processor, waiting for a
-    second thread takes milliseconds.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _compute_block_maxima(rows: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ def split_confidence(confidence: float, intervals: int) -> float:
         intervals: number of intervals.
 
     Raises:
-        ConfigError: the suite has too many cases for its confidence.
+        ConfigError: the suite has too many intervals for its confidence.
     """
     share = (1 - confidence) / max(1, intervals)
     # nearer to 1, shares of the error probability would be rounded away

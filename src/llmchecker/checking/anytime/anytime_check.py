@@ -49,8 +49,8 @@ _SAMPLES_PER_NEW_SAMPLE = 4
 """The number of earlier samples for each sample of a later round.
 
 A threshold, a width or a person may end the work after any round, and larger rounds would end it
-later. Where only a number of passes ends it, there is one earlier sample for each new one, since
-large rounds make large batches.
+later. Where a number of passes ends it, there is one earlier sample for each new one, since large
+rounds make large batches.
 """
 _BUDGET_SHARE = 0.95
 """The share of the remaining passes that a round may be expected to need."""
