@@ -12,6 +12,7 @@ from llmchecker.checking.anytime.partial_tree import TailRequest
 from llmchecker.errors import InvalidDistribution, InvalidEstimate
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import LanguageModel, Prefix
+from llmchecker.models.transformers.batching import TEXT_BYTES
 from llmchecker.trees.selection import Selection, select_tokens
 
 _SEED_COUNT = 2**32 - 1
@@ -19,9 +20,6 @@ _SEED_COUNT = 2**32 - 1
 
 _MAX_KEPT_BYTES = 2**29
 """The largest memory of kept distributions."""
-
-_ENTRY_BYTES = 1500
-"""The memory of a kept distribution beside its logits: mostly the token ids of its text."""
 
 
 class TailSampler:
@@ -43,7 +41,7 @@ class TailSampler:
         self._model, self._open_prefix = model, open_prefix
         self._kept: dict[tuple[int, ...], tuple[Distributions, int]] = {}
         logits_bytes = 4 * model.vocabulary_size
-        self._max_kept = _MAX_KEPT_BYTES // (logits_bytes + _ENTRY_BYTES)
+        self._max_kept = _MAX_KEPT_BYTES // (logits_bytes + TEXT_BYTES)
 
     def keep(self, continuations: np.ndarray, distributions: Distributions) -> None:
         """Keep distributions after continuations; the oldest make room."""

@@ -37,6 +37,12 @@ Smaller batches add in another order; with AVX2 even 48 rows do.
 _ROW_STEP = 16
 """Divisor of a batch's rows on a CPU; other shapes may change the order of addition."""
 
+TEXT_BYTES = 1500
+"""Memory of a text as a key: about thirty token ids, as Python objects.
+
+Small networks would otherwise fill memory with the keys of stored values.
+"""
+
 _MAX_SOFTMAX_ELEMENTS = 2**20
 """Largest number of logits that become probabilities at once: 8 MB of float64."""
 

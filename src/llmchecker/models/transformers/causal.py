@@ -20,16 +20,10 @@ from llmchecker.models.decoding.logits_processor import LogitsDecoder
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.base import Transformer
-from llmchecker.models.transformers.batching import pad_rows
+from llmchecker.models.transformers.batching import TEXT_BYTES, pad_rows
 from llmchecker.models.transformers.uncached import UncachedPrefix
 
 _T = TypeVar("_T")
-
-_INDEX_BYTES = 1500
-"""The memory of a stored row beside its keys and values: about thirty token ids, as Python objects.
-
-Small networks would otherwise fill memory with these.
-"""
 
 
 class _CausalPrefix:
@@ -64,7 +58,7 @@ class _CausalPrefix:
         self._prompt_layers, self._prompt_logits = self._executor.run(self._read_prompt)
         self._row_bytes = sum(t[:, 0].nbytes for layer in self._prompt_layers for t in layer)
         self._key_value_store = _KeyValueStore(
-            self._prompt_layers, self._memory_bytes // (self._row_bytes + _INDEX_BYTES)
+            self._prompt_layers, self._memory_bytes // (self._row_bytes + TEXT_BYTES)
         )
 
     def map_next(
