@@ -2,7 +2,8 @@
 
 `llmchecker test` decides two requirements of each of the 50 questions in suite_questions.csv.
 transformers' `generate` and lm-evaluation-harness sample each answer a thousand times, on a part of
-the questions, as all would take an hour each. Writes suites.md, and the figures to suites.json.
+the questions, as all would take about two hours each. Writes suites.md, and the figures to
+suites.json.
 """
 
 import argparse
