@@ -53,6 +53,19 @@ class _Probabilities:
     is_one: np.ndarray
 
 
+@dataclass(frozen=True)
+class _Reachability:
+    """A path formula as reachability in Storm.
+
+    Attributes:
+        starts: (m,) int64, for each start the state of the product in which its paths begin.
+        model: Storm's model of the product; None if every start is decided.
+    """
+
+    starts: np.ndarray
+    model: storm.Model | None
+
+
 class Satisfaction:
     """Probabilities and truth values of formulas on one process.
 
@@ -67,6 +80,7 @@ class Satisfaction:
         self._process = process
         self._is_dtmc = bool(np.all(process.transitions.choice_counts == 1))
         self._root_probabilities: dict[tuple[Formula, bool], _Probabilities] = {}
+        self._root_reachability: tuple[Formula, _Reachability] | None = None
         self._labels: dict[bytes, Label] = {}
         self._extra_labels: dict[Label, np.ndarray] = {}
         self._label_of_formula: dict[tuple[Formula, bool], Label] = {}
@@ -93,26 +107,37 @@ class Satisfaction:
         path = self._substitute_labels(path, minimize)
         # results for all states would use much memory
         if starts is not ROOT:
-            return self._solve(path, minimize, starts)
+            return self._solve(self._build_reachability(path, starts), minimize)
         # without choices, the least and the greatest probability are the same
         key = path, minimize and not self._is_dtmc
         if key not in self._root_probabilities:
-            self._root_probabilities[key] = self._solve(path, minimize, starts)
+            # the other extreme of the same path formula uses the same model
+            if self._root_reachability is None or self._root_reachability[0] != path:
+                self._root_reachability = None  # one large model in memory, not two
+                self._root_reachability = path, self._build_reachability(path, starts)
+            self._root_probabilities[key] = self._solve(self._root_reachability[1], minimize)
         return self._root_probabilities[key]
 
-    def _solve(self, path: Formula, minimize: bool, starts: np.ndarray) -> _Probabilities:
-        """Compute the probabilities of a path formula without P, E and A."""
+    def _build_reachability(self, path: Formula, starts: np.ndarray) -> _Reachability:
+        """Build the reachability of a path formula without P, E and A."""
         product = build_product(self._process, path, starts, self._extra_labels)
         # every start is decided without a step, so Storm has nothing to solve
         if np.all(product.starts <= VIOLATED_STATE):
-            is_satisfied = product.starts == SATISFIED_STATE
+            return _Reachability(product.starts, None)
+        n = len(product.transitions)
+        return _Reachability(
+            product.starts,
+            storm.build_model(product.transitions, {"satisfied": np.arange(n) == SATISFIED_STATE}),
+        )
+
+    def _solve(self, reachability: _Reachability, minimize: bool) -> _Probabilities:
+        """Compute the extreme probabilities of reaching `satisfied`."""
+        model, start_states = reachability.model, reachability.starts
+        if model is None:
+            is_satisfied = start_states == SATISFIED_STATE
             values = is_satisfied.astype(np.float64)
             return _Probabilities(values, values, values, ~is_satisfied, is_satisfied)
-        n = len(product.transitions)
-        model = storm.build_model(
-            product.transitions, {"satisfied": np.arange(n) == SATISFIED_STATE}
-        )
-        target, start_states = '[ F "satisfied" ]', product.starts
+        target = '[ F "satisfied" ]'
         # without choices there is one probability, for which Storm takes no min or max
         if self._is_dtmc:
             values = storm.compute_values(model, f"P=? {target}", start_states)

@@ -41,7 +41,7 @@ _MAX_EXACT_INTEGER = 2**53
 """The largest integer up to which float64 represents every integer."""
 _MAX_SCORE = 2**31
 """The assumed largest absolute value of a variable in PRISM or JANI."""
-_StormModel = Any
+Model = Any
 """A DTMC or an MDP in Storm's memory."""
 
 VERSIONS = {
@@ -113,7 +113,7 @@ def _check_program(
         )
 
 
-def _compute_depth(model: _StormModel) -> int:
+def _compute_depth(model: Model) -> int:
     """Return the number of steps after which every path is in its final loop."""
     matrix, (start,) = model.transition_matrix, model.initial_states
     steps, level, visited = 0, {start}, {start}
@@ -147,7 +147,7 @@ def _check_exact_numbers(query: Query) -> None:
             )
 
 
-def compute_values(model: _StormModel, formula: str, states: np.ndarray) -> np.ndarray:
+def compute_values(model: Model, formula: str, states: np.ndarray) -> np.ndarray:
     """Compute (m,) float64: the number that a formula requests in each given state.
 
     Args:
@@ -160,7 +160,7 @@ def compute_values(model: _StormModel, formula: str, states: np.ndarray) -> np.n
     return np.fromiter(map(result.get_value, states.tolist()), np.float64, len(states))
 
 
-def compute_truth_values(model: _StormModel, formula: str, states: np.ndarray) -> np.ndarray:
+def compute_truth_values(model: Model, formula: str, states: np.ndarray) -> np.ndarray:
     """Return (m,) bool: whether a formula holds in each of the given states.
 
     P>0, P<=0, P<1 and P>=1 of reaching a label are decided on the graph alone.
@@ -176,7 +176,7 @@ def compute_truth_values(model: _StormModel, formula: str, states: np.ndarray) -
     return np.fromiter(map(truth_values.get, states.tolist()), bool, len(states))
 
 
-def _run_storm(model: _StormModel, text: str) -> object:
+def _run_storm(model: Model, text: str) -> object:
     return stormpy.model_checking(model, _parse_property(text), environment=_build_environment())
 
 
@@ -191,7 +191,7 @@ def build_model(
     transitions: TransitionMatrix,
     labels: Mapping[str, np.ndarray],
     rewards: Mapping[str, np.ndarray] = _NO_REWARDS,
-) -> _StormModel:
+) -> Model:
     """Build Storm's model: a DTMC with one choice in each state, else an MDP.
 
     Args:
@@ -272,7 +272,7 @@ def _build_environment() -> stormpy.environments.Environment:
 
 
 def _check_start_state(
-    model: _StormModel, properties: Sequence[stormpy.logic.Property], query: Query
+    model: Model, properties: Sequence[stormpy.logic.Property], query: Query
 ) -> float | bool | None:
     """Return the answer in the start state.
 

@@ -9,7 +9,7 @@ from helpers.trees import by_hand, full, scores, text_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmchecker.checking import bounds
+from llmchecker.checking import bounds, storm
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.markov import dtmc, rest_abstraction
 from llmchecker.checking.verdict import Interval
@@ -253,6 +253,18 @@ def test_what_always_holds_changes_no_bound(trees, data, ranges):
     plain = interval(cut, cut_columns, f"P=? [ {asked} ]", ranges)
     careful = interval(cut, cut_columns, f"P=? [ ({asked}) & (X true) ]", ranges)
     assert (plain.lower, plain.upper) == pytest.approx((careful.lower, careful.upper), abs=1e-12)
+
+
+def test_both_extremes_use_one_model(monkeypatch):
+    """Storm builds one model of a path formula for its least and its greatest probability."""
+    built = []
+    build_model = storm.build_model
+    monkeypatch.setattr(
+        storm, "build_model", lambda *arguments: built.append(build_model(*arguments)) or built[-1]
+    )
+    found = interval(by_hand(DRAWN), GENDER, "P=? [ F gender > 0 ]")
+    assert len(built) == 1
+    assert found.lower < found.upper
 
 
 def test_alike_leaves_are_one_state():
