@@ -75,6 +75,6 @@ def _with_sink(
     )
 
 
-def _states(model: storm._StormModel, formula: str) -> np.ndarray:
+def _states(model: storm.Model, formula: str) -> np.ndarray:
     with storm.translate_errors(CheckFailed, f"gives no answer to {formula}"):
         return storm.compute_truth_values(model, formula, np.arange(model.nr_states))
