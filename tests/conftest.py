@@ -1,5 +1,6 @@
 """Fixtures that several tests share."""
 
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,19 @@ SMOLLM2 = ROOT / "resources/models/smollm2-135m"
 # the machines that run these tests vary in speed; only what a test asserts may fail it
 settings.register_profile("llmchecker", deadline=None, derandomize=True)
 settings.load_profile("llmchecker")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the cases of a test as long, except as many as its mark `few` allows."""
+    with_mark = [item for item in items if item.get_closest_marker("few")]
+    for _, cases in groupby(with_mark, key=lambda item: item.function):
+        cases = [case for case in cases if not case.get_closest_marker("long")]
+        count = cases[0].get_closest_marker("few").args[0] if cases else 0
+        chosen = {i * len(cases) // count for i in range(count)}
+        for i, case in enumerate(cases):
+            if i not in chosen:
+                case.add_marker("long")
 
 
 @pytest.fixture(scope="session")

@@ -97,6 +97,7 @@ def check_all(seeds: range) -> None:
             raise AssertionError(f"seed {seed}: {random_case(seed).query}: {error!r}") from error
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("first", range(0, 1000, PART))
 def test_generated_queries_have_the_true_value_and_bounds(first):
     """A thousand queries of all kinds have the exact value, and bounds that hold."""

@@ -57,6 +57,7 @@ CERTAIN = [
 ]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("path", CERTAIN)
 @pytest.mark.parametrize(
     ("query", "holds"),

@@ -133,6 +133,7 @@ Path("resources.json").write_text(json.dumps(asked))
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_jobs_ask_for_the_memory_of_their_model(paper_project):
     """A job that loads a model asks for its memory, one GPU and its GPU memory; no other does."""

@@ -70,6 +70,7 @@ def test_the_wheel_holds_every_file_of_the_package(installed):
     )
 
 
+@pytest.mark.long
 def test_a_question_from_the_shell_needs_a_config_and_nothing_else(
     installed, random_model, tmp_path
 ):

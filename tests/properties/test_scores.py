@@ -119,6 +119,7 @@ def test_scores_of_another_tree_are_refused(other, tmp_path):
         _read_scores(trees.by_hand(DRAWN), path)
 
 
+@pytest.mark.long
 def test_every_flipped_bit_of_scores_is_found(tmp_path):
     """Whichever bit of a file of scores flips, reading it raises an error that names the file."""
     tree, path = trees.by_hand(DRAWN), tmp_path / "gender.parquet"

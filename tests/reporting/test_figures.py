@@ -215,6 +215,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("label", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("name", ["figure3", "figure4"])
 def test_labels_are_texts(name, label, tmp_path):
@@ -271,6 +272,7 @@ def test_files_are_valid(name, count, tmp_path):
     assert files[".pdf"].rstrip().endswith(b"%%EOF")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["figure3", "figure4"])
 def test_the_same_table_gives_the_same_bytes(name, tmp_path):
     """A figure drawn again is the same file, in every format."""

@@ -458,6 +458,7 @@ def test_narrowed_intervals_have_more_wrong_verdicts_than_allowed(tmp_path, monk
     assert wrong > 200 * 0.1
 
 
+@pytest.mark.long
 def test_ten_thousand_cases_run_in_bounded_memory(tmp_path, monkeypatch):
     """Memory grows by the results alone, progress is steady, and a killed run continues."""
     rows = "start,answer\n" + "once, he\n" * 10_000

@@ -54,6 +54,7 @@ def ended(pid: int) -> bool:
     return False
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(
     ("code", "children", "arguments"),
@@ -142,6 +143,7 @@ entry.run()
 """
 
 
+@pytest.mark.long
 def test_an_interrupt_after_the_answer_changes_nothing():
     """A command that has said everything ends well if Ctrl-C comes while Python ends."""
     run = subprocess.Popen(

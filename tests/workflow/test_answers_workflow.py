@@ -132,6 +132,7 @@ def test_a_seed_gives_the_same_bits_without_the_stored_distributions(project):
     assert after == before
 
 
+@pytest.mark.long
 def test_a_changed_answer_regrows_no_tree(project):
     """Other passes make the answers again and what shows them, but no tree, score or verdict."""
     config = read_config(project)

@@ -49,6 +49,7 @@ def python_files(paths) -> set[str]:
     return {path for path in found if not path.endswith("__init__.py")}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_code_is_what_the_bytecode_imports(name):
     """The code behind a script is what another walk of its imports finds."""
@@ -62,6 +63,7 @@ def test_what_grows_a_tree_is_in_its_fingerprint(name):
     assert behind - {"trees/top_k_mass.py"} == {*_TREE_MODULES, *_SERVER_MODULES, *KEEPING}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("path", OF_NO_DISTRIBUTION)
 def test_every_exception_of_the_fingerprint_is_needed(path):
     """No exception outlives what it is about: each is behind the jobs of trees."""
@@ -218,6 +220,7 @@ def rules(tmp_path_factory) -> dict[str, dict]:
     return json.loads(line.removeprefix("RULES "))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_rule_has_a_digest_of_its_code(rules):
     """A job depends on the code behind its script, unless it fetches what is then kept."""

@@ -141,6 +141,7 @@ def test_the_other_target_stays_as_it_is(project):
     assert project.planned("invariants") == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "value", "again"),
     [

@@ -203,6 +203,7 @@ class _Win:
         return int(continuation.endswith("w"))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", KINDS)
 def test_intervals_cover_the_truth_after_every_round(name):
     """Of few seeds no more miss the truth after any round than the confidence allows."""

@@ -84,11 +84,13 @@ def test_the_interval_misses_the_mean_rarely():
     assert count_misses(200, has_stops=False) <= 20
 
 
+@pytest.mark.long
 def test_shared_random_numbers_fail_that_test():
     """Rows that share their random numbers do not average out, and the interval misses often."""
     assert count_misses(200, has_stops=False, is_shared=True) > 40
 
 
+@pytest.mark.long
 def test_missing_penalties_fail_that_test():
     """Without the penalties the interval misses often."""
     assert count_misses(200, has_stops=False, penalty=0.0) > 40

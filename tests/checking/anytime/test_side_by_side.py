@@ -40,6 +40,7 @@ def figures(result: AnytimeResult) -> tuple:
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(5))
 def test_questions_side_by_side_get_the_answers_that_each_gets_alone(seed):
     """Neither the company of other questions nor their order changes an answer by a bit."""

@@ -366,6 +366,7 @@ def letters(tree: TextTree) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(
     seed=st.integers(0, 10**6),

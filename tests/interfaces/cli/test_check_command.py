@@ -325,6 +325,7 @@ def test_the_tree_of_another_text_is_not_used(project, capfd):
     assert project / answered(capfd)["tree"] != path
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "start",
     ["He said: \"no\", \\ 'x' $HOME {y}", "a\nb\tc", "🙂👩‍👩‍👧 選手", "", "../../up", "-5", "--k"],

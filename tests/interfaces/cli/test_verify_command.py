@@ -80,6 +80,7 @@ SILENT = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("case", SILENT)
 @pytest.mark.parametrize("asked", ["assert", "reach"])
 def test_a_program_without_assertion_is_not_verified(case, asked, tmp_path, capsys) -> None:
@@ -107,6 +108,7 @@ STATED = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("case", STATED)
 def test_an_assertion_that_is_never_reached_is_verified(case, tmp_path, capsys) -> None:
     """An assertion counts wherever a called function contains it, reached by a run or not."""
@@ -302,6 +304,7 @@ int main(void) {
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("value", "status", "outcome", "verdict"),
     [(3, 0, "verified by ESBMC alone", "true"), (4, 1, "false", "false")],

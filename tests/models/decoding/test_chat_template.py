@@ -116,6 +116,7 @@ def test_whatever_is_typed_stays_text(chatting, typed):
     assert_typed_text_stays_text(chatting("gpt2"), typed)
 
 
+@pytest.mark.long
 def test_an_answer_is_the_one_that_generate_gives(real):
     """The greedy tree of a chat is what `generate` writes after transformers' own tokens."""
     tree = lc.grow(real, CHATS[0], alpha=1, k=1, length=6, decoding="greedy")
@@ -201,6 +202,7 @@ def test_models_that_answer_no_messages_say_so(random_model):
             lc.grow(model, CHATS[0], alpha=1, k=1, length=1)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("template", "said"),
     [

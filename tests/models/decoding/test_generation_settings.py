@@ -193,6 +193,7 @@ def test_every_field_is_classified():
     assert NEUTRAL.keys() <= REFUSED.keys()
 
 
+@pytest.mark.few(18)
 @pytest.mark.parametrize(("base", "name", "value"), ACCEPTED, ids=str)
 def test_accepted_settings_give_the_scores_of_generate(base, name, value, model, published):
     """With a setting that `as_published` accepts, probabilities equal those of `generate`."""

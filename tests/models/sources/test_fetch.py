@@ -309,6 +309,7 @@ def test_damaged_wheel(index: Path, tmp_path: Path) -> None:
     assert_nothing_left(tmp_path / "o" / "m")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("field", "message"),
     [

@@ -177,6 +177,7 @@ NETWORKS = {
 FEW = ("as_in_bfloat16", "by_company", "mixtral in float32")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name", [n if n in FEW else pytest.param(n, marks=pytest.mark.long) for n in NETWORKS]
 )

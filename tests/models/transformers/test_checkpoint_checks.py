@@ -250,6 +250,7 @@ def probabilities(model) -> np.ndarray:
 SHAPES = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("architecture", ["llama", *long("gemma3", "gpt2", "bert")])
 @pytest.mark.parametrize("key", SHAPES)
 def test_a_configuration_with_odd_values(copied, architecture: str, key: str) -> None:

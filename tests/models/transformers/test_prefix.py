@@ -55,6 +55,7 @@ def test_threads_change_no_bit(architecture, random_model):
     assert torch.equal(one[0], three[0])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("architecture", CAUSAL)
 @pytest.mark.parametrize("memory_bytes", [0, 100_000, 3_000_000])
 def test_memory_changes_no_bit(architecture, memory_bytes, random_model):

@@ -143,6 +143,7 @@ def test_proposals_survive_their_file(tmp_path):
     assert read["count"][0].iterations == 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("semantics", ["integers", "int32"])
 def test_programs_are_verified_from_the_shell(files, semantics, capsys):
     """One line a program with its outcome; the exit status tells whether all are verified."""

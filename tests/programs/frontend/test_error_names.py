@@ -52,6 +52,7 @@ def test_a_text_without_a_known_assertion_is_never_verified(kind):
         assert outcome(text(kind, 11), ErrorNames()) is Outcome.NO_ASSERTION
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("required_property", [Property.ASSERT, Property.REACH])
 def test_named_errors_are_assertions(kind, required_property):
@@ -92,6 +93,7 @@ def test_other_names_are_refused(name):
         parse_error_names(name)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("place", ["global", "local", "structure"])
 @pytest.mark.parametrize("word", ["static_assert", "_Static_assert"])
 def test_static_assertions_are_evaluated(place, word):

@@ -45,6 +45,7 @@ def test_what_is_too_large_is_refused_by_name(name):
     assert reason in str(raised.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(1_000, 100), *long((10_000, 1_000))])
 def test_many_lines_and_variables_are_read(size):
     """10,000 lines without a loop, and a loop over 1,000 variables, are read and run."""

@@ -107,6 +107,7 @@ def test_many_written_programs_run_as_gcc_runs_them(block: int, tmp_path: Path) 
     assert compared(10_000 + 100 * block, 100, tmp_path, ["-O0", "-O2"]) > 30
 
 
+@pytest.mark.long
 @needs_gcc
 def test_what_is_written_for_esbmc_is_c(tmp_path: Path) -> None:
     """gcc accepts the C text of every program that is lowered."""

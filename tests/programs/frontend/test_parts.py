@@ -19,6 +19,7 @@ def main(body: str) -> str:
     return f"{DECLARED}int main(void) {{\n{body}\n}}\n"
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "body",
     [

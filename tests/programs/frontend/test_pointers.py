@@ -167,6 +167,7 @@ def test_a_pointer_without_a_value_is_neither_proven_nor_told_where_it_is_only_l
         assert not Prover(program, semantics).entails_assertions(())
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("functions", "body"),
     [

@@ -129,6 +129,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.few(1)
 @each_semantics
 @pytest.mark.parametrize(
     "name", ["downwards", *long("copied", "largest", "changed again", "looked for")]

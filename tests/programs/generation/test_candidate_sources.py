@@ -94,6 +94,7 @@ def test_each_source_proves_what_the_others_do_not(source):
     assert source in {s for invariant in result.invariants for s in invariant.sources}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("semantics", [Semantics.INTEGERS, *long(Semantics.INT32)])
 def test_on_some_program_here_its_atoms_do_not_suffice(semantics):
     """Of the programs that tables are made of, one is not verified by its atoms, but by all."""
@@ -200,6 +201,7 @@ FEW_WRAPPED = (
 MORE_WRAPPED = [name for name in WRAPPED if name not in FEW_WRAPPED]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [*FEW_WRAPPED, *long(*MORE_WRAPPED)])
 def test_programs_are_verified_although_numbers_wrap_around(name):
     """What is needed over machine integers is found, proven, and confirmed by ESBMC."""
@@ -325,6 +327,7 @@ def test_what_is_proven_holds_in_other_runs(seed, semantics):
         assert many.failure is None
 
 
+@pytest.mark.few(1)
 @needs_gcc
 @each_semantics
 @pytest.mark.parametrize("seed", [0, 1, *long(*range(2, 150))])
@@ -338,6 +341,7 @@ def test_no_verdict_on_a_generated_loop_is_contradicted_by_gcc(seed, semantics, 
         assert violations(text, semantics, tmp_path, runs=100) == 0
 
 
+@pytest.mark.long
 def test_of_very_many_variables_only_small_sets_are_related():
     """Equalities of two and three of 40 variables are found, and none of four are sought."""
     names = [f"v{number}" for number in range(40)]

@@ -126,6 +126,7 @@ def recorded(program: Program, semantics: Semantics, source: random.Random):
     return states, drawn[1:]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("semantics", Semantics)
 @pytest.mark.parametrize("block", range(8))
 def test_rounds_passed_at_once_are_those_made_one_by_one(semantics, block):

@@ -28,6 +28,7 @@ def made(body, end=""):
     )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("semantics", Semantics)
 @pytest.mark.parametrize("name", ENDED_BY)
 def test_runs_come_far_through_rounds_that_mostly_end_them(name, semantics):

@@ -70,6 +70,7 @@ CASES = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("body", "expected"), CASES.items())
 def test_each_property_has_violations_of_its_own(body, expected):
     """Assertions, calls of errors, and overflow with division by zero are told apart."""

@@ -50,6 +50,7 @@ def test_candidates_name_elements_as_the_text_does():
     assert Verifier(program, Semantics.INTEGERS).verify(proposals, ()).outcome is Outcome.NOT_PROVEN
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("semantics", Semantics)
 @pytest.mark.parametrize(
     ("text", "lowered"),

@@ -74,6 +74,7 @@ def repaired(tmp_path, proposer, source=COUNT, first=("x < n",), setting=SETTING
     return {attempt.way: attempt for attempt, _ in made}, {a.way: rounds for a, rounds in made}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("semantics", Semantics)
 def test_a_round_verifies_what_the_first_answers_do_not(semantics, tmp_path):
     """Told that its answer is no invariant, a scripted proposer writes one, which is proven."""
@@ -171,6 +172,7 @@ def test_no_answer_makes_a_false_program_true(tmp_path):
     assert not any(rounds.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [

@@ -134,6 +134,7 @@ def verdict(source: str, semantics: Semantics) -> Outcome | None:
         return None
 
 
+@pytest.mark.few(5)
 @needs_gcc
 @pytest.mark.parametrize("reason", FAILING)
 def test_what_fails_after_gcc_is_not_verified(reason: str, tmp_path: Path) -> None:
@@ -153,6 +154,7 @@ def test_an_included_file_that_changes_the_meaning_is_not_ignored(tmp_path: Path
     assert verdict(source, Semantics.INT32) is None
 
 
+@pytest.mark.few(8)
 @needs_gcc
 @pytest.mark.parametrize(
     "holding", [*HOLDING[Semantics.INT32], *long(*HOLDING[Semantics.INTEGERS])], ids="-".join

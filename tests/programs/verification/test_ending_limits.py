@@ -83,6 +83,7 @@ def test_memory_of_esbmc_is_told(monkeypatch):
     assert "out of memory" in verdict.message
 
 
+@pytest.mark.long
 def test_what_may_be_proposed_is_a_limit_too(tmp_path):
     """A source that proposed all it may without a proof is told to have ended so."""
     file = tmp_path / "count.c"

@@ -190,6 +190,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.long
 @needs_gcc
 @pytest.mark.parametrize(
     ("kind", "semantics", "asked", "seeds"),

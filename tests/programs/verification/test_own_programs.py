@@ -64,6 +64,7 @@ def test_the_table_says_what_is_known() -> None:
                 assert f"`{condition}`".replace("|", "\\|") in invariants
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("name", "semantics"), expecting("holds"))
 def test_what_holds_is_proven_from_the_known_invariants(name: str, semantics: Semantics) -> None:
     """The invariants are inductive, every assertion follows, and no concrete run violates one."""

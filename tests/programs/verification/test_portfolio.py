@@ -59,6 +59,7 @@ int main(void) { union word w; w.number = 0x01020304; assert(w.bytes[0] == SUM);
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("text", "value"), [(LIST, 6), (RECURSION, 120), (UNION, 4)])
 def test_a_complete_unrolling_is_a_proof_by_esbmc_alone(text, value, tmp_path):
     """Short loops of C that the frontend does not cover are proven, as an outcome of its own."""
@@ -67,6 +68,7 @@ def test_a_complete_unrolling_is_a_proof_by_esbmc_alone(text, value, tmp_path):
     assert result.searched_depth
 
 
+@pytest.mark.few(1)
 @needs_gcc
 @pytest.mark.parametrize(("text", "value"), [(LIST, 7), (RECURSION, 121), (UNION, 1)])
 def test_a_violation_of_such_a_text_is_replayed(text, value, tmp_path):
@@ -230,6 +232,7 @@ def test_a_replay_without_enough_inputs_is_no_violation():
     assert not replay_with_gcc(text, ToolInputs())
 
 
+@pytest.mark.few(2)
 @needs_gcc
 @pytest.mark.parametrize("status", [1, 86, 87])
 @pytest.mark.parametrize("required_property", Property)
@@ -374,6 +377,7 @@ def test_the_order_of_addresses_of_two_arrays_is_an_obstacle(tmp_path):
     assert verify(tmp_path, text).outcome is Outcome.UNSUPPORTED
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("claim", "assertion", "outcome"),
     [

@@ -60,6 +60,7 @@ def test_what_a_model_proposes_is_proven_and_remembered():
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("off", "outcome"),
     [
@@ -76,6 +77,7 @@ def test_each_source_can_be_switched_off(off, outcome):
     assert not {source for i in result.invariants for source in i.sources} & set(off)
 
 
+@pytest.mark.long
 def test_disjunctions_are_tried_last():
     """A case distinction is built of two conditions of which neither is proven by itself."""
     made = program(CHOICE)
@@ -129,6 +131,7 @@ def test_time_that_runs_out_is_an_outcome():
     assert not result.invariants
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
@@ -177,6 +180,7 @@ def test_unsigned_numbers_wrap_around_over_both(body, outcome, semantics):
         assert run_program(made, semantics).failure is None
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("source", "mode", "answer"),
     [

@@ -19,6 +19,7 @@ def truth_after(query: str, length: int, scores: int, ranges=UNLIMITED) -> bool 
     return reading.decide(reading.progress(reading.initial_obligation, word), 1, word)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("query", "truth"),
     [

@@ -285,6 +285,7 @@ def test_polarity_of_emoticons_is_what_textblob_says() -> None:
                 assert Polarity()("", text) == round(TextBlob(text).polarity * 100), text
 
 
+@pytest.mark.long
 @settings(max_examples=1000)
 @given(ROUGH_TEXTS)
 def test_polarity_of_rough_texts_is_what_textblob_says(text: str) -> None:
@@ -339,6 +340,7 @@ def test_readability_is_what_textstat_says(text: str) -> None:
     assert Readability()("", text) == round(textstat.flesch_reading_ease(text) * 100)
 
 
+@pytest.mark.long
 @settings(max_examples=1000)
 @given(ROUGH_TEXTS)
 def test_readability_of_rough_texts_is_what_textstat_says(text: str) -> None:
@@ -405,6 +407,7 @@ def counted_words(start: str, text: str) -> int:
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "plain"),
     [

@@ -267,6 +267,7 @@ PIECES = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.skipif(GCC is None, reason="there is no gcc")
 def test_random_text_is_translated_as_gcc_does(tmp_path: Path) -> None:
     """What is accepted of random lines, comments and strings has the tokens that gcc finds."""
