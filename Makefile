@@ -5,7 +5,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/installed
 # tests of one file share what they make, so a file stays with one worker
-WORKERS := --numprocesses auto --maxprocesses 8 --dist loadfile
+WORKERS := --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 ADDED := make test-all adds the tests marked long: more generated cases, all architectures, more workflows
 FETCHED := resources/models/smollm2-135m resources/models/gemma3-270m
 # an archive that `make bundle` wrote holds all packages, which are then taken from nowhere else
@@ -48,11 +48,11 @@ report: $(INSTALLED)
 	$(BIN)/snakemake --cores all results/report.html
 
 # `test` is what a change must pass while one works on it; `test-all` has the thousands of generated
-# cases and all architectures besides
+# cases and all architectures besides; a worker's network has one thread, as workers share the cores
 test test-all: $(INSTALLED)
 	$(REPAIRED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
-	$(BIN)/pytest $(WORKERS) $(if $(filter test,$@),-m "not long and not faults",-m "not faults")
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS) $(if $(filter test,$@),-m "not long and not faults",-m "not faults")
 	@[ $@ = test-all ] || echo "$(ADDED)"
 
 # harm of every kind to a small project: damaged files, kills, full disks, too little memory

@@ -4,7 +4,6 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from helpers.random_models import ARCHITECTURES, save
 from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
@@ -17,7 +16,11 @@ settings.load_profile("llmchecker")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the cases of a test as long, except as many as its mark `few` allows."""
+    """Mark the cases of a test as long, except as many as its mark `few` allows.
+
+    Tests that start Snakemake come first: at the end, the other workers would wait for them.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     with_mark = [item for item in items if item.get_closest_marker("few")]
     for _, cases in groupby(with_mark, key=lambda item: item.function):
         cases = [case for case in cases if not case.get_closest_marker("long")]
@@ -31,6 +34,9 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def random_model(tmp_path_factory):
     """Directories of small random models by architecture, each made once."""
+    # the process that only starts the workers needs no torch
+    from helpers.random_models import ARCHITECTURES, save
+
     made = {}
 
     def directory(architecture: str) -> Path:

@@ -23,6 +23,7 @@ def is_real(tmp_path, monkeypatch, random_model) -> bool:
     return real
 
 
+@pytest.mark.long
 def test_the_page_runs_as_printed(is_real, capsys):
     """Each block runs after those before it; where output is shown, SmolLM2 gives that output."""
     namespace: dict[str, object] = {}

@@ -252,6 +252,7 @@ def test_bars_differ_without_colour(count):
     assert len(set.union(*hatches)) == count
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["figure3", "figure4"])
 @pytest.mark.parametrize("count", [1, 6])
 def test_files_are_valid(name, count, tmp_path):

@@ -293,6 +293,7 @@ def test_the_tree_shows_texts_probabilities_scores_and_what_decides(page):
     assert sum(masses) == results()[0].verdict.value
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["table1", "table2", "comparison", "audit"])
 def test_every_cell_is_that_of_the_csv(page, written, name):
     """Each figure is that of the file in all digits and is shown rounded; each text is its cell."""
@@ -554,6 +555,7 @@ def test_how_it_was_made_is_told(page):
     assert "<0123>" in footer
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_fits_its_window(browser, written, width, scheme):

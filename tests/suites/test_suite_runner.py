@@ -152,6 +152,7 @@ def test_the_samples_of_all_rows_narrow_an_average(tmp_path):
     assert len({member.interval.estimate for member in members[::4]}) > 1
 
 
+@pytest.mark.long
 def test_a_continued_run_has_the_same_average(tmp_path):
     """An average from results that were stored has the bits of an average without a log."""
     expected, _ = many_rows(tmp_path)

@@ -239,6 +239,7 @@ def test_every_rule_has_a_digest_of_its_code(rules):
     assert seen == set(SCRIPTS)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_params_are_values_that_snakemake_compares(rules):
     """No param is an object whose changes Snakemake would not notice."""

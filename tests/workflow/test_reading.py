@@ -89,6 +89,7 @@ def test_reading_the_workflow_changes_nothing(command, damaged):
     assert state(damaged.directory) == before
 
 
+@pytest.mark.long
 def test_a_run_repairs_nothing_that_no_job_reads(damaged):
     """A real run of one job leaves all other damaged files as they are."""
     before = state(damaged.directory)

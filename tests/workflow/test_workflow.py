@@ -201,6 +201,7 @@ def test_a_second_run_does_nothing(project):
     assert "Nothing to be done" in run.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lost", "again"),
     [
@@ -454,6 +455,7 @@ def test_a_bad_configuration_stops_before_any_job(key, value, message, tmp_path)
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.long
 def test_a_model_that_cannot_be_had_fails_its_job(tmp_path, random_model):
     """A wrong checksum and a truncated weight file are told, logged, and leave no directory."""
     whole = random_model("gpt2")

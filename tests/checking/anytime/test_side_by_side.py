@@ -54,6 +54,7 @@ def test_questions_side_by_side_get_the_answers_that_each_gets_alone(seed):
         assert found[index].tree.digest == alone.tree.digest
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seconds", [1.5, 7, 40])
 def test_a_deadline_is_kept_side_by_side(seconds, monkeypatch):
     """On a model of one second a text a question ends at most one text after its deadline, in
@@ -209,6 +210,7 @@ def test_decoding_that_compares_texts_with_the_prompt_gets_whole_prompts(random_
         np.testing.assert_allclose(found[index].tree.probability, alone.tree.probability, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_the_query_of_a_question_is_built_when_its_check_begins():
     """A query is read once, and an error in building it ends its own question only."""
     read = []

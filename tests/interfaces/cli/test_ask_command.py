@@ -94,6 +94,7 @@ def test_an_exact_answer_has_no_interval_of_confidence(project, capfd):
     assert "confidence" not in printed
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("query", "estimate"),
     [

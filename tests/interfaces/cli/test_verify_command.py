@@ -135,6 +135,7 @@ def test_a_program_without_assertion_hides_among_no_others(names, status, tmp_pa
     assert "1 no assertion" in capsys.readouterr().out.splitlines()[-1]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("names", "status"), [(("true",), 0), (("true", "unread"), 2), (tuple(MIXED), 1)]
 )

@@ -145,6 +145,7 @@ def test_a_plot_changes_no_setting_of_matplotlib():
     assert dict(plt.rcParams) == before
 
 
+@pytest.mark.long
 def test_only_a_plot_imports_matplotlib():
     """A verdict and a tree exist without matplotlib."""
     code = (

@@ -77,6 +77,7 @@ def test_tokens_are_those_of_the_template(architecture, messages, chatting):
     assert model.encode(Chat.from_messages(messages)) == tuple(templated(model.tokenizer, messages))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("messages", CHATS, ids=str)
 def test_tokens_of_smollm2_are_those_of_its_template(messages, real):
     """With SmolLM2's own template too, which adds a system prompt where there is none."""

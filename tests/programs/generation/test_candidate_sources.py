@@ -78,6 +78,7 @@ SLOW_SOURCES = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "source", [*(source for source in FOUND if source not in SLOW_SOURCES), *long(*SLOW_SOURCES)]
 )

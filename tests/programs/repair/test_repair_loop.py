@@ -201,6 +201,7 @@ def hashed(tokens: tuple[int, ...]) -> list[float]:
     return [weight / sum(weights) for weight in weights]
 
 
+@pytest.mark.long
 def test_rounds_of_a_model_are_the_same_again(tmp_path):
     """With the same seed a model is told and answers the same, and each round is another."""
     asking = ProposalSettings(iterations=1, nodes=1, candidates=1, seed=3)

@@ -69,6 +69,7 @@ def test_the_end_of_a_question_is_counted_in_steps(monkeypatch):
     assert not {Limit.PROVER_TIME, Limit.CLOCK} & set(result.limits)
 
 
+@pytest.mark.long
 def test_processor_time_of_esbmc_is_told():
     """ESBMC that unrolls for ever is ended by its processor time."""
     verdict = esbmc.run_esbmc(ENDLESS, esbmc.Mode.BMC, Semantics.INT32, 1.0)

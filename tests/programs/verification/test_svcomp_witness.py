@@ -215,7 +215,7 @@ def test_the_schema_accepts_a_witness_of_the_authors_of_the_format():
             validate([{**theirs[0], "content": wrong}], "violation_sequence")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("text", "kind", "status"),
     [

@@ -51,6 +51,7 @@ def test_a_complete_search_has_no_violation(tool):
     assert not found.violation
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_violation_has_all_of_its_inputs(tool):
     """The inputs of every iteration are reported in order, used or not."""

@@ -100,6 +100,7 @@ def test_a_disjunction_remembers_who_proposed_its_parts():
     ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("body", "outcome"),
     [
