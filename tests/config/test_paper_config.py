@@ -98,6 +98,7 @@ def paper_project(tmp_path) -> Project:
     return project
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_dag_resolves(paper_project):
     """A dry run plans the locks, the paper's models and prompts, and nothing of config.yaml."""

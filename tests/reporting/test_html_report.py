@@ -238,6 +238,7 @@ def test_a_request_would_be_noticed_and_forbidden(browser, written, tmp_path):
     seen.page.context.close()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
 def test_the_tree_opens_and_closes_on_a_click(browser, written, scripts):
     """A click on a state shows its children, and another hides them, even without scripts."""

@@ -169,7 +169,7 @@ def test_a_table_without_rows_is_refused(draw):
         draw(pd.DataFrame(columns=[*SETS, *SECONDS]))
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "draw",
     [

@@ -34,6 +34,7 @@ def test_the_same_seed_gives_the_same_tree():
         assert np.array_equal(column, generated_scores(same, 1)[name])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_every_route_agrees_on_a_generated_tree(seed, tmp_path):
     """Chain, PRISM program and JANI model give the same values, and explore the same states."""

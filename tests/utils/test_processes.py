@@ -77,6 +77,7 @@ def test_children_end_with_their_parent(code, children, arguments, how):
     assert all(map(ended, started))
 
 
+@pytest.mark.long
 def test_a_job_that_no_run_started_goes_on():
     """What was started by hand does not end with the shell that started it."""
     command = [sys.executable, "-c", RUN]

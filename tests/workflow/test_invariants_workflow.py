@@ -213,6 +213,7 @@ def test_a_changed_or_new_program_is_asked_again(project, name):
     assert project.planned("invariants") == {}
 
 
+@pytest.mark.long
 def test_a_configuration_without_programs_says_so(project):
     """Asked for `invariants`, a configuration without the section names what is missing."""
     config = read_config(project)

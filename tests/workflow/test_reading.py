@@ -78,7 +78,7 @@ def state(directory: Path) -> dict[str, tuple[int, int, bytes | str]]:
     return found
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_reading_the_workflow_changes_nothing(command, damaged):
     """No command that only reads the workflow makes, changes or deletes anything."""

@@ -215,7 +215,7 @@ def test_progress_has_intervals_passes_rate_and_time(project, capfd, monkeypatch
 
     monkeypatch.setattr("llmchecker.utils.job_logging.show_status", show_status)
     answered(capfd, "--seconds", "600")
-    pattern = r"certain \[.*\], estimate \[.*\], \d+ passes, \d+ a second, \d+ s left"
+    pattern = r"certain \[.*\], estimate \[.*\], [\d,]+ passes, [\d,]+ a second, \d+ s left"
     assert re.fullmatch(pattern, texts[-1])
 
 

@@ -50,6 +50,7 @@ def fetched(request, hub: Hub, tmp_path_factory) -> tuple[str, Path, Path]:
     return request.param, repository, directory
 
 
+@pytest.mark.long
 def test_only_safetensors_of_several_files_arrive(fetched):
     """The weights arrive as several safetensors files and their index, and never as a pickle."""
     _, repository, directory = fetched

@@ -92,6 +92,7 @@ def compared(first: int, count: int, folder: Path, options: Sequence[str]) -> in
     return len(covered)
 
 
+@pytest.mark.long
 @needs_gcc
 @pytest.mark.parametrize(("first", "count"), [(0, 30), *long_cases((30, 70), (100, 200))])
 def test_written_programs_run_as_gcc_runs_them(first: int, count: int, tmp_path: Path) -> None:

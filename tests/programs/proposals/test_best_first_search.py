@@ -87,7 +87,7 @@ def everything():
     return exhaustive()
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("batch", [1, 3, 16])
 def test_all_that_a_model_can_write(everything, batch):
     """Expanded to the end, the search finds every condition with its exact probabilities."""

@@ -75,6 +75,7 @@ def test_a_program_without_inputs_has_one_path():
     assert len(list(find_path_inputs(made, Semantics.INT32, 60.0))) <= 1
 
 
+@pytest.mark.long
 def test_an_endless_search_ends_in_time():
     """A loop with an input in each iteration has more paths than there is time."""
     made = parse_program(

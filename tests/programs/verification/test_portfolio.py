@@ -68,7 +68,7 @@ def test_a_complete_unrolling_is_a_proof_by_esbmc_alone(text, value, tmp_path):
     assert result.searched_depth
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @needs_gcc
 @pytest.mark.parametrize(("text", "value"), [(LIST, 7), (RECURSION, 121), (UNION, 1)])
 def test_a_violation_of_such_a_text_is_replayed(text, value, tmp_path):

@@ -104,7 +104,7 @@ def test_the_programs_that_are_changed_are_proven_before(original, semantics):
     assert proven
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("most", [FEW_OF_A_KIND, *long(MOST_OF_A_KIND)])
 @each_semantics
 @each_original
@@ -165,7 +165,7 @@ def beside(original: Original, generator: random.Random) -> list[Candidate]:
     return generator.sample(known, min(len(known), 8)) + made
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @each_semantics
 @each_original
 def test_no_invariant_that_a_state_refutes_is_proven(original, semantics):
@@ -180,7 +180,7 @@ def test_no_invariant_that_a_state_refutes_is_proven(original, semantics):
         assert not set(some) & set(proven)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @each_semantics
 @each_original
 def test_esbmc_verifies_no_program_that_a_run_falsifies(original, semantics):

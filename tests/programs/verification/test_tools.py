@@ -189,6 +189,7 @@ def test_the_tools_of_a_machine_are_those_that_are_installed(tmp_path, monkeypat
         CBMC.find_binary()
 
 
+@pytest.mark.long
 def test_a_tool_that_takes_too_long_is_ended(tmp_path, monkeypatch):
     """The processor time of a tool is limited, and the limit has its name."""
     fake(tmp_path, monkeypatch, "while :; do :; done")

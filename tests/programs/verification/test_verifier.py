@@ -60,7 +60,7 @@ def test_what_a_model_proposes_is_proven_and_remembered():
     }
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("off", "outcome"),
     [
@@ -90,6 +90,7 @@ def test_disjunctions_are_tried_last():
     assert Verifier(made, Semantics.INTEGERS).verify({}, without).outcome is Outcome.NOT_PROVEN
 
 
+@pytest.mark.long
 def test_a_disjunction_remembers_who_proposed_its_parts():
     """Of two conditions of a model that are joined, the invariant names the model too."""
     made = program(CHOICE)
@@ -116,6 +117,7 @@ def test_outcomes_of_small_programs(body, outcome):
         assert Verifier(program(body), semantics).verify({}).outcome is outcome
 
 
+@pytest.mark.long
 def test_a_model_that_proposes_nothing_has_an_outcome_of_its_own():
     """Without any candidate a program is neither verified nor blamed on the prover."""
     result = Verifier(program(TANK), Semantics.INTEGERS).verify(

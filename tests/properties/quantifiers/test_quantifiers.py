@@ -407,7 +407,7 @@ def counted_words(start: str, text: str) -> int:
     )
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "plain"),
     [

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from helpers.marks import long_cases
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from llmchecker.programs.frontend.preprocessing.libc_headers import HEADERS
@@ -189,8 +190,8 @@ def test_every_line_keeps_its_place(source: str) -> None:
         ("#define F(a) a\nF(\n#define N 1\n3)", "case.c:2: a macro whose arguments do not end"),
         ("#define NDEBUG\n#include <assert.h>", "<assert.h> with NDEBUG"),
         ("#define N 3\nint x = 1.5;", "case.c:2: the constant 1.5 beside directives"),
-        ("#define A 1\n" + "".join(f"#define A{i + 1} A{i} A{i}\n" for i in range(40)) + "A40",
-         "macros of more than"),
+        *long_cases(("#define A 1\n" + "".join(f"#define A{i + 1} A{i} A{i}\n" for i in range(40))
+                     + "A40", "macros of more than")),
         ("__VERIFIER_remark(1);", "the name __VERIFIER_remark"),
         ("int x; #define x 3", "'int x; #define x 3'"),
         ('#include "own.h"', "'#include \"own.h\"'"),
