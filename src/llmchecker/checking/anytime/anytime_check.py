@@ -52,6 +52,8 @@ A threshold, a width or a person may end the work after any round, and larger ro
 later. Where a number of passes ends it, there is one earlier sample for each new one, since large
 rounds make large batches.
 """
+_MIN_LAST_ROUND, _MIN_LAST_SHARE = 4, 1 / 12
+"""The least number of samples of a last round: the smaller of this and a share of the others."""
 _BUDGET_SHARE = 0.95
 """The share of the remaining passes that a round may be expected to need."""
 _MIN_MEASURED_SAMPLES = 16
@@ -261,7 +263,10 @@ class AnytimeCheck:
         is_open = self._threshold is not None or budget.width > 0 or budget.passes is None
         divisor = _SAMPLES_PER_NEW_SAMPLE if is_open else 1
         wanted = max(_MIN_ROUND, self._drawn_samples // divisor)
-        return int(min(wanted, _MAX_ROUND, affordable))
+        count = int(min(wanted, _MAX_ROUND, affordable))
+        # a few samples after many narrow hardly anything, and their small batches are slow
+        is_worthwhile = count >= min(_MIN_LAST_ROUND, self._drawn_samples * _MIN_LAST_SHARE)
+        return count if is_worthwhile else 0
 
     def _select_refinement(self) -> np.ndarray:
         weight = HORIZON_WEIGHT if self._estimand is None else 1.0
