@@ -351,6 +351,7 @@ NO_C = {
     "Python": "# a comment\ndef main():\n    return 0\n",
     "a script": "#!/bin/sh\necho 1\n",
     "a dash": "A page — not found",
+    "letters beyond ASCII": "Schöner Text, der kein Programm ist.",
     "JSON": '{"a": 1}',
 }
 

@@ -1,5 +1,6 @@
 """C text as a syntax tree of pycparser, and searches in such a tree."""
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -62,7 +63,14 @@ def parse_c(
         UnreadableProgram: the text is not C.
         UnsupportedProgram: a compiler may interpret the text differently from the parser.
     """
-    text = translate(source, file, sibling_files)
+    try:
+        text = translate(source, file, sibling_files)
+    except UnsupportedProgram:
+        # C has letters beyond ASCII in identifiers, and prose has them anywhere
+        if not source.isascii():
+            with contextlib.suppress(UnsupportedProgram):
+                parse_c(re.sub(r"[^\x00-\x7f]", "x", source), file, sibling_files)
+        raise
     text = _BOOL_TYPEDEF.sub("", text)
     # pycparser has no `bool`, and C11 has it only as a macro.
     if not re.search(r"\btypedef\b[^;]*\bbool\s*;", text):
