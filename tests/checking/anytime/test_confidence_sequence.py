@@ -25,9 +25,10 @@ def build_values(numerator, denominator=None, low=0.0, high=1.0, earlier=(), siz
     return Values(numerator, denominator, low, high, size, variances, planned=2.0 * len(numerator))
 
 
+@pytest.mark.parametrize("threshold", [None, 0.1, 0.8])
 @pytest.mark.parametrize("probability", [0.05, 0.5, 0.9])
 @pytest.mark.parametrize(("small", "large"), [(0.0, 1.0), (-0.3, 1.1), (0.4, 0.5)])
-def test_the_expected_wealth_never_rises(probability, small, large):
+def test_the_expected_wealth_never_rises(probability, small, large, threshold):
     """Over all sequences of six two-point values the mean wealth of each gambler at the true mean
     is at most 1, however its stakes follow from earlier values."""
     mean = probability * large + (1 - probability) * small
@@ -35,7 +36,7 @@ def test_the_expected_wealth_never_rises(probability, small, large):
     for sequence in product((0, 1), repeat=6):
         weight = probability ** sum(sequence) * (1 - probability) ** (6 - sum(sequence))
         values = [large if drawn else small for drawn in sequence]
-        found = ConfidenceSequence(0.9)
+        found = ConfidenceSequence(0.9, threshold)
         found.narrow_interval(build_values(values[:3], low=-0.5, high=1.2))
         found.narrow_interval(build_values(values[3:], low=-0.5, high=1.2, earlier=values[:3]))
         for number, gambler in enumerate(found._gamblers):
@@ -43,11 +44,12 @@ def test_the_expected_wealth_never_rises(probability, small, large):
     assert totals == pytest.approx(np.ones((2, 2, 6)), abs=1e-9)
 
 
-def test_later_values_do_not_change_earlier_bets():
+@pytest.mark.parametrize("threshold", [None, 0.1, 0.8])
+def test_later_values_do_not_change_earlier_bets(threshold):
     """The wealth after three values is the same whatever the other three are."""
     found = []
     for last in ([0.0, 0.0, 0.0], [1.0, 0.2, 0.9]):
-        sequence = ConfidenceSequence(0.9)
+        sequence = ConfidenceSequence(0.9, threshold)
         sequence.narrow_interval(build_values([0.3, 0.9, 0.1, *last]))
         found.append([gambler._log_wealths(0.4)[:, :3] for gambler in sequence._gamblers])
     assert np.array_equal(*found)

@@ -15,8 +15,8 @@ For a ratio t = E[a] / E[s], the value z(t) = a - t s has mean 0 and takes the p
 
 Any stakes are valid; good stakes make the interval narrow. Most of the wealth is bet so that it
 most probably reaches 1/d after the planned number of values at the expected end of the interval.
-That is the hedge of a binary option on a Brownian motion. The other wealth is bet for a stop at any
-time.
+That is the hedge of a binary option on a Brownian motion. A threshold has no planned number: stakes
+then let the wealth at the threshold grow fastest. The other wealth is bet for a stop at any time.
 """
 
 import math
@@ -105,20 +105,22 @@ class ConfidenceSequence:
         if len(values.numerator) == 0:
             return
         for gambler in self._gamblers:
-            gambler.bet(values, self._expect_end(gambler.sign, values), self._precision)
+            threshold = self._threshold
+            if threshold is not None and gambler.sign * (self.estimate - threshold) > 0:
+                stakes = gambler.maximize_growth(values, threshold)
+            else:
+                stakes = gambler.plan_stakes(values, self._expect_end(gambler.sign, values))
+            gambler.bet(values, stakes, self._precision)
         weights = 1 / values.variances
         self._precision += float(weights.sum())
         self._weighted_sums += (weights @ values.numerator, weights @ values.denominator)
 
     def _expect_end(self, sign: int, values: Values) -> float:
         """Return the expected end of the interval after the planned number of values."""
-        estimate = self.estimate
-        if self._threshold is not None and sign * (estimate - self._threshold) > 0:
-            return self._threshold
         precision = self._precision + values.planned / values.variances[0]
         distance = -_NORMAL.inv_cdf(self._gamblers[0].error_probability) / math.sqrt(precision)
         # an end outside of the range would need no refutation
-        return min(1 - _RESOLUTION, max(_RESOLUTION, estimate - sign * distance))
+        return min(1 - _RESOLUTION, max(_RESOLUTION, self.estimate - sign * distance))
 
 
 class _Gambler:
@@ -139,17 +141,16 @@ class _Gambler:
         self._target = -math.log(error_probability) + _ROUNDING_MARGIN
         self.end = 0.0 if sign > 0 else 1.0
 
-    def bet(self, values: Values, expected_end: float, precision: float) -> None:
+    def bet(self, values: Values, stakes: Sequence[float], precision: float) -> None:
         """Bet on values in turn, and refute all ratios that the wealth allows.
 
         Args:
             values: the values.
-            expected_end: the ratio at which the planned wealth should reach its target.
+            stakes: the stakes of the larger share of the wealth, before their limit.
             precision: the sum of the inverse variances of all earlier values.
         """
         n = len(values.numerator)
         limit = values.low if self.sign > 0 else values.high
-        stakes = self._plan_stakes(values, limit, expected_end)
         total_precision = precision + np.cumsum(1 / values.variances)
         any_time_stakes = np.sqrt(self._target / total_precision) / values.variances
         self._stakes = np.concatenate([self._stakes, [stakes, any_time_stakes]], axis=1)
@@ -159,8 +160,31 @@ class _Gambler:
         self._sizes = np.append(self._sizes, np.full(n, values.size))
         self.end = self._find_interval_end()
 
-    def _plan_stakes(self, values: Values, limit: float, ratio: float) -> Sequence[float]:
+    def maximize_growth(self, values: Values, ratio: float) -> np.ndarray:
+        """Return the stakes with which the wealth at a ratio most probably grows fastest.
+
+        Each is the mean over the second moment, as earlier values show them (aGRAPA of
+        Waudby-Smith and Ramdas 2024, section B.3).
+        """
+        numerators, denominators = (
+            np.concatenate(columns)
+            for columns in (
+                (self.numerator, values.numerator[:-1]),
+                (self.denominator, values.denominator[:-1]),
+            )
+        )
+        # before any value, the ratio is expected to be one half
+        sums = np.cumsum(np.append(0.5 - ratio, numerators - ratio * denominators))
+        means = (
+            self.sign
+            * sums[-len(values.numerator) :]
+            / np.arange(len(self.numerator) + 1, len(sums) + 1)
+        )
+        return np.maximum(means, 0.0) / (values.variances + means**2)
+
+    def plan_stakes(self, values: Values, ratio: float) -> Sequence[float]:
         """Return the stakes that most probably reach the target at a ratio in time."""
+        limit = values.low if self.sign > 0 else values.high
         earlier_logs = self._log_wealths(ratio)[0]
         log_wealth = float(earlier_logs[-1]) if len(earlier_logs) else 0.0
         share_needed = math.log(self.error_probability / _PLAN_SHARE)
