@@ -59,14 +59,13 @@ SPEED_FIGURES = {
     "expansion.{model}.share_of_peak": "share of the machine's rate of matrix products",
     "refine.player.{model}.width_ratio_to_paper": "width of certain bounds over that of the "
     "paper's tree, equal passes",
-    "refine.player.{model}.passes_ratio_to_one_at_a_time": "passes over best-first search with "
-    "single texts, equal width",
-    "refine.player.{model}.seconds_ratio_to_one_at_a_time": "seconds over the same",
     "estimate.player.{model}.width_ratio_to_sampling": "interval width over plain sampling, "
     "`P=? [ F gender > 0 ]`",
     "estimate.prefix.{model}.width_ratio_to_sampling": "the same, `P=? [ G gender = 0 ]`",
     "estimate.rare.{model}.width_ratio_to_sampling": "the same, `P=? [ F gender > 1 ]`",
     "estimate.ltl.{model}.width_ratio_to_sampling": "the same, `P=? [ F G gender > 0 ]`",
+    "estimate.{model}.passes_share_of_growing": "passes a second over growing a whole tree",
+    "estimate.{model}.passes_share_of_generate": "the same over `generate`, 60 tokens",
     "check.exponent": "exponent of the time to check a chain, in its states",
     "bounds.cost_ratio": "time of the bounds over building and checking the chain",
     "workflow.overhead_share": "share of `make results` outside of jobs' work",

@@ -116,7 +116,7 @@ def names_below(document: Path, heading: str) -> list[str]:
     return re.findall(r"^[|-] `([^`]+)`", section, flags=re.M)
 
 
-MAX_TOTAL_WORDS = 15_000
+MAX_TOTAL_WORDS = 15_200
 MAX_WORDS = {
     "README.md": 700,
     "CONTRIBUTING.md": 1_050,
@@ -161,7 +161,7 @@ def test_no_page_exceeds_its_budget(name):
 
 
 def test_all_pages_together_are_short():
-    """The documents have at most 15,000 words, less than the sum of their budgets."""
+    """The documents have at most 15,200 words, less than the sum of their budgets."""
     assert sum(map(count_words, MAX_WORDS)) <= MAX_TOTAL_WORDS < sum(MAX_WORDS.values())
 
 
