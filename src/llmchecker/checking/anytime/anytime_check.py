@@ -375,7 +375,10 @@ class AnytimeCheck:
         samples.learn(self._predictor)
 
     def _choose_limit(self, part: UndecidedPart) -> int:
-        """Return the index of the limit of control variates that promises the least width."""
+        """Return the index of the limit of control variates that promises the least width.
+
+        The width counts when passes end, or when a threshold is expected to be decided.
+        """
         # a ratio needs values that are never negative
         if self._estimand.is_ratio or self.samples < _MIN_MEASURED_SAMPLES:
             return 0

@@ -107,7 +107,7 @@ class ConfidenceSequence:
         for gambler in self._gamblers:
             threshold = self._threshold
             if threshold is not None and gambler.sign * (self.estimate - threshold) > 0:
-                stakes = gambler.maximize_growth(values, threshold)
+                stakes = gambler.compute_growth_stakes(values, threshold)
             else:
                 stakes = gambler.plan_stakes(values, self._expect_end(gambler.sign, values))
             gambler.bet(values, stakes, self._precision)
@@ -160,11 +160,11 @@ class _Gambler:
         self._sizes = np.append(self._sizes, np.full(n, values.size))
         self.end = self._find_interval_end()
 
-    def maximize_growth(self, values: Values, ratio: float) -> np.ndarray:
-        """Return the stakes with which the wealth at a ratio most probably grows fastest.
+    def compute_growth_stakes(self, values: Values, ratio: float) -> np.ndarray:
+        """Return stakes that nearly maximize the growth of the wealth at a ratio.
 
         Each is the mean over the second moment, as earlier values show them (aGRAPA of
-        Waudby-Smith and Ramdas 2024, section B.3).
+        Waudby-Smith and Ramdas 2024).
         """
         numerators, denominators = (
             np.concatenate(columns)
