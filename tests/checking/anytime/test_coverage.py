@@ -128,8 +128,10 @@ def count_misses(runs: Runs, seeds: range, confidence: float, passes: int) -> in
 
 @pytest.fixture(autouse=True)
 def _small_rounds(monkeypatch):
-    """Rounds so small that a few passes have several."""
+    """Rounds so small that a few passes have several, and refinements between them."""
     monkeypatch.setattr(anytime_check, "_MIN_ROUND", 8)
+    monkeypatch.setattr(anytime_check, "_FIRST_SAMPLES", 0)
+    monkeypatch.setattr(anytime_check, "_MIN_REFINEMENT", 1)
     monkeypatch.setattr(anytime_check, "_MIN_MEASURED_SAMPLES", 12)
 
 
@@ -248,7 +250,7 @@ def test_intervals_cover_the_truth_for_every_model_and_stop(name, variant, monke
 def test_stakes_without_the_range_are_detected(monkeypatch):
     """If a gambler may lose more than all of its wealth, too many intervals miss."""
     monkeypatch.setattr(confidence_sequence._Gambler, "_log_wealths", compute_unlimited_wealths)
-    assert is_too_often(count_misses(Runs.of_kind("few"), range(60), 0.9, PASSES), 60, 0.9)
+    assert is_too_often(count_misses(Runs.of_kind("few"), range(100), 0.9, 40), 100, 0.9)
 
 
 def test_a_tree_that_changes_within_a_round_is_detected(monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 from helpers.anytime_checks import SHORT_VISITS, Kind, plant, spread_model
 
 from llmchecker.checking.anytime import partial_tree, refinement
-from llmchecker.checking.anytime.refinement import HORIZON_WEIGHT, select_batch
+from llmchecker.checking.anytime.refinement import _HORIZON_WEIGHT, select_batch
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -21,7 +21,7 @@ def test_a_batch_has_the_largest_total_gain(seed, max_texts, monkeypatch):
         groups = defaultdict(list)
         for uid in range(len(tree.step)):
             gain = tree.mass[uid] * tree.rest[uid]
-            gain *= HORIZON_WEIGHT ** (tree.length - 1 - tree.step[uid])
+            gain *= _HORIZON_WEIGHT ** (tree.length - 1 - tree.step[uid])
             if tree.is_open[uid] and gain > 0:
                 groups[tree.step[uid], tree.visits[uid]].append((gain, -uid))
         totals = []

@@ -3,7 +3,8 @@
 The tree splits the probability into D (decided true), V (decided false) and U = 1 - D - V. Each
 round draws samples from the undecided part, and the texts that they visit join the tree before the
 next round. So D and V grow, and the certain bounds narrow, while the confidence sequence gets
-values with an ever smaller range. Every interval holds, whenever the work stops.
+values with an ever smaller range. Refinements between the rounds narrow the bounds further. Every
+interval holds, whenever the work stops.
 
 A check asks the model nothing itself: `run` yields requests. So a caller may serve several checks
 from one batch, and may stop between two requests.
@@ -39,7 +40,7 @@ from llmchecker.checking.anytime.path_sampler import (
     UndecidedPart,
     split_tree,
 )
-from llmchecker.checking.anytime.refinement import HORIZON_WEIGHT, select_batch
+from llmchecker.checking.anytime.refinement import select_batch
 from llmchecker.properties.logic.ast import Probability
 
 _MIN_ROUND = 16
@@ -54,6 +55,18 @@ rounds make large batches.
 """
 _MIN_LAST_ROUND, _MIN_LAST_SHARE = 4, 1 / 12
 """The least number of samples of a last round: the smaller of this and a share of the others."""
+_REFINED_SHARE = 1 / 3
+"""The share of refinements in the passes after the first samples.
+
+Samples visit texts in proportion to their probability, and a refinement visits those that narrow
+the certain bounds most. With this share the bounds after 3,000 passes are about a twentieth wider
+than those of refinement alone; without refinements, an eighth. The interval of samples is then at
+most a quarter wider. Only samples are drawn if a threshold or a width ends the work.
+"""
+_FIRST_SAMPLES = 256
+"""The number of samples before the first refinement: they narrow the interval most."""
+_MIN_REFINEMENT = 16
+"""The least number of passes of a refinement between two rounds; a smaller batch is as slow."""
 _BUDGET_SHARE = 0.95
 """The share of the remaining passes that a round may be expected to need."""
 _MIN_MEASURED_SAMPLES = 16
@@ -125,6 +138,8 @@ class AnytimeCheck:
         self._predictor = None if self._estimand is None else TextPredictor(self._estimand)
         # for each limit of control variates, the values of all samples in units of U
         self._unit_values = [np.zeros(0) for _ in CORRECTION_LIMITS]
+        self._refines = self._threshold is None and budget.width == 0
+        self._due_refinements = 0.0
         self._passes_per_sample = float(tree.length)
         self._drawn_samples = 0
         self._has_condition = False
@@ -199,10 +214,17 @@ class AnytimeCheck:
             self.is_finished = True
             return
         passes, samples = self.tree.passes, self.samples
+        if self._due_refinements >= _MIN_REFINEMENT:
+            yield from self._refine(min(self._due_refinements, self._remaining_passes()))
+            visited = self.tree.passes - passes
+            # nothing left to visit: samples may still draw tokens that the model does not list
+            self._due_refinements -= visited or self._due_refinements
+            return
         if count := self._plan_samples():
             yield from self._sample(count)
         else:
-            yield from self._refine(self._select_refinement())
+            # a batch that time interrupts would be lost
+            yield from self._refine(self._remaining_passes())
         # nothing is left to visit, or the next round would need more passes than are left
         self.is_finished = self.tree.passes == passes and self.samples == samples
 
@@ -248,17 +270,23 @@ class AnytimeCheck:
             limits.append(affordable)
         return min(limits)
 
+    def _expect_sampling_passes(self) -> float:
+        """Return the passes that the limits are expected to allow for samples."""
+        remaining = self._remaining_passes()
+        if not self._refines:
+            return remaining
+        first = max(0, _FIRST_SAMPLES - self._drawn_samples) * self._passes_per_sample
+        return min(remaining, first + (1 - _REFINED_SHARE) * max(0.0, remaining - first))
+
     def _plan_samples(self) -> int:
         """Return the number of samples of the next round; 0 for a refinement.
 
-        Samples visit texts in proportion to their probability. So they narrow the certain bounds
-        about as much as a refinement does, and finish a small tree in as many passes. A refinement
-        uses the passes that are too few for another sample.
+        A refinement uses the passes that are too few for another sample.
         """
         # the first pass of all shows where texts begin
         if not self._can_sample or self.tree.passes == 0:
             return 0
-        affordable = _BUDGET_SHARE * self._remaining_passes() / self._passes_per_sample
+        affordable = _BUDGET_SHARE * self._expect_sampling_passes() / self._passes_per_sample
         budget = self._budget
         is_open = self._threshold is not None or budget.width > 0 or budget.passes is None
         divisor = _SAMPLES_PER_NEW_SAMPLE if is_open else 1
@@ -268,14 +296,9 @@ class AnytimeCheck:
         is_worthwhile = count >= min(_MIN_LAST_ROUND, self._drawn_samples * _MIN_LAST_SHARE)
         return count if is_worthwhile else 0
 
-    def _select_refinement(self) -> np.ndarray:
-        weight = HORIZON_WEIGHT if self._estimand is None else 1.0
-        # a batch that time interrupts would be lost
-        return select_batch(self.tree, self._remaining_passes(), weight)
-
-    def _refine(self, batch: np.ndarray) -> Requests:
-        """Visit the texts of a batch."""
-        for part in self.tree.split_batches(batch):
+    def _refine(self, max_passes: float) -> Requests:
+        """Visit the texts that narrow the certain bounds most."""
+        for part in self.tree.split_batches(select_batch(self.tree, max_passes)):
             self.tree.add_children(part, (yield self.tree.build_request(part)))
 
     def _sample(self, count: int) -> Requests:
@@ -301,6 +324,9 @@ class AnytimeCheck:
         # also after a stop in the middle: the complete samples count
         finally:
             self._append(samples, index, planned)
+        if self._refines and self._drawn_samples >= _FIRST_SAMPLES:
+            sampled = self.tree.passes - passes
+            self._due_refinements += sampled * _REFINED_SHARE / (1 - _REFINED_SHARE)
         self._drawn_samples += count
         self._passes_per_sample = max((self.tree.passes - passes) / count, 1 / 16)
 
@@ -413,4 +439,4 @@ class AnytimeCheck:
         # without a limit, as many as there are
         if math.isinf(remaining):
             return float(max(self.samples, _MIN_ROUND))
-        return max(0.0, remaining / self._passes_per_sample - count)
+        return max(0.0, self._expect_sampling_passes() / self._passes_per_sample - count)

@@ -12,6 +12,7 @@ generator (Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3").
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -24,9 +25,8 @@ from llmchecker.checking.anytime.partial_tree import (
     TailRequest,
 )
 
-CORRECTION_LIMITS = np.array(
-    [(0.0, 0.0), (0.1, 0.1), (0.1, 0.3), (0.3, 0.1), (0.1, 0.6), (0.6, 0.1), (0.1, 1.0), (1.0, 0.1)]
-)
+_LIMIT_SIZES = (0.1, 0.3, 0.6, 1.0)
+CORRECTION_LIMITS = np.array([(0.0, 0.0), *product(_LIMIT_SIZES, repeat=2)])
 """The largest negative and positive sums of a sample's control variates, of which one is chosen.
 
 A larger limit lets them remove more variance, but widens the range of the values.

@@ -29,7 +29,7 @@ _BATCH_GROWTH_DIVISOR = 4
 In a large first batch many texts would be texts that its own results show to matter little.
 """
 
-HORIZON_WEIGHT = 1 / 4
+_HORIZON_WEIGHT = 1 / 4
 """The weight of a text relative to a text with one more token.
 
 Both have equal undecided probability. A visit of a text one token before the horizon decides all of
@@ -48,9 +48,7 @@ with 1/2 they were half as full.
 """
 
 
-def select_batch(
-    tree: PartialTree, max_texts: float = _MAX_BATCH_TEXTS, horizon_weight: float = HORIZON_WEIGHT
-) -> np.ndarray:
+def select_batch(tree: PartialTree, max_texts: float = _MAX_BATCH_TEXTS) -> np.ndarray:
     """Select the texts of the next batch; none where nothing is left to visit.
 
     A batch contains texts of one length with equally many visits, so that the model and the
@@ -61,14 +59,13 @@ def select_batch(
     Args:
         tree: the partial tree.
         max_texts: the largest number of texts.
-        horizon_weight: from 0 to 1, as `HORIZON_WEIGHT`; with 1 only undecided probability counts.
     """
     max_texts = int(min(max_texts, max(_MIN_BATCH_LIMIT, tree.passes // _BATCH_GROWTH_DIVISOR)))
     # a visit has no effect if the text or its rest has probability 0
     uids = np.flatnonzero(tree.is_open & (tree.mass * tree.rest > 0))
     # beyond the cap, a longer distance to the horizon lowers the weight no further
     missing_tokens = np.minimum(tree.length - 1 - tree.step[uids], _HORIZON_CAP)
-    gain = tree.mass[uids] * tree.rest[uids] * np.power(horizon_weight, missing_tokens)
+    gain = tree.mass[uids] * tree.rest[uids] * np.power(_HORIZON_WEIGHT, missing_tokens)
     batches = []
     for group, _ in group_rows(tree.step[uids], tree.visits[uids]):
         members = group[gain[group] >= _BATCH_SHARE * gain[group].max()]

@@ -1,0 +1,56 @@
+"""The passes of a check are divided between samples and refinements."""
+
+import pytest
+from helpers.anytime_checks import Kind, copied, plant, serve, spread_model
+
+from llmchecker.checking.anytime import anytime_check
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.properties.logic.parser import parse
+
+KIND = Kind(("F", None, ("atom", "gender", ">", 1)), length=5)
+PASSES = 400
+
+
+@pytest.fixture(autouse=True)
+def _small_rounds(monkeypatch):
+    """Rounds so small that a few passes have several."""
+    monkeypatch.setattr(anytime_check, "_MIN_ROUND", 8)
+    monkeypatch.setattr(anytime_check, "_FIRST_SAMPLES", 8)
+
+
+def check(seed: int, query: str = KIND.query, **limits) -> AnytimeProgress:
+    """Return the last intervals of a check of a table with two tokens a letter."""
+    asked = CheckedQuery(parse(query), KIND.quantifiers, KIND.length)
+    tree, server = plant(asked, copied(spread_model(seed), 2))
+    run = AnytimeCheck(tree, asked, AnswerBudget(seed=seed, **limits))
+    serve(run.run(), server)
+    return run.compute_progress()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_refinements_between_rounds_narrow_the_certain_bounds(seed, monkeypatch):
+    """With refinements the bounds are narrower than those of as many passes of samples alone, and
+    at most a sixth wider than those of refinement alone."""
+    refined = check(seed, passes=PASSES, certain=True)
+    mixed = check(seed, passes=PASSES)
+    monkeypatch.setattr(anytime_check, "_REFINED_SHARE", 0.0)
+    sampled = check(seed, passes=PASSES)
+    widths = [now.upper - now.lower for now in (mixed, sampled, refined)]
+    assert 0 < mixed.samples < sampled.samples
+    assert widths[0] < widths[1]
+    assert widths[0] < 7 / 6 * widths[2]
+    assert mixed.lower <= KIND.find_truth(spread_model(seed)) <= mixed.upper
+
+
+@pytest.mark.parametrize(
+    ("query", "limits"), [(KIND.query.replace("=?", ">0.5"), {}), (KIND.query, {"width": 0.01})]
+)
+def test_a_threshold_and_a_width_get_samples_only(query, limits, monkeypatch):
+    """The share of refinements changes nothing where a threshold or a width ends the work."""
+    found = [check(2, query, passes=PASSES, **limits)]
+    monkeypatch.setattr(anytime_check, "_REFINED_SHARE", 0.0)
+    found.append(check(2, query, passes=PASSES, **limits))
+    assert found[0].samples > 50
+    assert len({(now.lower, now.upper, now.low, now.high) for now in found}) == 1
