@@ -61,7 +61,7 @@ ESTIMATE_DEFINITIONS = {
     "the largest number of passes where nothing is decided",
     "{query}.threshold_passes_ratio": "the largest of these",
     "{query}.{model}.certain_width_ratio": "width of the certain bounds of `llmchecker check` over "
-    "those of refinement alone, with the largest budget",
+    "those of refinement alone, with the largest budget, the last seed",
     "{query}.certain_width_ratio": "the largest of these",
     "{model}.passes_share_of_growing": "forward passes a second of `llmchecker check` over "
     "internal nodes a second of growing a tree level by level",
@@ -88,7 +88,7 @@ class Efforts:
         length: the horizon.
         passes: rising budgets of sampling and of anytime answers; the largest one is that of the
             refinement alone too.
-        seeds: number of seeds of each but the largest budget.
+        seeds: number of seeds of each budget.
         generated: the budget of the answer that is measured beside `generate`.
         tested: the largest budget that decides a threshold.
         trees: alpha and k of the paper's trees, rising. The largest one should be one that the run
@@ -179,13 +179,7 @@ def measure(
         asked = _Asked(name, key, parse(text), efforts.length)
         found = [asked.paper(tree) for tree in trees]
         refined, texts = asked.refined(model, efforts.passes[-1])
-        pairs = {
-            # the largest budget has one seed: it takes most of the time, and varies least
-            passes: asked.compare_widths(
-                model, pools[:1] if passes == efforts.passes[-1] else pools, passes
-            )
-            for passes in efforts.passes
-        }
+        pairs = {passes: asked.compare_widths(model, pools, passes) for passes in efforts.passes}
         ratios = {
             passes: mean(p.width for p in answered) / mean(p.width for p in sampled)
             for passes, (answered, sampled) in pairs.items()
