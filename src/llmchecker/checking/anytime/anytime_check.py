@@ -55,7 +55,7 @@ rounds make large batches.
 """
 _MIN_LAST_ROUND, _MIN_LAST_SHARE = 4, 1 / 12
 """The least number of samples of a last round: the smaller of this and a share of the others."""
-_REFINED_SHARE = 1 / 3
+_REFINED_SHARE = 0.3
 """The share of refinements in the passes after the first samples.
 
 Samples visit texts in proportion to their probability, and a refinement visits those that narrow
@@ -65,8 +65,12 @@ most a quarter wider. Only samples are drawn if a threshold or a width ends the 
 """
 _FIRST_SAMPLES = 256
 """The number of samples before the first refinement: they narrow the interval most."""
-_MIN_REFINEMENT = 16
-"""The least number of passes of a refinement between two rounds; a smaller batch is as slow."""
+_MIN_REFINEMENT, _MAX_REFINEMENT = 16, 96
+"""The limits of a batch of texts that a refinement between two rounds visits.
+
+A smaller batch is as slow. The texts of a batch have one length: a larger one would use up the
+passes on texts whose continuations no further batch could decide.
+"""
 _BUDGET_SHARE = 0.95
 """The share of the remaining passes that a round may be expected to need."""
 _MIN_MEASURED_SAMPLES = 16
@@ -215,7 +219,8 @@ class AnytimeCheck:
             return
         passes, samples = self.tree.passes, self.samples
         if self._due_refinements >= _MIN_REFINEMENT:
-            yield from self._refine(min(self._due_refinements, self._remaining_passes()))
+            due = min(self._due_refinements, _MAX_REFINEMENT, self._remaining_passes())
+            yield from self._refine(due)
             visited = self.tree.passes - passes
             # nothing left to visit: samples may still draw tokens that the model does not list
             self._due_refinements -= visited or self._due_refinements
