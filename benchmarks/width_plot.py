@@ -15,10 +15,10 @@ from llmchecker.reporting.query_wording import describe_answer
 LOOKS = {
     PAPER: {"color": "C7", "marker": "s", "linestyle": ":"},
     REFINEMENT: {"color": "C0", "marker": "", "linestyle": "-"},
-    SAMPLING: {"color": "C1", "marker": "^", "linestyle": "-."},
-    ANYTIME: {"color": "C2", "marker": "o", "linestyle": "-"},
+    SAMPLING: {"color": "C1", "marker": "^", "linestyle": ""},
+    ANYTIME: {"color": "C2", "marker": "o", "linestyle": ""},
 }
-"""How the line of each way looks; the paper's trees and refinement are certain."""
+"""How each way looks. Trees and refinements are certain; others have a point for each seed."""
 CERTAIN = "{way}, certain"
 LIKELY = "{way}, confidence 0.95"
 TITLE_CHARACTERS = 26
