@@ -142,6 +142,7 @@ class AnytimeCheck:
         self._predictor = None if self._estimand is None else TextPredictor(self._estimand)
         # for each limit of control variates, the values of all samples in units of U
         self._unit_values = [np.zeros(0) for _ in CORRECTION_LIMITS]
+        # refinements would delay the end by a threshold or a width
         self._refines = self._threshold is None and budget.width == 0
         self._due_refinements = 0.0
         self._passes_per_sample = float(tree.length)
@@ -222,8 +223,8 @@ class AnytimeCheck:
             due = min(self._due_refinements, _MAX_REFINEMENT, self._remaining_passes())
             yield from self._refine(due)
             visited = self.tree.passes - passes
-            # nothing left to visit: samples may still draw tokens that the model does not list
-            self._due_refinements -= visited or self._due_refinements
+            # where nothing is left to visit, samples may still draw tokens that are not listed
+            self._due_refinements = self._due_refinements - visited if visited else 0.0
             return
         if count := self._plan_samples():
             yield from self._sample(count)
@@ -292,9 +293,8 @@ class AnytimeCheck:
         if not self._can_sample or self.tree.passes == 0:
             return 0
         affordable = _BUDGET_SHARE * self._expect_sampling_passes() / self._passes_per_sample
-        budget = self._budget
-        is_open = self._threshold is not None or budget.width > 0 or budget.passes is None
-        divisor = _SAMPLES_PER_NEW_SAMPLE if is_open else 1
+        ends_by_passes = self._refines and self._budget.passes is not None
+        divisor = 1 if ends_by_passes else _SAMPLES_PER_NEW_SAMPLE
         wanted = max(_MIN_ROUND, self._drawn_samples // divisor)
         count = int(min(wanted, _MAX_ROUND, affordable))
         # a few samples after many narrow hardly anything, and their small batches are slow
@@ -440,8 +440,8 @@ class AnytimeCheck:
 
     def _expect_samples(self, count: int) -> float:
         """Return the expected number of samples after the next `count`."""
-        remaining = self._remaining_passes()
+        passes = self._expect_sampling_passes()
         # without a limit, as many as there are
-        if math.isinf(remaining):
+        if math.isinf(passes):
             return float(max(self.samples, _MIN_ROUND))
-        return max(0.0, self._expect_sampling_passes() / self._passes_per_sample - count)
+        return max(0.0, passes / self._passes_per_sample - count)

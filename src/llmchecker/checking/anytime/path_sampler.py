@@ -25,8 +25,7 @@ from llmchecker.checking.anytime.partial_tree import (
     TailRequest,
 )
 
-_LIMIT_SIZES = (0.1, 0.3, 0.6, 1.0)
-CORRECTION_LIMITS = np.array([(0.0, 0.0), *product(_LIMIT_SIZES, repeat=2)])
+CORRECTION_LIMITS = np.array([(0.0, 0.0), *product((0.1, 0.3, 0.6, 1.0), repeat=2)])
 """The largest negative and positive sums of a sample's control variates, of which one is chosen.
 
 A larger limit lets them remove more variance, but widens the range of the values.
