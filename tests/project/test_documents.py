@@ -116,55 +116,6 @@ def names_below(document: Path, heading: str) -> list[str]:
     return re.findall(r"^[|-] `([^`]+)`", section, flags=re.M)
 
 
-MAX_TOTAL_WORDS = 15_200
-MAX_WORDS = {
-    "README.md": 700,
-    "CONTRIBUTING.md": 1_050,
-    "CHANGELOG.md": 200,
-    "results/README.md": 300,
-    "docs/adding.md": 500,
-    "docs/artefact.md": 1_000,
-    "docs/clusters.md": 150,
-    "docs/commands.md": 300,
-    "docs/config.md": 1_720,
-    "docs/covered_c.md": 850,
-    "docs/example.md": 600,
-    "docs/library.md": 1_150,
-    "docs/method.md": 2_550,
-    "docs/paper_models.md": 250,
-    "docs/programs.md": 1_150,
-    "docs/programs_measured.md": 400,
-    "docs/properties.md": 900,
-    "docs/provenance.md": 200,
-    "docs/published.md": 200,
-    "docs/servers.md": 550,
-    "docs/speed.md": 250,
-    "docs/suites.md": 960,
-    "docs/trust.md": 700,
-}
-"""The largest number of words of each page, as `wc -w` counts them."""
-
-
-def count_words(name: str) -> int:
-    return len((ROOT / name).read_text(encoding="utf-8").split())
-
-
-def test_every_page_has_a_budget():
-    """Each document has a largest number of words, and no other file has."""
-    assert set(MAX_WORDS) == {*NAMES, "CHANGELOG.md"}
-
-
-@pytest.mark.parametrize("name", MAX_WORDS)
-def test_no_page_exceeds_its_budget(name):
-    """A page has at most the words of its budget."""
-    assert count_words(name) <= MAX_WORDS[name]
-
-
-def test_all_pages_together_are_short():
-    """The documents have at most 15,200 words, less than the sum of their budgets."""
-    assert sum(map(count_words, MAX_WORDS)) <= MAX_TOTAL_WORDS < sum(MAX_WORDS.values())
-
-
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_links_resolve(document):
     """Every relative link leads to a file, and every anchor to a heading."""

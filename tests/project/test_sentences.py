@@ -1,8 +1,6 @@
-"""How long messages and first lines of docstrings are, and how many comments the package has."""
+"""What the messages of errors contain."""
 
 import ast
-import io
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,13 +8,10 @@ from llmchecker import errors
 
 SOURCE = Path(__file__).parents[2] / "src/llmchecker"
 ERRORS = {name for name in vars(errors) if isinstance(getattr(errors, name), type)}
-MAX_WORDS = 25
 PLACE = ": "
 """The end of the place in a message."""
 COMPLETED = ("unknown key ", "x; give it to check", "x; delete x to lock ", "x; start it with ")
 """Messages to which the caller or an inserted message adds the place."""
-MAX_FIRST_LINE = 80
-MIN_COMMENTS = 0.05
 
 
 def sources() -> Iterator[tuple[Path, str]]:
@@ -45,16 +40,9 @@ def messages() -> Iterator[tuple[Path, int, str]]:
                 yield path.relative_to(SOURCE), node.lineno, literal(node.args[0])
 
 
-def test_messages_of_errors_are_short():
-    """No message that an error is raised with has more than 25 words."""
-    found = list(messages())
-    assert sum(bool(text) for _, _, text in found) > 300
-    long = [f"{path}:{line}" for path, line, text in found if len(text.split()) > MAX_WORDS]
-    assert long == []
-
-
 def test_messages_of_errors_begin_with_the_place():
     """Each message has a place before the problem."""
+    assert sum(bool(text) for _, _, text in messages()) > 300
     without = [
         f"{path}:{line}: {text}"
         for path, line, text in messages()
@@ -62,35 +50,3 @@ def test_messages_of_errors_begin_with_the_place():
         if len(text.split()) > 1 and PLACE not in text and not text.startswith(COMPLETED)
     ]
     assert without == []
-
-
-def test_first_lines_of_docstrings_are_short():
-    """The first line of every docstring has at most 80 characters."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    long = [
-        f"{path.name}: {first}"
-        for path, text in sources()
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, kinds)
-        for first in (ast.get_docstring(node) or "").splitlines()[:1]
-        if len(first) > MAX_FIRST_LINE
-    ]
-    assert long == []
-
-
-def test_comments_give_reasons_often_enough():
-    """At least 5 lines in 100 lines of code have a comment."""
-    comments = code = 0
-    for _, text in sources():
-        docstrings = {
-            line
-            for node in ast.walk(ast.parse(text))
-            if isinstance(node, ast.Expr) and literal(node.value)
-            for line in range(node.lineno, node.end_lineno + 1)
-        }
-        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-        commented = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
-        lines = enumerate(text.splitlines(), 1)
-        code += sum(bool(line.strip()) for number, line in lines if number not in docstrings)
-        comments += len(commented)
-    assert comments >= MIN_COMMENTS * code
