@@ -37,11 +37,7 @@ FEW_DIGITS = 4
 _PROGRESS_DIGITS = 3
 UNKNOWN = "unknown"
 """The text of an unknown value or truth."""
-NOT_NEEDED = "not needed: every text is decided"
-"""The text of the estimate of an exact answer.
-
-Its interval would look like a statistical interval.
-"""
+_NOT_NEEDED = "not needed: every text is decided"
 
 _NAME_WIDTH = 13
 """The smallest width of the column of names in a text."""
@@ -232,10 +228,22 @@ def _build_answer_rows(verdict: Verdict, figures: Figures) -> dict[str, str]:
     is_exact = verdict.decision is None and verdict.lower == verdict.upper
     # an interval of an exact number would look like a statistical one
     if verdict.samples == 0 or (figures.estimate is not None and is_exact):
-        rows["estimate"] = NOT_NEEDED
+        rows["estimate"] = format_exactness(verdict)
     elif figures.estimate is not None:
         rows["estimate"] = _format_estimate(verdict, figures)
     return rows
+
+
+def format_exactness(verdict: Verdict) -> str:
+    """Format the estimate of an exact answer, with the rounding error of its bounds.
+
+    Its interval would look like a statistical interval.
+    """
+    lower, upper = verdict.lower, verdict.upper
+    # a query without =? has truth values as bounds, and an unlimited score has no width
+    if isinstance(lower, bool) or None in (lower, upper) or not 0 < upper - lower < math.inf:
+        return _NOT_NEEDED
+    return f"{_NOT_NEEDED}, up to a rounding error of {format_upper(upper - lower, 1)}"
 
 
 def _format_estimate(verdict: Verdict, figures: Figures) -> str:

@@ -23,10 +23,10 @@ from markupsafe import Markup
 from llmchecker.checking import witnesses
 from llmchecker.checking.decision import Outcome
 from llmchecker.checking.formatting import (
-    NOT_NEEDED,
     continuation_text,
     find_start_text,
     format_certainty,
+    format_exactness,
     name_bounded_figure,
     summarize_witnesses,
 )
@@ -254,7 +254,7 @@ def _render(template: str, **values: Any) -> str:
             meanings=MEANINGS,
             outcome_signs=_OUTCOME_SIGNS,
             truths=_TRUTHS,
-            not_needed=NOT_NEEDED,
+            exactness=format_exactness,
             in_words=describe_query,
             bounded_name=name_bounded_figure,
             gap=compute_gap,

@@ -38,13 +38,13 @@ def she(start: str, continuation: str) -> int:
 
 def test_few_passes_leave_an_interval_within_the_bounds(model):
     """With too few passes to look everywhere the truth lies in the bounds and the interval."""
-    answer = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=24, he=he)
+    answer = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=5, he=he)
     assert answer.lower <= answer.low <= answer.estimate <= answer.high <= answer.upper
     assert answer.low <= TRUTH <= answer.high
     assert answer.lower < answer.upper
     assert answer.samples > 0
-    assert answer.passes <= 24
-    again = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=24, he=he)
+    assert answer.passes <= 5
+    again = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=5, he=he)
     assert (again.low, again.high, again.passes) == (answer.low, answer.high, answer.passes)
 
 
@@ -56,6 +56,59 @@ def test_enough_passes_give_the_probability(model):
     assert isinstance(answer.tree, lc.Tree)
     assert "value" not in str(answer)
     assert "certain" in str(answer)
+
+
+def test_what_rounding_leaves_undecided_is_not_sampled(model):
+    """Once every text is listed the work ends, and the answer states its rounding error."""
+    answer = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=1000, he=he)
+    # the texts without an end: the start, three words after it, and nine words after these
+    assert answer.passes <= 1 + 3 + 9
+    assert answer.samples == 0
+    assert 0 < answer.upper - answer.lower < 1e-13
+    assert "up to a rounding error of 2e-14" in str(answer)
+
+
+@pytest.mark.parametrize("limits", [{"width": 1e-9}, {}], ids=["samples", "with refinements"])
+def test_passes_limit_the_number_of_samples(limits):
+    """A pass pays for at most 16 samples, even if all of them continue the same text."""
+    tokens = ["once", *map(str, range(5000))]
+    model = lc.TableModel(tokens, lambda text: [0, *[1 / 5000] * 5000])
+    answer = lc.ask(
+        "P=? [ F even > 0 ]",
+        model,
+        "once",
+        length=1,
+        passes=30,
+        even=lambda start, text: int(text.endswith(tuple("02468"))),
+        **limits,
+    )
+    assert answer.samples <= 16 * 30
+    assert answer.lower <= 0.5 <= answer.upper
+    assert answer.low <= 0.5 <= answer.high
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("query", ["P=? [ F rare > 0 ]", "P=? [ F (rare > 0 | often > 0) ]"])
+def test_a_nearly_decided_query_has_an_interval(query, seed):
+    """Samples of a tiny undecided mass, which multiply a wealth beyond any float, give an interval
+    that covers the probability."""
+    tiny = Fraction(1, 10**5)
+    row = [tiny, 1 - 3 * tiny - Fraction(1, 500), tiny + Fraction(1, 500), tiny]
+    model = lc.TableModel(["a", "b", "c", "d"], lambda text: list(map(float, row)))
+    answer = lc.ask(
+        query,
+        model,
+        "a",
+        length=2,
+        passes=100,
+        seed=seed,
+        rare=lambda start, text: text.count("d"),
+        often=lambda start, text: text.count("c"),
+    )
+    hit = row[3] + (row[2] if "often" in query else 0)
+    truth = 1 - (1 - hit) ** 2
+    assert answer.lower <= truth <= answer.upper
+    assert answer.low <= truth <= answer.high
 
 
 RARE = "P=? [ F she > 0 || F he > 2 ]"

@@ -23,7 +23,6 @@ from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.partial_tree import PartialTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.check import bound_query, check_query
-from llmchecker.checking.markov.sparse_matrix import compute_relative_error
 from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
@@ -32,9 +31,6 @@ from llmchecker.properties.logic.ast import Probability
 from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.text_tree import TextTree
-
-_ROUNDING_ERROR = 256 * float(np.finfo(np.float64).eps)
-"""A limit above the relative rounding error of the sums and products of an end."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +138,7 @@ class AnytimeRun:
         seconds = time.monotonic() - self._start_time
         question = text_tree, scores, asked.query, asked.ranges
         verdict = bound_query(*question) if bounds_only else check_query(*question, seconds)
-        estimate = _build_estimate(check, text_tree, self._budget)
+        estimate = _build_estimate(check, self._budget)
         if estimate is not None:
             verdict = with_estimate(verdict, asked.query, estimate)
         history = tuple(self.history)
@@ -155,7 +151,7 @@ class AnytimeRun:
             seconds=time.monotonic() - self._start_time,
             history=history,
             forecast=_forecast(verdict, asked, self._budget, history),
-            probability_bounds=_bound_probability(asked, history[-1], text_tree),
+            probability_bounds=_bound_probability(asked, history[-1], check.rounding_error),
             mean_evidence=check.mean_evidence,
         )
 
@@ -234,32 +230,35 @@ def _forecast(
     return forecast_width(history, budget.width) if asked.query.is_numeric else None
 
 
-def _build_estimate(check: AnytimeCheck, tree: TextTree, budget: AnswerBudget) -> Estimate | None:
+def _build_estimate(check: AnytimeCheck, budget: AnswerBudget) -> Estimate | None:
     """Return the estimate of a check, its interval rounded outwards.
 
-    A tree that decides everything is an estimate without samples. The estimate is None without
-    samples on any other tree.
+    A tree that decides everything up to rounding is an estimate without samples, whether or not
+    any were drawn. The estimate is None without samples on any other tree.
     """
-    if (interval := check.interval) is not None:
+    samples = check.samples
+    if check.is_exact:
+        progress = check.compute_progress()
+        low, high, samples = progress.lower, progress.upper, 0
+        estimate = (low + high) / 2
+    elif (interval := check.interval) is not None:
         (low, high), estimate = interval, check.estimate
-    elif check.is_exact:
-        low = high = estimate = check.compute_progress().lower
     else:
         return None
-    margin = _compute_rounding_error(tree) * max(1.0, abs(low), abs(high))
+    margin = check.rounding_error * max(1.0, abs(low), abs(high))
     return Estimate(
         estimate=None if estimate is None else float(estimate),
         low=math.nextafter(low - margin, -math.inf),
         high=math.nextafter(high + margin, math.inf),
         confidence=budget.confidence,
-        samples=check.samples,
+        samples=samples,
         passes=check.tree.passes,
         seed=budget.seed,
     )
 
 
 def _bound_probability(
-    asked: CheckedQuery, progress: AnytimeProgress, tree: TextTree
+    asked: CheckedQuery, progress: AnytimeProgress, rounding_error: float
 ) -> tuple[float, float]:
     """Return a threshold query's certain bounds, rounded outwards."""
     root = asked.query.root
@@ -267,12 +266,5 @@ def _bound_probability(
     # other bounds of the check are about its widest formula, and a ratio has a larger error
     if not is_threshold or asked.estimation_obstacle is not None or len(asked.paths) != 1:
         return 0.0, 1.0
-    margin = _compute_rounding_error(tree)
-    lower, upper = progress.lower - margin, progress.upper + margin
+    lower, upper = progress.lower - rounding_error, progress.upper + rounding_error
     return max(0.0, lower), min(1.0, upper)
-
-
-def _compute_rounding_error(tree: TextTree) -> float:
-    """Return a limit above the relative rounding error of a tree's sums."""
-    error = compute_relative_error(tree.parent[1:], tree.probability[1:], int(tree.step.max()))
-    return float(error) + _ROUNDING_ERROR

@@ -41,6 +41,7 @@ from llmchecker.checking.anytime.path_sampler import (
     split_tree,
 )
 from llmchecker.checking.anytime.refinement import select_batch
+from llmchecker.checking.markov.sparse_matrix import compute_relative_error
 from llmchecker.properties.logic.ast import Probability
 
 _MIN_ROUND = 16
@@ -73,6 +74,16 @@ passes on texts whose continuations no further batch could decide.
 """
 _BUDGET_SHARE = 0.95
 """The share of the remaining passes that a round may be expected to need."""
+_SAMPLES_PER_PASS = 16
+"""The largest number of samples that one pass of the budget pays for.
+
+Samples of few texts share evaluations, so that thousands of them may need a single pass. They have
+costs of their own, which a limit of passes must limit too.
+"""
+_MAX_ROUNDING = 1e-6
+"""The width of certain bounds from which on rounding may be all of it."""
+_ROUNDING_ERROR = 256 * float(np.finfo(np.float64).eps)
+"""A limit above the relative rounding error of the sums and products of an end."""
 _MIN_MEASURED_SAMPLES = 16
 """The least number of samples that choose a limit of control variates."""
 
@@ -147,6 +158,7 @@ class AnytimeCheck:
         self._due_refinements = 0.0
         self._passes_per_sample = float(tree.length)
         self._drawn_samples = 0
+        self._sampling_costs = 0.0  # what samples cost beyond their passes
         self._has_condition = False
         self._can_sample = can_estimate
         self._mean_evidence = MeanEvidence()
@@ -174,10 +186,25 @@ class AnytimeCheck:
         return self._mean_evidence if any(self._mean_evidence.used) else None
 
     @property
+    def spent_passes(self) -> float:
+        """The passes of the budget that the work so far has cost."""
+        return self.tree.passes + self._sampling_costs
+
+    @property
+    def rounding_error(self) -> float:
+        """A limit above the relative rounding error of the tree's sums."""
+        tree = self.tree
+        # a `rest` counts as a child; the probability of an unlisted text is unknown
+        texts = np.flatnonzero(tree.is_listed)[1:]
+        rest_parents = np.flatnonzero((tree.visits > 0) & tree.is_listed & (tree.rest > 0))
+        parent = np.concatenate([tree.parent[texts], rest_parents])
+        probability = np.concatenate([tree.probability[texts], tree.rest[rest_parents]])
+        return float(compute_relative_error(parent, probability, tree.length)) + _ROUNDING_ERROR
+
+    @property
     def is_exact(self) -> bool:
-        """Whether the tree decides the answer, so that no estimate is needed."""
-        lower, upper = self._compute_bounds()
-        return self._estimand is not None and lower == upper
+        """Whether the tree decides the answer up to rounding, so that no estimate is needed."""
+        return self._estimand is not None and self._is_rounding(*self._compute_bounds())
 
     @property
     def estimate(self) -> float | None:
@@ -257,7 +284,8 @@ class AnytimeCheck:
 
     def _is_narrow(self, progress: AnytimeProgress) -> bool:
         """Return whether the answer is exact, as narrow as wanted, or decides a threshold."""
-        if progress.width <= self._budget.width or progress.lower >= progress.upper:
+        is_wanted = progress.width <= self._budget.width
+        if is_wanted or self._is_rounding(progress.lower, progress.upper):
             return True
         if self._threshold is None or self.tree.passes == 0:
             return False
@@ -267,11 +295,20 @@ class AnytimeCheck:
         threshold = Fraction(self._threshold)
         return any(not Fraction(low) <= threshold <= Fraction(high) for low, high in ends)
 
+    def _is_rounding(self, lower: float, upper: float) -> bool:
+        """Return whether certain bounds differ by no more than rounding errors."""
+        width = upper - lower
+        # no rounding error is computed where it cannot matter
+        return width <= 0 or (
+            width < _MAX_ROUNDING
+            and width <= self.rounding_error * max(1.0, abs(lower), abs(upper))
+        )
+
     def _remaining_passes(self) -> float:
         """Return the passes that the limits are expected to allow."""
         limits = [math.inf]
         if self._budget.passes is not None:
-            limits.append(self._budget.passes - self.tree.passes)
+            limits.append(self._budget.passes - self.spent_passes)
         if (affordable := self._clock()) is not None:
             limits.append(affordable)
         return min(limits)
@@ -329,11 +366,13 @@ class AnytimeCheck:
         # also after a stop in the middle: the complete samples count
         finally:
             self._append(samples, index, planned)
+        visited = self.tree.passes - passes
+        cost = max(visited, count / _SAMPLES_PER_PASS)
+        self._sampling_costs += cost - visited
+        self._passes_per_sample = cost / count
         if self._refines and self._drawn_samples >= _FIRST_SAMPLES:
-            sampled = self.tree.passes - passes
-            self._due_refinements += sampled * _REFINED_SHARE / (1 - _REFINED_SHARE)
+            self._due_refinements += cost * _REFINED_SHARE / (1 - _REFINED_SHARE)
         self._drawn_samples += count
-        self._passes_per_sample = max((self.tree.passes - passes) / count, 1 / 16)
 
     def _within_passes(self, requests: Requests) -> Requests:
         """Yield requests as long as the budget has passes for them."""
@@ -343,7 +382,7 @@ class AnytimeCheck:
                 request = requests.send(answer)
             except StopIteration:
                 return
-            if self.tree.passes + request.passes > self._passes_limit():
+            if self.spent_passes + request.passes > self._passes_limit():
                 requests.close()
                 return
             answer = yield request

@@ -199,7 +199,7 @@ class _ComparisonRun:
         run = self._runs[index]
         # the samples of the sides are independent, so one side may limit the other
         if self._budget.passes is not None:
-            run.check.limit_passes(run.check.tree.passes + self._remaining_passes())
+            run.check.limit_passes(run.check.spent_passes + self._remaining_passes())
         run.serve(run.check.advance())
         self._rounds[index] += 1
         self._progress[index] = run.check.compute_progress()
@@ -290,7 +290,7 @@ class _ComparisonRun:
     def _remaining_passes(self) -> float:
         if self._budget.passes is None:
             return math.inf
-        return self._budget.passes - sum(run.check.tree.passes for run in self._runs)
+        return self._budget.passes - sum(run.check.spent_passes for run in self._runs)
 
     def _share_passes(self, affordable: float | None) -> float | None:
         """Return the passes that a side may expect of those that the limits allow."""

@@ -192,8 +192,9 @@ class _Gambler:
         stakes, remaining = [], values.planned
         z = self.sign * (values.numerator - ratio * values.denominator)
         for value, variance in zip(z.tolist(), values.variances.tolist(), strict=True):
-            # the probability with which a Brownian motion of this wealth reaches the target
-            probability = min(0.9, math.exp(max(log_wealth + share_needed, -30.0)))
+            # the probability with which a Brownian motion of this wealth reaches the target; values
+            # of a tiny spread may already have made the wealth larger than any float
+            probability = min(0.9, math.exp(min(0.0, max(log_wealth + share_needed, -30.0))))
             slope = _NORMAL.pdf(_NORMAL.inv_cdf(probability)) / probability
             stakes.append(slope / math.sqrt(variance * max(remaining, 1.0)))
             log_wealth += math.log1p(max(-_MAX_LOSS, min(stakes[-1], largest) * value))

@@ -298,10 +298,10 @@ class SampleRound:
         """Let the model sample a token from the `rest` of a text."""
         tree = self._tree
         nodes = self._node[group]
-        excluded = [
-            tree.child_tokens(uid, visit - 1)
-            for uid, visit in zip(nodes.tolist(), self._visit[group].tolist(), strict=True)
-        ]
+        # all samples of a group have the same number of visits, and many continue the same text
+        visit_count = int(self._visit[group[0]]) - 1
+        child_tokens = {uid: tree.child_tokens(uid, visit_count) for uid in set(nodes.tolist())}
+        excluded = [child_tokens[uid] for uid in nodes.tolist()]
         continuations = tree.collect_continuations(nodes)
         # a server samples in a request of its own
         passes = self._count_passes(nodes) if tree.lists_vocabulary else len(nodes)

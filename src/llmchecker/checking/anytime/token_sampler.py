@@ -4,7 +4,8 @@ A random number chooses a token of a distribution by inversion. If a model lists
 probable tokens, the model itself draws another one, with a seed from that number.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -77,27 +78,54 @@ class TailSampler:
             self.evaluated += len(request.continuations)
             seeds = (request.uniforms * _SEED_COUNT).astype(np.int64).tolist()
             return self._open_prefix().sample_next(request.continuations, request.excluded, seeds)
-        texts = list(map(tuple, request.continuations.tolist()))
-        tokens = np.empty(len(texts), dtype=np.int64)
-        missing = [row for row, text in enumerate(texts) if text not in self._kept]
-        for row, text in enumerate(texts):
+        rows_of_texts: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for row, text in enumerate(map(tuple, request.continuations.tolist())):
+            rows_of_texts[text].append(row)
+        tokens = np.empty(len(request.continuations), dtype=np.int64)
+        missing = [text for text in rows_of_texts if text not in self._kept]
+        for text, rows in rows_of_texts.items():
             if text in self._kept:
-                tokens[row] = _sample_token(*self._kept[text], request, row)
+                _sample_tokens(*self._kept[text], request, rows, tokens)
         if missing:
             self.evaluated += len(missing)
             done = 0
-            parts = self._open_prefix().map_next(lambda part: part, request.continuations[missing])
+            # several samples may continue the same text, which the model reads only once
+            first_rows = [rows_of_texts[text][0] for text in missing]
+            parts = self._open_prefix().map_next(
+                lambda part: part, request.continuations[first_rows]
+            )
             for part in parts:
                 for index in range(len(part)):
-                    row = missing[done + index]
-                    tokens[row] = _sample_token(part, index, request, row)
+                    rows = rows_of_texts[missing[done + index]]
+                    _sample_tokens(part, index, request, rows, tokens)
                 done += len(part)
         return tokens
 
 
-def _sample_token(distributions: Distributions, index: int, request: TailRequest, row: int) -> int:
-    uniform = request.uniforms[row : row + 1]
-    try:
-        return int(distributions.sample_by_inversion(index, uniform, request.excluded[row])[0])
-    except InvalidDistribution as error:
-        raise InvalidEstimate(f"rest: nothing is left to sample: {error}") from error
+def _sample_tokens(
+    distributions: Distributions,
+    index: int,
+    request: TailRequest,
+    rows: Sequence[int],
+    tokens: np.ndarray,
+) -> None:
+    """Fill in the next tokens of samples that continue the same text.
+
+    Args:
+        distributions, index: the distribution after the text.
+        request: the request.
+        rows: the rows of these samples in the request.
+        tokens: (n,) int64, the tokens of all rows of the request.
+    """
+    # a text that was found twice, listed and unlisted, may have other visits each time
+    groups: dict[bytes, list[int]] = defaultdict(list)
+    for row in rows:
+        groups[request.excluded[row].tobytes()].append(row)
+    for group in groups.values():
+        excluded = request.excluded[group[0]]
+        try:
+            tokens[group] = distributions.sample_by_inversion(
+                index, request.uniforms[group], excluded
+            )
+        except InvalidDistribution as error:
+            raise InvalidEstimate(f"rest: nothing is left to sample: {error}") from error
