@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from jsonschema import Draft4Validator, Draft7Validator, Draft201909Validator
 from jsonschema import Draft202012Validator as Latest
 
 from llmchecker.errors import ConfigError
-from llmchecker.properties.quantifiers import json_validity
+from llmchecker.properties.quantifiers import json_schema, json_validity
 from llmchecker.properties.quantifiers.json_validity import JsonText
 
 ANY = JsonText()
@@ -161,6 +162,20 @@ NUMBERS = {"type": ["array", "integer"], "items": {"type": "integer", "multipleO
         ({"exclusiveMinimum": 0}, "1e-999", 2),
         ({"exclusiveMinimum": 0}, "0e-999", 1),
         ({"$schema": DRAFT_7, "items": {"$ref": "#"}, "multipleOf": 0.5}, "[1e999]", 2),
+        *(
+            ({"items": {"anyOf": [schema]}}, f"[{number}]", score)
+            for number in ("7" * 5000, "7e5000", "7e-5000", "7." + "7" * 5000)
+            for schema, score in ((False, 1), ({"type": "string"}, 1), ({"not": {"const": 7}}, 2))
+        ),
+        ({"maximum": 7}, "7" * 5000, 1),
+        ({"minimum": 7}, "7e-5000", 1),
+        ({"enum": [7]}, '{"a": ' + "7" * 5000 + "}", 1),
+        ({"multipleOf": 7}, "8" * 5001, 1),
+        ({"multipleOf": 0.1}, "7e-5000", 1),
+        ({"maxLength": 1}, r'"\ud800"', 2),
+        ({"enum": ["a"]}, r'"\ud800"', 1),
+        ({"properties": {"a": {"type": "string"}}}, '{"a": 7, "a": "b"}', 2),
+        ({"multipleOf": 0.1}, "0.3", 2),
     ],
 )
 def test_deep_texts_and_great_numbers_have_scores(schema, text: str, expected: int) -> None:
@@ -219,7 +234,12 @@ def test_a_text_of_millions_of_characters_is_read() -> None:
         ({"schema": {"type": "objekt"}}, r"schema\['type'\]: not a JSON Schema: 'objekt' is not"),
         ({"schema": {"required": "name"}}, r"schema\['required'\]: not a JSON Schema"),
         ({"schema": "name"}, "schema: 'name' is a value, not a JSON Schema"),
-        ({"schema": {"pattern": "("}}, r"schema\['pattern'\]: not a JSON Schema"),
+        ({"schema": {"pattern": 3}}, r"schema\['pattern'\]: not a JSON Schema"),
+        ({"schema": {3: True}}, "schema: the key 3 is not a text"),
+        ({"schema": {"const": 10**4300}}, r"schema\['const'\]: .* more than 4,300 digits"),
+        ({"schema": {"enum": [1, {2}]}}, r"schema\['enum'\]\[1\]: \{2\} is not a value of JSON"),
+        ({"schema": {"maximum": math.inf}}, r"schema\['maximum'\]: inf is not a number of JSON"),
+        ({"schema": {"type": "null", "nullable": 1}}, "'nullable'.: 1 is not true or false"),
         ({"schema": {"$schema": "http://a/b"}}, r"\$schema 'http://a/b' is not a draft"),
         ({"schema": {"$ref": "#/$defs/x"}}, r"\$ref '#/\$defs/x' leads outside the schema"),
         ({"schema": {"items": {"$ref": "https://a/b"}}}, r"'https://a/b' leads outside the schema"),
@@ -229,7 +249,7 @@ def test_a_text_of_millions_of_characters_is_read() -> None:
             {"schema": {"$ref": "#/x-a", "x-a": {"type": 3}}},
             r"'#/x-a'\['type'\]: not a JSON Schema",
         ),
-        ({"schema": {"items": {"$schema": DRAFT_7}}}, "a part of it has a \\$schema"),
+        ({"schema": {"items": {"$schema": DRAFT_7}}}, r"schema\['items'\]: it has a \$schema"),
         ({"schema": {"$schema": DRAFT_4.replace("4", "3")}}, "use draft 4 or later"),
         ({"schema": NAMED, "file": "x.json"}, "schema, file: both are set"),
         ({"file": "nowhere.json"}, "file: 'nowhere.json' cannot be read as JSON"),
@@ -275,11 +295,9 @@ def test_an_unknown_keyword_is_refused_wherever_a_schema_stands(schema: dict) ->
     ("schema", "keyword"),
     [
         ({"dependencies": {}}, "dependencies"),
-        ({"nullable": True}, "nullable"),
         ({"$schema": DRAFT_7, "dependentRequired": {}}, "dependentRequired"),
         ({"$schema": DRAFT_4, "if": True}, "if"),
         ({"$schema": DRAFT_7, "id": "a"}, "id"),
-        ({3: True}, "3"),
     ],
 )
 def test_a_keyword_of_another_draft_is_refused(schema: dict, keyword: str) -> None:
@@ -292,10 +310,10 @@ def test_a_keyword_of_another_draft_is_refused(schema: dict, keyword: str) -> No
 def test_every_keyword_that_a_validator_heeds_is_known(kind) -> None:
     """Keywords of a draft, annotations, own keywords and names of properties are accepted."""
     heeded = set(kind.VALIDATORS) - {"$ref", "$dynamicRef", "$recursiveRef"}
-    assert heeded <= json_validity._collect_keywords(kind)
+    assert heeded <= json_schema._collect_keywords(kind)
     names = {"requird": {"title": "", "default": {"typ": 1}, "x-own": {"typ": 1}}}
     data = {"enum": [{"typ": 1}], "description": "", "examples": [{"typ": 1}], "$comment": ""}
-    draft = json_validity._find_draft_uri(kind)
+    draft = json_schema._find_draft_uri(kind)
     assert JsonText({"$schema": draft, "properties": names, **data})("", '{"typ": 1}') == 2
 
 

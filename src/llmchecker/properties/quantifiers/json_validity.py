@@ -5,7 +5,7 @@ import math
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,13 +13,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
 
 if TYPE_CHECKING:
-    from jsonschema import ValidationError
     from jsonschema.protocols import Validator
-    from referencing._core import Resolver  # public by name, but not exported
 
 # possessive quantifiers (*+, ++) never backtrack, so matching is linear
 _SPACE = re.compile(r"[ \t\n\r]*+")
@@ -47,17 +45,6 @@ A text beyond it satisfies no schema but `true`.
 _MAX_SHALLOW_DEPTH = 200  # no useful schema needs 50 calls per level of a text
 _STACK_BYTES = 2**28  # a nested call takes less than 2 KiB; unused pages cost nothing
 _DEEP_STACK_LOCK = threading.Lock()  # guards two limits of the whole process
-
-_ANNOTATION_KEYWORDS = frozenset(
-    """$comment $defs contentEncoding contentMediaType contentSchema default definitions deprecated
-    description examples readOnly title writeOnly""".split()
-)
-"""Keywords that assert nothing and are allowed in every draft."""
-_AUXILIARY_KEYWORDS = frozenset(
-    """$anchor $dynamicAnchor $id $recursiveAnchor $schema $vocabulary else exclusiveMaximum
-    exclusiveMinimum id maxContains minContains then""".split()
-)
-"""Keywords that other keywords read; a draft has those of its metaschema."""
 
 
 @dataclass(frozen=True)
@@ -143,10 +130,24 @@ class _TooLongNumber(Exception):
     """Error for a number with more digits than `_MAX_DIGITS`."""
 
 
+class _Integer(int):
+    """An integer that jsonschema can print in a message; Python prints at most 4,300 digits."""
+
+    def __repr__(self) -> str:
+        return f"an integer of {self.bit_length()} bits"
+
+
+class _Ratio(Fraction):
+    """A fraction that jsonschema can print in a message."""
+
+    def __repr__(self) -> str:
+        return f"a fraction of {self.denominator.bit_length()} bits"
+
+
 def _parse_integer(text: str) -> int:
     if len(text) > _MAX_DIGITS:
         raise _TooLongNumber
-    return int(Decimal(text))  # int(text) rejects more than 4,300 digits
+    return _Integer(Decimal(text))  # int(text) rejects more than 4,300 digits
 
 
 def _parse_number(text: str) -> float | int | Fraction:
@@ -158,8 +159,8 @@ def _parse_number(text: str) -> float | int | Fraction:
         return value
     if len(digits) > _MAX_DIGITS or len(exponent) > 7 or abs(int(exponent or 0)) > _MAX_DIGITS:
         raise _TooLongNumber
-    exact_value = Fraction(Decimal(text))
-    return exact_value.numerator if exact_value.denominator == 1 else exact_value
+    exact_value = _Ratio(Decimal(text))
+    return _Integer(exact_value.numerator) if exact_value.denominator == 1 else exact_value
 
 
 def _call_in_deep_thread(function: Callable[[], bool]) -> bool:
@@ -184,11 +185,13 @@ class JsonText:
     0. This holds even if the text ends with half a character that is completed later. A text with
     score 2 may score 1 or 0 with more tokens.
 
-    JSON is that of RFC 8259: white space may surround it, but no word and no code fence. The draft
-    is that of the schema's `$schema`, by default 2020-12. Every keyword belongs to that draft or
-    begins with `x-`, which asserts nothing; nor does `format`. A text satisfies no schema but
-    `true` if its validation nests beyond `_MAX_CALLS`, or a number exceeds `_MAX_DIGITS`. Numbers
-    with a fraction are floats. A `$ref` refers to a place in the schema itself.
+    JSON is that of RFC 8259: white space may surround it, but no word and no code fence. Of equal
+    keys of an object, the last one counts. The draft is that of the schema's `$schema`, by default
+    2020-12. Every keyword belongs to that draft, is a known annotation, or begins with `x-`. A
+    `pattern` is of ECMA 262, and a `format` of the draft is asserted; the log names every other
+    `format`, and keywords that assert nothing. A text satisfies no schema but `true` if its
+    validation nests beyond `_MAX_CALLS`, or a number exceeds `_MAX_DIGITS`. Numbers with a fraction
+    are floats. A `$ref` refers to a place in the schema itself.
 
     Attributes:
         schema: the JSON Schema; the default accepts every JSON text.
@@ -197,8 +200,9 @@ class JsonText:
         validator: the schema's validator.
 
     Raises:
-        ConfigError: the schema is invalid, has an unknown keyword or an unresolvable `$ref`. Both a
-            schema and a file are given, or the file cannot be read.
+        ConfigError: the schema is invalid, has an unknown keyword, an invalid pattern or an
+            unresolvable `$ref`. Both a schema and a file are given, or the file cannot be read. In
+            a call: the search for a pattern takes too long.
     """
 
     schema: Mapping[str, Any] | bool = True
@@ -211,6 +215,9 @@ class JsonText:
     final: ClassVar[frozenset[int]] = frozenset({0})
 
     def __post_init__(self) -> None:
+        # imported here: it takes a tenth of a second, and most runs need no JSON
+        from llmchecker.properties.quantifiers.json_schema import build_validator
+
         check_one_of("of", self.of, TEXT_PARTS)
         key, schema = "schema", self.schema
         if self.file is not None:
@@ -218,7 +225,7 @@ class JsonText:
                 raise ConfigError("schema, file: both are set; remove one")
             key, schema = f"file {str(self.file)!r}", _read_schema(self.file)
             object.__setattr__(self, "file", Path(self.file))
-        object.__setattr__(self, "validator", _build_validator(key, schema))
+        object.__setattr__(self, "validator", build_validator(key, schema))
 
     def __call__(self, start: str, continuation: str) -> int:
         text = select_part(start, continuation, self.of)
@@ -255,173 +262,16 @@ class JsonText:
 
 def _read_schema(path: str | Path) -> Any:
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_build_object)
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"file: {path!r} cannot be read as JSON: {error}") from error
 
 
-def _build_validator(key: str, schema: Any) -> "Validator":
-    """Build the validator of a schema, after checks of the schema.
-
-    Args:
-        key: str, the setting's name for messages.
-        schema: the JSON Schema.
-
-    Raises:
-        ConfigError: as in `JsonText`.
-    """
-    # Imported here: it takes a tenth of a second, and most runs need no JSON.
-    from jsonschema import Draft3Validator, Draft202012Validator
-    from jsonschema.validators import extend, validator_for
-    from referencing import Registry
-
-    if not isinstance(schema, Mapping | bool):
-        raise ConfigError(f"{key}: {schema!r} is a value, not a JSON Schema")
-    draft_uri = schema.get("$schema") if isinstance(schema, Mapping) else None
-    draft_class = validator_for(schema, default=Draft202012Validator if draft_uri is None else None)
-    if draft_class is None:
-        raise ConfigError(
-            f"{key}: $schema {draft_uri!r} is not a draft of JSON Schema; use one from 4 to 2020-12"
-        )
-    if draft_class is Draft3Validator:  # its subschemas are in places that are not searched here
-        raise ConfigError(f"{key}: $schema {draft_uri!r} is too old; use draft 4 or later")
-    _check_schema(key, draft_class, schema)
-    keywords = _collect_keywords(draft_class)
-    for subschema in _iter_subschemas(key, draft_class, schema):
-        _check_keywords(key, subschema, keywords, is_root=subschema is schema)
-    if draft_uri is not None:  # a reference to the root would create an unextended validator
-        schema = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
-    validator_class = extend(draft_class, {"multipleOf": _check_multiple})
-    return validator_class(schema, registry=Registry())  # an empty registry downloads nothing
-
-
-def _check_schema(key: str, validator_class: "type[Validator]", schema: Any) -> None:
-    """Check a schema by the metaschema of its draft.
-
-    Raises:
-        ConfigError: it is not a schema.
-    """
-    from jsonschema import SchemaError
-
-    try:
-        validator_class.check_schema(schema)
-    except SchemaError as error:
-        location = "".join(f"[{step!r}]" for step in error.absolute_path)
-        raise ConfigError(f"{key}{location}: not a JSON Schema: {error.message}") from error
-
-
-def _collect_keywords(validator_class: "type[Validator]") -> frozenset[str]:
-    """Return a draft's keywords: defined, validated, or annotations."""
-    from jsonschema_specifications import REGISTRY
-
-    metaschema = validator_class.META_SCHEMA
-    resolver = REGISTRY.resolver(base_uri=_find_draft_uri(validator_class))
-    metaschemas = [
-        metaschema,
-        *(resolver.lookup(reference["$ref"]).contents for reference in metaschema.get("allOf", ())),
-    ]
-    defined_keywords = {name for schema in metaschemas for name in schema.get("properties", ())}
-    return (
-        _ANNOTATION_KEYWORDS
-        | (_AUXILIARY_KEYWORDS & defined_keywords)
-        | frozenset(validator_class.VALIDATORS)
-    )
-
-
-def _find_draft_uri(validator_class: "type[Validator]") -> str:
-    return validator_class.META_SCHEMA.get("$id") or validator_class.META_SCHEMA["id"]
-
-
-def _check_keywords(key: str, schema: Any, keywords: frozenset[str], is_root: bool) -> None:
-    """Check the keywords of one schema, without the schemas in it.
-
-    Raises:
-        ConfigError: a keyword is unknown, or names a draft in a subschema.
-    """
-    for name in schema if isinstance(schema, Mapping) else ():
-        # all parts are checked by the root's draft
-        if name == "$schema" and not is_root:
-            raise ConfigError(f"{key}: a part of it has a $schema; name the draft only at the root")
-        if name not in keywords and not str(name).startswith("x-"):
-            raise ConfigError(
-                f"{key}: {name!r} is not a keyword of the draft and does not begin with "
-                f"x-{did_you_mean(str(name), keywords)}"
-            )
-
-
-def _iter_subschemas(key: str, validator_class: "type[Validator]", schema: Any) -> Iterator[Any]:
-    """Yield a schema, its subschemas, and the targets of its references.
-
-    Raises:
-        ConfigError: a reference resolves to no schema.
-    """
-    from referencing import Registry
-    from referencing.jsonschema import specification_with
-
-    draft = specification_with(_find_draft_uri(validator_class))
-    root = draft.create_resource(schema)
-    stack = [(root, Registry().resolver_with_root(root))]
-    visited_ids = set()
-    while stack:
-        resource, resolver = stack.pop()
-        contents = resource.contents
-        # schemas may refer to each other in a cycle
-        if not isinstance(contents, Mapping) or id(contents) in visited_ids:
-            continue
-        visited_ids.add(id(contents))
-        yield contents
-        for keyword in {"$ref", "$dynamicRef"} & contents.keys():
-            target, target_resolver = _resolve_reference(key, resolver, keyword, contents[keyword])
-            _check_schema(f"{key}: {keyword} {contents[keyword]!r}", validator_class, target)
-            stack.append((draft.create_resource(target), target_resolver))
-        subresources = [
-            subresource
-            for subresource in resource.subresources()
-            if isinstance(subresource.contents, Mapping)
-        ]
-        # Up to draft 7 the values are schemas or lists of names, which `subresources` can confuse.
-        for schema_or_names in contents.get("dependencies", {}).values():
-            if isinstance(schema_or_names, Mapping):
-                subresources.append(draft.create_resource(schema_or_names))
-        stack += [
-            (subresource, resolver.in_subresource(subresource)) for subresource in subresources
-        ]
-
-
-def _resolve_reference(
-    key: str, resolver: "Resolver", keyword: str, reference: Any
-) -> "tuple[Any, Resolver]":
-    """Resolve a reference; return the schema and its own resolver.
-
-    Raises:
-        ConfigError: the reference resolves to no schema.
-    """
-    from referencing.exceptions import Unresolvable
-
-    try:
-        resolved = resolver.lookup(str(reference))
-    except Unresolvable as error:
-        raise ConfigError(
-            f"{key}: the {keyword} {reference!r} leads outside the schema; nothing is fetched"
-        ) from error
-    if not isinstance(resolved.contents, Mapping | bool):
-        raise ConfigError(f"{key}: the {keyword} {reference!r} leads to a value; name a schema")
-    return resolved.contents, resolved.resolver
-
-
-def _check_multiple(
-    validator: "Validator", divisor: float, value: Any, schema: Any
-) -> Iterator["ValidationError"]:
-    """Yield an error unless a number is a multiple, computed exactly.
-
-    An integer may exceed every float.
-    """
-    from jsonschema import ValidationError
-
-    if validator.is_type(value, "number") and _to_fraction(value) % _to_fraction(divisor):
-        yield ValidationError(f"it is not a multiple of {divisor!r}")
-
-
-def _to_fraction(number: float | Fraction) -> Fraction:
-    """Return a number as written: 0.1 is a tenth."""
-    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object of a schema, in which a second equal key would replace the first."""
+    content: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in content:
+            raise ValueError(f"the key {name!r} occurs twice in an object")
+        content[name] = value
+    return content

@@ -11,7 +11,9 @@ from llmchecker.properties.quantifiers.word_lists import WORD_PATTERN
 _UNITS = ("characters", "words", "sentences")
 """Units of the length of a text."""
 
-_SENTENCE_PATTERN = re.compile(r"\w.*?(?:[.!?…]+[\"'”’)\]]*(?=\s|$)|$)", re.DOTALL)
+_MARKS = r"[.!?…]++[\"'”’)\]]*+"
+# a run of marks is read once, so that matching is linear in the text
+_SENTENCE_PATTERN = re.compile(rf"\w(?:[^.!?…]++|{_MARKS}(?!\s|\Z))*+(?:{_MARKS})?+")
 
 
 @dataclass(frozen=True)

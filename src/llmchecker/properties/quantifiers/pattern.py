@@ -1,6 +1,7 @@
 """Quantifier of a regular expression's matches in a text."""
 
 import re
+import reprlib
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -11,6 +12,8 @@ from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of
 
 _MATCH_MODES = ("found", "whole", "possible", "count")
 """Modes of matching a text."""
+_MAX_SECONDS = 1_000_000
+"""Maximum time limit in seconds."""
 _FLAGS_OR_COMMENT = re.compile(r"\(\?(?:#|[a-zA-Z0-9-]*(?:a|x|V1))")
 _POSIX_CLASS = re.compile(r"\[:\^?\w+:\]")
 _PATTERN_TOKEN = re.compile(r"\\.|\[\^?\]?|.", re.DOTALL)
@@ -85,8 +88,11 @@ class Pattern:
         # bool is a subclass of int
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float):
             raise ConfigError(f"seconds: {self.seconds!r} is not a number")
-        if not 0 < self.seconds < float("inf"):
+        if not self.seconds > 0:
             raise ConfigError(f"seconds: {self.seconds!r} is not above 0")
+        # the package takes greater numbers for times in the past
+        if self.seconds > _MAX_SECONDS:
+            raise ConfigError(f"seconds: {self.seconds!r} is above {_MAX_SECONDS:,}; lower it")
         try:
             object.__setattr__(
                 self, "compiled_pattern", regex.compile(_add_separators(self.pattern))
@@ -107,7 +113,7 @@ class Pattern:
         except TimeoutError as error:
             raise ConfigError(
                 f"pattern {self.pattern!r}: longer than {self.seconds:g} s on the text "
-                f"{text!r}; rewrite it without nested repetitions, or raise `seconds`"
+                f"{reprlib.repr(text)}; rewrite it without nested repetitions, or raise `seconds`"
             ) from error
 
     def _compute_score(self, text: str) -> int:
