@@ -38,6 +38,11 @@ def refused(folder: Path, cases: list, files: dict | None = None, **keys) -> str
         ([{"start": "once", "require": [{"contans": "x", "at_least": 1}]}], 12, "'contains'"),
         ([{"start": "once", "require": [{"contains": "", "at_least": 1}]}], 12, "not empty"),
         ([{"start": "once", "require": [{"contains": "x", "at_least": 2}]}], 12, "from 0 to 1"),
+        (
+            [{"start": "once", "require": [{"json": {"pattern": r"\Z"}, "at_least": 1}]}],
+            12,
+            r"quantifier 'json': schema['pattern']: '\\Z': not an ECMA 262 pattern",
+        ),
         ([{"start": " ", "require": [QUERY]}], 10, "start: the text is empty"),
         ([{"start": "once", "user": "so?", "require": [QUERY]}], 10, "exactly one of"),
         ([{"require": [QUERY]}], 10, "no prompt"),

@@ -67,7 +67,7 @@ def test_a_schema_and_a_quantifier_come_from_the_command_line(check, tmp_path):
         (["--contains", "a", "--at-least", "2"], "not a probability"),
         (["--contains", ""], "not empty"),
         (["--matches", "("], "does not compile"),
-        (["--json-schema", "absent.json"], "has no JSON"),
+        (["--json-schema", "absent.json"], "--json-schema: 'absent.json' cannot be read"),
         (["--contains", "a", "--quantifier", "contains={type: gender}"], "uses this name"),
         (["P=? [ F x = 1 ]", "--quantifier", "x=[1]"], "has no settings"),
         (["P=? [ F x = 1 ]", "--quantifier", "x={"], "is not YAML"),

@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import yaml
 
 from llmchecker.interfaces.cli.main import main
+from llmchecker.properties.quantifiers.json_schema import _report_once
 
 START = "The player won because"
 HOLDS = "P>=1 [ F step = 0 ]"
@@ -66,6 +68,22 @@ def test_errors_have_the_status_3(write, capfd, keys, message):
     assert main(["test", write(HOLDS, **keys)]) == 3
     printed = capfd.readouterr()
     assert message in printed.out + printed.err
+
+
+def test_what_a_schema_does_not_assert_is_said_once(write, capfd):
+    """A format that no draft has is reported with its place on standard error by both commands."""
+    schema = {"properties": {"a": {"format": "int32"}}, "items": {"format": "date"}}
+    notice = "schema['properties']['a']: format 'int32' is not one of the draft"
+    suite = write({"json": schema, "at_least": 0}, {"json": schema, "at_most": 1})
+    model = yaml.safe_load(Path(suite).read_text())["model"]
+    check = ["check", "P>=0 [ F j = 2 ]", "--model", model, "--start", START, "--length", "2"]
+    quantifier = f"j={{type: json, schema: {schema}}}"
+    for command in (["test", suite], [*check, "--quantifier", quantifier]):
+        _report_once.cache_clear()
+        assert main(command) == 0
+        printed = capfd.readouterr()
+        assert printed.err.count(notice) == 1
+        assert "'date'" not in printed.err
 
 
 def test_all_outputs_are_written_and_the_run_continues(write, capfd, tmp_path):

@@ -15,6 +15,7 @@ import yaml
 
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.quantifiers.json_validity import read_schema
 from llmchecker.properties.registry import create_quantifier
 from llmchecker.suites.assertions import AT_LEAST, AT_MOST, build_assertion, parse_probability
 
@@ -148,15 +149,8 @@ def _collect_assertions(arguments: argparse.Namespace) -> dict[str, Any]:
             values[name] = value
     schema = getattr(arguments, "json_schema", None)
     if schema is not None:
-        values["json"] = _read_schema(schema)
+        values["json"] = read_schema("--json-schema", schema)
     return values
-
-
-def _read_schema(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"--json-schema: {path} has no JSON ({error}); fix the file") from error
 
 
 def _parse_quantifier(text: str) -> tuple[str, Mapping[str, Any]]:

@@ -223,7 +223,7 @@ class JsonText:
         if self.file is not None:
             if schema is not True:
                 raise ConfigError("schema, file: both are set; remove one")
-            key, schema = f"file {str(self.file)!r}", _read_schema(self.file)
+            key, schema = f"file {str(self.file)!r}", read_schema("file", self.file)
             object.__setattr__(self, "file", Path(self.file))
         object.__setattr__(self, "validator", build_validator(key, schema))
 
@@ -260,11 +260,20 @@ class JsonText:
         return self.validator.is_valid(value)
 
 
-def _read_schema(path: str | Path) -> Any:
+def read_schema(key: str, path: str | Path) -> Any:
+    """Read a file with a JSON Schema, which is not checked.
+
+    Args:
+        key: the setting's name for messages.
+        path: path of the file.
+
+    Raises:
+        ConfigError: the file cannot be read, is not JSON, or has a key twice.
+    """
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_build_object)
     except (OSError, TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"file: {path!r} cannot be read as JSON: {error}") from error
+        raise ConfigError(f"{key}: {str(path)!r} cannot be read as JSON: {error}") from error
 
 
 def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
