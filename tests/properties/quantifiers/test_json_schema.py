@@ -5,6 +5,7 @@ import json
 import logging
 import re
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -20,8 +21,11 @@ from llmchecker.properties.quantifiers.json_schema import _report_once
 from llmchecker.properties.quantifiers.json_validity import JsonText
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+DRAFT_6 = "http://json-schema.org/draft-06/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
+LATEST = "https://json-schema.org/draft/2020-12/schema"
+PROPERTIES = Path(__file__).parents[3] / "docs" / "properties.md"
 
 
 def is_valid(schema, document) -> bool:
@@ -205,6 +209,21 @@ def test_formats_are_asserted(name: str, caplog) -> None:
     assert not caplog.messages
 
 
+@pytest.mark.parametrize(
+    ("draft", "count"), [(DRAFT_4, 8), (DRAFT_6, 11), (DRAFT_7, 17), (DRAFT_2019, 19), (LATEST, 19)]
+)
+def test_every_draft_has_its_own_formats(draft: str, count: int, caplog) -> None:
+    """A format is asserted from the draft on that the documents list, and reported before."""
+    _report_once.cache_clear()
+    listed = re.search(r"(?s)- Draft 4: .*?\n\n", PROPERTIES.read_text(encoding="utf-8"))[0]
+    names = re.findall(r"`([a-z0-9-]+)`", listed)
+    assert len(names) == 19
+    for name in names:
+        JsonText({"$schema": draft, "format": name})
+    reported = {message.split("'")[1] for message in caplog.messages}
+    assert reported == set(names[count:])
+
+
 @pytest.mark.few(5)
 @pytest.mark.parametrize("name", FORMATS)
 @given(text=st.text(st.characters(), max_size=12) | st.sampled_from(FORMATS["date-time"][0]))
@@ -231,6 +250,10 @@ def test_every_text_has_a_score_for_every_format(name: str, text: str) -> None:
         ({"contentMediaType": "a/b"}, "schema: contentMediaType asserts nothing"),
         ({"enumNames": ["a"], "enum": [1]}, "schema: enumNames asserts nothing"),
         ({"type": "string", "nullable": True}, "schema: nullable is read as in OpenAPI 3.0"),
+        (
+            {"$schema": DRAFT_7, "definitions": {"a": {}}, "$ref": "#/definitions/a", "minimum": 9},
+            "schema: minimum asserts nothing next to a",
+        ),
     ],
     ids=str,
 )

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import (
     Draft3Validator,
+    Draft4Validator,
+    Draft6Validator,
+    Draft7Validator,
     Draft202012Validator,
     FormatChecker,
     SchemaError,
@@ -70,6 +73,9 @@ _FORMAT_SYNTAX = {
 }
 """Necessary syntax that jsonschema's checkers overlook, such as of a line break at the end."""
 
+_REFERENCE_DRAFTS = (Draft4Validator, Draft6Validator, Draft7Validator)
+"""Drafts in which a `$ref` replaces all keywords next to it."""
+
 _MAX_INTEGER = 10**4300
 """Least integer that Python does not print."""
 
@@ -106,7 +112,7 @@ def build_validator(key: str, schema: Any) -> Validator:
         place = places[id(subschema)]
         _check_keywords(place, subschema, keywords, is_root=subschema is schema)
         _check_patterns(place, subschema)
-        notices += (f"{place}: {notice}" for notice in _iter_notices(subschema, format_checker))
+        notices += (f"{place}: {notice}" for notice in _iter_notices(draft_class, subschema))
     for notice in sorted(notices):
         _report_once(notice)
     if draft_uri is not None:  # a reference to the root would create an unextended validator
@@ -235,15 +241,21 @@ def _check_patterns(place: str, schema: Mapping[str, Any]) -> None:
             raise ConfigError(f"{place}[{keyword!r}]: {error}") from error
 
 
-def _iter_notices(schema: Mapping[str, Any], format_checker: FormatChecker) -> Iterator[str]:
+def _iter_notices(validator_class: type[Validator], schema: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a user could misjudge in one schema, without the schemas in it."""
+    formats = validator_class.FORMAT_CHECKER.checkers
+    if "$ref" in schema and validator_class in _REFERENCE_DRAFTS:
+        asserting = {*validator_class.VALIDATORS, _NULLABLE} - {"$ref"}
+        for keyword in sorted(asserting & schema.keys()):
+            yield f"{keyword} asserts nothing next to a $ref in this draft"
+        return
     for keyword in sorted(_REPORTED_KEYWORDS & schema.keys()):
         yield f"{keyword} asserts nothing"
     if _NULLABLE in schema:
         yield f"{_NULLABLE} is read as in OpenAPI 3.0: next to a type, true accepts null too"
     name = schema.get("format")
-    if name is not None and name not in format_checker.checkers:
-        hint = did_you_mean(name, format_checker.checkers)
+    if name is not None and name not in formats:
+        hint = did_you_mean(name, formats)
         yield f"format {name!r} is not one of the draft and asserts nothing{hint}"
 
 
