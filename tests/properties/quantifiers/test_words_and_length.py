@@ -1,5 +1,8 @@
 """Words of a list, and lengths, counted by hand and by other means."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -133,3 +136,25 @@ def test_tokens_are_steps() -> None:
         Length("tokens")
     with pytest.raises(ConfigError, match="unit: 'word' is unknown, did you mean 'words'"):
         Length("word")
+
+
+@given(st.text(alphabet="aé_.!…\"') \n", max_size=12))
+def test_a_sentence_ends_at_the_first_marks_before_white_space(text: str) -> None:
+    """The number of sentences is that of a pattern which says so with a lazy repetition."""
+    sentences = re.findall(r"(?s)\w.*?(?:[.!?…]+[\"'”’)\]]*(?=\s|$)|$)", text)
+    assert Length("sentences")("", text) == len(sentences)
+
+
+LONG_TEXT = """
+import resource
+from llmchecker.properties.quantifiers.length import Length
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))  # a pattern with quadratic steps takes an hour
+print(Length("sentences")("", "a" + "." * 400_000 + "x"))
+"""
+
+
+@pytest.mark.long
+def test_a_text_of_many_marks_is_counted() -> None:
+    """The count ends on a text for which steps that grow with the square would not end."""
+    ended = subprocess.run([sys.executable, "-c", LONG_TEXT], capture_output=True, text=True)
+    assert ended.stdout.split() == ["1"], ended.stderr
