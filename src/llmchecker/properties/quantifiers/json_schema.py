@@ -220,7 +220,7 @@ def _check_keywords(
         if name not in keywords and not name.startswith("x-"):
             raise ConfigError(
                 f"{place}: {name!r} is not a keyword of the draft and does not begin with "
-                f"x-{did_you_mean(name, keywords)}"
+                f"x-{did_you_mean(name, keywords - _FOREIGN_KEYWORDS)}"
             )
     if not isinstance(schema.get(_NULLABLE, False), bool):
         raise ConfigError(f"{place}[{_NULLABLE!r}]: {schema[_NULLABLE]!r} is not true or false")
