@@ -60,18 +60,29 @@ _NULLABLE = "nullable"
 _REPORTED_KEYWORDS = _FOREIGN_KEYWORDS | {"contentEncoding", "contentMediaType", "contentSchema"}
 """Keywords that a user could expect to assert something."""
 
+
+def _build_email_syntax(letters: str) -> str:
+    """Build the pattern of a mailbox of RFC 5321, whose words may have more letters than ASCII."""
+    atom = rf"[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~{letters}-]++"
+    quoted = rf'"(?:[ !#-\[\]-~{letters}]|\\[ -~])*+"'
+    label = rf"[A-Za-z0-9{letters}](?:[A-Za-z0-9{letters}-]*[A-Za-z0-9{letters}])?"
+    return rf"(?:{atom}(?:\.{atom})*+|{quoted})@(?:{label}(?:\.{label})*|\[[!-Z^-~]+\])"
+
+
 _FORMAT_SYNTAX = {
     "date-time": r"[0-9TtZz:.+-]+",
-    "duration": r"P[0-9YMWDTHS.]+",
-    "hostname": r"[A-Za-z0-9.-]+",
+    "duration": r"P(?:[0-9.]+[YMWD])*(?:T(?:[0-9.]+[HMS])+)?",
+    "email": _build_email_syntax(""),
+    "hostname": r"[A-Za-z0-9.-]*[A-Za-z0-9]",
+    "idn-email": _build_email_syntax("\xa0-\ud7ff\ue000-\U0010ffff"),
     "relative-json-pointer": r"(?:0|[1-9][0-9]*+)(?:#|(?:/.*+)?)",
     "time": r"[0-9Zz:.+-]+",
     "uri": r"[!-~]+",
     "uri-reference": r"[!-~]*",
-    "uri-template": r"[^\s\x00-\x1f]*",
-    "uuid": r"[0-9A-Fa-f-]+",
+    "uri-template": r"[^\s\x00-\x1f\x7f]*",
+    "uuid": r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
 }
-"""Necessary syntax that jsonschema's checkers overlook, such as of a line break at the end."""
+"""Necessary syntax where jsonschema's checkers accept more, such as a line break at the end."""
 
 _REFERENCE_DRAFTS = (Draft4Validator, Draft6Validator, Draft7Validator)
 """Drafts in which a `$ref` replaces all keywords next to it."""
