@@ -3,6 +3,7 @@
 import enum
 import json
 import logging
+import math
 import re
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -341,6 +342,7 @@ class Home(pydantic.BaseModel):
     note: str | None = None
     secret: pydantic.SecretStr | None = None
     size: Annotated[int, pydantic.Field(deprecated=True, examples=[1])] = 1
+    limit: float = math.inf
 
 
 HOME = {

@@ -165,7 +165,9 @@ def _locate_mappings(key: str, schema: Any) -> dict[int, str]:
             for name, item in value.items():
                 if not isinstance(name, str):
                     raise ConfigError(f"{place}: the key {name!r} is not a text; quote it")
-                stack.append((f"{place}[{name!r}]", item))
+                # pydantic writes an infinite default, which asserts nothing
+                if name != "default" or not isinstance(item, float):
+                    stack.append((f"{place}[{name!r}]", item))
         elif isinstance(value, list):
             stack += [(f"{place}[{index}]", item) for index, item in enumerate(value)]
         elif isinstance(value, int):
@@ -175,7 +177,7 @@ def _locate_mappings(key: str, schema: Any) -> dict[int, str]:
             if not math.isfinite(value):
                 raise ConfigError(f"{place}: {value!r} is not a number of JSON; remove it")
         elif value is not None and not isinstance(value, str):
-            raise ConfigError(f"{place}: {value!r} is not a value of JSON; write a text or number")
+            raise ConfigError(f"{place}: {value!r} is not a value of JSON; use lists and texts")
     return places
 
 
