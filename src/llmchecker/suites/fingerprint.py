@@ -14,7 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from llmchecker.errors import InvalidQuery
 from llmchecker.models.decoding.chat_template import Chat, start_as_json
+from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import find_quantifier_files
 from llmchecker.suites.cases import Case, Suite
@@ -33,6 +35,9 @@ class CaseFingerprint:
         query: the query, with `P=?` in place of a threshold.
         length: the horizon in tokens.
         quantifiers: sha256 of the settings and files of each quantifier, by name.
+
+    Raises:
+        TypeError: a value has another type, as in a damaged file.
     """
 
     prompt: str
@@ -40,13 +45,20 @@ class CaseFingerprint:
     length: int
     quantifiers: Mapping[str, str]
 
+    def __post_init__(self) -> None:
+        types = {"prompt": str, "query": str, "length": int, "quantifiers": Mapping}
+        for name, expected in types.items():
+            if not isinstance(getattr(self, name), expected):
+                raise TypeError(f"fingerprint: {name} is no {expected.__name__}; delete the file")
+
     def list_differences(self, stored: "CaseFingerprint") -> list[str]:
         """List the parts in which a stored fingerprint differs, as `length 6 → 8`."""
+        is_same_query = _is_same_query(self.query, stored.query)
         # the query names its quantifiers, so another query explains other names
         names = self.quantifiers.keys() & stored.quantifiers.keys()
         return [
             *(["prompt"] if self.prompt != stored.prompt else []),
-            *([f"query {stored.query} → {self.query}"] if self.query != stored.query else []),
+            *([] if is_same_query else [f"query {stored.query} → {self.query}"]),
             *([f"length {stored.length} → {self.length}"] if self.length != stored.length else []),
             *(
                 f"quantifier {name}"
@@ -80,6 +92,17 @@ def _iter_fingerprints(suite: Suite) -> Iterator[tuple[CaseKey, CaseFingerprint]
                 quantifiers={name: _hash_quantifier(each) for name, each in quantifiers.items()},
             ),
         )
+
+
+def _is_same_query(first: str, second: str) -> bool:
+    """Return whether two queries are equal but for spaces and parentheses."""
+    if first == second:
+        return True
+    try:
+        return parse(first).root == parse(second).root
+    # another version may have stored a query that this one rejects
+    except InvalidQuery:
+        return False
 
 
 def _describe_prompt(case: Case) -> Any:

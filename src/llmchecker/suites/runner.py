@@ -281,9 +281,10 @@ def _describe_exception(error: BaseException) -> str:
     """Describe an exception by its type, its text and the line that raised it."""
     text = f"{type(error).__name__}: {error}".removesuffix(": ")
     frames = traceback.extract_tb(error.__traceback__)
-    return (
-        f"{text} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else text
-    )
+    # an exception that was never raised has none
+    if not frames:
+        return text
+    return f"{text} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
 
 
 def _build_result(
