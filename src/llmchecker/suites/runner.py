@@ -26,7 +26,7 @@ from llmchecker.suites.verdicts import (
     forecast_passes,
     is_certain,
 )
-from llmchecker.utils.job_logging import user_message
+from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def _choose_seed(seed: int, row: int) -> int:
 
 def _build_error(case: Case, error: BaseException, seconds: float) -> CaseResult:
     # an unexpected exception has no message for users
-    message = user_message(error) or _describe_exception(error)
+    message = find_user_message(error) or _describe_exception(error)
     message = " ".join(message.split())
     return CaseResult(case.name, case.deployment.name, Status.ERROR, seconds=seconds, error=message)
 
