@@ -147,6 +147,7 @@ class LoadedSuite:
 
         Raises:
             LLMCheckerError: a model cannot be loaded, or a file is unusable.
+            KeyboardInterrupt: Ctrl-C; the file of the results keeps the finished cases.
         """
         return SuiteReport(
             run_suite(self.suite, log=results, baseline=self.baseline, report=progress)
