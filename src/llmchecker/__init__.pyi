@@ -21,10 +21,12 @@ from llmchecker.properties.logic.query import Query as Query
 from llmchecker.properties.quantifiers.classifier import Classifier as Classifier
 from llmchecker.properties.quantifiers.gender import Gender as Gender
 from llmchecker.properties.quantifiers.json_validity import JsonText as JsonText
+from llmchecker.properties.quantifiers.language import Language as Language
 from llmchecker.properties.quantifiers.length import Length as Length
 from llmchecker.properties.quantifiers.pattern import Pattern as Pattern
 from llmchecker.properties.quantifiers.polarity import Polarity as Polarity
 from llmchecker.properties.quantifiers.readability import Readability as Readability
+from llmchecker.properties.quantifiers.refusal import Refusal as Refusal
 from llmchecker.properties.quantifiers.similarity import Similarity as Similarity
 from llmchecker.properties.quantifiers.word_count import Words as Words
 from llmchecker.trees.text_tree import Truncation as Truncation

@@ -59,6 +59,18 @@ def test_each_requirement_is_a_test(folder):
     assert "test_won.llm.yaml::won: never" in run.stdout
 
 
+def test_a_run_that_fails_is_the_failure_of_each_requirement(tmp_path):
+    """A model that cannot be loaded is one message for each test, without a traceback."""
+    (tmp_path / "m").mkdir()
+    case = {"start": "once", "require": ["P>=1 [ F step = 0 ]", "P>=1 [ F step = 1 ]"]}
+    (tmp_path / "test_m.llm.yaml").write_text(yaml.safe_dump({"model": "m", "cases": [case]}))
+    run = run_pytest(tmp_path)
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert run.stdout.count("has no config.json; name a model") >= 2
+    assert "Traceback" not in run.stdout
+    assert "session.py" not in run.stdout
+
+
 @pytest.mark.long
 def test_an_invalid_suite_is_an_error_of_collection(folder):
     """The message of a suite that cannot run has its line."""

@@ -80,15 +80,16 @@ def result(tmp_path_factory) -> SuiteResult:
         },
     ]
     pattern = "red|script|&|g|=|exe"
+    folder = tmp_path_factory.mktemp("suite")
     suite = load(
-        tmp_path_factory.mktemp("suite"),
+        folder,
         cases,
         {"rows_csv": 'start,topic\nonce,"=cmd|<i>"\n'},
         properties={"x": {"type": "pattern", "pattern": pattern}},
         length=2,
         budget={"passes": 4},
     )
-    return run(suite, model)
+    return run(suite, model, log=folder / "results.jsonl")
 
 
 def test_junit_follows_its_schema(result, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +11,23 @@ from typing import Any
 
 import pytest
 from helpers.random_tables import LETTERS, table_model, whole_tree
-from helpers.suites import HE, WORDS, load, run, words_model
+from helpers.suites import HE, WORDS, OpenTable, load, run, words_model
 
 import llmchecker as lc
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
 from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
 from llmchecker.checking.verdict import Verdict
-from llmchecker.errors import ConfigError, UnusableText
+from llmchecker.errors import ConfigError, InvalidEstimate, UnusableText
 from llmchecker.suites import runner
+from llmchecker.suites.html_page import format_html
+from llmchecker.suites.json_lines import iter_lines
+from llmchecker.suites.junit import format_junit
+from llmchecker.suites.markdown_summary import format_markdown
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
-from llmchecker.suites.session import run_shard, run_suite
-from llmchecker.suites.verdicts import Status, average_intervals
+from llmchecker.suites.session import SuiteRun, run_shard, run_suite
+from llmchecker.suites.terminal_table import format_table
+from llmchecker.suites.verdicts import Interval, Status, average_intervals
 from llmchecker.trees.shards import Shard
 
 HE_QUERY = "F he = 1"
@@ -98,6 +105,94 @@ def test_a_case_that_fails_is_an_error_of_that_case(tmp_path):
     assert "the table has no token that begins 'twice'" in failed.error
     assert holds.status is Status.HOLDS
     assert result.counts.exit_status() == 3
+
+
+def test_an_unexpected_exception_of_a_case_is_its_error(tmp_path, monkeypatch):
+    """The error has the type, the text and the line; other cases keep their bits, every output has
+    the error, and the next run evaluates that case alone."""
+    cases = [{"start": start, "require": [f"P>=0.1 [ {HE_QUERY} ]"]} for start in WORDS[:1] * 3]
+    suite = load(tmp_path, cases, properties=PROPERTIES)
+    whole = run(suite)
+    compute, broken = AnytimeCheck.compute_progress, []
+
+    def fail(check: AnytimeCheck) -> AnytimeProgress:
+        broken.append(check)
+        if check is broken[0] and len(broken) > 3:
+            raise OverflowError("math range error")
+        return compute(check)
+
+    log = tmp_path / "log.jsonl"
+    with monkeypatch.context() as patch:
+        patch.setattr(AnytimeCheck, "compute_progress", fail)
+        result = run(suite, log=log)
+    (failed,) = result.errors
+    pattern = r"OverflowError: math range error \(test_suite_runner.py, line [0-9]+\)"
+    assert re.fullmatch(pattern, failed.error)
+    assert result.counts.exit_status() == 3
+    number = result.results.index(failed)
+    for found, expected in zip(result.results, whole.results, strict=True):
+        assert found is failed or replace(found, seconds=0.0) == replace(expected, seconds=0.0)
+    outputs = [format_table, format_html, format_markdown, format_junit]
+    for text in (json.dumps(list(iter_lines(result))), *(str(each(result)) for each in outputs)):
+        assert "math range error" in text
+    evaluated, evaluate = [], runner.evaluate
+
+    def record(opened, questions, *options):
+        evaluated.extend(question.case.name for question in questions)
+        return evaluate(opened, questions, *options)
+
+    monkeypatch.setattr(runner, "evaluate", record)
+    assert run(suite, log=log).counts.holds == 3
+    assert evaluated == [suite.cases[number].name]
+
+
+def test_an_exception_of_formatting_a_result_is_the_case_s_error(tmp_path, monkeypatch):
+    """A case whose violating texts cannot be found is an error, and the others continue."""
+
+    def fail(*_) -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(runner, "_find_violating_texts", fail)
+    violated, holds = decide(tmp_path, f"P<=0.1 [ {HE_QUERY} ]", f"P>=0.1 [ {HE_QUERY} ]")
+    assert violated.status is Status.ERROR
+    assert "RecursionError: maximum recursion depth exceeded" in violated.error
+    assert holds.status is Status.HOLDS
+
+
+def test_no_figure_of_a_result_is_nan():
+    """An interval with NaN is an error, since no answer can be computed from it."""
+    for name in ("lower", "upper", "low", "high", "estimate"):
+        with pytest.raises(InvalidEstimate, match="contains NaN"):
+            Interval(**{name: float("nan")})
+
+
+def test_an_interrupted_run_keeps_its_results(tmp_path):
+    """Ctrl-C leaves the finished cases and trivial intervals of the others, and averages over both
+    contain the truth; the next run continues."""
+    case = {**TABLE, "require": {"trivial": "P>=1 [ F step = 0 ]"}}
+    suite = load(tmp_path, [case], {"rows_csv": ROWS}, properties=PROPERTIES)
+
+    def interrupt(progress: SuiteProgress) -> None:
+        if progress.done == 2:
+            raise KeyboardInterrupt
+
+    log = tmp_path / "log.jsonl"
+    folder = Path.cwd()
+    interrupted = SuiteRun(suite, log=log, open_model=lambda _: OpenTable(words_model()))
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.finish(report=interrupt)
+    assert Path.cwd() == folder
+    result = interrupted.result
+    assert (result.finished_count, result.is_complete) == (2, False)
+    assert [r.status for r in result.results].count(Status.UNFINISHED) == 4
+    truth = (2 * HE + 1 - 0.5**3) / 3
+    average = next(a for a in result.aggregates if a.kind == "average")
+    assert average.interval.lower <= truth <= average.interval.upper
+    assert average.status is Status.UNKNOWN
+    header, *lines = map(json.loads, log.read_text().splitlines())
+    assert (header["complete"], header["cases"], len(lines)) == (False, 6, 2)
+    assert run(suite, log=log).is_complete
+    assert json.loads(log.read_text().splitlines()[0])["complete"]
 
 
 def test_an_error_of_the_model_ends_the_run(tmp_path):

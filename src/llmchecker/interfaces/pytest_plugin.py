@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from llmchecker.errors import LLMCheckerError
     from llmchecker.suites.cases import Suite
     from llmchecker.suites.entries import Entry
 
@@ -43,6 +44,7 @@ class SuiteFile(pytest.File):
     """A suite file, whose requirements are tests."""
 
     _entries: "dict[tuple[str, str], Entry] | None" = None
+    _failure: "LLMCheckerError | None" = None
     suite: "Suite"
 
     def collect(self) -> "Iterator[RequirementItem]":
@@ -65,12 +67,24 @@ class SuiteFile(pytest.File):
             yield RequirementItem.from_parent(self, name=shown, key=(deployment, name))
 
     def find_entry(self, key: tuple[str, str]) -> "Entry":
-        """Return the entry of a requirement, after a run of the suite."""
+        """Return the entry of a requirement, after a run of the suite.
+
+        Raises:
+            LLMCheckerError: the run failed, now or for an earlier requirement.
+        """
+        # a model that cannot be loaded fails all requirements, and is tried once
+        if self._failure is not None:
+            raise self._failure
         if self._entries is None:
+            from llmchecker.errors import LLMCheckerError
             from llmchecker.suites.entries import build_entries
             from llmchecker.suites.session import run_suite
 
-            entries = build_entries(run_suite(self.suite))
+            try:
+                entries = build_entries(run_suite(self.suite))
+            except LLMCheckerError as error:
+                self._failure = error
+                raise
             self._entries = {(entry.deployment, entry.name): entry for entry in entries}
         return self._entries[key]
 
@@ -101,8 +115,10 @@ class RequirementItem(pytest.Item):
             raise UnmetRequirement(message)
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """Return the verdict alone, without a traceback."""
-        if isinstance(excinfo.value, UnmetRequirement):
+        """Return the verdict or the error of the run alone, without a traceback."""
+        from llmchecker.errors import LLMCheckerError
+
+        if isinstance(excinfo.value, UnmetRequirement | LLMCheckerError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 

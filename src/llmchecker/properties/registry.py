@@ -6,7 +6,7 @@ first used.
 """
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -19,7 +19,8 @@ from llmchecker.properties.custom_class import (
     format_foreign_error,
     read_declared_range,
 )
-from llmchecker.properties.logic.ast import is_variable_name
+from llmchecker.properties.logic.ast import STEP, is_variable_name
+from llmchecker.properties.logic.query import Query
 from llmchecker.properties.plugins import ENTRY_POINT_GROUP, find_installed_types, load_type
 from llmchecker.properties.quantifiers.interface import Quantifier
 
@@ -76,6 +77,33 @@ def create_quantifier(name: str, settings: Mapping[str, Any] | None = None) -> Q
     except ConfigError as error:
         # keeps the subclass, such as UnknownName, and adds the quantifier's name
         raise type(error)(f"quantifier {name!r}: {error}") from error
+
+
+def find_quantifiers(
+    query: Query,
+    length: int,
+    defined: Mapping[str, Quantifier],
+    create: Callable[[str], Quantifier] = create_quantifier,
+) -> dict[str, Quantifier]:
+    """Find the quantifiers of a query by name: the defined ones, and standard ones.
+
+    A standard quantifier is a type of this package without required settings, such as `gender`. A
+    query may name it without a definition.
+
+    Args:
+        query: the query.
+        length: the horizon in tokens.
+        defined: the quantifiers of the caller or the configuration, by name.
+        create: creates a standard quantifier.
+
+    Raises:
+        InvalidQuery: the query contains an unknown name.
+        ConfigError: a quantifier without a definition has required settings.
+    """
+    query.check_references({*BUILTIN_TYPES, *defined}, length)
+    # `step` is a variable of the query language, not a quantifier.
+    names = sorted(query.variables - {STEP})
+    return {name: defined[name] if name in defined else create(name) for name in names}
 
 
 def find_quantifier_files(quantifier: Quantifier) -> list[Path]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from llmchecker.reporting.html_report import build_environment, read_asset
 from llmchecker.suites.entries import build_entries, describe_confidence, sort_entries, summarize
+from llmchecker.suites.notes import build_notes
 from llmchecker.suites.results import SuiteResult
 from llmchecker.utils.atomic_files import atomic_write
 
@@ -24,6 +25,7 @@ def format_html(result: SuiteResult) -> str:
             entries=sort_entries(build_entries(result)),
             summary=summarize(result),
             confidence=describe_confidence(result),
+            notes=build_notes(result),
             result=result,
             style=read_asset("report.css"),
             suite_style=read_asset("suite.css"),

@@ -1,7 +1,8 @@
 """Results as JSON lines: a log that a later run continues, and a stored baseline.
 
-The first line describes the suite. Each further line is the result of a case, written as soon as it
-is known. When the run is complete, the lines are in the order of the suite.
+The first line describes the suite, and whether the run is complete. Each further line is the result
+of a case, written as soon as it is known. When the run is complete, the lines are in the order of
+the suite.
 """
 
 import json
@@ -14,12 +15,15 @@ from llmchecker import __version__
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.suites.cases import Case, Suite
+from llmchecker.suites.fingerprint import CaseFingerprint, CaseKey
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import Baseline, SuiteResult
 from llmchecker.suites.verdicts import CaseResult, Interval, Status, Text
 from llmchecker.utils.atomic_files import atomic_write, describe_kind
 
-_FORMAT = "llmchecker suite 2"
+_FORMAT_NAME = "llmchecker suite "
+_FORMAT = f"{_FORMAT_NAME}3"
+"""The format of a file of results; its number changes with the keys of a line."""
 _FLOAT_KEYS = ("lower", "upper", "low", "high", "estimate")
 
 
@@ -33,6 +37,12 @@ class MemoryLog:
     def add(self, case: Case, result: CaseResult) -> None:
         """Store nothing."""
 
+    def close(self) -> None:
+        """Close no file."""
+
+    def complete(self, result: SuiteResult) -> None:
+        """Write nothing."""
+
 
 class JsonLinesLog:
     """A log of results in a file, which a later run of the same suite continues.
@@ -40,19 +50,28 @@ class JsonLinesLog:
     Args:
         path: the file.
         suite: the suite.
+        fingerprints: what its cases ask.
         shards: files with results of parts of the suite, which the log takes over.
 
     Raises:
         ConfigError: a file contains other results, or the log cannot be written.
     """
 
-    def __init__(self, path: str | Path, suite: Suite, shards: Iterable[str | Path] = ()) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        suite: Suite,
+        fingerprints: Mapping[CaseKey, CaseFingerprint],
+        shards: Iterable[str | Path] = (),
+    ) -> None:
         self._path = Path(path)
         self._suite = suite
+        self._fingerprints = fingerprints
         self._stored: dict[tuple[str, str], tuple[CaseResult, dict[str, Any]]] = {}
         for file in (*map(Path, shards), self._path):
             self._stored |= self._read(file)
-        lines = [_build_header(suite), *(line for _, line in self._stored.values())]
+        header = _build_header(suite, is_complete=False)
+        lines = [header, *(line for _, line in self._stored.values())]
         # rewritten, so that a line that a kill cut short does not stay
         _write_lines(self._path, lines)
         try:
@@ -67,7 +86,8 @@ class JsonLinesLog:
 
     def add(self, case: Case, result: CaseResult) -> None:
         """Append the result of a case."""
-        self._file.write(_format_line(_format_result(case, result)))
+        fingerprint = self._fingerprints[case.deployment.name, case.name]
+        self._file.write(_format_line(_format_result(case, result, fingerprint)))
         # a killed run keeps each finished case
         self._file.flush()
 
@@ -86,8 +106,7 @@ class JsonLinesLog:
             return {}
         lines = _read_lines(path)
         header = next(lines, {})
-        if header.get("format") != _FORMAT:
-            raise ConfigError(f"{path}: no results of a suite; name another file")
+        _check_format(f"{path}", header)
         if header.get("digest") != self._suite.digest:
             raise ConfigError(
                 f"{path}: results of another suite, model or version; delete it or name "
@@ -98,17 +117,21 @@ class JsonLinesLog:
             # averages and differences are computed again
             if "case" in line:
                 result = _parse_result(path, line)
+                key = result.deployment, result.case
+                # a file of a quantifier may have changed, which the digest of the suite leaves out
+                is_same = self._fingerprints.get(key) == _parse_fingerprint(path, line)
                 # an error may have been temporary
-                if result.status is not Status.ERROR:
-                    stored[result.deployment, result.case] = result, line
+                if is_same and result.status is not Status.ERROR:
+                    stored[key] = result, line
         return stored
 
 
 def iter_lines(result: SuiteResult) -> Iterator[dict[str, Any]]:
     """Yield the lines of a complete result: header, cases, averages, differences."""
-    yield _build_header(result.suite)
+    yield _build_header(result.suite, is_complete=True)
     for case, case_result in zip(result.suite.cases, result.results, strict=True):
-        yield _format_result(case, case_result)
+        fingerprint = result.fingerprints[case.deployment.name, case.name]
+        yield _format_result(case, case_result, fingerprint)
     for aggregate in result.aggregates:
         yield {
             aggregate.kind: aggregate.name,
@@ -119,15 +142,23 @@ def iter_lines(result: SuiteResult) -> Iterator[dict[str, Any]]:
             **vars(aggregate.interval),
             "cases": aggregate.cases,
         }
+    for missing in result.not_compared:
+        yield {
+            "not_compared": missing.name,
+            "model": missing.deployment,
+            "baseline": result.baseline.name,
+            "reason": missing.reason,
+        }
 
 
-def _format_result(case: Case, result: CaseResult) -> dict[str, Any]:
+def _format_result(case: Case, result: CaseResult, fingerprint: CaseFingerprint) -> dict[str, Any]:
     """Return the result of a case as a JSON object."""
     return {
         "case": result.case,
         "model": result.deployment,
         "prompt": case.prompt,
         "query": case.query.text,
+        "fingerprint": vars(fingerprint),
         "status": result.status,
         "certain": result.is_certain,
         **vars(result.interval),
@@ -150,24 +181,27 @@ def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
     """Read the results of an earlier run.
 
     Args:
-        path: the file that a complete run wrote.
+        path: the file that a run wrote.
         deployments: names of the deployments to compare. Results of one of them are taken if the
             file has several deployments.
 
     Raises:
-        ConfigError: the file has no results, or those of several other deployments.
+        ConfigError: the file has no results, those of another version, or those of several other
+            deployments.
     """
     path = Path(path)
     if not path.is_file():
         raise ConfigError(f"baseline: {path} is {describe_kind(path)}; name a file with results")
     lines = _read_lines(path)
     header = next(lines, {})
-    if header.get("format") != _FORMAT:
-        raise ConfigError(f"baseline: {path} has no results of a suite; name another file")
-    # the mean of stored samples would need a share of this suite's error probability
-    results = [
-        replace(_parse_result(path, line), evidence=None) for line in lines if "case" in line
-    ]
+    _check_format(f"baseline: {path}", header)
+    results, fingerprints = [], {}
+    for line in lines:
+        if "case" in line:
+            result = _parse_result(path, line)
+            # the mean of stored samples would need a share of this suite's error probability
+            results.append(replace(result, evidence=None))
+            fingerprints[result.deployment, result.case] = _parse_fingerprint(path, line)
     names = list(dict.fromkeys(result.deployment for result in results))
     if len(names) > 1:
         names = [name for name in names if name in set(deployments)]
@@ -175,16 +209,36 @@ def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
         raise ConfigError(
             f"baseline: {path} has results of several models; name a file with those of one"
         )
+    try:
+        confidence, is_complete = float(header["confidence"]), bool(header["complete"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnusableDataset(f"{path}, line 1: the header is damaged; delete the file") from error
     return Baseline(
         path.name,
-        float(header["confidence"]),
+        confidence,
+        is_complete,
         {result.case: result for result in results if result.deployment == names[0]},
+        {case: found for (name, case), found in fingerprints.items() if name == names[0]},
     )
 
 
-def _build_header(suite: Suite) -> dict[str, Any]:
+def _check_format(place: str, header: Mapping[str, Any]) -> None:
+    """Check that the first line of a file is that of results of this version."""
+    found = header.get("format")
+    if found == _FORMAT:
+        return
+    if isinstance(found, str) and found.startswith(_FORMAT_NAME):
+        raise ConfigError(
+            f"{place}: results of another version of llmchecker ({found!r}, not {_FORMAT!r}); "
+            "delete the file and run its suite again"
+        )
+    raise ConfigError(f"{place}: no results of a suite; name another file")
+
+
+def _build_header(suite: Suite, *, is_complete: bool) -> dict[str, Any]:
     return {
         "format": _FORMAT,
+        "complete": is_complete,
         "suite": suite.name,
         "version": __version__,
         "confidence": suite.confidence,
@@ -240,4 +294,11 @@ def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
             evidence=line["evidence"] and MeanEvidence.from_json(line["evidence"]),
         )
     except (KeyError, TypeError, ValueError) as error:
+        raise UnusableDataset(f"{path} has no results of this version: {error}") from error
+
+
+def _parse_fingerprint(path: Path, line: Mapping[str, Any]) -> CaseFingerprint:
+    try:
+        return CaseFingerprint(**line["fingerprint"])
+    except (KeyError, TypeError) as error:
         raise UnusableDataset(f"{path} has no results of this version: {error}") from error

@@ -7,9 +7,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from llmchecker.suites.entries import Entry, build_entries, describe_confidence
+from llmchecker.suites.notes import build_notes, describe_incomplete
 from llmchecker.suites.results import SuiteResult
-from llmchecker.suites.verdicts import Status
+from llmchecker.suites.verdicts import TRIVIAL, Status
 from llmchecker.utils.atomic_files import atomic_write
+from llmchecker.utils.printable_text import escape_unprintable
 
 _NOTES = {Status.ERROR: "error", Status.VIOLATED: "failure"}
 """The element of a test case by its status."""
@@ -32,6 +34,10 @@ def format_junit(result: SuiteResult, *, allow_unknown: bool = False) -> bytes:
     elements = _NOTES | {Status.UNKNOWN: "skipped" if allow_unknown else "failure"}
     # a figure without a requirement is no test
     entries = [entry for entry in build_entries(result) if entry.status is not Status.MEASURED]
+    notes = build_notes(result)
+    if (incomplete := describe_incomplete(result)) is not None:
+        # readers show no property of a suite, and the tests so far may all have passed
+        entries.append(_build_run_entry(result, incomplete))
     root = ElementTree.Element("testsuites", _count(entries, elements, skipped=False))
     for deployment in dict.fromkeys(entry.deployment for entry in entries):
         tests = [entry for entry in entries if entry.deployment == deployment]
@@ -44,8 +50,27 @@ def format_junit(result: SuiteResult, *, allow_unknown: bool = False) -> bytes:
         ElementTree.SubElement(properties, "property", {"name": "confidence", "value": value})
         for entry in tests:
             _add_test(suite, result.suite.name, entry, elements)
+        if notes:
+            ElementTree.SubElement(suite, "system-out").text = "\n".join(notes)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _build_run_entry(result: SuiteResult, reason: str) -> Entry:
+    """Build the entry of a run that ended early, which is an error."""
+    return Entry(
+        deployment=escape_unprintable(result.suite.deployments[0].name),
+        group="run",
+        name="the whole suite",
+        query="",
+        prompt="",
+        status=Status.ERROR,
+        certainty="",
+        figures="",
+        interval=TRIVIAL,
+        reasons=(reason,),
+        seconds=0.0,
+    )
 
 
 def _add_test(
@@ -65,7 +90,8 @@ def _add_test(
     message = ", ".join(part for part in (entry.verdict, entry.figures) if part)
     note = ElementTree.SubElement(test, element, {"type": entry.status, "message": message})
     prompt = [f"prompt: {entry.prompt}"] if entry.prompt else []
-    note.text = "\n".join([entry.query, *prompt, *entry.reasons])
+    query = [entry.query] if entry.query else []
+    note.text = "\n".join([*query, *prompt, *entry.reasons])
 
 
 def _count(entries: list[Entry], elements: dict[Status, str], *, skipped: bool) -> dict[str, str]:

@@ -10,6 +10,7 @@ from llmchecker.suites.entries import (
     sort_entries,
     summarize,
 )
+from llmchecker.suites.notes import build_notes, select_notes
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.verdicts import Status
 from llmchecker.utils.atomic_files import atomic_write
@@ -37,11 +38,13 @@ def format_markdown(result: SuiteResult) -> str:
     """Format a result as Markdown: counts, and a table with failures first."""
     entries = sort_entries(build_entries(result))
     rows = [_format_row(entry) for entry in entries[:_MAX_ROWS]]
+    notes = [f"- {_escape_markdown(n)}" for n in select_notes(build_notes(result), _MAX_ROWS)]
     lines = [
         f"## {_escape_markdown(result.suite.name)}",
         "",
         f"**{summarize(result)}**. {describe_confidence(result)}",
         "",
+        *([*notes, ""] if notes else []),
         "| | verdict | case | model | figures | reasons |",
         "| --- | --- | --- | --- | --- | --- |",
         *rows,

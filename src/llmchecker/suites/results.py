@@ -1,10 +1,12 @@
 """Results of a suite: its cases, averages and differences."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from llmchecker.suites.cases import Average, Case, Suite
+from llmchecker.suites.fingerprint import CaseFingerprint, CaseKey
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.verdicts import (
     Aggregate,
@@ -25,14 +27,33 @@ class Baseline:
     """Stored results to compare with.
 
     Attributes:
-        name: the file or deployment, for outputs.
+        name: the file, for outputs.
         confidence: confidence of all stored intervals together.
+        is_complete: whether the run that wrote them ended by itself.
         results: the results by the name of the case.
+        fingerprints: what the results answer, by the name of the case.
     """
 
     name: str
     confidence: float
+    is_complete: bool
     results: Mapping[str, CaseResult]
+    fingerprints: Mapping[str, CaseFingerprint]
+
+
+@dataclass(frozen=True)
+class NotCompared:
+    """A figure without a difference from stored results.
+
+    Attributes:
+        deployment: name of its deployment; that of the file for a stored result.
+        name: name of the average or case.
+        reason: the reason, such as `length 6 → 8`.
+    """
+
+    deployment: str
+    name: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -41,28 +62,49 @@ class SuiteResult:
 
     Attributes:
         suite: the suite.
-        results: the results of all cases, in the order of `suite.cases`.
+        results: the results of all cases, in the order of `suite.cases`. A case that the run did
+            not finish has the trivial interval.
         baseline: stored results to compare with; None without these.
+        fingerprints: what the cases ask, by deployment and case; only with a file of results or a
+            baseline.
     """
 
     suite: Suite
     results: tuple[CaseResult, ...]
     baseline: Baseline | None = field(default=None, repr=False)
+    fingerprints: Mapping[CaseKey, CaseFingerprint] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def finished_count(self) -> int:
+        """Number of cases with a result; less than all after an interrupt."""
+        return sum(result.status is not Status.UNFINISHED for result in self.results)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every case has a result."""
+        return self.finished_count == len(self.results)
 
     @cached_property
     def verdicts(self) -> tuple[tuple[Case, CaseResult], ...]:
-        """The cases with a requirement and their results, without those of `versus`."""
+        """The finished cases with a requirement and their results, without those of `versus`."""
         versus = None if self.suite.versus is None else self.suite.versus.name
         return tuple(
             (case, result)
             for case, result in zip(self.suite.cases, self.results, strict=True)
-            if not case.is_measured and case.deployment.name != versus
+            if not case.is_measured
+            and case.deployment.name != versus
+            and result.status is not Status.UNFINISHED
         )
 
     @cached_property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """The averages, their groups, and the differences."""
         return (*self._iter_averages(), *self._iter_differences())
+
+    @cached_property
+    def not_compared(self) -> tuple[NotCompared, ...]:
+        """What has no difference from the stored results, with the reason."""
+        return () if self.baseline is None else tuple(self._iter_not_compared(self.baseline))
 
     @cached_property
     def errors(self) -> tuple[CaseResult, ...]:
@@ -135,32 +177,65 @@ class SuiteResult:
         """Yield the differences of averages and of cases with a single probability."""
         if self.suite.versus is None and self.baseline is None:
             return
+        for deployment, name, label, cases in self._iter_compared():
+            yield from self._difference(deployment, name, label, cases)
+
+    def _iter_compared(self) -> Iterator[tuple[str, str, str, Sequence[str]]]:
+        """Yield deployment, name, label and cases of each figure that a difference may have."""
         for deployment in self.suite.deployments:
             for average in self.suite.averages:
-                yield from self._difference(
-                    deployment.name, average.name, average.label, average.cases
-                )
+                yield deployment.name, average.name, average.label, average.cases
             for case in self.suite.cases:
                 if case.deployment.name == deployment.name and case.threshold is not None:
-                    yield from self._difference(
-                        deployment.name, case.name, case.label, (case.name,)
-                    )
+                    yield deployment.name, case.name, case.label, (case.name,)
+
+    def _iter_not_compared(self, baseline: Baseline) -> Iterator[NotCompared]:
+        for deployment, name, _, cases in self._iter_compared():
+            reasons = Counter(filter(None, (self._find_obstacle(deployment, c) for c in cases)))
+            if reasons:
+                yield NotCompared(deployment, name, _format_obstacles(reasons, len(cases)))
+        names = {case.name for case in self.suite.cases}
+        for case in baseline.results:
+            if case not in names:
+                yield NotCompared(baseline.name, case, "not in this suite")
+
+    def _find_obstacle(self, deployment: str, case: str) -> str | None:
+        """Return why the stored result of a case cannot be compared; None if it can."""
+        baseline, own = self.baseline, self._results_by_case[deployment, case]
+        stored = baseline.results.get(case)
+        # what the interrupt left out is not a property of the stored results
+        if own.status is Status.UNFINISHED:
+            return None
+        if stored is None:
+            return "no stored result" if baseline.is_complete else "not in the incomplete file"
+        differences = self.fingerprints[deployment, case].list_differences(
+            baseline.fingerprints[case]
+        )
+        if differences:
+            return ", ".join(differences)
+        if own.status is Status.ERROR:
+            return "failed to run"
+        return "the stored case failed to run" if stored.status is Status.ERROR else None
 
     def _difference(
         self, deployment: str, name: str, label: str, cases: Sequence[str]
     ) -> Iterator[Aggregate]:
-        """Yield a difference; none if the other side has not all of the cases."""
+        """Yield a difference; none if the other side does not answer all of the cases."""
         own = self._find_results(deployment, cases)
-        if self.baseline is not None:
-            other_name = self.baseline.name
-            stored = [self.baseline.results.get(case) for case in cases]
-            others = [result for result in stored if result is not None]
-        else:
+        if self.baseline is None:
             other_name = self.suite.versus.name
             others = self._find_results(other_name, cases)
+        else:
+            other_name = self.baseline.name
+            others = [
+                self.baseline.results[case]
+                for case in cases
+                if case in self.baseline.results and self._find_obstacle(deployment, case) is None
+            ]
+        is_finished = all(result.status is not Status.UNFINISHED for result in (*own, *others))
         threshold = self.suite.differences.get(label)
         # a requirement must not vanish with a case
-        if len(others) < len(cases) and threshold is None:
+        if (len(others) < len(cases) or not is_finished) and threshold is None:
             return
         interval = Interval(-1.0, 1.0, -1.0, 1.0)
         if len(others) == len(cases):
@@ -198,3 +273,10 @@ def _build_aggregate(
         decision = threshold.decide(interval, confidence)
         status, certain = Status(decision.outcome), is_certain(decision)
     return Aggregate(name, deployment, kind, interval, threshold, status, certain, cases)
+
+
+def _format_obstacles(reasons: Mapping[str, int], cases: int) -> str:
+    """Format the reasons of the cases of a figure, each with the number of its rows."""
+    if cases == 1:
+        return next(iter(reasons))
+    return "; ".join(f"{reason} ({count} of {cases:,} rows)" for reason, count in reasons.items())

@@ -6,13 +6,15 @@ every stop. So each case needs one share of the suite's error probability.
 
 import hashlib
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.decision import Decision, Outcome
-from llmchecker.errors import LLMCheckerError, MachineLimit
+from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.deployments import Deployment
 from llmchecker.suites.multiple_testing import split_confidence
@@ -24,6 +26,8 @@ from llmchecker.suites.verdicts import (
     forecast_passes,
     is_certain,
 )
+from llmchecker.utils.error_messages import find_user_message
+from llmchecker.utils.processes import is_interrupt
 
 if TYPE_CHECKING:
     from llmchecker.checking.anytime.answer import AnytimeResult
@@ -81,7 +85,7 @@ class SuiteProgress:
     seconds_left: float | None
 
 
-def run_cases(
+def iter_results(
     suite: Suite,
     open_model: Callable[[Deployment], OpenModel],
     log: ResultLog,
@@ -89,11 +93,10 @@ def run_cases(
     shard: "Shard | None" = None,
     is_measuring: bool = False,
     report: Callable[[SuiteProgress], None] = lambda progress: None,
-    is_cancelled: Callable[[], bool] = lambda: False,
-) -> list[CaseResult]:
-    """Evaluate the cases of a suite.
+) -> Iterator[CaseResult]:
+    """Evaluate the cases of a suite, and yield each result as soon as it is known.
 
-    An error of a case becomes its result, and the other cases continue.
+    Any exception of a case becomes its result, and the other cases continue.
 
     Args:
         suite: the suite.
@@ -103,26 +106,19 @@ def run_cases(
         is_measuring: whether thresholds must not end cases early, because probabilities are
             compared with those of other results.
         report: called after each case.
-        is_cancelled: whether to end the run; called often.
-
-    Returns:
-        The results in the order of the cases.
 
     Raises:
         LLMCheckerError: a model cannot be loaded, or the log cannot be written.
-        KeyboardInterrupt: `is_cancelled` returned true.
     """
     # of the whole suite, whose verdicts hold together
     confidence = split_confidence(suite.confidence, suite.interval_count)
     selected = suite.cases if shard is None else _select_cases(suite, shard)
     tracker = _ProgressTracker(len(selected), report)
-    results: list[CaseResult] = []
     for deployment in dict.fromkeys(case.deployment.name for case in selected):
         cases = [case for case in selected if case.deployment.name == deployment]
         opened = open_model(cases[0].deployment)
-        evaluator = _Evaluator(suite, opened, confidence, is_measuring, is_cancelled, log, tracker)
-        results += evaluator.run(cases)
-    return results
+        evaluator = _Evaluator(suite, opened, confidence, is_measuring, log, tracker)
+        yield from evaluator.run(cases)
 
 
 def _select_cases(suite: Suite, shard: "Shard") -> list[Case]:
@@ -189,30 +185,25 @@ class _Evaluator:
     opened: OpenModel
     confidence: float
     is_measuring: bool
-    is_cancelled: Callable[[], bool]
     log: ResultLog
     tracker: _ProgressTracker
 
-    def run(self, cases: Sequence[Case]) -> list[CaseResult]:
-        """Return the results of cases, from the log where it has them."""
-        results = {}
-        for index, case in enumerate(cases):
-            if (stored := self.log.find(case)) is not None:
-                results[index] = stored
+    def run(self, cases: Sequence[Case]) -> Iterator[CaseResult]:
+        """Yield the results of cases: first those of the log, then each when it is known."""
+        missing = []
+        for case in cases:
+            if (stored := self.log.find(case)) is None:
+                missing.append(case)
+            else:
+                yield stored
                 self.tracker.update(stored, is_stored=True)
-        missing = [index for index in range(len(cases)) if index not in results]
-        for position, result in self._evaluate([cases[index] for index in missing]):
-            index = missing[position]
-            results[index] = result
-            self.log.add(cases[index], result)
+        for case, result in self._evaluate(missing):
+            self.log.add(case, result)
+            yield result
             self.tracker.update(result, is_stored=False)
-        # a cancelled run has no results of its active cases
-        if len(results) < len(cases):
-            raise KeyboardInterrupt
-        return [results[index] for index in range(len(cases))]
 
-    def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[int, CaseResult]]:
-        """Yield the number and the result of each case, as soon as it is known."""
+    def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
+        """Yield each case and its result, as soon as it is known."""
         if not cases:
             return
         last_time = time.monotonic()
@@ -220,11 +211,11 @@ class _Evaluator:
         # no bit depends on the cases of other shards, or of an earlier run
         prompts = [c.start for c in self.suite.cases if c.deployment.name == deployment]
         questions = [self._build_question(case) for case in cases]
-        for index, answer in evaluate(self.opened, questions, prompts, self.is_cancelled):
+        for index, answer in evaluate(self.opened, questions, prompts):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
             last_time += seconds
-            yield index, self._build_result(cases[index], answer, seconds)
+            yield cases[index], self._build_result(cases[index], answer, seconds)
 
     def _build_question(self, case: Case) -> _CaseQuestion:
         limits = case.budget
@@ -237,13 +228,13 @@ class _Evaluator:
         return _CaseQuestion(self.suite, case.measure() if self.is_measuring else case, budget)
 
     def _build_result(self, case: Case, answer: "Answer", seconds: float) -> CaseResult:
-        if isinstance(answer, LLMCheckerError):
+        if isinstance(answer, BaseException):
             return _build_error(case, answer, seconds)
         try:
             return _build_result(case, answer, self.suite.confidence, seconds)
-        except MachineLimit:
-            raise
-        except LLMCheckerError as error:
+        except FOREIGN_ERRORS as error:
+            if is_interrupt(error):
+                raise
             return _build_error(case, error, seconds)
 
 
@@ -251,7 +242,6 @@ def evaluate(
     opened: OpenModel,
     questions: Sequence["AnyQuestion"],
     prompts: Sequence["Start"],
-    is_cancelled: Callable[[], bool],
 ) -> Iterator[tuple[int, "Answer"]]:
     """Yield the number of each question and its answer, as soon as it is known.
 
@@ -259,17 +249,12 @@ def evaluate(
         opened: the model.
         questions: the questions.
         prompts: the prompts of all cases of the deployment.
-        is_cancelled: whether to end; called often.
     """
     # imported here: Storm and torch take seconds, and a suite is checked before
     from llmchecker.checking.anytime.side_by_side import check_side_by_side
 
     return check_side_by_side(
-        opened.model,
-        questions,
-        prompts=prompts,
-        end_of_sequence=opened.end_of_sequence,
-        is_cancelled=is_cancelled,
+        opened.model, questions, prompts=prompts, end_of_sequence=opened.end_of_sequence
     )
 
 
@@ -285,9 +270,21 @@ def _choose_seed(seed: int, row: int) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def _build_error(case: Case, error: LLMCheckerError, seconds: float) -> CaseResult:
-    message = " ".join(str(error).split())
+def _build_error(case: Case, error: BaseException, seconds: float) -> CaseResult:
+    # an unexpected exception has no message for users
+    message = find_user_message(error) or _describe_exception(error)
+    message = " ".join(message.split())
     return CaseResult(case.name, case.deployment.name, Status.ERROR, seconds=seconds, error=message)
+
+
+def _describe_exception(error: BaseException) -> str:
+    """Describe an exception by its type, its text and the line that raised it."""
+    text = f"{type(error).__name__}: {error}".removesuffix(": ")
+    frames = traceback.extract_tb(error.__traceback__)
+    # an exception that was never raised has none
+    if not frames:
+        return text
+    return f"{text} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
 
 
 def _build_result(

@@ -1,7 +1,7 @@
 """A session: the run of a suite with its log, in the folder of its project."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,25 +10,18 @@ from llmchecker.config.keys import ExpansionConfig
 from llmchecker.errors import ConfigError
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.deployments import Deployment, open_deployment
+from llmchecker.suites.fingerprint import CaseKey, compute_fingerprints
 from llmchecker.suites.json_lines import JsonLinesLog, MemoryLog, read_baseline
 from llmchecker.suites.results import SuiteResult
-from llmchecker.suites.runner import OpenModel, SuiteProgress, run_cases
-from llmchecker.suites.verdicts import CaseResult
+from llmchecker.suites.runner import OpenModel, SuiteProgress, iter_results
+from llmchecker.suites.verdicts import CaseResult, Status
 
 if TYPE_CHECKING:
     from llmchecker.trees.shards import Shard
 
 
-def run_suite(
-    suite: Suite,
-    *,
-    log: str | Path | None = None,
-    shards: Sequence[str | Path] = (),
-    baseline: str | Path | None = None,
-    open_model: Callable[[Deployment], OpenModel] | None = None,
-    report: Callable[[SuiteProgress], None] = lambda progress: None,
-) -> SuiteResult:
-    """Run a suite, and continue an earlier run of the same suite.
+class SuiteRun:
+    """A run of a suite, whose results so far are available when an exception ends it.
 
     Args:
         suite: the suite; with a baseline, `load_suite` must have been called with `has_baseline`.
@@ -36,25 +29,87 @@ def run_suite(
         shards: with a log, the files of `run_shard`, whose results the run takes over.
         baseline: the file with results to compare with; None without these.
         open_model: opens the model of a deployment; by default from its directory.
+
+    Raises:
+        LLMCheckerError: a file is unusable.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        *,
+        log: str | Path | None = None,
+        shards: Sequence[str | Path] = (),
+        baseline: str | Path | None = None,
+        open_model: Callable[[Deployment], OpenModel] | None = None,
+    ) -> None:
+        # its requirements would otherwise be checked against two sides
+        if baseline is not None and suite.versus is not None:
+            raise ConfigError("baseline: the suite compares with a deployment; load it without")
+        self._suite, self._open_model = suite, open_model
+        # without a file nothing is compared, now or later
+        needs_fingerprints = log is not None or baseline is not None
+        self._fingerprints = compute_fingerprints(suite) if needs_fingerprints else {}
+        self._baseline = None
+        if baseline is not None:
+            names = [deployment.name for deployment in suite.deployments]
+            self._baseline = read_baseline(baseline, names)
+        # before any model, so that a wrong file costs no time
+        self._log: MemoryLog | JsonLinesLog = MemoryLog()
+        if log is not None:
+            path = Path(log).absolute()
+            self._log = JsonLinesLog(path, suite, self._fingerprints, shards)
+        self._results: dict[CaseKey, CaseResult] = {}
+
+    @property
+    def result(self) -> SuiteResult:
+        """The results so far; cases without one are unfinished."""
+        results = tuple(
+            self._results.get(
+                (case.deployment.name, case.name),
+                CaseResult(case.name, case.deployment.name, Status.UNFINISHED),
+            )
+            for case in self._suite.cases
+        )
+        return SuiteResult(self._suite, results, self._baseline, self._fingerprints)
+
+    def finish(
+        self, report: Callable[[SuiteProgress], None] = lambda progress: None
+    ) -> SuiteResult:
+        """Evaluate all cases, and complete the log.
+
+        Args:
+            report: called after each case.
+
+        Raises:
+            LLMCheckerError: a model cannot be loaded, or the log cannot be written.
+        """
+        suite, log, opener = self._suite, self._log, self._open_model or _build_opener(self._suite)
+        is_measuring = suite.versus is not None or self._baseline is not None
+        with _enter_project(suite, log):
+            for found in iter_results(suite, opener, log, is_measuring=is_measuring, report=report):
+                self._results[found.deployment, found.case] = found
+        result = self.result
+        log.complete(result)
+        return result
+
+
+def run_suite(
+    suite: Suite,
+    *,
+    report: Callable[[SuiteProgress], None] = lambda progress: None,
+    **options: Any,
+) -> SuiteResult:
+    """Run a suite, and continue an earlier run of the same suite.
+
+    Args:
+        suite, options: as in `SuiteRun`.
         report: called after each case.
 
     Raises:
         LLMCheckerError: a model cannot be loaded, or a file is unusable.
     """
-    stored = None
-    if baseline is not None:
-        # its requirements would otherwise be checked against two sides
-        if suite.versus is not None:
-            raise ConfigError("baseline: the suite compares with a deployment; load it without")
-        stored = read_baseline(baseline, [deployment.name for deployment in suite.deployments])
-    # before any model, so that a wrong file costs no time
-    results_log = MemoryLog() if log is None else JsonLinesLog(Path(log).absolute(), suite, shards)
-    is_measuring = suite.versus is not None or stored is not None
-    results = _run(suite, results_log, open_model, is_measuring=is_measuring, report=report)
-    result = SuiteResult(suite, tuple(results), stored)
-    if isinstance(results_log, JsonLinesLog):
-        results_log.complete(result)
-    return result
+    return SuiteRun(suite, **options).finish(report)
 
 
 def run_shard(
@@ -76,24 +131,27 @@ def run_shard(
     Raises:
         LLMCheckerError: as in `run_suite`.
     """
-    results_log = JsonLinesLog(Path(log).absolute(), suite)
-    is_measuring = suite.versus is not None
-    _run(suite, results_log, open_model, shard=shard, is_measuring=is_measuring, report=report)
+    results_log = JsonLinesLog(Path(log).absolute(), suite, compute_fingerprints(suite))
+    opener, is_measuring = open_model or _build_opener(suite), suite.versus is not None
+    options = {"shard": shard, "is_measuring": is_measuring, "report": report}
+    with _enter_project(suite, results_log):
+        # the log stores each result
+        for _ in iter_results(suite, opener, results_log, **options):
+            pass
 
 
-def _run(
-    suite: Suite,
-    log: MemoryLog | JsonLinesLog,
-    open_model: Callable[[Deployment], OpenModel] | None,
-    **options: Any,
-) -> list[CaseResult]:
-    """Return the results of cases, and close the log."""
+def _build_opener(suite: Suite) -> Callable[[Deployment], OpenModel]:
+    """Build the function that opens the model of a deployment from its directory."""
     expansion = ExpansionConfig() if suite.config is None else suite.config.expansion
-    opener = open_model or partial(open_deployment, expansion=expansion)
+    return partial(open_deployment, expansion=expansion)
+
+
+@contextlib.contextmanager
+def _enter_project(suite: Suite, log: MemoryLog | JsonLinesLog) -> Iterator[None]:
+    """Run the block in the folder of the suite's project, and close the log."""
     try:
         # the models and caches of a configuration are in the folder of its project
         with contextlib.chdir(suite.project):
-            return run_cases(suite, opener, log, **options)
+            yield
     finally:
-        if isinstance(log, JsonLinesLog):
-            log.close()
+        log.close()

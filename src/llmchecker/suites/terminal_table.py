@@ -9,11 +9,14 @@ from llmchecker.suites.entries import (
     sort_entries,
     summarize,
 )
+from llmchecker.suites.notes import build_notes, select_notes
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.verdicts import Status
 
 _MAX_HOLDS = 50
 """Maximum number of entries without a failure in the table."""
+_MAX_NOTES = 20
+"""Maximum number of notes after the table."""
 _FAILURES = (Status.ERROR, Status.VIOLATED, Status.UNKNOWN)
 
 
@@ -44,8 +47,10 @@ def format_name(entry: Entry, with_model: bool) -> str:
 
 
 def format_end(result: SuiteResult, hidden: int) -> list[str]:
-    """Format the number of entries that are left out, and the summary, as lines."""
+    """Format the number of entries that are left out, notes and the summary, as lines."""
     lines = [f"… and {hidden:,} more without a failure"] if hidden else []
+    if notes := select_notes(build_notes(result), _MAX_NOTES):
+        lines += ["", *notes]
     return [*lines, "", f"{summarize(result)}. {describe_confidence(result)}"]
 
 

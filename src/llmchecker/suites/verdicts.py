@@ -10,17 +10,19 @@ from fractions import Fraction
 
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, bound_mean
 from llmchecker.checking.decision import Decision, Outcome, decide
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, InvalidEstimate
 
 
 class Status(StrEnum):
-    """The status of a case: an outcome, a measurement or an error."""
+    """The status of a case: an outcome, a measurement, an error, or none yet."""
 
     HOLDS = "HOLDS"
     VIOLATED = "VIOLATED"
     UNKNOWN = "UNKNOWN"
     MEASURED = "MEASURED"
     ERROR = "ERROR"
+    UNFINISHED = "UNFINISHED"
+    """The run ended before the case."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,9 @@ class Interval:
         lower, upper: the certain bounds.
         low, high: the interval with the confidence of the suite, within the bounds.
         estimate: the estimate; None without one.
+
+    Raises:
+        InvalidEstimate: a number is NaN.
     """
 
     lower: float = 0.0
@@ -89,6 +94,12 @@ class Interval:
     low: float = 0.0
     high: float = 1.0
     estimate: float | None = None
+
+    def __post_init__(self) -> None:
+        numbers = (self.lower, self.upper, self.low, self.high, self.estimate or 0.0)
+        # nothing computed from NaN may look like an answer
+        if any(map(math.isnan, numbers)):
+            raise InvalidEstimate(f"interval: {self} contains NaN; please report this")
 
 
 TRIVIAL = Interval()
@@ -192,7 +203,7 @@ class Counts:
 
 
 def count_statuses(statuses: Sequence[Status]) -> Counts:
-    """Count the verdicts by status; measurements are no verdicts."""
+    """Count the verdicts by status; measurements and unfinished cases are no verdicts."""
     return Counts(
         *(
             sum(status == kind for status in statuses)
@@ -228,9 +239,9 @@ def average_members(results: Sequence[CaseResult], error_probability: float) -> 
         error_probability: the largest probability that the second interval misses the mean.
     """
     mean = average_intervals([result.interval for result in results])
-    # what failed may depend on the samples of the row, and its evidence is missing
-    has_error = any(result.status is Status.ERROR for result in results)
-    if has_error or all(result.evidence is None for result in results):
+    # which rows have no result may depend on their samples, and their evidence is missing
+    is_missing = any(result.status in (Status.ERROR, Status.UNFINISHED) for result in results)
+    if is_missing or all(result.evidence is None for result in results):
         return mean
     low, high = bound_mean(
         [

@@ -1,20 +1,17 @@
 """Logs and progress for the scripts of jobs and for the command line."""
 
-import errno
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from llmchecker.errors import DamagedFile, LLMCheckerError
+from llmchecker.errors import DamagedFile
 from llmchecker.utils.atomic_files import damaged_path, rename_damaged
-from llmchecker.utils.memory_errors import is_out_of_memory
+from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.processes import die_with_run, is_interrupt
 
@@ -23,12 +20,6 @@ if TYPE_CHECKING:
 
 _REPORT_INTERVAL_SECONDS = 5.0
 """Minimum time in seconds between two progress lines in a log."""
-
-_MACHINE_ERRNOS = (
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
-    *(errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
-)
-"""Error numbers for missing space, permission or resources."""
 
 _NOISY_LOGGERS = ("httpx", "httpx2", "fontTools")
 """Loggers of libraries whose INFO lines are not useful to users."""
@@ -79,7 +70,7 @@ def job_log(path: str | Path) -> Iterator[Stopwatch]:
         if is_interrupt(error):
             logging.error("interrupted")
             sys.exit(130)
-        message = _rename_if_damaged(error) or user_message(error)
+        message = _rename_if_damaged(error) or find_user_message(error)
         # an unexpected error: the traceback is needed to find the cause
         if message is None:
             logging.exception("unexpected error")
@@ -123,42 +114,6 @@ def _find_product(path: Path) -> Path | None:
             return relative_path.parent
         case _:
             return None
-
-
-def user_message(error: Exception) -> str | None:
-    """Return the message for an expected error, or None for an unexpected error.
-
-    Expected are the errors of this package and the limits of a machine. Examples of limits are no
-    memory, a full disk, missing permissions and a closed output. An unexpected error needs its
-    traceback.
-    """
-    if isinstance(error, LLMCheckerError):
-        return str(error)
-    if is_out_of_memory(error):
-        message = _first_line(error)
-        return (
-            f"memory: not enough{': ' * bool(message)}{message}; free memory, run fewer jobs at "
-            "once (--cores 1), or lower expansion.memory_gb, k or L"
-        )
-    # a worker that the kernel's out-of-memory killer ended raises no MemoryError
-    if isinstance(error, BrokenExecutor):
-        return (
-            "worker process: killed, probably because memory ran out; free memory, or run fewer at "
-            "once (--jobs 1)"
-        )
-    if isinstance(error, BrokenPipeError):
-        return "output: closed before everything was written"
-    if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
-        path = error.filename or "a file or the output"
-        return (
-            f"{path}: cannot be used: {error.strerror}; correct this and run the same command again"
-        )
-    return None
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of a message, without torch's source location prefix."""
-    return re.sub(r"^\[[^]]*\] *", "", str(error).strip().partition("\n")[0])
 
 
 def _build_file_handlers(path: Path) -> list[logging.Handler]:

@@ -9,6 +9,7 @@ from helpers.random_tables import QUANTIFIERS, table_model
 
 from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.answer import AnytimeResult, check_anytime
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.partial_tree import PartialTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
@@ -274,14 +275,92 @@ def test_a_check_that_is_over_leaves_no_tree_in_memory(monkeypatch):
         gc.enable()
 
 
-def test_missing_memory_ends_all_questions():
-    """A limit of the machine is no property of a question."""
-    model = table_model(5)
+def failing_quantifier(failure: BaseException, *, calls: int = 0):
+    """A quantifier that raises after a number of calls."""
+    seen = []
 
     def fail(start: str, continuation: str) -> int:
-        raise MachineLimit("memory: exhausted; use a smaller model")
+        seen.append(continuation)
+        if len(seen) > calls:
+            raise failure
+        return 0
 
     fail.minimum = fail.maximum = None
-    asked = CheckedQuery(parse("P=? [ F gender > 0 ]"), {"gender": fail}, 6)
-    with pytest.raises(MachineLimit):
-        list(check_side_by_side(model, [Question("a", asked, AnswerBudget(passes=20))]))
+    return fail
+
+
+@pytest.mark.parametrize("calls", [0, 5])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        MachineLimit("memory: exhausted; use a smaller model"),
+        MemoryError(),
+        OverflowError("math range error"),
+        RecursionError("maximum recursion depth exceeded"),
+        SystemExit(0),
+    ],
+)
+def test_any_exception_of_a_question_is_its_result(failure, calls):
+    """A quantifier that raises, on the start string or on a later text in a shared batch, changes
+    no bit of the answers of the other questions."""
+    model = table_model(5)
+    quantifier = failing_quantifier(failure, calls=calls)
+    asked = CheckedQuery(parse("P=? [ F gender > 0 ]"), {"gender": quantifier}, 6)
+    broken = Question("a", asked, AnswerBudget(passes=20))
+    others = [question(start, QUERIES[0], passes=20) for start in ("a", "ab")]
+    found = dict(check_side_by_side(model, [others[0], broken, others[1]]))
+    assert isinstance(found[1], Exception | SystemExit)
+    expected = dict(check_side_by_side(model, others))
+    assert [figures(found[index]) for index in (0, 2)] == [figures(expected[i]) for i in (0, 1)]
+
+
+def test_an_exception_in_a_step_of_a_check_is_its_result(monkeypatch):
+    """An arithmetic error between two requests of a check ends its own question only."""
+    model, rounds = table_model(5), []
+    compute = AnytimeCheck.compute_progress
+
+    def fail(check):
+        rounds.append(check)
+        if check is rounds[0] and len(rounds) > 4:
+            raise OverflowError("math range error")
+        return compute(check)
+
+    monkeypatch.setattr(AnytimeCheck, "compute_progress", fail)
+    found = dict(check_side_by_side(model, [question(start, QUERIES[0]) for start in "ab"]))
+    assert isinstance(found[0], OverflowError)
+    assert isinstance(found[1], AnytimeResult)
+
+
+def test_an_interrupt_ends_all_questions():
+    """An error that was raised while Ctrl-C was handled is not the result of a question."""
+    failure = ImportError("a module is half imported")
+    failure.__context__ = KeyboardInterrupt()
+    asked = CheckedQuery(parse("P=? [ F gender > 0 ]"), {"gender": failing_quantifier(failure)}, 6)
+    with pytest.raises((ImportError, ConfigError), match="half imported"):
+        list(check_side_by_side(table_model(5), [Question("a", asked, AnswerBudget(passes=20))]))
+
+
+def test_memory_that_a_batch_lacks_ends_its_own_question():
+    """If memory runs out in a shared batch, each question is asked alone."""
+    model = table_model(4)
+
+    class Small(_CountingModel):
+        def open_prefix(self, prompt, max_length=0):
+            prefix = self._model.open_prefix(prompt, max_length)
+
+            class Prefix:
+                def map_next(self, function, continuations, will_extend=False):
+                    texts = model.decode([[*prompt, *row] for row in continuations.tolist()])
+                    if any(text.startswith("aab") for text in texts):
+                        raise MemoryError
+                    return prefix.map_next(function, continuations, will_extend)
+
+                def read_ahead(self, continuations):
+                    raise MemoryError
+
+            return Prefix()
+
+    questions = [question(start, QUERIES[0], passes=30) for start in ("aab", "aac", "aad")]
+    found = dict(check_side_by_side(Small(model), questions))
+    assert isinstance(found[0], MemoryError)
+    assert all(isinstance(found[index], AnytimeResult) for index in (1, 2))

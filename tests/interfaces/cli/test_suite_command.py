@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+import llmchecker as lc
 from llmchecker.interfaces.cli.main import main
 from llmchecker.properties.quantifiers.json_schema import _report_once
 
@@ -105,6 +106,16 @@ def test_all_outputs_are_written_and_the_run_continues(write, capfd, tmp_path):
     assert "difference" not in capfd.readouterr().err
 
 
+def test_a_report_in_an_assertion_shows_its_failures(write):
+    """The representation has the counts and each failing case with its reason, on one line."""
+    report = lc.suite(write(HOLDS, VIOLATED, UNKNOWN)).run()
+    text = repr(report)
+    assert text.startswith("<SuiteReport 1 violated, 1 unknown, 1 holds; VIOLATED case 1: P<=0")
+    assert "UNKNOWN case 1: P>=0.5 [ F long > 8 ] (1 pass used; " in text
+    assert "\n" not in text
+    assert repr(lc.suite(write(HOLDS)).run()) == "<SuiteReport 1 holds>"
+
+
 def test_an_output_that_cannot_be_written_fails_before_the_run(write, capfd, tmp_path):
     """A directory in place of a file is an error before any case."""
     assert main(["test", write(HOLDS), "--junit", str(tmp_path)]) == 3
@@ -113,8 +124,6 @@ def test_an_output_that_cannot_be_written_fails_before_the_run(write, capfd, tmp
 
 def test_python_gives_frames(write, tmp_path):
     """`lc.suite(…).run()` has the verdicts, and a frame with a row for each case."""
-    import llmchecker as lc
-
     loaded = lc.suite(write(HOLDS, VIOLATED))
     report = loaded.run(results=tmp_path / "r.jsonl")
     frame = report.frame()

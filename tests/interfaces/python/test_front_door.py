@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import llmchecker
+from llmchecker.properties.registry import BUILTIN_TYPES
 
 STUB = Path(llmchecker.__file__).with_suffix(".pyi")
 HEAVY = ("torch", "transformers", "stormpy", "pandas", "numpy", "matplotlib", "z3")
@@ -40,6 +41,13 @@ def test_every_public_name_is_there(name):
     assert getattr(llmchecker, name) is not None
     assert name in dir(llmchecker)
     assert not name.startswith("_") or name == "__version__"
+
+
+def test_every_quantifier_is_public():
+    """The class of each type in the registry is a public name."""
+    classes = {entry.attr for entry in BUILTIN_TYPES.values()}
+    assert classes <= set(llmchecker.__all__)
+    assert all(getattr(llmchecker, e.attr) is e.load() for e in BUILTIN_TYPES.values())
 
 
 def test_what_is_not_public_is_not_offered():

@@ -7,7 +7,7 @@ tokens that all prompts share at their beginning are computed once.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,9 +22,10 @@ from llmchecker.checking.anytime.model_batches import BatchSize, select_next
 from llmchecker.checking.anytime.partial_tree import ModelRequest, Selections, TailRequest
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.token_sampler import TailSampler
-from llmchecker.errors import CheckFailed, LLMCheckerError, MachineLimit
+from llmchecker.errors import CheckFailed, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
+from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.trees.distribution_cache import select_rows
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.selection import Selection
@@ -66,8 +67,8 @@ class Question:
     budget: AnswerBudget
 
 
-Outcome = AnytimeResult | LLMCheckerError
-"""The result of a question, or the error that ended it."""
+Outcome = AnytimeResult | BaseException
+"""The result of a question, or the exception that ended it."""
 
 
 def check_side_by_side(
@@ -76,14 +77,14 @@ def check_side_by_side(
     *,
     prompts: Iterable[Start] = (),
     end_of_sequence: EndOfSequence = "terminal",
-    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield the number of each question and its result, as soon as it is known.
 
-    An error of a question is its result, and the other questions go on. So is any exception of the
-    model on a text of the question. A limit of seconds counts the time of all questions that are
-    active together, and the question ends at most one batch later. A verdict has bounds, but no
-    value of the final tree and no witnesses.
+    Any exception of a question is its result, and the other questions go on: one of a quantifier,
+    of the check itself, or of the model on a text of the question. Only an interrupt ends all
+    questions. A limit of seconds counts the time of all questions that are active together, and the
+    question ends at most one batch later. A verdict has bounds, but no value of the final tree and
+    no witnesses.
 
     Args:
         model: the language model.
@@ -91,18 +92,13 @@ def check_side_by_side(
         prompts: start strings of further questions that other calls answer. The last bits of a
             result depend on the common beginning of all start strings.
         end_of_sequence: as in `expansion.build_tree`.
-        is_cancelled: called between batches; when it returns true, no more results follow.
-
-    Raises:
-        MachineLimit: memory or disk space ran out.
     """
     groups: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
     for index, question in enumerate(questions):
         try:
             prompt = _encode(model, question.start)
-        except MachineLimit:
-            raise
-        except LLMCheckerError as error:
+        except FOREIGN_ERRORS as error:
+            _raise_interrupt(error)
             yield index, error
             continue
         groups[_group_key(model, prompt)].append((index, prompt))
@@ -110,16 +106,15 @@ def check_side_by_side(
     for start in set(prompts) - {question.start for question in questions}:
         try:
             prompt = _encode(model, start)
-        except MachineLimit:
-            raise
-        except LLMCheckerError:
+        except FOREIGN_ERRORS as error:
+            _raise_interrupt(error)
             # the call with its question reports the error
             continue
         if (key := _group_key(model, prompt)) in shared:
             shared[key] = _find_beginning([shared[key], prompt])
     for key, group in groups.items():
         batches = _SharedBatches(model, shared[key])
-        yield from _check_group(model, questions, group, batches, end_of_sequence, is_cancelled)
+        yield from _check_group(model, questions, group, batches, end_of_sequence)
 
 
 def _encode(model: LanguageModel, start: Start) -> tuple[int, ...]:
@@ -145,11 +140,10 @@ def _check_group(
     group: Sequence[tuple[int, tuple[int, ...]]],
     batches: "_SharedBatches",
     end_of_sequence: EndOfSequence,
-    is_cancelled: Callable[[], bool],
 ) -> Iterator[tuple[int, Outcome]]:
     """Check questions whose prompts have a common beginning."""
     waiting, jobs = list(group)[::-1], {}
-    while (waiting or jobs) and not is_cancelled():
+    while waiting or jobs:
         while waiting and len(jobs) < _MAX_ACTIVE:
             # places become free one by one, but many prompts share batches
             if (len(group) - len(waiting)) % _MAX_ACTIVE == 0:
@@ -159,9 +153,8 @@ def _check_group(
             try:
                 job = _Job(model, questions[index], tail, end_of_sequence)
             # a quantifier may fail on the start string
-            except MachineLimit:
-                raise
-            except LLMCheckerError as error:
+            except FOREIGN_ERRORS as error:
+                _raise_interrupt(error)
                 yield index, error
                 continue
             jobs[index] = job
@@ -192,7 +185,7 @@ class _Job:
         self.tail = tail
         self.has_deadline = question.budget.seconds is not None
         self.request: ModelRequest | TailRequest | None = None
-        self._error: LLMCheckerError | None = None
+        self._error: BaseException | None = None
         self._run = AnytimeRun(
             model,
             question.start,
@@ -211,9 +204,7 @@ class _Job:
             self.rows = np.arange(len(self.request.continuations))
         except StopIteration:
             self.request = None
-        except MachineLimit:
-            raise
-        except LLMCheckerError as error:
+        except FOREIGN_ERRORS as error:
             self.fail(error)
 
     def receive(self, rows: np.ndarray, answer: Selections | np.ndarray) -> None:
@@ -231,12 +222,20 @@ class _Job:
 
     def stop_if_due(self) -> None:
         """End the check if its time is over; its answer so far is right."""
-        if self.request is not None and self._run.is_finished:
-            self._requests.close()
-            self.request = None
+        try:
+            if self.request is not None and self._run.is_finished:
+                self._requests.close()
+                self.request = None
+        except FOREIGN_ERRORS as error:
+            self.fail(error)
 
-    def fail(self, error: LLMCheckerError) -> None:
-        """End the check with an error."""
+    def fail(self, error: BaseException) -> None:
+        """End the check with an error.
+
+        Raises:
+            BaseException: the error, if it is an interrupt.
+        """
+        _raise_interrupt(error)
         self._requests.close()
         self.request, self._error = None, error
 
@@ -244,9 +243,8 @@ class _Job:
         """Return the result of the check, or its error, and release its memory."""
         try:
             return self._error or self._run.finish(bounds_only=True)
-        except MachineLimit:
-            raise
-        except LLMCheckerError as error:
+        except FOREIGN_ERRORS as error:
+            _raise_interrupt(error)
             return error
         finally:
             self._run.release()
@@ -305,11 +303,9 @@ class _SharedBatches:
         try:
             with _translate_failures(self._model):
                 self._open_prefix().read_ahead(tails)
-        except MachineLimit:
-            raise
-        except LLMCheckerError:
+        except FOREIGN_ERRORS as error:
+            _raise_interrupt(error)
             # the request of the job whose prompt fails reports the error
-            return
 
     def answer(self, jobs: Sequence[_Job]) -> None:
         """Answer requests for texts of one length, swept from short to long.
@@ -334,26 +330,26 @@ class _SharedBatches:
 
     def _answer_shares(self, shares: Sequence[_Share]) -> None:
         start_time, evaluated = time.monotonic(), self._tails.evaluated
-        failure = None
+        answers = None
         try:
             with _translate_failures(self._model):
                 answers = self._answer_together(shares)
-        except MachineLimit:
-            raise
-        except LLMCheckerError as error:
-            failure = error
-        if failure is None:
-            # texts with kept distributions take no time
-            if texts := self._tails.evaluated - evaluated:
-                self._size.update(texts, time.monotonic() - start_time)
-            for share, answer in zip(shares, answers, strict=True):
-                share.job.receive(share.rows, answer)
-        elif len(shares) == 1:
-            shares[0].job.fail(failure)
-        else:
-            # one text may be too long for the model, and only its check must end
+        except FOREIGN_ERRORS as error:
+            _raise_interrupt(error)
+            if len(shares) == 1:
+                shares[0].job.fail(error)
+                return
+        if answers is None:
+            # one text may be too long for the model, and only its check must end; after the
+            # exception, whose frames would keep the memory of the whole batch
             for share in shares:
                 self._answer_shares([share])
+            return
+        # texts with kept distributions take no time
+        if texts := self._tails.evaluated - evaluated:
+            self._size.update(texts, time.monotonic() - start_time)
+        for share, answer in zip(shares, answers, strict=True):
+            share.job.receive(share.rows, answer)
 
     def _answer_together(self, shares: Sequence[_Share]) -> list[Selections | np.ndarray]:
         request = shares[0].job.request
@@ -396,10 +392,16 @@ def _translate_failures(model: LanguageModel) -> Iterator[None]:
     except LLMCheckerError:
         raise
     except Exception as error:
-        # both end the run, whose other questions would fail too
+        # the message about memory is not about the model
         if is_interrupt(error) or is_out_of_memory(error):
             raise
         raise CheckFailed(describe_failure(model, error)) from error
+
+
+def _raise_interrupt(error: BaseException) -> None:
+    """Raise an error that was raised while Ctrl-C was handled; it belongs to no question."""
+    if is_interrupt(error):
+        raise error
 
 
 def _batch_key(job: _Job) -> tuple[Any, ...]:

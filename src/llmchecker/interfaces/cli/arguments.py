@@ -21,7 +21,7 @@ from llmchecker.config.models import (
     check_listed_tokens,
     select_decoding,
 )
-from llmchecker.config.plan import TreeSpec, quantifiers_in
+from llmchecker.config.plan import TreeSpec
 from llmchecker.config.project import DEFAULT_CONFIG, find_project
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean
 from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
@@ -30,6 +30,7 @@ from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.registry import find_quantifiers
 from llmchecker.trees.text_tree import Truncation
 
 _DEFAULT_LENGTH = 5
@@ -60,7 +61,8 @@ class CheckRequest:
         query: the query, over known quantifiers; None for a request of the tree only.
         budget: the budget of refinement and estimation; None to answer on the tree of the
             truncation.
-        quantifiers: the quantifiers of the command line by name.
+        quantifiers: the quantifiers of the query by name: of the command line, of the config, or
+            standard ones.
         directory: the directory of a model that the command line names; None for a model of the
             config.
     """
@@ -77,10 +79,7 @@ class CheckRequest:
     @cached_property
     def checked_query(self) -> CheckedQuery:
         """The query with its quantifiers."""
-        names = quantifiers_in(self.query)
-        known = {**self.config.quantifiers, **self.quantifiers}
-        quantifiers = {name: known[name] for name in names}
-        return CheckedQuery(self.query, quantifiers, self.truncation.length)
+        return CheckedQuery(self.query, self.quantifiers, self.truncation.length)
 
     @property
     def formatted_start(self) -> str:
@@ -314,7 +313,7 @@ def parse_request(arguments: argparse.Namespace) -> Iterator[CheckRequest]:
     truncation = Truncation(alpha, k, arguments.length)
     asked = parse_asked_query(arguments)
     query = None if asked is None else parse(asked.text)
-    quantifiers = {} if asked is None else asked.quantifiers
+    given = {} if asked is None else asked.quantifiers
     # Before the directory changes, because paths of arguments are relative to the current one.
     start = _parse_start(arguments)
     model_keys, directory = _parse_model(arguments)
@@ -326,9 +325,10 @@ def parse_request(arguments: argparse.Namespace) -> Iterator[CheckRequest]:
     with contextlib.chdir(project):
         changes = {} if model_keys is None else {"models": {_GIVEN_MODEL: model_keys}}
         config = Config.read(config_path, changes=changes) if has_config else Config.parse(changes)
+        quantifiers = {}
         if query is not None:
-            known = {**config.quantifiers, **quantifiers}
-            query.check_references(known, truncation.length)
+            defined = {**config.quantifiers, **given}
+            quantifiers = find_quantifiers(query, truncation.length, defined)
         name = arguments.model if model_keys is None else _GIVEN_MODEL
         model = config.models[_check_model_name(name, config)]
         check_has_distributions("--model", model)

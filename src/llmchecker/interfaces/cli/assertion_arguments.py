@@ -86,6 +86,11 @@ def add_assertion_arguments(command: argparse.ArgumentParser) -> None:
         "--at-least", metavar="P", help="with at least this probability (default: compute it)"
     )
     probability.add_argument("--at-most", metavar="P", help="with at most this probability")
+    add_quantifier_argument(command)
+
+
+def add_quantifier_argument(command: argparse.ArgumentParser) -> None:
+    """Add the argument that defines a quantifier of the query."""
     command.add_argument(
         "--quantifier",
         action="append",

@@ -7,8 +7,10 @@ The exit status is 0 if it is decided which side has the greater answer, and 2 i
 """
 
 import argparse
+import contextlib
 import math
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking.anytime import comparison_formatting
@@ -23,6 +25,7 @@ from llmchecker.interfaces.cli.arguments import (
     select_versus,
 )
 from llmchecker.interfaces.cli.ask_command import catch_interrupt, format_progress
+from llmchecker.interfaces.cli.assertion_arguments import add_quantifier_argument
 from llmchecker.interfaces.cli.output import is_terminal, print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.cli.tree_cache import create_tree_builder
@@ -67,6 +70,7 @@ def add_compare_command(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
     add_request_arguments(parser)
+    add_quantifier_argument(parser)
     add_versus_arguments(parser)
     add_budget_arguments(parser)
     parser.add_argument(
@@ -76,12 +80,13 @@ def add_compare_command(commands: argparse._SubParsersAction) -> None:
 
 
 def _run_compare(arguments: argparse.Namespace) -> int:
-    # A relative path would refer to another directory within the first request.
-    arguments.config = arguments.config.absolute()
     versus_arguments = select_versus(arguments)
+    directory = Path.cwd()
     with (
         redirect_stdout(),
         parse_request(arguments) as first,
+        # The first request changes the directory, to which paths of arguments are relative.
+        contextlib.chdir(directory),
         parse_request(versus_arguments) as versus,
     ):
         answer = _compare(first, versus)

@@ -4,9 +4,9 @@ import signal
 import sys
 import traceback
 
-from llmchecker.utils.processes import install_sigint_handler
+from llmchecker.utils.processes import install_sigint_handler, is_interrupt
 
-_EXIT_ERROR = 3
+_EXIT_ERROR, _EXIT_INTERRUPTED = 3, 130
 """As in `parser`, whose import may fail."""
 
 
@@ -18,7 +18,11 @@ def run() -> None:
         from llmchecker.interfaces.cli.main import main
 
         status = main()
-    except Exception:
+    except (KeyboardInterrupt, Exception) as error:
+        # an import that Ctrl-C interrupts may raise anything
+        if is_interrupt(error):
+            print("interrupted", file=sys.stderr)
+            sys.exit(_EXIT_INTERRUPTED)
         # Python's own status for it would be that of a violated query.
         traceback.print_exc()
         sys.exit(_EXIT_ERROR)

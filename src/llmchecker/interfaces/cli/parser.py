@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from llmchecker import __version__
 from llmchecker.utils import job_logging
+from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
 
 COMMAND_HELP = {
@@ -80,7 +81,7 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
                 print("interrupted", file=sys.stderr)
                 return _EXIT_INTERRUPTED
             # An error without a message for users is unexpected and keeps its traceback.
-            if (message := job_logging.user_message(error)) is None:
+            if (message := find_user_message(error)) is None:
                 # Python's own status for it would be that of a violated query.
                 traceback.print_exception(error)
                 return _EXIT_ERROR

@@ -1,6 +1,7 @@
 """The command `test`: run a suite, print its verdicts and write its outputs."""
 
 import argparse
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,10 @@ from llmchecker.suites.html_page import write_html
 from llmchecker.suites.junit import write_junit
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.markdown_summary import write_markdown
+from llmchecker.suites.notes import describe_incomplete
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
-from llmchecker.suites.session import run_suite
+from llmchecker.suites.session import SuiteRun
 from llmchecker.suites.terminal_table import (
     format_end,
     format_name,
@@ -29,6 +31,7 @@ from llmchecker.suites.terminal_table import (
 from llmchecker.suites.verdicts import Status
 from llmchecker.utils import job_logging
 from llmchecker.utils.number_format import format_count
+from llmchecker.utils.processes import is_interrupt
 
 if TYPE_CHECKING:
     from llmchecker.interfaces.cli.terminal import Bars
@@ -75,16 +78,31 @@ def _run_test(arguments: argparse.Namespace) -> int:
             config=arguments.config,
             has_baseline=has_baseline,
         )
-        with job_logging.show_status() as status:
-            result = run_suite(
-                suite,
-                log=arguments.json,
-                baseline=arguments.baseline,
-                report=lambda progress: status(_format_progress(progress)),
-            )
+        run = SuiteRun(suite, log=arguments.json, baseline=arguments.baseline)
+    try:
+        with redirect_stdout(), job_logging.show_status() as status:
+            run.finish(report=lambda progress: status(_format_progress(progress)))
+    except (KeyboardInterrupt, Exception) as error:
+        # the verdicts so far are right; a model that cannot be loaded leaves none
+        if is_interrupt(error) or run.result.finished_count:
+            _show_result(run.result, arguments)
+            logging.warning(_describe_continuation(run.result, arguments.json))
+        raise
+    _show_result(run.result, arguments)
+    return run.result.counts.exit_status(arguments.allow_unknown)
+
+
+def _show_result(result: SuiteResult, arguments: argparse.Namespace) -> None:
+    """Write the output files of a result, and print it."""
     _write_outputs(result, arguments)
     _print_result(result)
-    return result.counts.exit_status(arguments.allow_unknown)
+
+
+def _describe_continuation(result: SuiteResult, log: Path | None) -> str:
+    """Describe how a later run continues one that ended early."""
+    if log is None:
+        return f"{describe_incomplete(result)}; --json FILE would keep them for a next run"
+    return f"{describe_incomplete(result)}; run the same command again to continue with {log}"
 
 
 def _print_result(result: SuiteResult) -> None:

@@ -9,11 +9,11 @@ from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import ConfigError
 from llmchecker.properties import scores
-from llmchecker.properties.logic.ast import STEP, is_variable_name
+from llmchecker.properties.logic.ast import is_variable_name
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier
+from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier, find_quantifiers
 from llmchecker.trees.text_tree import StateKind, TextTree
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Reada
     Args:
         query: a text such as `P=? [ F gender > 0 ]`, or a query that `parse` returned.
         tree: a tree that `grow` returned.
-        quantifiers: quantifiers by their names in the query. The built-in quantifiers without
-            required settings (gender, polarity, readability) are optional.
+        quantifiers: quantifiers by their names in the query. A standard quantifier, which has no
+            required settings, is optional: gender, json, length, polarity, readability, refuses.
 
     Raises:
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
@@ -122,8 +122,8 @@ def resolve_query(query: str | Query, length: int, given: Mapping[str, Scorer]) 
     Args:
         query: a text, or a parsed query.
         length: the horizon in tokens.
-        given: quantifiers and functions by their names in the query; a built-in quantifier is
-            created without settings if it is absent here.
+        given: quantifiers and functions by their names in the query; standard quantifiers may be
+            absent.
 
     Raises:
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
@@ -134,17 +134,13 @@ def resolve_query(query: str | Query, length: int, given: Mapping[str, Scorer]) 
         # A quantifier named after a word of the query language could not be referred to.
         if not is_variable_name(name):
             raise ConfigError(f"{name!r}: a query reserves this name; rename the quantifier")
-    query.check_references({*BUILTIN_TYPES, *given}, length)
-    quantifiers = {
-        name: _as_quantifier(name, given[name]) if name in given else _create_quantifier(name)
-        # `step` is a variable of the query language, not a quantifier.
-        for name in sorted(query.variables - {STEP})
-    }
+    defined = {name: _as_quantifier(name, scorer) for name, scorer in given.items()}
+    quantifiers = find_quantifiers(query, length, defined, _create_quantifier)
     return CheckedQuery(query, quantifiers, length)
 
 
 def _create_quantifier(name: str) -> Quantifier:
-    """Create the built-in quantifier of a name, without settings."""
+    """Create the standard quantifier of a name."""
     try:
         return create_quantifier(name)
     except ConfigError as error:

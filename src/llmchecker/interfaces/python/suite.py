@@ -6,18 +6,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llmchecker.suites.cases import Suite
-from llmchecker.suites.entries import Entry, build_entries
+from llmchecker.suites.entries import Entry, build_entries, sort_entries, summarize
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.terminal_table import format_table
+from llmchecker.suites.verdicts import Status
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_MAX_FAILURES = 3
+"""Maximum number of failures in the representation of a report."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class SuiteReport:
     """The results of a suite.
 
@@ -25,7 +29,7 @@ class SuiteReport:
         result: all results.
     """
 
-    result: SuiteResult = field(repr=False)
+    result: SuiteResult
 
     @property
     def holds(self) -> bool:
@@ -100,6 +104,21 @@ class SuiteReport:
     def __str__(self) -> str:
         return format_table(self.result)
 
+    def __repr__(self) -> str:
+        """Return the counts and the first failures with their reasons, on one line."""
+        entries = sort_entries(self.entries)
+        failures = [e for e in entries if e.status not in (Status.HOLDS, Status.MEASURED)]
+        parts = [summarize(self.result), *map(_format_failure, failures[:_MAX_FAILURES])]
+        if len(failures) > _MAX_FAILURES:
+            parts.append(f"… and {len(failures) - _MAX_FAILURES:,} more failures")
+        return f"<SuiteReport {'; '.join(parts)}>"
+
+
+def _format_failure(entry: Entry) -> str:
+    """Format the verdict of a requirement that does not hold, with its first reason."""
+    reason = next(iter(entry.reasons), entry.figures)
+    return f"{entry.status} {entry.name}{f' ({reason})' if reason else ''}"
+
 
 @dataclass(frozen=True)
 class LoadedSuite:
@@ -128,6 +147,7 @@ class LoadedSuite:
 
         Raises:
             LLMCheckerError: a model cannot be loaded, or a file is unusable.
+            KeyboardInterrupt: Ctrl-C; the file of the results keeps the finished cases.
         """
         return SuiteReport(
             run_suite(self.suite, log=results, baseline=self.baseline, report=progress)

@@ -1,0 +1,146 @@
+"""Fingerprints of cases: what a case asks, without the deployment that answers.
+
+A difference from stored results is one of deployments, so both sides must ask the same. The model,
+the decoding and the system prompt may differ, and so may a threshold, the budget, the seed and the
+confidence: an interval of a probability depends on none of these.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from llmchecker.errors import InvalidQuery
+from llmchecker.models.decoding.chat_template import Chat, start_as_json
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.registry import find_quantifier_files
+from llmchecker.suites.cases import Case, Suite
+from llmchecker.utils.atomic_files import compute_sha256
+
+CaseKey = tuple[str, str]
+"""The names of a deployment and of one of its cases."""
+
+
+@dataclass(frozen=True)
+class CaseFingerprint:
+    """What a case asks.
+
+    Attributes:
+        prompt: sha256 of the prompt, without the system prompt of the deployment.
+        query: the query, with `P=?` in place of a threshold.
+        length: the horizon in tokens.
+        quantifiers: sha256 of the settings and files of each quantifier, by name.
+
+    Raises:
+        TypeError: a value has another type, as in a damaged file.
+    """
+
+    prompt: str
+    query: str
+    length: int
+    quantifiers: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        types = {"prompt": str, "query": str, "length": int, "quantifiers": Mapping}
+        for name, expected in types.items():
+            if not isinstance(getattr(self, name), expected):
+                raise TypeError(f"fingerprint: {name} is no {expected.__name__}; delete the file")
+
+    def list_differences(self, stored: "CaseFingerprint") -> list[str]:
+        """List the parts in which a stored fingerprint differs, as `length 6 → 8`."""
+        is_same_query = _is_same_query(self.query, stored.query)
+        # the query names its quantifiers, so another query explains other names
+        names = self.quantifiers.keys() & stored.quantifiers.keys()
+        return [
+            *(["prompt"] if self.prompt != stored.prompt else []),
+            *([] if is_same_query else [f"query {stored.query} → {self.query}"]),
+            *([f"length {stored.length} → {self.length}"] if self.length != stored.length else []),
+            *(
+                f"quantifier {name}"
+                for name in sorted(names)
+                if self.quantifiers[name] != stored.quantifiers[name]
+            ),
+        ]
+
+
+def compute_fingerprints(suite: Suite) -> dict[CaseKey, CaseFingerprint]:
+    """Compute the fingerprint of each case.
+
+    Raises:
+        LLMCheckerError: a quantifier cannot be created.
+        OSError: a file of a quantifier cannot be read.
+    """
+    # paths in the settings of a configuration are relative to the project
+    with contextlib.chdir(suite.project):
+        return dict(_iter_fingerprints(suite))
+
+
+def _iter_fingerprints(suite: Suite) -> Iterator[tuple[CaseKey, CaseFingerprint]]:
+    for case in suite.cases:
+        quantifiers = suite.build_query(case).quantifiers
+        yield (
+            (case.deployment.name, case.name),
+            CaseFingerprint(
+                prompt=_compute_digest(_describe_prompt(case)),
+                query=" ".join(case.measure().query.text.split()),
+                length=case.length,
+                quantifiers={name: _hash_quantifier(each) for name, each in quantifiers.items()},
+            ),
+        )
+
+
+def _is_same_query(first: str, second: str) -> bool:
+    """Return whether two queries are equal but for spaces and parentheses."""
+    if first == second:
+        return True
+    try:
+        return parse(first).root == parse(second).root
+    # another version may have stored a query that this one rejects
+    except InvalidQuery:
+        return False
+
+
+def _describe_prompt(case: Case) -> Any:
+    """Return the prompt as JSON, without the system prompt of the deployment."""
+    start = case.start
+    has_system = isinstance(start, Chat) and start.messages[0][0] == "system"
+    # a system prompt in `messages` is a part of the prompt
+    if has_system and case.deployment.system is not None:
+        start = Chat(start.messages[1:])
+    return start_as_json(start)
+
+
+def _hash_quantifier(quantifier: Quantifier) -> str:
+    """Return the sha256 of a quantifier's type, settings and files.
+
+    A file counts by its content, so that a checkout in another folder has the same sha256.
+    """
+    settings = {
+        field.name: getattr(quantifier, field.name)
+        for field in (fields(quantifier) if is_dataclass(quantifier) else ())
+        if field.init
+    }
+    checksums = []
+    for file in find_quantifier_files(quantifier):
+        stat = file.stat()
+        checksums.append(_hash_file(file.absolute(), stat.st_size, stat.st_mtime_ns))
+    return _compute_digest([type(quantifier).__qualname__, settings, checksums])
+
+
+@lru_cache(maxsize=256)
+def _hash_file(path: Path, size: int, modified: int) -> str:
+    """Return the sha256 of a file; size and time detect a change since the last call."""
+    return compute_sha256(path)
+
+
+def _compute_digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=_encode).encode()).hexdigest()
+
+
+def _encode(value: object) -> str:
+    return "path" if isinstance(value, Path) else repr(value)

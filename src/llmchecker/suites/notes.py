@@ -1,0 +1,42 @@
+"""Notes of a result for all outputs: what is unfinished, and what is not compared."""
+
+from collections.abc import Sequence
+
+from llmchecker.suites.results import NotCompared, SuiteResult
+from llmchecker.utils.number_format import format_count
+from llmchecker.utils.printable_text import escape_unprintable
+
+_MAX_NOTE = 500
+"""Maximum number of characters of a note."""
+
+
+def build_notes(result: SuiteResult) -> list[str]:
+    """Build the notes of a result, each a line of inert text."""
+    incomplete = describe_incomplete(result)
+    return [
+        *([] if incomplete is None else [incomplete]),
+        *(_describe_missing(result, missing) for missing in result.not_compared),
+    ]
+
+
+def select_notes(notes: Sequence[str], maximum: int) -> list[str]:
+    """Select the first notes, and state the number of the others."""
+    hidden = len(notes) - maximum
+    return [*notes[:maximum], *([f"… and {hidden:,} more notes"] if hidden > 0 else [])]
+
+
+def describe_incomplete(result: SuiteResult) -> str | None:
+    """Describe how many cases of an interrupted run have a result; None for a complete run."""
+    if result.is_complete:
+        return None
+    total = format_count(len(result.results), "case")
+    return f"incomplete: the run ended early, {result.finished_count:,} of {total} have a result"
+
+
+def _describe_missing(result: SuiteResult, missing: NotCompared) -> str:
+    is_stored = missing.deployment == result.baseline.name
+    has_several = len(result.suite.deployments) > 1 and not is_stored
+    name = f"{missing.deployment}: {missing.name}" if has_several else missing.name
+    text = f"not compared with {result.baseline.name}: {name}: {missing.reason}"
+    text = escape_unprintable(text)
+    return text if len(text) <= _MAX_NOTE else f"{text[:_MAX_NOTE]}…"

@@ -1,0 +1,234 @@
+"""Stored results are compared only with cases that ask the same, and the rest is listed."""
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from helpers.suites import load, run, words_model, write_suite
+
+from llmchecker.errors import ConfigError
+from llmchecker.suites.fingerprint import compute_fingerprints
+from llmchecker.suites.html_page import format_html
+from llmchecker.suites.json_lines import iter_lines
+from llmchecker.suites.junit import format_junit
+from llmchecker.suites.load import load_suite
+from llmchecker.suites.markdown_summary import format_markdown
+from llmchecker.suites.results import SuiteResult
+from llmchecker.suites.terminal_table import format_table
+
+CASE = {"name": "won", "start": "once", "require": {"he": "P>=0.5 [ F he = 1 ]"}}
+PROPERTIES = {"he": {"type": "pattern", "pattern": " he"}}
+ROWS = "start,answer\nonce, he\nonce she, she\n"
+
+
+def compare(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> SuiteResult:
+    """Store the results of a suite, and compare another suite with them."""
+    log = folder / "old.jsonl"
+    log.unlink(missing_ok=True)
+    files = {"rows_csv": ROWS}
+    run(load_suite(write_suite(folder, {"properties": PROPERTIES, **old}, **files)), log=log)
+    suite = write_suite(folder, {"properties": PROPERTIES, **new}, **files)
+    return run(load_suite(suite, has_baseline=True), words_model(0.5), baseline=log)
+
+
+def list_missing(result: SuiteResult) -> list[tuple[str, str]]:
+    return [(missing.name, missing.reason) for missing in result.not_compared]
+
+
+def list_differences(result: SuiteResult) -> list[str]:
+    return [a.name for a in result.aggregates if a.kind == "difference"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ({"length": 2}, {"length": 3}, "length 2 → 3"),
+        ({"start": "once"}, {"start": "once she"}, "prompt"),
+        (
+            {"require": {"he": "P>=0.5 [ F he = 1 ]"}},
+            {"require": {"he": "P>=0.5 [ G he = 0 ]"}},
+            "query P=? [ F he = 1 ] → P=? [ G he = 0 ]",
+        ),
+        (
+            {"start": "once", "length": 2},
+            {"start": "once she", "length": 1},
+            "prompt, length 2 → 1",
+        ),
+    ],
+)
+def test_a_case_that_asks_something_else_is_not_compared(tmp_path, old, new, reason):
+    """A changed prompt, query or length is listed by name, and has no difference."""
+    result = compare(tmp_path, {"cases": [CASE | old]}, {"cases": [CASE | new]})
+    assert list_missing(result) == [("won: he", reason)]
+    assert list_differences(result) == []
+
+
+def test_a_quantifier_counts_by_its_settings_and_the_content_of_its_files(tmp_path):
+    """Another pattern, and other words in a file, are other questions; a moved file is not."""
+    other = {"properties": {"he": {"type": "pattern", "pattern": "he"}}, "cases": [CASE]}
+    assert list_missing(compare(tmp_path, {"cases": [CASE]}, other)) == [
+        ("won: he", "quantifier he")
+    ]
+    words = {"properties": {"he": {"type": "words", "file": "list.txt"}}, "cases": [CASE]}
+    found = []
+    for name, content in (("a", "he\n"), ("b", "he\n"), ("c", "she\n")):
+        folder = tmp_path / name
+        folder.mkdir()
+        found.append(compute_fingerprints(load_suite(write_suite(folder, words, list_txt=content))))
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({}, {"decoding": {"temperature": 1, "top_k": 3}}),
+        ({"seed": 1, "budget": {"passes": 50}, "confidence": 0.9}, {}),
+        ({"cases": [CASE]}, {"cases": [CASE | {"require": {"he": "P<=0.75 [ F he = 1 ]"}}]}),
+        ({"cases": [CASE | {"require": {"he": "P>=0.5 [F (he=1)]"}}]}, {}),
+    ],
+)
+def test_a_deployment_and_a_threshold_may_differ(tmp_path, old, new):
+    """Decoding, seed, budget, confidence, threshold and spaces do not change what a case asks."""
+    result = compare(tmp_path, {"cases": [CASE], **old}, {"cases": [CASE], **new})
+    assert list_missing(result) == []
+    assert list_differences(result) == ["won: he"]
+
+
+def test_a_system_prompt_may_differ_but_not_that_of_the_messages(tmp_path):
+    """The system prompt of the suite is the deployment's; one in `messages` is the prompt's."""
+
+    def fingerprint(**keys: Any) -> Any:
+        case = {"require": {"he": "P>=0.5 [ F he = 1 ]"}, **keys.pop("case")}
+        (found,) = compute_fingerprints(
+            load(tmp_path, [case], properties=PROPERTIES, **keys)
+        ).values()
+        return found
+
+    user = {"user": "So?"}
+    plain = fingerprint(case=user)
+    assert fingerprint(case=user, system="Be brief.") == plain
+    own = [{"system": "Be brief."}, user]
+    assert fingerprint(case={"messages": own}) != plain
+    assert fingerprint(case={"messages": [user]}) == plain
+
+
+def test_new_and_old_cases_are_listed(tmp_path):
+    """A case without a stored result, and a stored result without a case, are both listed."""
+    result = compare(
+        tmp_path, {"cases": [CASE]}, {"cases": [CASE | {"name": "lost"}, CASE | {"name": "won"}]}
+    )
+    assert list_missing(result) == [("lost: he", "no stored result")]
+    result = compare(tmp_path, {"cases": [CASE]}, {"cases": [CASE | {"name": "lost"}]})
+    assert list_missing(result) == [
+        ("lost: he", "no stored result"),
+        ("won: he", "not in this suite"),
+    ]
+
+
+def test_an_average_needs_all_of_its_rows(tmp_path):
+    """An average over rows of which one changed has no difference, and the row is counted."""
+    table = {
+        "name": "table",
+        "prompts": "rows.csv",
+        "average": {"he": "mean P=? [ F he = 1 ]"},
+    }
+    log = tmp_path / "old.jsonl"
+    keys = {"properties": PROPERTIES, "cases": [table]}
+    run(load_suite(write_suite(tmp_path, keys, rows_csv=ROWS)), log=log)
+    changed = ROWS.replace("once she", "once it")
+    suite = load_suite(write_suite(tmp_path, keys, rows_csv=changed), has_baseline=True)
+    result = run(suite, baseline=log)
+    assert list_missing(result) == [("table: he", "prompt (1 of 2 rows)")]
+    assert list_differences(result) == []
+
+
+def test_a_required_difference_that_is_not_compared_is_unknown(tmp_path):
+    """A requirement on a difference does not vanish with its stored results."""
+    versus = {"model": "m", "require": {"he": "difference >= -1"}}
+    result = compare(tmp_path, {"cases": [CASE]}, {"cases": [CASE], "length": 2, "versus": versus})
+    assert list_missing(result) == [("won: he", "length 3 → 2")]
+    (difference,) = [a for a in result.aggregates if a.kind == "difference"]
+    assert (difference.interval.low, difference.interval.high) == (-1, 1)
+
+
+def test_a_case_that_failed_to_run_is_not_compared(tmp_path):
+    """Neither side of a difference is the trivial interval of an error."""
+    old = {"cases": [CASE | {"start": "twice"}]}
+    result = compare(tmp_path, old, old)
+    assert list_missing(result) == [("won: he", "failed to run")]
+    lines = (tmp_path / "old.jsonl").read_text()
+    assert '"ERROR"' in lines
+
+
+def test_every_output_lists_what_is_not_compared(tmp_path):
+    """Terminal, JSON lines, HTML, Markdown and JUnit have the name and the reason."""
+    result = compare(tmp_path, {"cases": [CASE], "length": 6}, {"cases": [CASE], "length": 8})
+    text = "not compared with old.jsonl: won: he: length 6 → 8"
+    assert text in format_table(result).splitlines()
+    assert text in format_html(result)
+    assert "length 6 → 8" in format_markdown(result)
+    root = ElementTree.fromstring(format_junit(result))
+    assert root.findtext("testsuite/system-out") == text
+    (line,) = [line for line in iter_lines(result) if "not_compared" in line]
+    assert (line["not_compared"], line["reason"]) == ("won: he", "length 6 → 8")
+    json.dumps(line)
+
+
+def test_notes_are_few_on_a_terminal_and_inert(tmp_path):
+    """Hundreds of notes are counted after the first 20, and have no control characters."""
+    cases = [CASE | {"name": f"\x1b[31m{number}"} for number in range(30)]
+    result = compare(tmp_path, {"cases": [CASE]}, {"cases": cases})
+    lines = format_table(result).splitlines()
+    assert sum("not compared with" in line for line in lines) == 20
+    assert "… and 11 more notes" in lines
+    assert "\x1b" not in format_table(result) + format_html(result) + format_markdown(result)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ({"format": "llmchecker suite 2", "confidence": 0.99}, "'llmchecker suite 2', not"),
+        ({"format": "mine"}, "no results of a suite"),
+        ({"format": "llmchecker suite 3"}, "line 1: the header is damaged"),
+    ],
+)
+def test_a_file_of_another_format_is_refused_by_name(tmp_path, header, message):
+    """A baseline of an older version, of another program or without its keys is an error."""
+    suite = load_suite(
+        write_suite(tmp_path, {"properties": PROPERTIES, "cases": [CASE]}), has_baseline=True
+    )
+    log = tmp_path / "old.jsonl"
+    run(suite, log=log)
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join([json.dumps(header) + "\n", *lines[1:]]))
+    with pytest.raises(Exception, match=message) as raised:
+        run(suite, baseline=log)
+    assert "old.jsonl" in str(raised.value)
+
+
+def test_a_log_of_an_older_format_is_not_continued(tmp_path):
+    """A run does not continue results that an older version wrote, and leaves the file alone."""
+    suite = load(tmp_path, [CASE], properties=PROPERTIES)
+    log = tmp_path / "old.jsonl"
+    log.write_text('{"format": "llmchecker suite 2"}\n')
+    with pytest.raises(ConfigError, match="results of another version of llmchecker"):
+        run(suite, log=log)
+    assert log.read_text() == '{"format": "llmchecker suite 2"}\n'
+
+
+def test_results_of_a_changed_word_list_are_not_continued(tmp_path):
+    """A run evaluates a case again if a file of its quantifier changed in between."""
+    content = {
+        "properties": {"he": {"type": "words", "file": "list.txt"}},
+        "cases": [CASE | {"require": {"he": "P>=0.5 [ F he > 0 ]"}}],
+        "length": 1,
+    }
+    log = tmp_path / "log.jsonl"
+    statuses = []
+    # of the words he (0.25), she (0.25) and it (0.5)
+    for words in ("he\n", "it\nshe\n"):
+        suite = load_suite(write_suite(tmp_path, content, list_txt=words))
+        statuses += [result.status for result in run(suite, log=log).results]
+    assert statuses == ["VIOLATED", "HOLDS"]
