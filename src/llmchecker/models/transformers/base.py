@@ -16,7 +16,12 @@ from llmchecker.models.decoding.logits_processor import LogitsDecoder
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.batching import BatchExecutor, iter_chunks, join_prompt
 from llmchecker.models.transformers.position_limits import PositionLimits
-from llmchecker.models.transformers.token_pieces import Detokenizer, is_piecewise
+from llmchecker.models.transformers.token_pieces import (
+    REPLACEMENT_CHARACTER,
+    CharacterEnds,
+    Detokenizer,
+    is_piecewise,
+)
 
 _T = TypeVar("_T")
 
@@ -78,6 +83,33 @@ class TokenizedModel:
         return self.tokenizer.batch_decode(
             sequences, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
+
+    def decode_unfinished(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of token sequences that may go on.
+
+        The bytes of an incomplete character at the end are left out.
+        """
+        texts = self.decode(sequences)
+        beginnings: dict[int, Sequence[int]] = {}
+        for row, text in enumerate(texts):
+            # nearly all texts end with a whole character, which needs no look at the tokens
+            if not text.endswith(REPLACEMENT_CHARACTER):
+                continue
+            character = self._character_ends.find_incomplete(sequences[row])
+            if character is None:
+                continue
+            if self._character_ends.is_byte_level:
+                texts[row] = text.removesuffix(character.content.decode(errors="replace"))
+            else:
+                # ByteFallback replaces the bytes of whole characters before it too
+                beginnings[row] = sequences[row][: character.position]
+        for row, text in zip(beginnings, self.decode(list(beginnings.values())), strict=True):
+            texts[row] = text
+        return texts
+
+    @cached_property
+    def _character_ends(self) -> CharacterEnds:
+        return CharacterEnds(self.tokenizer)
 
     @cached_property
     def detokenizer(self) -> Detokenizer | None:
@@ -210,7 +242,7 @@ class Transformer(TokenizedModel):
             )
             distributions = Distributions.from_logits(decoded_logits)[: len(texts)]
             if (row := distributions.find_invalid_row()) is not None:
-                (text,) = self.decode([[*prompt, *texts[row].tolist()]])
+                (text,) = self.decode_unfinished([[*prompt, *texts[row].tolist()]])
                 # find out whether the network or the decoding caused the problem
                 if decoded_logits is chunk or not _has_softmax(chunk)[row]:
                     raise InvalidDistribution(
