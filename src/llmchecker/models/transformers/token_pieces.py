@@ -168,8 +168,10 @@ class Detokenizer:
             for token, piece in zip(new_tokens.tolist(), pieces, strict=True):
                 # the piece of a byte depends on the bytes around it
                 self._pieces[token] = None if self._is_byte(token) else piece
-                character = self.character_ends.find_incomplete([token])
-                self._is_incomplete[token] = character is not None
+                # few tokens end like this, and only their bytes can be incomplete
+                if piece.endswith(REPLACEMENT_CHARACTER):
+                    character = self.character_ends.find_incomplete([token])
+                    self._is_incomplete[token] = character is not None
             self._is_decoded[new_tokens] = True
 
     def _is_byte(self, token: int) -> bool:
