@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from helpers.byte_texts import TOKENIZERS, scripted_table
 from helpers.random_tables import LETTERS, table_model, whole_tree
 from helpers.suites import HE, WORDS, OpenTable, load, run, words_model
 
@@ -83,6 +84,35 @@ def test_a_violated_case_shows_its_most_probable_violating_texts(tmp_path):
         assert result.texts[0].text == " it it it"
         assert result.texts[0].probability == pytest.approx(0.125)
         assert all(" he" not in text.text for text in result.texts)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@pytest.mark.parametrize(
+    ("content", "length", "expected"),
+    [
+        ("I 😀".encode(), 8, "HHH"),
+        # half a smiley that may go on is no text yet; one at the end of the answer is
+        ("I 😀".encode(), 5, "HHV"),
+        ("I 😀".encode()[:4], 5, "VVV"),
+        # bytes that are no character, and a character that the model writes itself
+        (b"I \xff", 5, "VVV"),
+        ("I \ufffd".encode(), 8, "VVV"),
+    ],
+)
+def test_a_character_of_several_tokens_is_not_broken(name, content, length, expected, tmp_path):
+    """Requirements about characters see no half of one unless the answer ends there, and every
+    text that speaks against them has the bytes."""
+    require = [
+        {"not_contains": "\ufffd", "at_least": 0.9},
+        {"not_matches": "\ufffd", "at_least": 0.9},
+        {"equals": "I 😀", "at_least": 0.9},
+    ]
+    case = {"start": "s", "require": require, "length": length}
+    result = run(load(tmp_path, [case]), scripted_table(TOKENIZERS[name](), content))
+    assert "".join(each.status.name[0] for each in result.results) == expected
+    assert all(each.is_certain for each in result.results)
+    for each in result.results[:2]:
+        assert all("\ufffd" in text.text for text in each.texts)
 
 
 def test_an_unknown_case_says_how_many_passes_would_decide(tmp_path):

@@ -5,11 +5,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.anytime_checks import TableServer
+from helpers.byte_texts import TOKENIZERS, expected_text, random_table
 from helpers.marks import long
 from helpers.random_models import CAUSAL
 
+from llmchecker.checking.anytime.partial_tree import PartialTree
+from llmchecker.checking.anytime.refinement import select_batch
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.load import load_model
+from llmchecker.properties.logic.monitor import HorizonMonitor
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
 
@@ -159,3 +164,32 @@ def test_text_is_decoded_as_a_whole(random_model):
     tree = build_tree(table, "", Truncation(1.0, 1, len(tokens) - 1))
     assert tree.text[-1] == "🙂"
     assert "🙂" not in tree.text[-2]
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("end_of_sequence", ["terminal", "ordinary"])
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_text_has_half_a_character_only_where_it_ended(name, end_of_sequence, seed):
+    """Every state's text is that of its tokens: without the bytes that are no character yet, or, if
+    it ended, as the tokenizer decodes them; in a grown and in a refined tree."""
+    tokenizer = TOKENIZERS[name]()
+    model, length = random_table(tokenizer, seed), 4
+    prompt = model.encode("s😀")
+    grown = build_tree(model, "s😀", Truncation(1.0, 4, length), end_of_sequence)
+    refined = PartialTree(model, prompt, [HorizonMonitor(length)], {}, end_of_sequence)
+    server = TableServer(model, prompt)
+    while len(batch := select_batch(refined)):
+        refined.add_children(batch, server.answer(refined.build_request(batch)))
+    refined_tree, _ = refined.build_tree()
+    assert states_of(refined_tree) == states_of(grown)
+    sequences = [tuple(prompt)]
+    for parent, token in zip(grown.parent[1:].tolist(), grown.token[1:].tolist(), strict=True):
+        sequences.append((*sequences[parent], token))
+    expected = [
+        expected_text(tokenizer, tokens, is_ended=kind == StateKind.END)
+        for tokens, kind in zip(sequences, grown.kind, strict=True)
+    ]
+    assert grown.text.tolist() == expected
+    assert refined_tree.text.tolist() == expected
+    assert sum(map(len, expected)) > len(grown)

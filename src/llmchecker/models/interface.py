@@ -99,6 +99,14 @@ class LanguageModel(Protocol):
         """Return the texts of whole token sequences, without special tokens."""
         ...
 
+    def decode_unfinished(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of token sequences that may go on.
+
+        They are those of `decode`, but for the bytes of an incomplete character at the end, which
+        are left out.
+        """
+        ...
+
     def open_prefix(self, prompt: Sequence[int], max_length: int = 0) -> Prefix:
         """Open the continuations of a prompt.
 

@@ -104,6 +104,10 @@ class TableModel:
             for sequence in sequences
         ]
 
+    def decode_unfinished(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        """Return the same texts: every token of a table is whole characters."""
+        return self.decode(sequences)
+
     def open_prefix(self, prompt: Sequence[int], max_length: int = 0) -> _TablePrefix:
         """Open the continuations of a prompt."""
         # a table reads texts of any length

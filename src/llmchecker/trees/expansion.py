@@ -60,7 +60,7 @@ def build_tree(
     continuations = cache(lambda: model.open_prefix(prompt, truncation.length - 1))
     end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
     levels = [_build_root()]
-    texts = [_decode_texts(model, np.array([prompt]), np.array([StateKind.TEXT]))]
+    texts = [decode_texts(model, np.array([prompt]), np.array([StateKind.TEXT]))]
     frontier = _Frontier(np.empty((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64), np.ones(1))
     size, is_shard = 1, shard is not None
     for step in range(1, truncation.length + 1):
@@ -93,7 +93,7 @@ def build_tree(
         levels.append(level.with_parent_uids(frontier.uids))
         frontier = frontier.extend(level, size)
         # whole sequences, because a character may consist of several tokens
-        texts.append(_decode_texts(model, join_prompt(prompt, frontier.continuations), level.kind))
+        texts.append(decode_texts(model, join_prompt(prompt, frontier.continuations), level.kind))
         # REST and END are terminal
         frontier = frontier.select(level.kind == StateKind.TEXT)
         size += len(level.kind)
@@ -267,9 +267,25 @@ def _concatenate(parts: Sequence[_Columns]) -> _Columns:
     )
 
 
-def _decode_texts(model: LanguageModel, sequences: np.ndarray, kind: np.ndarray) -> np.ndarray:
-    """Decode every text from its full token sequence; None for `rest`."""
+def decode_texts(model: LanguageModel, sequences: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """Decode the texts of states, each from its full token sequence.
+
+    The last character of a text that ended may be incomplete. A text that may go on is left
+    without the bytes of such a character.
+
+    Args:
+        model: the language model.
+        sequences: (n, length) int64, the token ids of prompt and continuation.
+        kind: (n,) the `StateKind` of each state.
+
+    Returns:
+        (n,) str; None for `rest`.
+    """
     texts = np.full(len(sequences), None, dtype=object)
-    has_text = kind != StateKind.REST
-    texts[has_text] = model.decode(sequences[has_text].tolist())
+    for text_kind, decode in (
+        (StateKind.TEXT, model.decode_unfinished),
+        (StateKind.END, model.decode),
+    ):
+        is_kind = kind == text_kind
+        texts[is_kind] = decode(sequences[is_kind].tolist())
     return texts

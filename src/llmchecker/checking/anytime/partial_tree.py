@@ -17,12 +17,11 @@ from llmchecker.checking.anytime.growing_table import GrowingTable
 from llmchecker.checking.anytime.row_groups import group_rows
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.batching import join_prompt
-from llmchecker.models.transformers.token_pieces import REPLACEMENT_CHARACTER
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.scores import score_texts
-from llmchecker.trees.expansion import EndOfSequence
+from llmchecker.trees.expansion import EndOfSequence, decode_texts
 from llmchecker.trees.selection import Selection
 from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
 
@@ -134,7 +133,9 @@ class PartialTree:
         probability: (n,) float64, of the text given its parent.
         mass: (n,) float64, of the path from the root.
         rest: (n,) float64, of all tokens that no visit has selected, given the text.
-        text: (n,) str.
+        text: (n,) str, as `expansion.decode_texts` returns it.
+        is_incomplete: (n,) bool, whether the tokens end within a character, which the text leaves
+            out. False if each text is decoded from all of its tokens.
         scores: (quantifiers, n) int64, in the order of the quantifiers.
         situation: (n,) int64, a number for the text's step, obligations, letters and scores.
         is_listed: (n,) bool, whether the probability of the text is known; see `add_unlisted`.
@@ -161,6 +162,7 @@ class PartialTree:
     mass: np.ndarray
     rest: np.ndarray
     text: np.ndarray
+    is_incomplete: np.ndarray
     scores: np.ndarray
     situation: np.ndarray
     is_listed: np.ndarray
@@ -183,7 +185,7 @@ class PartialTree:
         self._model, self._prompt, self._quantifiers = model, prompt, dict(quantifiers)
         self._stages = _choose_stages(model)
         self._end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
-        self._start_text = model.decode([prompt])[0]
+        (self._start_text,) = model.decode_unfinished([prompt])
         self._decided_masses = [[0.0, 0.0] for _ in monitors]  # decided false, decided true
         self._visit_records: dict[tuple[int, int], Visit] = {}
         self._unlisted_texts: dict[tuple[int, int], int] = {}
@@ -325,7 +327,9 @@ class PartialTree:
         step = 0 if is_root else int(self.step[parent[0]]) + 1
         mass = probability if is_root else probability * self.mass[parent]
         kind = np.where(np.isin(token, self._end_tokens), StateKind.END, StateKind.TEXT)
-        text = self._root_text() if is_root else self._extend_texts(parent, token)
+        text, is_incomplete = (
+            self._decode_root() if is_root else self._extend_texts(parent, token, kind)
+        )
         scores = self._score_texts(text)
         if is_root:
             obligations = np.array([[monitor.initial_obligation] for monitor in self.monitors])
@@ -346,6 +350,7 @@ class PartialTree:
             # before its first visit the rest of a text is all of its probability
             rest=np.ones(n),
             text=text,
+            is_incomplete=is_incomplete,
             scores=scores,
             situation=self._number_situations(step, obligations, letters, scores),
             is_listed=is_listed,
@@ -356,36 +361,50 @@ class PartialTree:
         for name, column in self._table.columns.items():
             setattr(self, name, column)
 
-    def _root_text(self) -> np.ndarray:
-        return np.array([self._start_text], dtype=object)
+    def _decode_root(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return `text` and `is_incomplete` of the root."""
+        sequences = np.array([self._prompt], dtype=np.int64)
+        return np.array([self._start_text], dtype=object), self._find_incomplete(sequences)
 
-    def _extend_texts(self, parent: np.ndarray, token: np.ndarray) -> np.ndarray:
-        """Return (n,) str: the texts of parents with one more token each."""
+    def _extend_texts(
+        self, parent: np.ndarray, token: np.ndarray, kind: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return `text` and `is_incomplete` of parents with one more token each."""
         detokenizer = getattr(self._model, "detokenizer", None)
         # without token pieces only a whole sequence can be decoded
         if detokenizer is None:
-            return self._decode_texts(parent, token)
-        text = self.text[parent]
+            sequences = self._collect_sequences(parent, token)
+            return decode_texts(self._model, sequences, kind), self._find_incomplete(sequences)
+        text, is_incomplete = self.text[parent], np.zeros(len(token), dtype=bool)
         suffixes = detokenizer.decode_tokens(token)
-        parents, parent_index = np.unique(parent, return_inverse=True)
         # a character of several tokens is complete only after its last token
-        is_incomplete = np.array(
-            [self.text[uid].endswith(REPLACEMENT_CHARACTER) for uid in parents.tolist()]
+        is_separate = (
+            self.is_incomplete[parent]
+            | detokenizer.find_incomplete(token)
+            | np.equal(suffixes, None)
         )
-        # these texts do not follow from their parent's text
-        is_separate = is_incomplete[parent_index] | np.equal(suffixes, None)
         text[~is_separate] += suffixes[~is_separate]
+        # these texts do not follow from their parent's text
         if is_separate.any():
-            text[is_separate] = self._decode_texts(parent[is_separate], token[is_separate])
-        return text
+            sequences = self._collect_sequences(parent[is_separate], token[is_separate])
+            text[is_separate] = decode_texts(self._model, sequences, kind[is_separate])
+            is_incomplete[is_separate] = self._find_incomplete(sequences)
+        return text, is_incomplete
 
-    def _decode_texts(self, parent: np.ndarray, token: np.ndarray) -> np.ndarray:
-        """Return the same texts, decoded from the first token on."""
+    def _find_incomplete(self, sequences: np.ndarray) -> np.ndarray:
+        """Return (n,) bool: the `is_incomplete` of token sequences."""
+        detokenizer = getattr(self._model, "detokenizer", None)
+        # without token pieces no text follows from its parent's
+        if detokenizer is None:
+            return np.zeros(len(sequences), dtype=bool)
+        characters = map(detokenizer.character_ends.find_incomplete, sequences.tolist())
+        return np.array([character is not None for character in characters], dtype=bool)
+
+    def _collect_sequences(self, parent: np.ndarray, token: np.ndarray) -> np.ndarray:
+        """Return (n, length) int64: the tokens of prompt, parent and one more token each."""
         parents, parent_index = np.unique(parent, return_inverse=True)
         continuations = np.column_stack([self.collect_continuations(parents)[parent_index], token])
-        text = np.empty(len(token), dtype=object)
-        text[:] = self._model.decode(join_prompt(self._prompt, continuations).tolist())
-        return text
+        return join_prompt(self._prompt, continuations)
 
     def _score_texts(self, text: np.ndarray) -> np.ndarray:
         """Return (quantifiers, n) int64: the scores of texts."""

@@ -177,6 +177,18 @@ def decoding_as_json(decoding: DecodingChoice) -> Any:
     return decoding.settings or None if isinstance(decoding, Decoding) else decoding
 
 
+def parse_end_tokens(value: int | list[int] | None) -> frozenset[int] | None:
+    """Parse the `eos_token_id` of a model's configuration, such as 2 or [1, 106].
+
+    None means that the configuration does not define it. A negative id is no token, so that no text
+    ends, as in `generate`.
+    """
+    if value is None:
+        return None
+    tokens = value if isinstance(value, list) else [value]
+    return frozenset(token for token in tokens if token >= 0)
+
+
 def _check_number(
     decoding: Decoding, name: str, is_valid: Any, requirement: str, hint: str = ""
 ) -> None:

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from llmchecker.errors import ConfigError, UnusableModel
+from llmchecker.models.decoding.settings import parse_end_tokens
 from llmchecker.models.servers.apis import (
     LlamaCpp,
     ServedModelInfo,
@@ -317,5 +318,5 @@ def _read_end_tokens(directory: Path, tokenizer: "PreTrainedTokenizerBase") -> f
         if (directory / name).is_file():
             candidates.append(read_json(directory / name).get("eos_token_id"))
     candidates += [tokenizer.eos_token_id, tokenizer.sep_token_id]
-    end_tokens = next((tokens for tokens in candidates if tokens is not None), [])
-    return frozenset(end_tokens if isinstance(end_tokens, list) else [end_tokens])
+    parsed_tokens = map(parse_end_tokens, candidates)
+    return next((tokens for tokens in parsed_tokens if tokens is not None), frozenset())

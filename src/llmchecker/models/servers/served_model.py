@@ -187,7 +187,7 @@ class _ServedPrefix:
 
 def _prefix_errors(model: ServedModel, text: list[int]) -> AbstractContextManager[None]:
     """Prefix errors with the model, the server and the end of a text."""
-    (text_end,) = model.decode([text])
+    (text_end,) = model.decode_unfinished([text])
     return prefix_errors(
         f"{model.name} at {model.client.address}, after {text_end[-_MAX_SHOWN_CHARACTERS:]!r}"
     )

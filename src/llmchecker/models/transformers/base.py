@@ -13,10 +13,16 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from llmchecker.errors import InvalidDistribution, UnusableText
 from llmchecker.models.decoding.chat_template import Start, encode_chat
 from llmchecker.models.decoding.logits_processor import LogitsDecoder
+from llmchecker.models.decoding.settings import parse_end_tokens
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.batching import BatchExecutor, iter_chunks, join_prompt
 from llmchecker.models.transformers.position_limits import PositionLimits
-from llmchecker.models.transformers.token_pieces import Detokenizer, is_piecewise
+from llmchecker.models.transformers.token_pieces import (
+    REPLACEMENT_CHARACTER,
+    CharacterEnds,
+    Detokenizer,
+    is_piecewise,
+)
 
 _T = TypeVar("_T")
 
@@ -41,6 +47,9 @@ class TokenizedModel:
         self.name = name
         self.tokenizer = tokenizer
         self.end_tokens = end_tokens
+        # an empty text begins with the same token for every decoding, whatever ends texts
+        begin_token = tokenizer.bos_token_id
+        self._start_token = min(end_tokens, default=None) if begin_token is None else begin_token
 
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a text or of a chat.
@@ -79,6 +88,33 @@ class TokenizedModel:
             sequences, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
 
+    def decode_unfinished(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of token sequences that may go on.
+
+        The bytes of an incomplete character at the end are left out.
+        """
+        texts = self.decode(sequences)
+        beginnings: dict[int, Sequence[int]] = {}
+        for row, text in enumerate(texts):
+            # nearly all texts end with a whole character, which needs no look at the tokens
+            if not text.endswith(REPLACEMENT_CHARACTER):
+                continue
+            character = self._character_ends.find_incomplete(sequences[row])
+            if character is None:
+                continue
+            if self._character_ends.is_byte_level:
+                texts[row] = text.removesuffix(character.content.decode(errors="replace"))
+            else:
+                # ByteFallback replaces the bytes of whole characters before it too
+                beginnings[row] = sequences[row][: character.position]
+        for row, text in zip(beginnings, self.decode(list(beginnings.values())), strict=True):
+            texts[row] = text
+        return texts
+
+    @cached_property
+    def _character_ends(self) -> CharacterEnds:
+        return CharacterEnds(self.tokenizer)
+
     @cached_property
     def detokenizer(self) -> Detokenizer | None:
         """Detokenizer of single tokens; None if a token's text depends on its context."""
@@ -91,13 +127,12 @@ class TokenizedModel:
         Raises:
             UnusableText: the model has neither.
         """
-        begin_token = self.tokenizer.bos_token_id
-        if begin_token is None and not self.end_tokens:
+        if self._start_token is None:
             raise UnusableText(
                 f"{self.name}: the start string is empty, but no special token begins a text; "
                 "give a start string"
             )
-        return begin_token if begin_token is not None else min(self.end_tokens)
+        return self._start_token
 
 
 class Transformer(TokenizedModel):
@@ -125,7 +160,7 @@ class Transformer(TokenizedModel):
         executor: BatchExecutor,
         memory_bytes: int,
     ) -> None:
-        super().__init__(name, tokenizer, _read_end_tokens(network, tokenizer))
+        super().__init__(name, tokenizer, read_end_tokens(network, tokenizer))
         self.network = network
         self.executor = executor
         self.memory_bytes = memory_bytes
@@ -210,7 +245,7 @@ class Transformer(TokenizedModel):
             )
             distributions = Distributions.from_logits(decoded_logits)[: len(texts)]
             if (row := distributions.find_invalid_row()) is not None:
-                (text,) = self.decode([[*prompt, *texts[row].tolist()]])
+                (text,) = self.decode_unfinished([[*prompt, *texts[row].tolist()]])
                 # find out whether the network or the decoding caused the problem
                 if decoded_logits is chunk or not _has_softmax(chunk)[row]:
                     raise InvalidDistribution(
@@ -258,13 +293,11 @@ def _select_forward_settings(network: PreTrainedModel) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name in parameters}
 
 
-def _read_end_tokens(
-    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-) -> frozenset[int]:
-    """Return the tokens after which the model's configuration stops generation."""
+def read_end_tokens(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Return the end tokens of the model's generation configuration, or else of its tokenizer."""
     generation_config = getattr(network, "generation_config", None)
     end_token = getattr(generation_config, "eos_token_id", None)
     # the model's own configuration has priority over its tokenizer
     candidates = (end_token, tokenizer.eos_token_id, tokenizer.sep_token_id)
-    end_tokens = next((tokens for tokens in candidates if tokens is not None), [])
-    return frozenset(end_tokens if isinstance(end_tokens, list) else [end_tokens])
+    parsed_tokens = map(parse_end_tokens, candidates)
+    return next((tokens for tokens in parsed_tokens if tokens is not None), frozenset())

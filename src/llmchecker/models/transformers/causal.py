@@ -19,7 +19,7 @@ from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.logits_processor import LogitsDecoder
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.distribution import Distributions
-from llmchecker.models.transformers.base import Transformer
+from llmchecker.models.transformers.base import Transformer, read_end_tokens
 from llmchecker.models.transformers.batching import TEXT_BYTES, pad_rows
 from llmchecker.models.transformers.uncached import UncachedPrefix
 
@@ -337,8 +337,14 @@ class CausalModel(Transformer):
         """Return the tokens of a prompt; `start_token` for an empty prompt."""
         return super().encode(start) or (self.start_token,)
 
-    def with_decoding(self, decoding: Decoding) -> "CausalModel":
+    def with_decoding(
+        self, decoding: Decoding, end_tokens: frozenset[int] | None = None
+    ) -> "CausalModel":
         """Return the model with other decoding settings; both share the network.
+
+        Args:
+            decoding: the decoding settings.
+            end_tokens: ids of the tokens that end a text; None for those of `read_end_tokens`.
 
         Raises:
             ConfigError: the decoding names tokens that the model does not have.
@@ -346,10 +352,13 @@ class CausalModel(Transformer):
         model = copy(self)
         model.decoder, model.is_truncated = None, decoding.is_truncating
         model.compares_prompt = decoding.compares_prompt
+        if end_tokens is None:
+            end_tokens = read_end_tokens(self.network, self.tokenizer)
+        model.end_tokens = end_tokens
         # a decoding without effect needs no processor
         if decoding:
             try:
-                model.decoder = LogitsDecoder(decoding, self.vocabulary_size, self.end_tokens)
+                model.decoder = LogitsDecoder(decoding, self.vocabulary_size, end_tokens)
             except ConfigError as error:
                 raise ConfigError(f"decoding: {self.name}: {error}") from error
         return model

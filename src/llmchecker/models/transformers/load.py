@@ -16,7 +16,12 @@ from transformers.utils import logging as transformers_logging
 
 from llmchecker.errors import ConfigError, MachineLimit, UnusableModel
 from llmchecker.models.decoding.logits_processor import parse_generation_config
-from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding, DecodingChoice
+from llmchecker.models.decoding.settings import (
+    AS_PUBLISHED,
+    Decoding,
+    DecodingChoice,
+    parse_end_tokens,
+)
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.sources.checksums import check_checksums
 from llmchecker.models.sources.model_directory import check_loadable, find_weight_files
@@ -191,17 +196,21 @@ def apply_decoding(model: LanguageModel, decoding: DecodingChoice) -> LanguageMo
         ConfigError: the model is not a causal transformers model, or lacks tokens of the decoding,
             or its own settings are not supported.
     """
-    # nothing to change; this also accepts models that cannot be decoded
-    if decoding is None and getattr(model, "decoder", None) is None:
-        return model
     if not isinstance(model, CausalModel):
+        # nothing to change
+        if decoding is None:
+            return model
         raise ConfigError(
             f"decoding: {model.name} is not a local causal model; only such models have a decoding"
         )
     if decoding == AS_PUBLISHED:
+        config = model.network.generation_config
         try:
-            return model.with_decoding(parse_generation_config(model.network.generation_config))
+            published = parse_generation_config(config)
         except ConfigError as error:
             raise ConfigError(f"decoding: {AS_PUBLISHED}: {model.name}: {error}") from error
+        # `generate` knows no tokenizer, and without an end token it never ends a text
+        end_tokens = parse_end_tokens(config.eos_token_id) or frozenset()
+        return model.with_decoding(published, end_tokens)
     # None removes the decoding of an earlier call
     return model.with_decoding(Decoding() if decoding is None else decoding)

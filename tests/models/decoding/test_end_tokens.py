@@ -1,0 +1,119 @@
+"""The end tokens of `as_published` are those after which `generate` stops."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from llmchecker.models.decoding.settings import Decoding, parse_end_tokens
+from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
+from llmchecker.trees.expansion import build_tree
+from llmchecker.trees.text_tree import StateKind, Truncation
+
+SAMPLING = {"do_sample": True, "top_p": 0.9}
+MISSING = "missing"
+CANDIDATES = range(2, 9)
+"""Tokens to end a text with; the tokenizer's own end token is 2."""
+
+
+def write_model(source, directory, config, generation) -> None:
+    """A model with these `eos_token_id`, and sampling settings in the file that `generate` reads.
+
+    Args:
+        config: the value in config.json; None for null, `MISSING` for none.
+        generation: the same of generation_config.json; "no file" without the file.
+    """
+    shutil.copytree(source, directory)
+    settings = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    del settings["eos_token_id"]
+    settings |= {} if config is MISSING else {"eos_token_id": config}
+    # without a file of its own, the settings are those of config.json
+    settings |= SAMPLING if generation == "no file" else {}
+    (directory / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    (directory / "generation_config.json").unlink()
+    if generation != "no file":
+        settings = SAMPLING | ({} if generation is MISSING else {"eos_token_id": generation})
+        path = directory / "generation_config.json"
+        path.write_text(json.dumps(settings), encoding="utf-8")
+
+
+def find_stops(directory) -> set[int]:
+    """The candidates after which `generate` writes nothing more."""
+    network = AutoModelForCausalLM.from_pretrained(directory)
+    prompt = torch.tensor([[1, 20, 21]])
+    stops = set()
+    for token in CANDIDATES:
+
+        def force(_, scores, token=token):
+            forced = torch.full_like(scores, -torch.inf)
+            forced[:, token] = 0.0
+            return forced
+
+        written = network.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            logits_processor=[force],
+            max_new_tokens=3,
+        )
+        if written.shape[1] == prompt.shape[1] + 1:
+            stops.add(token)
+    return stops
+
+
+@pytest.mark.few(12)
+@pytest.mark.parametrize("generation", ["no file", MISSING, None, 3, [4, 5], -1], ids=repr)
+@pytest.mark.parametrize("config", [MISSING, None, 6, [7, 2]], ids=repr)
+def test_texts_end_where_generate_ends_them(config, generation, random_model, tmp_path):
+    """As published a model ends texts after the tokens of `generate`, whichever file has them, and
+    never if no file has any; without decoding the tokenizer's own end token takes their place."""
+    directory = tmp_path / "model"
+    write_model(random_model("llama"), directory, config, generation)
+    stops = find_stops(directory)
+    plain = load_model(directory)
+    published = apply_decoding(plain, "as_published")
+    assert published.end_tokens == stops
+    is_defined = plain.network.generation_config.eos_token_id is not None
+    assert plain.end_tokens == (stops if is_defined else {plain.tokenizer.eos_token_id})
+    assert plain.tokenizer.eos_token_id == 2
+    for other in (None, Decoding(temperature=0.5)):
+        assert apply_decoding(published, other).end_tokens == plain.end_tokens
+
+
+def test_a_published_model_without_end_tokens_never_ends_a_text(random_model, tmp_path):
+    """A tree as published has no end where `generate` has none, though the tokenizer has one."""
+    directory = tmp_path / "model"
+    write_model(random_model("llama"), directory, 2, MISSING)
+    model = load_model(directory)
+    everything = Truncation(1.0, 1000, 1)
+    plain = build_tree(model, "The", everything)
+    published = build_tree(apply_decoding(model, "as_published"), "The", everything)
+    end = AutoTokenizer.from_pretrained(directory).eos_token_id
+    assert plain.token[plain.kind == StateKind.END].tolist() == [end]
+    assert not (published.kind == StateKind.END).any()
+    assert (published.kind == StateKind.TEXT).all()
+
+
+def test_a_negative_end_token_is_no_token(random_model, tmp_path):
+    """An end token of -1 ends no text, and makes neither the root nor a `rest` an end."""
+    directory = tmp_path / "model"
+    write_model(random_model("llama"), directory, -1, -1)
+    tree = build_tree(load_model(directory), "The", Truncation(0.5, 3, 1))
+    assert set(tree.kind.tolist()) == {StateKind.TEXT, StateKind.REST}
+    assert parse_end_tokens(-1) == parse_end_tokens([]) == frozenset()
+    assert parse_end_tokens(None) is None
+
+
+def test_the_first_token_of_an_empty_start_does_not_depend_on_decoding(random_model):
+    """A model whose texts never end begins an empty text as the model without decoding does."""
+    directory = random_model("gpt2")
+    network = AutoModelForCausalLM.from_pretrained(directory)
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    tokenizer.bos_token = None
+    network.generation_config.update(**SAMPLING)
+    network.generation_config.eos_token_id = None
+    model = wrap_model(network, tokenizer)
+    published = apply_decoding(model, "as_published")
+    assert published.end_tokens == set()
+    assert published.encode("") == model.encode("") == (tokenizer.eos_token_id,)
