@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from helpers.random_tables import LETTERS, table_model, whole_tree
-from helpers.suites import HE, WORDS, load, run, words_model
+from helpers.suites import HE, WORDS, OpenTable, load, run, words_model
 
 import llmchecker as lc
 from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
@@ -109,6 +109,48 @@ def test_an_error_of_the_model_ends_the_run(tmp_path):
     suite = load(tmp_path, [{"start": "once", "require": ["P>=0.1 [ F step = 3 ]"]}])
     with pytest.raises(ConfigError, match="m is broken"):
         run(suite, fail)
+
+
+def test_each_row_runs_with_the_decoding_of_its_columns(tmp_path):
+    """A decoding with columns opens the model once for each decoding, and averages span all."""
+    case = {
+        "prompts": "rows.csv",
+        "name": "{t}",
+        "require": {"he": "P>=0.5 [ F he = 1 ]"},
+        "average": {"mean": "mean P=? [ F he = 1 ]"},
+    }
+    suite = load(
+        tmp_path,
+        [case],
+        {"rows_csv": "start,t\nonce,0.5\nonce,2\nonce,0.5\n"},
+        properties=PROPERTIES,
+        decoding={"temperature": "{t}"},
+        budget={"passes": 1000},
+    )
+    opened = []
+
+    def open_model(deployment):
+        temperature = deployment.model.decoding.settings["temperature"]
+        opened.append(temperature)
+        # he is likely at a low temperature, and never written at a high one
+        return OpenTable(words_model(0.75 if temperature < 1 else 0))
+
+    result = run_suite(suite, open_model=open_model)
+    assert opened == [0.5, 2.0]
+    low, high = Status.HOLDS, Status.VIOLATED
+    named = statuses(result)
+    assert [named[f"{t}, row {i}: he"] for i, t in ((1, "0.5"), (2, "2"), (3, "0.5"))] == [
+        low,
+        high,
+        low,
+    ]
+    (average,) = result.aggregates
+    assert average.interval.lower == pytest.approx(2 / 3 * (1 - 0.25**3), abs=1e-6)
+    shards = [tmp_path / f"{number}.jsonl" for number in range(3)]
+    for number, log in enumerate(shards):
+        run_shard(suite, Shard(number, 3), log, open_model=open_model)
+    joined = run_suite(suite, log=tmp_path / "all.jsonl", shards=shards, open_model=open_model)
+    assert statuses(joined) == named
 
 
 def test_averages_are_means_over_rows_with_groups(tmp_path):
