@@ -89,7 +89,7 @@ TABLE = {"prompts": "rows.csv", "require": [QUERY]}
         ("start, start\na,b\n", TABLE, "two columns have the name 'start'"),
         ("start,answer\nonce\n", TABLE, "row 1: 1 values for the 2 columns start, answer"),
         ('start\n"on', TABLE, "is not CSV"),
-        ("text\nonce\n", TABLE, "no prompt"),
+        ("text\nonce\n", TABLE, "rows.csv, row 1: there is no prompt of columns text; give"),
         ("start;answer\nonce;a, b\n", TABLE, "semicolons separate the columns 'start;answer'"),
         ("start\tanswer\nonce\tb\n", TABLE, "tabs separate the columns"),
         ("start\nonce\n \n", TABLE, "row 2: start: the text is empty"),
@@ -232,6 +232,7 @@ def test_doubled_braces_are_braces(tmp_path, text, expected):
     assert case.start == expected
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -370,6 +371,7 @@ NUMBERS = [
 ]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("case", "keys", "reason"), NUMBERS)
 @pytest.mark.parametrize(
     "value", ["half", "0,5", "", "1_0", "0x1", "-1", "NaN", "1e9999", "\u0661"]

@@ -310,7 +310,8 @@ class CaseBuilder:
                     )
                     for variants in deployments
                 ]
-        return cases, _build_averages(entry, demands, members, keys.by)
+        with prefix_errors(f"{place}.by"):
+            return cases, _build_averages(entry, demands, members, keys.by)
 
     def _read_table(self, place: str, keys: CaseKeys) -> PromptTable | None:
         if keys.prompts is None:
@@ -484,9 +485,12 @@ def _build_prompt(place: str, keys: CaseKeys, row: Row | None) -> Start:
     names = [name for name in ("user", "start") if row.has_column(name)] if is_column else forms
     if len(names) != 1:
         count = " and ".join(names) if names else "no prompt"
-        where = place if row is None else f"{place}.prompts: {row.place}"
+        if row is None:
+            where, columns = place, ""
+        else:
+            where, columns = f"{place}.prompts: {row.place}", f" of columns {row.format_columns()}"
         raise ConfigError(
-            f"{where}: there is {count}; give exactly one of user, start and messages"
+            f"{where}: there is {count}{columns}; give exactly one of user, start and messages"
         )
     (name,) = names
     key = f"{place}.prompts" if is_column else f"{place}.{name}"

@@ -63,6 +63,11 @@ class Row:
         """The names of all columns."""
         return [*self.cells, *self.unusable]
 
+    def format_columns(self) -> str:
+        """Format the names of all columns for a message, or of the first of many."""
+        names = self.columns
+        return ", ".join(names[:_MAX_NAMES]) + ", …" * (len(names) > _MAX_NAMES)
+
     def has_column(self, column: str) -> bool:
         """Return whether the row has a cell in a column."""
         return column in self.cells or column in self.unusable
@@ -215,8 +220,10 @@ def _describe_unknown(column: str, row: Row) -> str:
     if not row.columns:
         return f"{{{column}}}: the case has no prompts with columns; add `prompts`, or {braces}"
     hint = did_you_mean(column, row.columns) or ";"
-    names = ", ".join(row.columns[:_MAX_NAMES]) + ", …" * (len(row.columns) > _MAX_NAMES)
-    return f"{{{column}}}: the prompts have no such column{hint} they have {names}; {braces}"
+    return (
+        f"{{{column}}}: the prompts have no such column{hint} they have {row.format_columns()}; "
+        f"{braces}"
+    )
 
 
 def _parse_value(text: str) -> str | int | float | bool:
