@@ -112,7 +112,7 @@ def test_an_assertion_stands_for_a_query(entry, query):
         ({"contains": "a", "at_least": 0.5, "at_most": 0.6}, "at_least or at_most"),
         ({"contains": "a", "matches": "b", "at_least": 0.5}, "2 assertions"),
         ({"at_least": 0.5}, "0 assertions"),
-        ({"contains": None, "at_least": 0.5}, "contains: value: None is no text"),
+        ({"contains": None, "at_least": 0.5}, "contains: value: null is no text"),
         ({"contains_any": [], "at_least": 0.5}, "list is empty"),
         ({"max_words": -1, "at_least": 0.5}, "whole number"),
         ({"max_words": 1.5, "at_least": 0.5}, "whole number"),

@@ -86,6 +86,7 @@ TABLE = {"prompts": "rows.csv", "require": [QUERY]}
     [
         ("start,answer\n", TABLE, "rows.csv: the file has no rows"),
         ("", TABLE, "has no rows"),
+        (",\nonce,\n", TABLE, "no column has a name"),
         ("start, start\na,b\n", TABLE, "two columns have the name 'start'"),
         ("start,answer\nonce\n", TABLE, "row 1: 1 values for the 2 columns start, answer"),
         ('start\n"on', TABLE, "is not CSV"),
@@ -386,6 +387,23 @@ def test_a_cell_that_is_no_number_is_refused_with_its_place(tmp_path, case, keys
     assert value in message or value == "1e9999"
 
 
+def test_a_decoding_with_columns_is_checked_before_its_rows(tmp_path):
+    """Unknown names and values without columns are refused with their line."""
+    for decoding, reason in (
+        ({"temperatur": "{v}"}, "decoding: unknown key 'temperatur', did you mean 'temperature'"),
+        ({"temperature": "{v}", "top_p": 2}, "decoding.top_p: 2 is too large"),
+        ("{v}", "decoding: rows.csv, row 1, column v: decoding: 1 is not greedy"),
+    ):
+        message = refused(
+            tmp_path,
+            [{"prompts": "rows.csv", "start": "once", "require": [QUERY]}],
+            {"rows_csv": "v\n1\n"},
+            decoding=decoding,
+        )
+        assert reason in message
+        assert "suite.yaml, line " in message
+
+
 def test_a_cell_in_a_query_is_a_number_or_a_name(tmp_path):
     """A cell cannot change the structure of a query."""
     case = {"prompts": "rows.csv", "start": "once", "require": ["P>={v} [ F x = 1 ]"]}
@@ -409,7 +427,7 @@ def test_a_suite_with_a_table_has_templates_in_the_texts_of_the_suite_alone(tmp_
     ]
     assert suite.cases[1].name == '{{: contains "{{b}}", at least 0.5'
     message = refused(tmp_path, cases, files, system="A {persona}.")
-    assert "cases[1]: system: {persona}: the case has no prompts with columns" in message
+    assert "line 9: system: cases[1]: {persona}: the case has no prompts" in message
     (alone,) = load(tmp_path, cases[1:], system="A {persona} {{}}.").cases
     assert alone.start.messages[0] == ("system", "A {persona} {{}}.")
 
@@ -478,8 +496,6 @@ WRITTEN = [
     "0x10",
     "1_000",
     "2024-01-01",
-    "null",
-    "~",
     "True",
     ".inf",
     "60:30",
@@ -526,6 +542,7 @@ def test_a_scalar_is_the_text_that_the_file_contains(tmp_path, written):
     [
         ("user: {question}", 'cases[0].user: {question} is a mapping in YAML; write "{question}"'),
         ("user: ", "cases[0].user: None is not of type string"),
+        ("user: ~", "cases[0].user: None is not of type string"),
         ("user: a\n  length: yes", "'yes' is not of type integer"),
         ("user: a\n  budget: {passes: 1.5}", "1.5 is not of type integer"),
     ],

@@ -393,8 +393,8 @@ class _Converter:
     def _convert_key(self, node: _Node) -> str:
         if node.kind != "scalar":
             self._raise_error(node, f"a key is a {node.kind}, not a text; put it in quotes")
-        # YAML 1.1 has other keys than texts; and a key that is left out is a mistake.
-        if not isinstance(node.value, str) and (self._is_shared or not node.text):
+        # Snakemake keeps a key that is a number; a key that is left out is a mistake.
+        if node.value is None or (self._is_shared and not isinstance(node.value, str)):
             self._raise_error(node, f"a key is {node.text or 'null'}, not a text; put it in quotes")
         return node.text
 

@@ -304,8 +304,8 @@ class CaseBuilder:
                     replace(
                         case,
                         name=label,
-                        deployment=variants.select(shared_row or Row()),
-                        start=_add_system(place, variants, prompt, shared_row),
+                        deployment=variants.select(place, shared_row or Row()),
+                        start=variants.add_system(place, prompt, shared_row),
                         row=0 if row is None else index + 1,
                     )
                     for variants in deployments
@@ -512,12 +512,6 @@ def _build_prompt(place: str, keys: CaseKeys, row: Row | None) -> Start:
                 f"{_MAX_PROMPT_CHARACTERS:,}"
             )
         return inserted if name == "start" else Chat((("user", inserted),))
-
-
-def _add_system(place: str, variants: RowDeployments, prompt: Start, row: Row | None) -> Start:
-    """Return a prompt with the system prompt of a deployment."""
-    with prefix_errors(place):
-        return variants.add_system(prompt, row)
 
 
 def _build_averages(

@@ -115,31 +115,39 @@ class RowDeployments:
     Args:
         deployment: the deployment, whose decoding is that of rows without one.
         decoding: keys of a decoding with columns; None if the decoding has no columns.
+        system_key, decoding_key: keys of the suite file, for messages.
     """
 
     def __init__(
-        self, deployment: Deployment, decoding: str | Mapping[str, Any] | None = None
+        self,
+        deployment: Deployment,
+        decoding: str | Mapping[str, Any] | None = None,
+        *,
+        system_key: str = "system",
+        decoding_key: str = "decoding",
     ) -> None:
         self.deployment = deployment
         self._decoding = decoding
+        self._system_key = system_key
+        self._decoding_key = decoding_key
         self._by_decoding: dict[str, Deployment] = {}
 
-    def rename(self, name: str) -> "RowDeployments":
-        """Return the deployments under another name."""
-        return RowDeployments(replace(self.deployment, name=name), self._decoding)
-
-    def select(self, row: Row) -> Deployment:
+    def select(self, place: str, row: Row) -> Deployment:
         """Return the deployment with the decoding of a row.
+
+        Args:
+            place: the key of the entry, for messages.
+            row: the row; without cells for an entry without a table.
 
         Raises:
             ConfigError: a column is absent, or the decoding is invalid.
         """
         if self._decoding is None:
             return self.deployment
-        with prefix_errors("decoding"):
+        with prefix_errors(f"{self._decoding_key}: {place}"):
             entry = insert_values(self._decoding, row)
         if repr(entry) not in self._by_decoding:
-            with locate_errors("decoding", self._decoding, row):
+            with locate_errors(self._decoding_key, self._decoding, row):
                 if isinstance(entry, Mapping):
                     entry = parse_section(DecodingKeys, entry).explicit_keys
                 decoding = parse_decoding(entry)
@@ -147,10 +155,11 @@ class RowDeployments:
             self._by_decoding[repr(entry)] = replace(self.deployment, model=model)
         return self._by_decoding[repr(entry)]
 
-    def add_system(self, prompt: Start, row: Row | None) -> Start:
+    def add_system(self, place: str, prompt: Start, row: Row | None) -> Start:
         """Return a prompt with the system prompt before it.
 
         Args:
+            place: the key of the entry, for messages.
             prompt: the prompt.
             row: the row for columns of the system prompt; None if it is no template.
 
@@ -162,14 +171,14 @@ class RowDeployments:
             return prompt
         if isinstance(prompt, str):
             raise ConfigError(
-                "system: a system prompt belongs to a chat; use user in place of start"
+                f"{place}: system: a system prompt belongs to a chat; use user in place of start"
             )
         if prompt.messages[0][0] == "system":
             raise ConfigError(
-                "messages: a system prompt is given, and the suite has one; remove one"
+                f"{place}: messages: a system prompt is given, and the suite has one; remove one"
             )
         if row is not None:
-            with prefix_errors("system"):
+            with prefix_errors(f"{self._system_key}: {place}"):
                 system = insert_columns(system, row)
         return Chat((("system", system), *prompt.messages))
 

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ def _build_suite(
     # with a table of prompts, the texts of the suite are templates
     has_tables = any(entry.prompts is not None for entry in keys.cases)
     variants = [
-        _resolve_variants(name, config, folder, keys.system, keys.explicit_keys, has_tables)
+        _resolve_variants(
+            name, config, folder, keys.system, keys.explicit_keys, has_tables=has_tables
+        )
         for name in names
     ]
     deployments = tuple(each.deployment for each in variants)
@@ -144,7 +147,10 @@ def _resolve_variants(
     folder: Path,
     system: str | None,
     explicit_keys: Mapping[str, Any],
+    *,
     has_tables: bool,
+    suffix: str = "",
+    **options: str,
 ) -> RowDeployments:
     """Find the model of a name, with a decoding that may have columns.
 
@@ -152,15 +158,16 @@ def _resolve_variants(
         name, config, folder, system: as in `resolve_deployment`.
         explicit_keys: the keys of the suite or of `versus`, with or without `decoding`.
         has_tables: whether the suite has a table of prompts.
+        suffix: the end of the deployment's name.
+        options: as in `RowDeployments`.
     """
     decoding = explicit_keys.get("decoding")
-    if not has_tables or not list_columns(decoding):
-        deployment = resolve_deployment("model", name, config, folder, system, explicit_keys)
-        return RowDeployments(deployment)
+    has_columns = has_tables and bool(list_columns(decoding))
     # the model must support a decoding, whatever it is
-    greedy = {"decoding": GREEDY}
-    deployment = resolve_deployment("model", name, config, folder, system, greedy)
-    return RowDeployments(deployment, decoding)
+    keys = {"decoding": GREEDY} if has_columns else explicit_keys
+    deployment = resolve_deployment("model", name, config, folder, system, keys)
+    deployment = replace(deployment, name=f"{name}{suffix}")
+    return RowDeployments(deployment, decoding if has_columns else None, **options)
 
 
 def _resolve_versus(
@@ -175,12 +182,19 @@ def _resolve_versus(
     # of several models none is the obvious one
     if versus.model is None and len(names) > 1:
         raise ConfigError("versus: the suite has several models; name one by `model`")
-    model = versus.model or names[0]
-    system = versus.system if versus.system is not None else keys.system
-    explicit_keys = versus.explicit_keys if versus.decoding is not None else keys.explicit_keys
+    has_system, has_decoding = versus.system is not None, versus.decoding is not None
     with prefix_errors("versus"):
-        variants = _resolve_variants(model, config, folder, system, explicit_keys, has_tables)
-    return variants.rename(f"{model} (versus)")
+        return _resolve_variants(
+            versus.model or names[0],
+            config,
+            folder,
+            versus.system if has_system else keys.system,
+            versus.explicit_keys if has_decoding else keys.explicit_keys,
+            has_tables=has_tables,
+            suffix=" (versus)",
+            system_key="versus.system" if has_system else "system",
+            decoding_key="versus.decoding" if has_decoding else "decoding",
+        )
 
 
 def _check_properties(pool: QuantifierPool, has_tables: bool) -> None:

@@ -103,6 +103,8 @@ def _build_table(name: str, path: Path) -> PromptTable:
         cells.append(row)
     if not cells:
         raise UnusableDataset(f"{name}: the file has no rows; add a prompt")
+    if not columns:
+        raise UnusableDataset(f"{name}: no column has a name; name the columns in the first line")
     rows = [
         _build_row(f"{name}, row {number}", row, columns) for number, row in enumerate(cells, 1)
     ]

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidatorFunctionWrapHandler, model_validator
 
 from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
 from llmchecker.config.keys import DecodingKeys, Length, MessageKeys, QuantifierEntry, Seed
@@ -27,11 +27,18 @@ _CaseName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class _OrColumns(OrText):
-    """An annotation that accepts a text, a section, or a section in which texts have columns."""
+    """An annotation of a decoding, in which texts may have columns of the prompts."""
 
     def _is_plain(self, value: Any) -> bool:
         has_columns = isinstance(value, dict) and bool(list_columns(value))
         return has_columns or super()._is_plain(value)
+
+    def _validate(self, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        if isinstance(value, dict) and self._is_plain(value):
+            # values with columns are validated with each row
+            known = DecodingKeys.model_fields
+            handler({k: v for k, v in value.items() if k not in known or not list_columns(v)})
+        return super()._validate(value, handler)
 
 
 _DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, _OrColumns("object")]]
@@ -196,8 +203,8 @@ def _select_texts(key: str, schema: Any, value: Any, texts: Any) -> Any:
             _select_texts(f"{key}[{index}]", definition.get("items"), item, text)
             for index, (item, text) in enumerate(zip(value, texts, strict=True))
         ]
-    # a value that is left out is no empty text
-    return texts if "string" in types and texts else value
+    # null is a value that is missing, and no text
+    return texts if "string" in types and value is not None else value
 
 
 def _select_requirement_texts(value: Any, texts: Any) -> Any:
