@@ -1,5 +1,7 @@
 """A YAML file has one meaning, or is refused by the line at fault."""
 
+import itertools
+import json
 import re
 
 import pytest
@@ -20,6 +22,32 @@ REFUSED = {
     "a key again": ("a: 1\nb: 2\na: 3\n", 3, "the key 'a' is also in line 1; remove one"),
     "a key again, below": ("a:\n  b: 1\n  b: 1\n", 3, "the key 'b' is also in line"),
     "a key again, in one line": ("a: {b: 1, b: 2}\n", 1, "the key 'b' is also in line"),
+    "nothing as a key": ("? \n: a\n", 1, "a key is null, not a text"),
+    "a list as a key": ("? [a]\n: b\n", 1, "a key is a list, not a text"),
+    "itself": ("a: &a\n  - *a\n", 1, "this value contains itself"),
+    "itself, deeper": ("a: &a\n  b: {c: *a}\n", 1, "this value contains itself"),
+    "deep lists": ("a: " + "[" * 5000 + "]" * 5000, 1, "more than 40 nested levels"),
+    "deep keys": ("".join(" " * n + "a:\n" for n in range(60)), 41, "more than 40 nested levels"),
+    "a bomb of aliases": (BOMB, 1, "with its aliases the file has over 300000 values"),
+    "a bomb of merges": (MERGES, 1, "with its aliases the file has over 300000 values"),
+    "5,000 digits": (f"a: 1\nb: {'9' * 5000}\n", 2, "the number has 5000 digits"),
+    "half a character": ('a: 1\nb: "x\\ud800"\n', 2, "\\ud83d is half a character"),
+    "NUL": ("a: 1\nb: \0\n", 2, "U+0000 is not a YAML character"),
+    "an escape": ("a: 1\nb: \x1b[31m\n", 2, "U+001B is not a YAML character"),
+    "a tag that makes objects": ("a: !!python/object:os.system x\n", 1, "the tag !!python/obj"),
+    "a set": ("a: !!set {b}\n", 1, "the tag !!set is not supported"),
+    "a bracket left open": ("a: 1\nb: [1\nc: 2\n", 3, "not YAML: expected"),
+    "a tabulator": ("a:\n\tb: 1\n", 2, "not YAML: a tab indents the line"),
+    "two documents": ("a: 1\n---\nb: 1\n", 2, "another document begins; keep one"),
+    "an unknown alias": ("a: 1\nb: *c\n", 2, "*c is an unknown alias"),
+    "an older version": ("# old\n%YAML 1.1\n---\na: no\n", 2, "the file is YAML 1.1; remove"),
+    "an unknown version": ("%YAML 1.3\n---\na: no\n", 1, "the file is YAML 1.3; remove"),
+    "a second document with a version": ("a: 1\n...\n%YAML 1.1\n---\nb: 1\n", 3, "YAML 1.1"),
+    "a tag for a number": ("a: !!float 3\n", 1, "the tag !!float is not supported"),
+    "half a character, twice": ('a: "\\ude42\\ud83d"\n', 1, "\\ud83d is half a character"),
+    "a list": ("- a\n", 1, "the file is not a mapping"),
+}
+AMBIGUOUS = {
     "minutes": ("a: 1\nk: 1:30\n", 2, "1:30 is ambiguous in YAML"),
     "octal": ("k: 010\n", 1, "010 is ambiguous"),
     "hexadecimal": ("k: 0x1F\n", 1, "0x1F is ambiguous"),
@@ -29,25 +57,6 @@ REFUSED = {
     "a date": ("a: 2024-01-01\n", 1, "2024-01-01 is ambiguous"),
     "a number as a key": ("1: a\n", 1, "a key is 1, not a text"),
     "yes as a key": ("a:\n  true: a\n", 2, "a key is true, not a text"),
-    "nothing as a key": ("? \n: a\n", 1, "a key is null, not a text"),
-    "a list as a key": ("? [a]\n: b\n", 1, "a key is a list, not a text"),
-    "itself": ("a: &a\n  - *a\n", 1, "this value contains itself"),
-    "itself, deeper": ("a: &a\n  b: {c: *a}\n", 1, "this value contains itself"),
-    "deep lists": ("a: " + "[" * 5000 + "]" * 5000, 1, "more than 40 nested levels"),
-    "deep keys": ("".join(" " * n + "a:\n" for n in range(60)), 41, "more than 40 nested levels"),
-    "a bomb of aliases": (BOMB, 1, "with its aliases the file has over 100000 values"),
-    "a bomb of merges": (MERGES, 1, "with its aliases the file has over 100000 values"),
-    "5,000 digits": (f"a: 1\nb: {'9' * 5000}\n", 2, "the number has 5000 digits"),
-    "half a character": ('a: 1\nb: "x\\ud800"\n', 2, "U+D800 is half a character"),
-    "NUL": ("a: 1\nb: \0\n", 2, "U+0000 is not a YAML character"),
-    "an escape": ("a: 1\nb: \x1b[31m\n", 2, "U+001B is not a YAML character"),
-    "a tag that makes objects": ("a: !!python/object:os.system x\n", 1, "the tag !!python/obj"),
-    "a set": ("a: !!set {b}\n", 1, "the tag !!set is not supported"),
-    "a bracket left open": ("a: 1\nb: [1\nc: 2\n", 3, "not YAML: expected"),
-    "a tabulator": ("a:\n\tb: 1\n", 2, "not YAML: found character"),
-    "two documents": ("a: 1\n---\nb: 1\n", 2, "not YAML: but found another document"),
-    "an unknown alias": ("a: 1\nb: *c\n", 2, "not YAML: found undefined alias"),
-    "a list": ("- a\n", 1, "the file is not a mapping"),
 }
 UNREADABLE = {
     "latin-1": ("a: 1\nb: für\n".encode("latin-1"), ", line 2: the byte 0xFC is not UTF-8"),
@@ -55,7 +64,7 @@ UNREADABLE = {
     "UTF-16 without a mark": ("a: 1\n".encode("utf-16-le"), ": encoded in UTF-16 or UTF-32"),
     "empty": (b"", ": the file is empty; write keys and values"),
     "comments alone": (b"# nothing\n", ": the file is empty; write keys and values"),
-    "large": (b"# " + b"x" * _MAX_BYTES, ": larger than the maximum of 1000000 bytes"),
+    "large": (b"# " + b"x" * _MAX_BYTES, ": larger than the maximum of 5000000 bytes"),
 }
 ALIKE = """
 a: {b: 1, c: [-2, +3, 0], d: 0.5, e: -1.5, f: 1.0e+300, g: .5, h: 7.}
@@ -75,19 +84,30 @@ overridden: {<<: *shared, x: 2}
 """
 
 
-@pytest.mark.parametrize(("text", "line", "reason"), REFUSED.values(), ids=REFUSED)
-def test_a_file_with_several_meanings_or_none_is_refused(text, line, reason, tmp_path):
+def check_refused(path, text, line, reason, **options):
     """The message is one line: the file, the line at fault, and what is wrong there."""
-    path = tmp_path / "config.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        read_yaml(path)
+        read_yaml(path, **options)
     told = str(caught.value)
     assert re.match(rf"{re.escape(str(path))}, line (\d+): ", told)
     assert reason in told
     assert len(told.splitlines()) == 1
-    if "over 100000" not in reason:
+    if "over 300000" not in reason:
         assert told.startswith(f"{path}, line {line}: ")
+
+
+@pytest.mark.parametrize(("text", "line", "reason"), REFUSED.values(), ids=REFUSED)
+def test_a_file_with_several_meanings_or_none_is_refused(text, line, reason, tmp_path):
+    """A file is refused with the line at fault."""
+    check_refused(tmp_path / "config.yaml", text, line, reason)
+
+
+@pytest.mark.parametrize(("text", "line", "reason"), AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_what_snakemake_reads_in_another_way_is_refused(text, line, reason, tmp_path):
+    """Snakemake reads a configuration as YAML 1.1, where these scalars have other types."""
+    check_refused(tmp_path / "config.yaml", text, line, reason, is_shared=True)
+    assert read_yaml(tmp_path / "config.yaml").content
 
 
 @pytest.mark.parametrize(("content", "reason"), UNREADABLE.values(), ids=UNREADABLE)
@@ -104,6 +124,69 @@ def test_what_has_one_meaning_is_read_as_pyyaml_does(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(ALIKE, encoding="utf-8")
     assert read_yaml(path).content == yaml.safe_load(ALIKE)
+
+
+YAML12 = {
+    "a question mark in flow style": (
+        "a: {user: Is it?, b: [x?, ?x]}",
+        {"a": {"user": "Is it?", "b": ["x?", "?x"]}},
+    ),
+    "colons in flow style": ("{a: http://x, b: :x}", {"a": "http://x", "b": ":x"}),
+    "JSON with tabs": ('{\n\t"a": [\n\t\t1,\t"\\/"\n\t]\n}\n', {"a": [1, "/"]}),
+    "JSON's escapes of an emoji": ('{"a": "\\ud83d\\ude42"}', {"a": "\U0001f642"}),
+    "tabs after values": ("a:\t1\t# one\nb:\t\n  - c\t\n\t\nd: 2\n", {"a": 1, "b": ["c"], "d": 2}),
+    "tabs in a text": ("a: |\n  x:\n  \ty\n", {"a": "x:\n\ty\n"}),
+    "words of YAML 1.1": ("[yes, No, on, OFF, y]", ["yes", "No", "on", "OFF", "y"]),
+    "numbers": ("[010, 0o17, 0x1F, 1e3, .5, -1]", [10, 15, 31, 1000.0, 0.5, -1]),
+    "texts of digits": ("[1_000, 1:30, 2024-01-01]", ["1_000", "1:30", "2024-01-01"]),
+    "a text by its tag": ("!!str 3", "3"),
+    "line separators": ('"x\u2028y"', "x\u2028y"),
+    "line ends of Windows": ("|\r\n  x\r\n  y\r\n", "x\ny\n"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), YAML12.values(), ids=YAML12)
+def test_yaml_1_2_is_read(text, expected, tmp_path):
+    """Files have their meaning in YAML 1.2, of which JSON is a part."""
+    path = tmp_path / "suite.yaml"
+    is_mapping = isinstance(expected, dict)
+    path.write_bytes((text if is_mapping else f"k: {text}").encode())
+    assert read_yaml(path).content == (expected if is_mapping else {"k": expected})
+
+
+def test_json_is_read(tmp_path):
+    """A JSON file means what Python's json makes of it, however it is indented."""
+    data = {"a": [1, 2.5, True, None, {"b\tc": "x\u2028\U0001f642\\/"}, [], {}], "": "é"}
+    path = tmp_path / "suite.json"
+    for indent, is_ascii in itertools.product((None, 2, "\t"), (False, True)):
+        path.write_text(json.dumps(data, indent=indent, ensure_ascii=is_ascii), encoding="utf-8")
+        assert read_yaml(path).content == data
+
+
+def test_scalars_are_also_texts_as_written(tmp_path):
+    """Every scalar is kept as the text in the file, also behind an alias or a merge."""
+    path = tmp_path / "suite.yaml"
+    path.write_text(
+        "a: &a {x: 3.10, 1: True, '2': '01'}\n"
+        "b: [*a, ~, null, 1e3, 0x10]\n"
+        "c: {<<: *a, x: 012, y: }\n"
+    )
+    file = read_yaml(path)
+    assert file.content["b"] == [{"x": 3.1, "1": True, "2": "01"}, None, None, 1000.0, 16]
+    assert file.texts == {
+        "a": {"x": "3.10", "1": "True", "2": "01"},
+        "b": [{"x": "3.10", "1": "True", "2": "01"}, "~", "null", "1e3", "0x10"],
+        "c": {"x": "012", "1": "True", "2": "01", "y": ""},
+    }
+
+
+def test_merged_keys_have_the_lines_of_the_values_that_remain(tmp_path):
+    """An own key, and of several merged mappings the first, has the line that counts."""
+    path = tmp_path / "suite.yaml"
+    path.write_text("a: &a\n  x: [1]\nb: &b\n  x: [2]\n  y: 3\nc:\n  y: 4\n  <<: [*a, *b]\n")
+    file = read_yaml(path)
+    assert file.content["c"] == {"x": [1], "y": 4}
+    assert [file.lines[key] for key in ("c.x", "c.x[0]", "c.y")] == [2, 2, 7]
 
 
 def test_a_mark_of_the_encoding_is_no_part_of_the_text(tmp_path):

@@ -1,6 +1,7 @@
 """A suite that cannot run is refused before a model is loaded, with the line and the fix."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -90,10 +91,13 @@ TABLE = {"prompts": "rows.csv", "require": [QUERY]}
     [
         ("start,answer\n", TABLE, "rows.csv: the file has no rows"),
         ("", TABLE, "has no rows"),
-        ("start,start\na,b\n", TABLE, "name each column once"),
-        ("start,answer\nonce\n", TABLE, "row 1: 1 values for 2 columns"),
+        (",\nonce,\n", TABLE, "no column has a name"),
+        ("start, start\na,b\n", TABLE, "two columns have the name 'start'"),
+        ("start,answer\nonce\n", TABLE, "row 1: 1 values for the 2 columns start, answer"),
         ('start\n"on', TABLE, "is not CSV"),
-        ("text\nonce\n", TABLE, "no prompt"),
+        ("text\nonce\n", TABLE, "rows.csv, row 1: there is no prompt of columns text; give"),
+        ("start;answer\nonce;a, b\n", TABLE, "semicolons separate the columns 'start;answer'"),
+        ("start\tanswer\nonce\tb\n", TABLE, "tabs separate the columns"),
         ("start\nonce\n \n", TABLE, "row 2: start: the text is empty"),
         ("start\n" + "x" * 100_001 + "\n", TABLE, "100,001 characters"),
         (ROWS, TABLE | {"by": "topic"}, "no column 'topic'"),
@@ -131,7 +135,9 @@ def test_a_table_that_cannot_be_used_is_refused(tmp_path, rows, case, reason):
         ('{"start": NaN}', "row 1, column start: the value is nan"),
         ('{"start": null}', "the value is missing"),
         ('{"start": ["a"]}', "the value is a list"),
-        ('{"start": "a"}\n{"text": "b"}', "row 2: the columns are text"),
+        ('{"start": {}}', "the value is an object"),
+        ('{"start": "a"}\n{"text": "b"}', "row 2, column start: the value is missing"),
+        ('{"start": "a", "start ": "b"}', "line 1: two columns have the name 'start'"),
         ("[1]", "line 1: write a JSON object"),
         ('{"start": "a', "line 1: no JSON"),
     ],
@@ -179,6 +185,380 @@ def test_columns_are_inserted_as_literals(tmp_path):
         ((_, quantifier),) = suite.build_query(case).quantifiers.items()
         assert quantifier("", text) == 1
         assert quantifier("", "abcdef") == 0
+
+
+def load_rows(folder: Path, table: str, *, case: dict, name: str = "rows_csv", **keys) -> list:
+    """The cases of one entry with a table."""
+    case = {"prompts": name.replace("_", "."), "require": [QUERY], **case}
+    return list(load(folder, [case], {name: table}, **({"properties": X} | keys)).cases)
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["expected answer", "ok-col", "Größe", "a.b", "2", "ключ", "a:b", "Gro\u0308\u00dfe", "q/1?"],
+)
+def test_a_column_of_any_name_is_inserted(tmp_path, column):
+    """Spaces, signs, digits and letters of any script are parts of a name."""
+    (case,) = load_rows(
+        tmp_path,
+        f"\ufeff {column} ,start\nhe,once\n",
+        case={
+            "start": f"{{{column}}} {{ {column} }}",
+            "require": [{"contains": f"{{{column}}}", "at_least": 0.5}],
+        },
+    )
+    assert case.start == "he he"
+    assert case.settings["contains"]["pattern"] == "he"
+    assert case.name == 'case 1, row 1: contains "he", at least 0.5'
+
+
+def test_names_are_equal_in_any_normal_form(tmp_path):
+    """A letter with a combining mark is the composed letter, in the table and in the suite."""
+    for column, text in (
+        ("Gro\u0308\u00dfe", "Gr\u00f6\u00dfe"),
+        ("Gr\u00f6\u00dfe", "Gro\u0308\u00dfe"),
+    ):
+        (case,) = load_rows(tmp_path, f"{column}\n7\n", case={"start": f"{{{text}}}"})
+        assert case.start == "7"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"\frac{{{a}}}{{{b}}}", r"\frac{1}{{x}}"),
+        ("def f(): return {{'{a}': {{}}}}", "def f(): return {'1': {}}"),
+        ("{{a}}", "{a}"),
+        ("{b}{a}", "{x}1"),
+        ("}}{{", "}{"),
+    ],
+)
+def test_doubled_braces_are_braces(tmp_path, text, expected):
+    """`{{` and `}}` are literal, and braces in a cell are not expanded again."""
+    (case,) = load_rows(tmp_path, "a,b\n1,{x}\n", case={"start": text})
+    assert case.start == expected
+
+
+@pytest.mark.few(16)
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{Answer}", "{Answer}: the prompts have no such column, did you mean 'answer'? they have"),
+        ("{answer!r}", "they have answer, min; write {{answer!r}} for braces"),
+        ("{}", "{}: the prompts have no such column"),
+        (r"\frac{a}{b}", "{a}: the prompts have no such column"),
+        ("{answer", "{ has no counterpart; write {{ for {"),
+        ("answer}", "} has no counterpart; write }} for }"),
+        ("{x {answer}}", "{ has no counterpart"),
+        ("{answer}}", "} has no counterpart"),
+    ],
+)
+@pytest.mark.parametrize(
+    "place",
+    [
+        "start",
+        "name",
+        "assertion",
+        "list",
+        "query",
+        "label",
+        "schema",
+        "properties",
+        "system",
+        "versus",
+        "messages",
+        "average",
+    ],
+)
+def test_no_template_remains_in_any_text(tmp_path, place, text, reason):
+    """In a case with a table, what is no column is refused with its line, wherever it is."""
+    case: dict = {"prompts": "rows.csv", "start": "once", "require": [QUERY]}
+    keys: dict = {}
+    match place:
+        case "start" | "name":
+            case[place] = text
+        case "assertion":
+            case["require"] = [{"contains": text, "at_least": 0.5}]
+        case "list":
+            case["require"] = [{"contains_any": ["x", text], "at_least": 0.5}]
+        case "query":
+            case["require"] = [f"P>=0.5 [ F x = {text} ]"]
+        case "label":
+            case["require"] = {text: QUERY}
+        case "schema":
+            case["require"] = [{"json": {"required": [text]}, "at_least": 0.5}]
+        case "properties":
+            keys["properties"] = {"x": {"type": "pattern", "pattern": text}}
+        case "system":
+            case["user"] = case.pop("start")
+            keys["system"] = text
+        case "versus":
+            case["user"] = case.pop("start")
+            keys["versus"] = {"system": text}
+        case "messages":
+            del case["start"]
+            case["messages"] = [{"user": text}]
+        case "average":
+            case["average"] = {"a": f"mean P=? [ F x = {text} ]"}
+    message = refused(tmp_path, [case], {"rows_csv": "answer,min\nx,1\n"}, **keys)
+    # braces of a regular expression are refused as such
+    assert reason in message or place == "properties"
+    assert ", line " in message
+
+
+def test_regular_expressions_keep_their_own_braces(tmp_path):
+    r"""Counts and `\p{L}` need no doubled braces; a cell is literal."""
+    pattern = r"\p{L}{2,3}[{{}}]{answer}{1}b{,2}"
+    (case,) = load_rows(
+        tmp_path,
+        "answer\na.c\n",
+        case={"start": "x", "require": [{"matches": pattern, "at_least": 0.5}]},
+    )
+    assert case.settings["matches"]["pattern"] == r"\p{L}{2,3}[{}]a\.c{1}b{,2}"
+    message = refused(
+        tmp_path,
+        [{"prompts": "rows.csv", "start": "x", "require": [{"matches": "a{2}", "at_least": 0.5}]}],
+        {"rows_csv": "2\nb\n"},
+    )
+    assert "write {{2}} for the count" in message
+
+
+def test_texts_of_the_suite_are_templates(tmp_path):
+    """`system`, decoding, names, messages and thresholds differ between rows."""
+    cases = load_rows(
+        tmp_path,
+        "topic,persona,t,k,min,words\ngeo,pirate,0.5,2,0.950,3\nart,poet,1,3,1e-1,4\n",
+        case={
+            "name": "{topic} questions",
+            "messages": [{"user": "{topic}?"}, {"assistant": "{{}}"}, {"user": "Why, {persona}?"}],
+            "require": {
+                "{topic} right": "P>={min} [ F x = 1 ]",
+                "short": {"max_words": "{words}", "at_least": "{min}"},
+            },
+        },
+        system="You are a {persona}.",
+        decoding={"temperature": "{t}", "top_k": "{k}"},
+    )
+    assert [case.name for case in cases] == [
+        "geo questions, row 1: geo right",
+        "geo questions, row 1: short",
+        "art questions, row 2: art right",
+        "art questions, row 2: short",
+    ]
+    assert [case.start.messages for case in cases[::2]] == [
+        (
+            ("system", "You are a pirate."),
+            ("user", "geo?"),
+            ("assistant", "{}"),
+            ("user", "Why, pirate?"),
+        ),
+        (
+            ("system", "You are a poet."),
+            ("user", "art?"),
+            ("assistant", "{}"),
+            ("user", "Why, poet?"),
+        ),
+    ]
+    assert [case.query.text for case in cases] == [
+        "P>=0.950 [ F x = 1 ]",
+        "P>=0.950 [ G words <= 3 ]",
+        "P>=1e-1 [ F x = 1 ]",
+        "P>=0.1 [ G words <= 4 ]",
+    ]
+    decodings = [case.deployment.model.decoding.settings for case in cases[::2]]
+    assert decodings == [{"temperature": 0.5, "top_k": 2}, {"top_k": 3}]
+    assert {case.deployment.name for case in cases} == {"m"}
+
+
+NUMBERS = [
+    ({"require": [{"contains": "a", "at_least": "{v}"}]}, {}, "at_least: "),
+    ({"require": [{"max_words": "{v}", "at_least": 0.5}]}, {}, "max_words: "),
+    ({}, {"decoding": {"temperature": "{v}"}}, "temperature: "),
+    ({}, {"decoding": {"top_k": "{v}"}}, "top_k: "),
+]
+
+
+@pytest.mark.few(12)
+@pytest.mark.parametrize(("case", "keys", "reason"), NUMBERS)
+@pytest.mark.parametrize(
+    "value", ["half", "0,5", "", "1_0", "0x1", "-1", "NaN", "1e9999", "\u0661"]
+)
+def test_a_cell_that_is_no_number_is_refused_with_its_place(tmp_path, case, keys, reason, value):
+    """A number of a column is read strictly; the message names table, row, column and value."""
+    case = {"prompts": "rows.csv", "start": "once", "require": [QUERY], **case}
+    table = f'v\n1\n"{value}"\n'
+    message = refused(tmp_path, [case], {"rows_csv": table}, **keys)
+    assert "rows.csv, row 2, column v: " in message
+    assert reason in message
+    assert value in message or value == "1e9999"
+
+
+def test_a_decoding_with_columns_is_checked_before_its_rows(tmp_path):
+    """Unknown names and values without columns are refused with their line."""
+    for decoding, reason in (
+        ({"temperatur": "{v}"}, "decoding: unknown key 'temperatur', did you mean 'temperature'"),
+        ({"temperature": "{v}", "top_p": 2}, "decoding.top_p: 2 is too large"),
+        ("{v}", "decoding: rows.csv, row 1, column v: decoding: 1 is not greedy"),
+    ):
+        message = refused(
+            tmp_path,
+            [{"prompts": "rows.csv", "start": "once", "require": [QUERY]}],
+            {"rows_csv": "v\n1\n"},
+            decoding=decoding,
+        )
+        assert reason in message
+        assert "suite.yaml, line " in message
+
+
+def test_a_cell_in_a_query_is_a_number_or_a_name(tmp_path):
+    """A cell cannot change the structure of a query."""
+    case = {"prompts": "rows.csv", "start": "once", "require": ["P>={v} [ F x = 1 ]"]}
+    for value in ("0.5 [ F x = 1 ] | P>=0", "", "0.5]"):
+        message = refused(tmp_path, [case], {"rows_csv": f'v\n"{value}"\n'})
+        assert "rows.csv, row 1, column v: " in message
+        assert "is no number and no name" in message
+
+
+def test_a_suite_with_a_table_has_templates_in_the_texts_of_the_suite_alone(tmp_path):
+    """An entry without a table is literal, but a column in `system` is refused there."""
+    cases = [
+        {"prompts": "rows.csv", "require": [QUERY]},
+        {"user": "{a}", "name": "{{", "require": [{"contains": "{{b}}", "at_least": 0.5}]},
+    ]
+    files = {"rows_csv": "user,persona\nhe,cook\n"}
+    suite = load(tmp_path, cases, files, properties=X, system="{{}}")
+    assert [case.start.messages for case in suite.cases] == [
+        (("system", "{}"), ("user", "he")),
+        (("system", "{}"), ("user", "{a}")),
+    ]
+    assert suite.cases[1].name == '{{: contains "{{b}}", at least 0.5'
+    message = refused(tmp_path, cases, files, system="A {persona}.")
+    assert "line 9: system: cases[1]: {persona}: the case has no prompts" in message
+    (alone,) = load(tmp_path, cases[1:], system="A {persona} {{}}.").cases
+    assert alone.start.messages[0] == ("system", "A {persona} {{}}.")
+
+
+def test_equal_requirements_of_a_row_have_numbers(tmp_path):
+    """Two assertions with different columns may be the same in a row; their names differ."""
+    cases = load_rows(
+        tmp_path,
+        "start,a,b\nonce,he,he\n",
+        case={"require": [{"contains": "{a}", "at_least": 0}, {"contains": "{b}", "at_least": 0}]},
+    )
+    name = 'case 1, row 1: contains "he", at least 0'
+    assert [case.name for case in cases] == [name, f"{name} (2)"]
+
+
+def test_an_average_has_one_name(tmp_path):
+    """A name of an average cannot differ between rows."""
+    case = {"prompts": "rows.csv", "average": {"{answer}": "mean P=? [ F x = 1 ]"}}
+    assert "one name for all rows" in refused(tmp_path, [case], {"rows_csv": ROWS})
+
+
+def test_columns_that_no_text_names_may_have_any_value(tmp_path):
+    """Lists, missing cells, later columns and columns without a name are no reason to refuse."""
+    rows = [
+        '{"start": "once", "tags": ["a"], "n": null, "x": NaN, "": 3}',
+        '{"start": "he", "late": {"a": 1}}',
+    ]
+    cases = load_rows(tmp_path, "\n".join(rows), case={}, name="rows_jsonl")
+    assert [case.start for case in cases] == ["once", "he"]
+    cases = load_rows(tmp_path, ",start,,\n0,once,a,b\n", case={})
+    assert [case.start for case in cases] == ["once"]
+    for column, reason in (
+        ("tags", "row 1, column tags: the value is a list"),
+        ("late", "row 1, column late: the value is missing"),
+    ):
+        message = refused(
+            tmp_path,
+            [{"prompts": "rows.jsonl", "start": f"{{{column}}}", "require": [QUERY]}],
+            {"rows_jsonl": "\n".join(rows)},
+        )
+        assert f"cases[0].start: rows.jsonl, {reason}" in message
+
+
+def test_numbers_of_a_table_are_as_written(tmp_path):
+    """A number in JSON lines or CSV is its text in the file."""
+    table = '{"v": 1.50, "n": 12345678901234567890.5, "b": true, "e": 1E3}\n'
+    (case,) = load_rows(tmp_path, table, case={"start": "{v} {n} {b} {e}"}, name="rows_jsonl")
+    assert case.start == "1.50 12345678901234567890.5 true 1E3"
+    (case,) = load_rows(tmp_path, "v,w\n1.50,007\n", case={"start": "{v} {w}"})
+    assert case.start == "1.50 007"
+
+
+def test_spaces_after_commas_are_no_part_of_cells(tmp_path):
+    """A column whose name has a space before it has none in its cells; others keep theirs."""
+    (case,) = load_rows(
+        tmp_path, "q, answer,word\nIs it?, Yes, he\n", case={"start": "[{q}][{answer}][{word}]"}
+    )
+    assert case.start == "[Is it?][Yes][ he]"
+
+
+WRITTEN = [
+    "3.10",
+    "1.50",
+    "012",
+    "1e3",
+    "0x10",
+    "1_000",
+    "2024-01-01",
+    "True",
+    ".inf",
+    "60:30",
+    "yes",
+    "12345678901234567890.5",
+    "-0.0",
+    "1.0",
+    "+1",
+]
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_a_scalar_is_the_text_that_the_file_contains(tmp_path, written):
+    """Where a text is expected, a number, a date or a word of YAML is taken as written."""
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/config.json").write_text("{}")
+    path = tmp_path / "suite.yaml"
+    path.write_text(
+        f"model: m\nsystem: {written}\nproperties: {{x: {{type: words, words: [he]}}}}\ncases:\n"
+        f"- user: {written}\n  name: {written}\n  require:\n"
+        f"  - {{equals: {written}, at_least: 0.50}}\n"
+        f"  - contains_all: [{written}, a]\n    at_most: 1e-2\n"
+        f"- messages:\n  - user: {written}\n  require: {{{written}: 'P>=0.5 [ F x > 0 ]',\n"
+        f"    b: {{not_starts_with: {written}, at_least: 0.30000000000000000001}}}}\n"
+    )
+    cases = load_suite(path).cases
+    quoted = re.escape(written)
+    assert [case.name for case in cases] == [
+        f'{written}: equals "{written}", at least 0.50',
+        f'{written}: contains all ["{written}", "a"], at most 1e-2',
+        f"case 2: {written}",
+        "case 2: b",
+    ]
+    assert {case.start.messages for case in cases} == {(("system", written), ("user", written))}
+    assert cases[0].settings["equals"]["pattern"] == quoted
+    assert f"(?=.*{quoted})" in cases[1].settings["contains"]["pattern"]
+    assert cases[3].settings["starts"]["pattern"] == rf"\A{quoted}"
+    thresholds = [f"{case.threshold.number:f}" for case in cases if case.threshold is not None]
+    assert thresholds == ["0.50", "0.01", "0.5", "0.30000000000000000001"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("user: {question}", 'cases[0].user: {question} is a mapping in YAML; write "{question}"'),
+        ("user: ", "cases[0].user: None is not of type string"),
+        ("user: ~", "cases[0].user: None is not of type string"),
+        ("user: a\n  length: yes", "'yes' is not of type integer"),
+        ("user: a\n  budget: {passes: 1.5}", "1.5 is not of type integer"),
+    ],
+)
+def test_values_of_another_type_are_refused(tmp_path, entry, reason):
+    """A word is no number, a mapping no text, and a missing value no empty text."""
+    path = tmp_path / "suite.yaml"
+    path.write_text(f"model: m\ncases:\n- {entry}\n  require: ['P>=0.5 [ F length > 1 ]']\n")
+    with pytest.raises(LLMCheckerError) as error:
+        load_suite(path)
+    assert reason in str(error.value)
 
 
 def test_braces_without_a_table_are_text(tmp_path):

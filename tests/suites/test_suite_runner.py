@@ -236,6 +236,48 @@ def test_an_error_of_the_model_ends_the_run(tmp_path):
         run(suite, fail)
 
 
+def test_each_row_runs_with_the_decoding_of_its_columns(tmp_path):
+    """A decoding with columns opens the model once for each decoding, and averages span all."""
+    case = {
+        "prompts": "rows.csv",
+        "name": "{t}",
+        "require": {"he": "P>=0.5 [ F he = 1 ]"},
+        "average": {"mean": "mean P=? [ F he = 1 ]"},
+    }
+    suite = load(
+        tmp_path,
+        [case],
+        {"rows_csv": "start,t\nonce,0.5\nonce,2\nonce,0.5\n"},
+        properties=PROPERTIES,
+        decoding={"temperature": "{t}"},
+        budget={"passes": 1000},
+    )
+    opened = []
+
+    def open_model(deployment):
+        temperature = deployment.model.decoding.settings["temperature"]
+        opened.append(temperature)
+        # he is likely at a low temperature, and never written at a high one
+        return OpenTable(words_model(0.75 if temperature < 1 else 0))
+
+    result = run_suite(suite, open_model=open_model)
+    assert opened == [0.5, 2.0]
+    low, high = Status.HOLDS, Status.VIOLATED
+    named = statuses(result)
+    assert [named[f"{t}, row {i}: he"] for i, t in ((1, "0.5"), (2, "2"), (3, "0.5"))] == [
+        low,
+        high,
+        low,
+    ]
+    (average,) = result.aggregates
+    assert average.interval.lower == pytest.approx(2 / 3 * (1 - 0.25**3), abs=1e-6)
+    shards = [tmp_path / f"{number}.jsonl" for number in range(3)]
+    for number, log in enumerate(shards):
+        run_shard(suite, Shard(number, 3), log, open_model=open_model)
+    joined = run_suite(suite, log=tmp_path / "all.jsonl", shards=shards, open_model=open_model)
+    assert statuses(joined) == named
+
+
 def test_averages_are_means_over_rows_with_groups(tmp_path):
     """The mean of the exact probabilities is in all intervals, for all rows and each group."""
     result = run(load(tmp_path, [TABLE], {"rows_csv": ROWS}, properties=PROPERTIES))

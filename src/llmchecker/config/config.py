@@ -82,7 +82,7 @@ class Config:
         Raises:
             ConfigError: as in `read_yaml` and `parse`, with the file and the line.
         """
-        yaml_files = [read_yaml(file) for file in files]
+        yaml_files = [read_yaml(file, is_shared=True) for file in files]
         data: dict[str, Any] = {}
         for content in (*(file.content for file in yaml_files), changes):
             data = _merge(data, content)

@@ -120,7 +120,7 @@ class DecodingKeys(Section):
     """Forbidden token ids."""
 
 
-DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, OrText("object")]]
+_DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, OrText("object")]]
 
 
 class PartKeys(Section):
@@ -168,7 +168,7 @@ class ModelKeys(Section):
     """Whether the next token follows the text or is read at an appended mask."""
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
     """Number format of the weights."""
-    decoding: DecodingEntry = None
+    decoding: _DecodingEntry = None
     """The choice of the next token: `greedy`, `as_published` (the model's own
     generation_config.json), or the keys below, as in `generate` of transformers. A missing key
     changes nothing. Without decoding, tokens are drawn at temperature 1 from all tokens."""
@@ -316,7 +316,7 @@ class ExperimentKeys(Section):
     L: Length
     answer: _AnswerEntry = None
     """As at the top level, for this experiment."""
-    decoding: DecodingEntry = None
+    decoding: _DecodingEntry = None
     """As for a model, for this experiment. It replaces the models' decoding; {} draws at
     temperature 1 from all tokens."""
     models: OptionalKey[Distinct[str]] = None

@@ -1,24 +1,36 @@
-"""A strict YAML reader, which rejects ambiguous files and records lines.
+"""A strict reader of YAML 1.2, which rejects ambiguous files and records lines.
 
-PyYAML parses the file, and this module rejects ambiguous content. Of a duplicate key, PyYAML would
-silently drop a value. YAML 1.1 and 1.2 differ in numbers such as `1:30` and `010`, and in words
-such as `no`. They must be plain decimal numbers, true or false, or texts in quotes. Aliases
-may repeat a value, but a file with too many repeated values or a recursive alias is rejected.
+ruamel.yaml parses the file to events, and this module makes data of them by YAML 1.2's core schema.
+Of a duplicate key, a value would be lost without a word, so that it is rejected. Aliases may repeat
+a value, but a file with too many repeated values or a recursive alias is rejected.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    DocumentStartEvent,
+    Event,
+    ScalarEvent,
+    SequenceStartEvent,
+)
+from ruamel.yaml.reader import ReaderError
+from ruamel.yaml.scanner import Scanner
 
 from llmchecker.errors import ConfigError
 
-_MAX_BYTES = 1_000_000
+_MAX_BYTES = 5_000_000
 """Maximum size of a file in bytes."""
-_MAX_VALUES = 100_000
+_MAX_VALUES = 300_000
 """Maximum number of values of a file, including values that aliases repeat."""
 _MAX_DEPTH = 40
 """Maximum depth of nested lists and keys."""
@@ -30,16 +42,19 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _CORE_SCHEMA = {
     "null": re.compile(r"(null|Null|NULL|~|)"),
     "bool": re.compile(r"(true|True|TRUE|false|False|FALSE)"),
-    "int": re.compile(r"[-+]?(0|[1-9][0-9]*)"),
+    "int": re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+"),
     "float": re.compile(
         r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
     ),
 }
-"""Plain scalars of YAML 1.2's core schema, without non-decimal integers."""
+"""Plain scalars that are no texts, in YAML 1.2's core schema."""
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_VERSION = re.compile(r"^%YAML[ \t]+(\S+)", re.MULTILINE)
+_DECIMAL_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _TAG_PREFIX = "tag:yaml.org,2002:"
 _MERGE_TAG = _TAG_PREFIX + "merge"
-_PLAIN_TYPES = {*_CORE_SCHEMA, "str", "timestamp", "value", "merge"}
-"""Types that PyYAML resolves plain scalars to."""
+_RESOLVER = yaml.resolver.Resolver()
+"""The types of plain scalars in YAML 1.1, as in PyYAML."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +64,15 @@ class YamlFile:
     Attributes:
         path: the path of the file.
         content: its keys and values, as plain data.
+        texts: the same, but each scalar is the text that the file contains. The number 1.50 is the
+            text `1.50`, and a value that is left out is the empty text.
         lines: the line of each value, from 1, by its key in messages, such as
             `experiments[0].alpha`.
     """
 
     path: Path
     content: dict[str, Any]
+    texts: dict[str, Any]
     lines: Mapping[str, int]
 
     def add_location(self, message: str) -> str:
@@ -75,8 +93,13 @@ class YamlFile:
         return f"{self.path}{line}: {message}"
 
 
-def read_yaml(path: str | Path) -> YamlFile:
+def read_yaml(path: str | Path, *, is_shared: bool = False) -> YamlFile:
     """Read a YAML file with keys and values.
+
+    Args:
+        path: the file.
+        is_shared: whether Snakemake reads the file too, as YAML 1.1. Scalars such as `no` and `010`
+            have other values there; they are rejected.
 
     Raises:
         ConfigError: the file is unreadable, is not YAML in UTF-8, or is ambiguous; the message
@@ -84,37 +107,229 @@ def read_yaml(path: str | Path) -> YamlFile:
     """
     path = Path(path)
     text = _read_text(path)
+    # In other versions, values such as `no` have other meanings.
+    if (version := _VERSION.search(text)) and version[1] != "1.2":
+        line = text.count("\n", 0, version.start()) + 1
+        _raise_error(path, line, f"the file is YAML {version[1]}; remove the line")
     try:
-        _check_depth(path, text)
-        node = yaml.compose(text, yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
+        node = _Composer(path, _parse_events(text), is_shared).compose()
+    except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        _raise_error(path, mark.line + 1 if mark else 1, f"not YAML: {error.problem}")
-    except yaml.reader.ReaderError as error:
+        _raise_error(path, mark.line + 1 if mark else 1, f"not YAML: {_describe_problem(error)}")
+    except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        _raise_error(
-            path, line, f"U+{ord(text[error.position]):04X} is not a YAML character; remove it"
-        )
+        character = f"U+{ord(text[error.position]):04X}"
+        _raise_error(path, line, f"{character} is not a YAML character; remove it")
     if node is None:
         raise ConfigError(f"{path}: the file is empty; write keys and values")
-    if not isinstance(node, yaml.MappingNode):
-        _raise_error(path, _line_number(node), "the file is not a mapping; write keys and values")
-    reader = _YamlConverter(path)
-    content = reader.convert(node, "")
-    return YamlFile(path, content, reader.lines)
+    if node.kind != "mapping":
+        _raise_error(path, node.line, "the file is not a mapping; write keys and values")
+    converter = _Converter(path, is_shared)
+    content, texts = converter.convert(node, "")
+    return YamlFile(path, content, texts, converter.lines)
 
 
-class _YamlConverter:
-    """A converter of YAML nodes to plain data, which records their lines."""
+class _Scanner(Scanner):
+    """A scanner that also accepts tabs and question marks where YAML 1.2 does."""
 
-    def __init__(self, path: Path) -> None:
+    def scan_to_next_token(self) -> None:
+        super().scan_to_next_token()
+        while self._skip_tabs():
+            super().scan_to_next_token()
+
+    def _skip_tabs(self) -> bool:
+        """Skip tabs that do not indent: between tokens, and at the end of a line."""
+        if self.reader.peek() != "\t":
+            return False
+        length = 0
+        while self.reader.peek(length) in " \t":
+            length += 1
+        if self.allow_simple_key and self.reader.peek(length) not in "#\r\n\0":
+            return False
+        self.reader.forward(length)
+        return True
+
+    def check_key(self) -> bool:
+        # In flow style too, `?` is an indicator only before a space.
+        return self.reader.peek(1) in "\0 \t\r\n"
+
+    def check_plain(self) -> bool:
+        is_question = self.flow_level and self.reader.peek() == "?"
+        return (is_question and self.reader.peek(1) not in ",[]{}") or super().check_plain()
+
+
+def _parse_events(text: str) -> Iterator[Event]:
+    parser = YAML(typ="safe", pure=True)
+    parser.Scanner = _Scanner
+    return parser.parse(text)
+
+
+def _describe_problem(error: MarkedYAMLError) -> str:
+    problem = error.problem or error.context or "cannot be parsed"
+    if "'\\t'" in problem:
+        return "a tab indents the line; indent it with spaces"
+    return problem
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A value of a YAML file.
+
+    Attributes:
+        line: its line, from 1.
+        value: a scalar as plain data, the items of a list, or the pairs of a mapping.
+        kind: `scalar`, `list` or `mapping`.
+        text: the text of a scalar.
+        is_merge_key: whether it is `<<` without quotes.
+        is_open: whether its content is being converted.
+    """
+
+    line: int
+    value: Any
+    kind: str
+    text: str = ""
+    is_merge_key: bool = False
+    is_open: bool = False
+
+
+class _Composer:
+    """A composer of the node of a file from the events of the parser."""
+
+    def __init__(self, path: Path, events: Iterator[Event], is_shared: bool) -> None:
+        self._path = path
+        self._events = events
+        self._is_shared = is_shared
+        self._anchors: dict[str, _Node] = {}
+
+    def compose(self) -> _Node | None:
+        """Return the node of the only document; None for an empty file."""
+        node = None
+        for event in self._events:
+            if isinstance(event, DocumentStartEvent):
+                if node is not None:
+                    self._raise_error(_line_number(event), "another document begins; keep one")
+                node = self._compose_node(next(self._events), 0)
+        return node
+
+    def _compose_node(self, event: Event, depth: int) -> _Node:
+        line = _line_number(event)
+        if isinstance(event, AliasEvent):
+            if event.anchor not in self._anchors:
+                self._raise_error(line, f"*{event.anchor} is an unknown alias; define it")
+            return self._anchors[event.anchor]
+        if isinstance(event, ScalarEvent):
+            self._check_tag(event, "str")
+            value, text = self._parse_scalar(event, line)
+            is_plain = event.style is None and event.tag is None
+            node = _Node(line, value, "scalar", text, is_plain and text == "<<")
+        elif isinstance(event, SequenceStartEvent):
+            self._check_tag(event, "seq")
+            node = _Node(line, [], "list")
+        else:
+            self._check_tag(event, "map")
+            node = _Node(line, [], "mapping")
+        # Known before its items, so that an alias to it in them is found to be recursive.
+        if event.anchor is not None:
+            self._anchors[event.anchor] = node
+        if isinstance(event, CollectionStartEvent):
+            # The depth is limited before any deep recursion.
+            if depth >= _MAX_DEPTH:
+                self._raise_error(line, f"more than {_MAX_DEPTH} nested levels; flatten them")
+            items = self._iter_items(depth + 1)
+            node.value += items if node.kind == "list" else zip(items, items, strict=True)
+        return node
+
+    def _iter_items(self, depth: int) -> Iterator[_Node]:
+        for event in self._events:
+            if isinstance(event, CollectionEndEvent):
+                return
+            yield self._compose_node(event, depth)
+
+    def _parse_scalar(
+        self, event: ScalarEvent, line: int
+    ) -> tuple[str | int | float | bool | None, str]:
+        """Return a scalar as plain data and as text."""
+        text = event.value
+        if _SURROGATE.search(text):
+            text = self._join_halves(text, line)
+        # Only plain scalars have another type than text.
+        if event.style is not None or event.tag is not None:
+            return text, text
+        kind = next((kind for kind, form in _CORE_SCHEMA.items() if form.fullmatch(text)), "str")
+        if self._is_shared:
+            self._check_unambiguous(text, kind, line)
+        # An integer of more than 308 digits does not fit into a float.
+        if kind in ("int", "float") and len(text) > _MAX_DIGITS:
+            self._raise_error(
+                line, f"the number has {len(text)} digits, more than {_MAX_DIGITS}; shorten it"
+            )
+        match kind:
+            case "null":
+                return None, text
+            case "bool":
+                return text.lower() == "true", text
+            case "int" if text[:2] in ("0o", "0x"):
+                return int(text, 0), text
+            case "int":
+                return int(text), text
+            # Python's `float` accepts inf and nan, but not with a leading dot.
+            case "float":
+                return float(re.sub(r"\.(inf|nan)", r"\1", text, flags=re.IGNORECASE)), text
+        return text, text
+
+    def _join_halves(self, text: str, line: int) -> str:
+        """Join the halves of characters that JSON escapes, as in `"\\ud83d\\ude42"`."""
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._raise_error(
+                line, "an escape such as \\ud83d is half a character; write the whole character"
+            )
+
+    def _check_unambiguous(self, text: str, kind: str, line: int) -> None:
+        """Check that YAML 1.1 and 1.2 agree on a plain scalar."""
+        yaml11_tag = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
+        is_decimal = kind != "int" or _DECIMAL_INTEGER.fullmatch(text)
+        if yaml11_tag not in (_TAG_PREFIX + kind, _MERGE_TAG) or not is_decimal:
+            self._raise_error(
+                line,
+                f"{text} is ambiguous in YAML; write a decimal number, true, false, or a "
+                "text in quotes",
+            )
+
+    def _check_tag(self, event: ScalarEvent | CollectionStartEvent, kind: str) -> None:
+        if event.tag not in (None, _TAG_PREFIX + kind):
+            tag = str(event.tag).replace(_TAG_PREFIX, "!!")
+            self._raise_error(_line_number(event), f"the tag {tag} is not supported; remove it")
+
+    def _raise_error(self, line: int, reason: str) -> NoReturn:
+        _raise_error(self._path, line, reason)
+
+
+class _Converter:
+    """A converter of nodes to plain data and texts, which records their lines.
+
+    Attributes:
+        lines: the line of each value by its key.
+    """
+
+    def __init__(self, path: Path, is_shared: bool) -> None:
         self.lines: dict[str, int] = {}
         self._path = path
+        self._is_shared = is_shared
         self._value_count = 0
-        self._open_nodes: list[yaml.Node] = []
 
-    def convert(self, node: yaml.Node, key: str) -> Any:
-        """Convert the node of a key to plain data."""
+    def convert(self, node: _Node, key: str, hidden: Set[str] = frozenset()) -> tuple[Any, Any]:
+        """Convert the node of a key.
+
+        Args:
+            node: the node.
+            key: its key.
+            hidden: names of a mapping to leave out.
+
+        Returns:
+            The plain data, and the same with scalars as texts.
+        """
         self._value_count += 1
         # Nested aliases can repeat values exponentially.
         if self._value_count > _MAX_VALUES:
@@ -122,120 +337,73 @@ class _YamlConverter:
                 node, f"with its aliases the file has over {_MAX_VALUES} values; use fewer aliases"
             )
         # An alias to an outer node would lead to infinite recursion.
-        if any(node is open_node for open_node in self._open_nodes):
+        if node.is_open:
             self._raise_error(node, "this value contains itself; remove the alias")
         # For a value of a mapping, the line of its key is already recorded.
-        self.lines.setdefault(key, _line_number(node))
-        if isinstance(node, yaml.ScalarNode):
-            return self._convert_scalar(node)
-        self._open_nodes.append(node)
-        try:
-            if isinstance(node, yaml.SequenceNode):
-                self._check_tag(node, "seq")
-                return [
-                    self.convert(item, f"{key}[{index}]") for index, item in enumerate(node.value)
-                ]
-            self._check_tag(node, "map")
-            return self._convert_mapping(node, key)
-        finally:
-            self._open_nodes.pop()
+        self.lines.setdefault(key, node.line)
+        if node.kind == "scalar":
+            return node.value, node.text
+        node.is_open = True
+        if node.kind == "mapping":
+            pair: tuple[Any, Any] = self._convert_mapping(node, key, hidden)
+        else:
+            pairs = [self.convert(item, f"{key}[{index}]") for index, item in enumerate(node.value)]
+            pair = [value for value, _ in pairs], [text for _, text in pairs]
+        node.is_open = False
+        return pair
 
-    def _convert_mapping(self, node: yaml.MappingNode, key: str) -> dict[str, Any]:
-        defaults: dict[str, Any] = {}
-        mapping: dict[str, Any] = {}
-        line_numbers: dict[str, int] = {}
+    def _convert_mapping(
+        self, node: _Node, key: str, hidden: Set[str]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        own: dict[str, tuple[int, _Node]] = {}
+        merged: list[_Node] = []
         for name_node, value_node in node.value:
-            if name_node.tag == _MERGE_TAG:
-                # Of several merged mappings, the first one overrides the later ones.
-                for merge_mapping in self._iter_merged(value_node, key):
-                    defaults = merge_mapping | defaults
+            if name_node.is_merge_key:
+                merged += self._list_merged(value_node)
                 continue
             name = self._convert_key(name_node)
-            # PyYAML would silently drop the first value.
-            if name in line_numbers:
+            # A dictionary would silently drop the first value.
+            if name in own:
                 self._raise_error(
-                    name_node,
-                    f"the key {name!r} is also in line {line_numbers[name]}; remove one",
+                    name_node, f"the key {name!r} is also in line {own[name][0]}; remove one"
                 )
-            line_numbers[name] = _line_number(name_node)
-            path = f"{key}.{name}".removeprefix(".")
-            self.lines[path] = _line_number(name_node)
-            mapping[name] = self.convert(value_node, path)
-        # Own keys override merged ones, at any position in the mapping.
-        return defaults | mapping
+            own[name] = name_node.line, value_node
+        values: dict[str, Any] = {}
+        texts: dict[str, Any] = {}
+        for mapping_node in merged:
+            # Own keys override merged ones, and the first merged mapping the later ones.
+            taken = hidden | own.keys() | values.keys()
+            more_values, more_texts = self.convert(mapping_node, key, taken)
+            values |= more_values
+            texts |= more_texts
+        for name, (line, value_node) in own.items():
+            if name not in hidden:
+                path = f"{key}.{name}" if key else name
+                self.lines[path] = line
+                values[name], texts[name] = self.convert(value_node, path)
+        return values, texts
 
-    def _iter_merged(self, node: yaml.Node, key: str) -> Iterator[dict[str, Any]]:
-        """Yield the mappings that `<<` refers to."""
-        for mapping_node in node.value if isinstance(node, yaml.SequenceNode) else [node]:
-            if not isinstance(mapping_node, yaml.MappingNode):
-                self._raise_error(node, "<< must name keys and values")
-            yield self.convert(mapping_node, key)
+    def _list_merged(self, node: _Node) -> list[_Node]:
+        """Return the mappings that `<<` refers to."""
+        nodes = node.value if node.kind == "list" else [node]
+        if any(mapping_node.kind != "mapping" for mapping_node in nodes):
+            self._raise_error(node, "<< must name keys and values")
+        return nodes
 
-    def _convert_key(self, node: yaml.Node) -> str:
-        name = self._convert_scalar(node) if isinstance(node, yaml.ScalarNode) else None
-        if not isinstance(name, str):
-            key_text = (node.value or "null") if isinstance(node, yaml.ScalarNode) else "a list"
-            self._raise_error(
-                node,
-                f"a key is {key_text}, not a text; put it in quotes",
-            )
-        return name
+    def _convert_key(self, node: _Node) -> str:
+        if node.kind != "scalar":
+            self._raise_error(node, f"a key is a {node.kind}, not a text; put it in quotes")
+        # Snakemake keeps a key that is a number; a key that is left out is a mistake.
+        if node.value is None or (self._is_shared and not isinstance(node.value, str)):
+            self._raise_error(node, f"a key is {node.text or 'null'}, not a text; put it in quotes")
+        return node.text
 
-    def _convert_scalar(self, node: yaml.ScalarNode) -> str | int | float | bool | None:
-        text = node.value
-        # Only plain scalars depend on the version of YAML; quoted ones are texts.
-        if node.style is None and node.tag.removeprefix(_TAG_PREFIX) in _PLAIN_TYPES:
-            self._check_unambiguous(node)
-        elif node.tag != _TAG_PREFIX + "str":
-            self._raise_tag_error(node)
-        # PyYAML decodes escapes such as "\ud800", which cannot be encoded later.
-        if surrogate := re.search(r"[\ud800-\udfff]", text):
-            self._raise_error(
-                node,
-                f"U+{ord(surrogate[0]):04X} is half a character; write the whole character",
-            )
-        kind = node.tag.removeprefix(_TAG_PREFIX)
-        # An integer of more than 308 digits does not fit into a float.
-        if kind in ("int", "float") and len(text) > _MAX_DIGITS:
-            self._raise_error(
-                node,
-                f"the number has {len(text)} digits, more than {_MAX_DIGITS}; shorten it",
-            )
-        match kind:
-            case "null":
-                return None
-            case "bool":
-                return text.lower() == "true"
-            case "int":
-                return int(text)
-            # Python's `float` accepts inf and nan, but not with a leading dot.
-            case "float":
-                return float(re.sub(r"\.(inf|nan)", r"\1", text, flags=re.IGNORECASE))
-        return text
+    def _raise_error(self, node: _Node, reason: str) -> NoReturn:
+        _raise_error(self._path, node.line, reason)
 
-    def _check_unambiguous(self, node: yaml.ScalarNode) -> None:
-        """Check that YAML 1.1, as in PyYAML, and 1.2 agree on a plain scalar."""
-        yaml11_type = node.tag.removeprefix(_TAG_PREFIX)
-        core_type = next(
-            (kind for kind, form in _CORE_SCHEMA.items() if form.fullmatch(node.value)), "str"
-        )
-        if yaml11_type != core_type:
-            self._raise_error(
-                node,
-                f"{node.value} is ambiguous in YAML; write a decimal number, true, false, or a "
-                "text in quotes",
-            )
 
-    def _check_tag(self, node: yaml.Node, kind: str) -> None:
-        if node.tag != _TAG_PREFIX + kind:
-            self._raise_tag_error(node)
-
-    def _raise_tag_error(self, node: yaml.Node) -> NoReturn:
-        tag = node.tag.replace(_TAG_PREFIX, "!!")
-        self._raise_error(node, f"the tag {tag} is not supported; remove it")
-
-    def _raise_error(self, node: yaml.Node, reason: str) -> NoReturn:
-        _raise_error(self._path, _line_number(node), reason)
+def _line_number(event: Event) -> int:
+    return event.start_mark.line + 1
 
 
 def _read_text(path: Path) -> str:
@@ -259,23 +427,6 @@ def _read_text(path: Path) -> str:
         _raise_error(
             path, line, f"the byte 0x{invalid_byte:02X} is not UTF-8; save the file in UTF-8"
         )
-
-
-def _check_depth(path: Path, text: str) -> None:
-    """Check the depth of nesting before any recursion over it."""
-    depth = 0
-    for event in yaml.parse(text, yaml.SafeLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > _MAX_DEPTH:
-            line = event.start_mark.line + 1
-            _raise_error(path, line, f"more than {_MAX_DEPTH} nested levels; flatten them")
-
-
-def _line_number(node: yaml.Node) -> int:
-    return node.start_mark.line + 1
 
 
 def _raise_error(path: Path, line: int, reason: str) -> NoReturn:

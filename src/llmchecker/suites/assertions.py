@@ -11,15 +11,17 @@ assertions may become false again. `F (G …)` expresses that they hold for the 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
+from llmchecker.config.section import format_value
 from llmchecker.errors import ConfigError, did_you_mean
 
 AT_LEAST, AT_MOST = "at_least", "at_most"
 """Keys of the probability of an assertion."""
 
 _NEGATION = "not_"
+_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 _VALID_JSON = 2
 """The score of a whole text that is valid JSON."""
 
@@ -77,38 +79,77 @@ def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
     probabilities = {key: entry[key] for key in (AT_LEAST, AT_MOST) if key in entry}
     kinds = [key for key in entry if key not in probabilities]
     if len(kinds) != 1:
-        raise ConfigError(f"{dict(entry)!r}: it has {len(kinds)} assertions; write exactly one")
+        raise ConfigError(
+            f"{format_value(dict(entry))}: it has {len(kinds)} assertions; write exactly one"
+        )
     if len(probabilities) != 1:
-        raise ConfigError(f"{dict(entry)!r}: write a probability, {AT_LEAST} or {AT_MOST}")
+        raise ConfigError(
+            f"{format_value(dict(entry))}: write a probability, {AT_LEAST} or {AT_MOST}"
+        )
     assertion = build_assertion(kinds[0], entry[kinds[0]])
     ((key, value),) = probabilities.items()
     probability = parse_probability(key, value)
     return assertion.format_query(probability, at_most=key == AT_MOST), assertion
 
 
+def is_assertion(entry: Any) -> bool:
+    """Return whether an entry of a suite file is an assertion, and not a mapping of names."""
+    return isinstance(entry, Mapping) and bool({AT_LEAST, AT_MOST} & entry.keys())
+
+
+def select_texts(entry: Mapping[str, Any], texts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry with texts and probabilities exactly as the suite file contains them.
+
+    Args:
+        entry: the entry as plain data, in which 3.10 is a number.
+        texts: the entry with each scalar as text, in which 3.10 is `3.10`.
+    """
+    return {
+        key: _select_text(value, texts[key]) if _is_text(key) else value
+        for key, value in entry.items()
+    }
+
+
+def _select_text(value: Any, text: Any) -> Any:
+    if isinstance(value, list):
+        return [_select_text(item, part) for item, part in zip(value, text, strict=True)]
+    # null is a value that is missing, and no text
+    return value if value is None or isinstance(value, Mapping) else text
+
+
+def _is_text(key: str) -> bool:
+    return key in (AT_LEAST, AT_MOST) or key.removeprefix(_NEGATION) in _TEXT_KINDS
+
+
 def parse_probability(key: str, value: Any) -> Decimal:
     """Parse a probability from 0 to 1, exactly as written."""
-    try:
-        # bool is an int, and `str` keeps the decimal that a file contains
-        number = Decimal("NaN" if isinstance(value, bool) else str(value))
-    except InvalidOperation as error:
-        raise ConfigError(f"{key}: {value!r} is not a number; write one from 0 to 1") from error
-    # NaN compares with no number
-    if number.is_nan() or not 0 <= number <= 1:
-        raise ConfigError(f"{key}: {value!r} is not a probability; write one from 0 to 1")
+    text = str(value).strip()
+    if isinstance(value, bool) or not _NUMBER.fullmatch(text):
+        raise ConfigError(f"{key}: {format_value(value)} is not a number; write one from 0 to 1")
+    number = Decimal(text)
+    if not 0 <= number <= 1:
+        raise ConfigError(
+            f"{key}: {format_value(value)} is not a probability; write one from 0 to 1"
+        )
     return number
 
 
 def _check_text(value: Any) -> str:
-    # a number in a YAML file without quotes is meant as a text
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
+    if isinstance(value, Mapping):
+        raise ConfigError(f"value: {format_value(value)} is a mapping, no text; write it in quotes")
+    if value is None:
+        raise ConfigError("value: null is no text; write a text, in quotes if it is null")
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"value: {value!r} is no text; write one that is not empty")
+        raise ConfigError(f"value: {format_value(value)} is no text; write one that is not empty")
     return value
 
 
 def _check_texts(value: Any) -> list[str]:
+    # one text or several: the file does not say
+    if isinstance(value, str) and (separator := re.search(r"[,;|\n]", value)):
+        parts = format_value([part.strip() for part in value.split(separator[0])])
+        shown = format_value(value)
+        raise ConfigError(f"value: {shown} is one text; write a list such as {parts}, or [{shown}]")
     texts = value if isinstance(value, list | tuple) else [value]
     if not texts:
         raise ConfigError("value: the list is empty; write a text")
@@ -116,8 +157,13 @@ def _check_texts(value: Any) -> list[str]:
 
 
 def _check_number(value: Any) -> int:
+    # the cell of a column is a text
+    if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,9}\s*", value):
+        return int(value)
     if type(value) is not int or value < 0:
-        raise ConfigError(f"value: {value!r} is no count; write a whole number of at least 0")
+        raise ConfigError(
+            f"value: {format_value(value)} is no count; write a whole number of at least 0"
+        )
     return value
 
 
@@ -220,6 +266,14 @@ def _classifier(value: Any, is_negated: bool) -> Assertion:
     path = f"F (G classified {comparison} {percent})"
     return Assertion(path, {"classified": {"type": "classifier", **settings}})
 
+
+_TEXT_KINDS = frozenset(
+    {
+        *("contains", "icontains", "contains_any", "icontains_any", "contains_all"),
+        *("icontains_all", "equals", "matches", "starts_with", "ends_with"),
+    }
+)
+"""Kinds whose value is a text or a list of texts."""
 
 KINDS: Mapping[str, Callable[[Any, bool], Assertion]] = {
     "contains": _contains(""),

@@ -21,10 +21,18 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier
-from llmchecker.suites.assertions import AT_LEAST, AT_MOST, parse_assertion
-from llmchecker.suites.deployments import Deployment
-from llmchecker.suites.prompt_rows import PromptTable, Row, insert_columns, read_prompt_table
+from llmchecker.suites.assertions import AT_LEAST, AT_MOST, is_assertion, parse_assertion
+from llmchecker.suites.deployments import Deployment, RowDeployments
+from llmchecker.suites.prompt_rows import PromptTable, read_prompt_table
 from llmchecker.suites.suite_file import BudgetKeys, CaseKeys
+from llmchecker.suites.templates import (
+    Row,
+    insert_columns,
+    insert_into_query,
+    list_columns,
+    locate_errors,
+    normalize_name,
+)
 from llmchecker.suites.verdicts import Threshold, parse_threshold
 
 _MAX_PROMPT_CHARACTERS = 100_000
@@ -45,7 +53,7 @@ class Case:
     Attributes:
         name: its name, unique in its deployment.
         entry: the name of its entry in the suite file.
-        label: the name of its requirement or average.
+        label: the name of its requirement or average in the suite file.
         deployment: its deployment.
         start: the prompt.
         query: the query; with a threshold for a requirement.
@@ -211,6 +219,7 @@ class _Demand:
         key: the key, for messages.
         label: its name.
         entry: the query as text, or an assertion.
+        has_name: whether the suite file gives it the name.
         mean_threshold: for an average, its requirement, or None.
         is_average: whether it is an average.
     """
@@ -218,6 +227,7 @@ class _Demand:
     key: str
     label: str
     entry: str | Mapping[str, Any]
+    has_name: bool = False
     mean_threshold: Threshold | None = None
     is_average: bool = False
 
@@ -230,18 +240,27 @@ class CaseBuilder:
         length: the horizon of entries without one.
         budget: the budget of entries without one.
         folder: folder of the suite file.
+        has_tables: whether an entry has a table of prompts. Then the texts of the whole suite are
+            templates.
     """
 
     def __init__(
-        self, quantifiers: QuantifierPool, length: int, budget: BudgetKeys, folder: Path
+        self,
+        quantifiers: QuantifierPool,
+        length: int,
+        budget: BudgetKeys,
+        folder: Path,
+        *,
+        has_tables: bool,
     ) -> None:
         self._quantifiers = quantifiers
         self._length = length
         self._budget = budget
         self._folder = folder
+        self._has_tables = has_tables
 
     def build(
-        self, number: int, keys: CaseKeys, deployments: Sequence[Deployment]
+        self, number: int, keys: CaseKeys, deployments: Sequence[RowDeployments]
     ) -> tuple[list[Case], list[Average]]:
         """Build the cases of an entry for each deployment, and its averages.
 
@@ -249,37 +268,50 @@ class CaseBuilder:
             ConfigError: a key is invalid; the message begins with the key.
         """
         place = f"cases[{number}]"
-        entry = keys.name or f"case {number + 1}"
         demands = list(_iter_demands(place, keys))
         if not demands:
             raise ConfigError(f"{place}: there is no requirement; add `require` or `average`")
         _check_labels(demands)
         table = self._read_table(place, keys)
-        rows: Sequence[tuple[str, Row]] = [(entry, {})]
-        if table is not None:
-            rows = [(f"{entry}, row {i}", row) for i, row in enumerate(table.rows, 1)]
-        cases = []
-        for index, (name, row) in enumerate(rows):
-            where = place if table is None else f"{place}.prompts: {table.name}, row {index + 1}"
-            with prefix_errors(where):
-                prompt = _build_prompt(keys, row, has_table=table is not None)
+        # the texts of an entry without a table are no templates
+        rows = (None,) if table is None else table.rows
+        entry = keys.name or f"case {number + 1}"
+        # a name with columns is one of rows
+        if table is not None and keys.name is not None:
+            with prefix_errors(f"{place}.name"):
+                columns = list_columns(keys.name)
+                entry = f"case {number + 1}" if columns else insert_columns(keys.name, Row())
+        cases: list[Case] = []
+        members: dict[str, list[tuple[str, Row]]] = {demand.label: [] for demand in demands}
+        for index, row in enumerate(rows):
+            prompt = _build_prompt(place, keys, row)
+            name = (
+                entry if row is None else f"{_name_row(place, keys, entry, row)}, row {index + 1}"
+            )
+            names: dict[str, int] = {}
             for demand in demands:
-                with prefix_errors(
-                    demand.key if table is None else f"{demand.key}: row {index + 1}"
-                ):
-                    case = self._build_case(demand, name, entry, row, keys, deployments[0], prompt)
-                # a system prompt differs between deployments
-                with prefix_errors(where):
-                    cases += [
-                        replace(
-                            case,
-                            deployment=d,
-                            start=_add_system(prompt, d.system),
-                            row=0 if table is None else index + 1,
-                        )
-                        for d in deployments
-                    ]
-        return cases, _build_averages(entry, demands, rows, keys.by)
+                case = self._build_case(demand, entry, row, keys, deployments[0].deployment, prompt)
+                label = f"{name}: {case.name}"
+                names[label] = names.get(label, 0) + 1
+                # two requirements may be the same in a row
+                if names[label] > 1:
+                    label += f" ({names[label]})"
+                if row is not None:
+                    members[demand.label].append((label, row))
+                shared_row = row or (Row() if self._has_tables else None)
+                # a system prompt and a decoding differ between deployments
+                cases += [
+                    replace(
+                        case,
+                        name=label,
+                        deployment=variants.select(place, shared_row or Row()),
+                        start=variants.add_system(place, prompt, shared_row),
+                        row=0 if row is None else index + 1,
+                    )
+                    for variants in deployments
+                ]
+        with prefix_errors(f"{place}.by"):
+            return cases, _build_averages(entry, demands, members, keys.by)
 
     def _read_table(self, place: str, keys: CaseKeys) -> PromptTable | None:
         if keys.prompts is None:
@@ -290,7 +322,7 @@ class CaseBuilder:
             return None
         with prefix_errors(f"{place}.prompts"):
             table = read_prompt_table(keys.prompts, self._folder)
-        if keys.by is not None and keys.by not in table.columns:
+        if keys.by is not None and normalize_name(keys.by) not in table.columns:
             raise ConfigError(
                 f"{place}.by: {table.name} has no column {keys.by!r}; it has "
                 f"{', '.join(table.columns)}"
@@ -300,33 +332,41 @@ class CaseBuilder:
     def _build_case(
         self,
         demand: _Demand,
-        name: str,
         entry: str,
-        row: Row,
+        row: Row | None,
         keys: CaseKeys,
         deployment: Deployment,
         prompt: Start,
     ) -> Case:
-        """Build the case of a demand for one deployment, without its system prompt."""
+        """Build the case of a demand for one deployment, with the name of the demand."""
         settings: dict[str, Mapping[str, Any]] = {}
-        if isinstance(demand.entry, str):
-            text = demand.entry
-        else:
-            text, assertion = parse_assertion(
-                insert_columns(demand.entry, row) if keys.prompts is not None else demand.entry
-            )
-            settings |= assertion.properties
-        query = _parse(text)
-        _check_kind(query, demand.is_average)
-        length = keys.length or self._length
-        query.check_references(self._quantifiers.names | set(settings), length)
-        for variable in sorted(query.variables - {STEP}):
-            if variable not in settings and variable in self._quantifiers.properties:
-                with prefix_errors(f"property {variable}"):
-                    settings[variable] = insert_columns(self._quantifiers.properties[variable], row)
-            self._quantifiers.create(variable, settings.get(variable))
+        inserted = demand.entry
+        label = demand.label
+        if row is not None:
+            with prefix_errors(demand.key):
+                insert = insert_into_query if isinstance(inserted, str) else insert_columns
+                inserted = insert(inserted, row)
+                label = (
+                    insert_columns(label, row)
+                    if demand.has_name
+                    else _format_label(demand.key, inserted)
+                )
+        with locate_errors(demand.key, demand.entry, row or Row()):
+            if isinstance(inserted, str):
+                text = inserted
+            else:
+                text, assertion = parse_assertion(inserted)
+                settings |= assertion.properties
+            query = _parse(text)
+            _check_kind(query, demand.is_average)
+            length = keys.length or self._length
+            query.check_references(self._quantifiers.names | set(settings), length)
+            for variable in sorted(query.variables - {STEP}):
+                if variable not in settings and variable in self._quantifiers.properties:
+                    settings[variable] = self._insert_property(variable, row)
+                self._quantifiers.create(variable, settings.get(variable))
         return Case(
-            name=f"{name}: {demand.label}",
+            name=label,
             entry=entry,
             label=demand.label,
             deployment=deployment,
@@ -339,22 +379,30 @@ class CaseBuilder:
             is_measured=demand.is_average,
         )
 
+    def _insert_property(self, name: str, row: Row | None) -> Mapping[str, Any]:
+        """Return the settings of a property of the suite for a row."""
+        settings = self._quantifiers.properties[name]
+        if not self._has_tables:
+            return settings
+        with prefix_errors(f"property {name}"):
+            return insert_columns(settings, row or Row())
+
 
 def _iter_demands(place: str, keys: CaseKeys) -> Iterator[_Demand]:
     """Yield the requirements and averages of an entry."""
     require = keys.require
     # a single requirement needs no list
-    if isinstance(require, str) or _is_assertion(require):
+    if isinstance(require, str) or is_assertion(require):
         require = [require]
     if isinstance(require, list | tuple):
         for index, entry in enumerate(require):
             key = f"{place}.require[{index}]"
-            yield _Demand(key, _label(key, entry), entry)
+            yield _Demand(key, _format_label(key, entry), entry)
     elif isinstance(require, Mapping):
         for label, entry in require.items():
             key = f"{place}.require.{label}"
-            _label(key, entry)
-            yield _Demand(key, label, entry)
+            _format_label(key, entry)
+            yield _Demand(key, label, entry, has_name=True)
     elif require is not None:
         raise ConfigError(
             f"{place}.require: {require!r} is neither a list nor a mapping; write one"
@@ -364,16 +412,16 @@ def _iter_demands(place: str, keys: CaseKeys) -> Iterator[_Demand]:
         match = _MEAN.fullmatch(text)
         if match is None:
             raise ConfigError(f"{key}: {text!r} is no mean; write mean P=? [ … ] >= 0.7")
+        if keys.prompts is not None and (columns := list_columns(label)):
+            raise ConfigError(f"{key}: an average has one name for all rows; remove {columns[0]!r}")
         with prefix_errors(key):
             threshold = parse_threshold(match[2]) if match[2].strip() else None
-        yield _Demand(key, label, match[1], threshold, is_average=True)
+        yield _Demand(
+            key, label, match[1], has_name=True, mean_threshold=threshold, is_average=True
+        )
 
 
-def _is_assertion(entry: Any) -> bool:
-    return isinstance(entry, Mapping) and bool({AT_LEAST, AT_MOST} & entry.keys())
-
-
-def _label(key: str, entry: Any) -> str:
+def _format_label(key: str, entry: Any) -> str:
     """Return the label of a requirement without a name."""
     if isinstance(entry, str):
         return " ".join(entry.split())
@@ -383,11 +431,14 @@ def _label(key: str, entry: Any) -> str:
         )
     # the assertion before its probability, in any order of the file
     names = sorted(entry, key=lambda name: name in (AT_LEAST, AT_MOST))
-    return ", ".join(f"{name.replace('_', ' ')} {_format_value(entry[name])}" for name in names)
+    return ", ".join(f"{name.replace('_', ' ')} {_format_value(name, entry)}" for name in names)
 
 
-def _format_value(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+def _format_value(name: str, entry: Mapping[str, Any]) -> str:
+    # a probability is a text, so that no digit is lost
+    if name in (AT_LEAST, AT_MOST):
+        return str(entry[name])
+    return json.dumps(entry[name], ensure_ascii=False, default=str)
 
 
 def _check_labels(demands: Sequence[_Demand]) -> None:
@@ -418,56 +469,77 @@ def _find_threshold(query: Query) -> Threshold | None:
     return None
 
 
-def _build_prompt(keys: CaseKeys, row: Row, *, has_table: bool) -> Start:
+def _name_row(place: str, keys: CaseKeys, entry: str, row: Row) -> str:
+    """Return the name of a row without its number: that of its entry, or one with columns."""
+    if keys.name is None or not list_columns(keys.name):
+        return entry
+    with prefix_errors(f"{place}.name"):
+        return insert_columns(keys.name, row)
+
+
+def _build_prompt(place: str, keys: CaseKeys, row: Row | None) -> Start:
     """Build the prompt of a row, without the system prompt."""
     forms = [name for name in ("user", "start", "messages") if getattr(keys, name) is not None]
     # columns serve only where the entry itself has no prompt
-    columns = [name for name in ("user", "start") if name in row] if not forms else []
-    names = [*forms, *columns]
+    is_column = row is not None and not forms
+    names = [name for name in ("user", "start") if row.has_column(name)] if is_column else forms
     if len(names) != 1:
         count = " and ".join(names) if names else "no prompt"
-        raise ConfigError(f"prompt: there is {count}; give exactly one of user, start and messages")
-    (name,) = names
-    if name == "messages":
-        messages = [message.explicit_keys for message in keys.messages or ()]
-        return Chat.from_messages(insert_columns(messages, row) if has_table else messages)
-    text = row[name] if name in columns else getattr(keys, name)
-    text = insert_columns(text, row) if has_table and name not in columns else text
-    if not text.strip():
-        raise ConfigError(f"{name}: the text is empty; write a prompt")
-    if len(text) > _MAX_PROMPT_CHARACTERS:
+        if row is None:
+            where, columns = place, ""
+        else:
+            where, columns = f"{place}.prompts: {row.place}", f" of columns {row.format_columns()}"
         raise ConfigError(
-            f"{name}: it has {len(text):,} characters; shorten it to {_MAX_PROMPT_CHARACTERS:,}"
+            f"{where}: there is {count}{columns}; give exactly one of user, start and messages"
         )
-    return text if name == "start" else Chat((("user", text),))
-
-
-def _add_system(prompt: Start, system: str | None) -> Start:
-    """Return a prompt with the system prompt of a deployment before it."""
-    if system is None:
-        return prompt
-    if isinstance(prompt, str):
-        raise ConfigError("system: a system prompt belongs to a chat; use user in place of start")
-    if prompt.messages[0][0] == "system":
-        raise ConfigError("messages: a system prompt is given, and the suite has one; remove one")
-    return Chat((("system", system), *prompt.messages))
+    (name,) = names
+    key = f"{place}.prompts" if is_column else f"{place}.{name}"
+    with prefix_errors(key):
+        if name == "messages":
+            value: Any = [message.explicit_keys for message in keys.messages or ()]
+        else:
+            value = row.read(name) if is_column else getattr(keys, name)
+        inserted = value if row is None or is_column else insert_columns(value, row)
+    # the cell of a column is no template
+    with locate_errors(key, None if is_column else value, row or Row()):
+        if name == "messages":
+            return Chat.from_messages(inserted)
+        if not inserted.strip():
+            raise ConfigError(f"{name}: the text is empty; write a prompt")
+        if len(inserted) > _MAX_PROMPT_CHARACTERS:
+            raise ConfigError(
+                f"{name}: it has {len(inserted):,} characters; shorten it to "
+                f"{_MAX_PROMPT_CHARACTERS:,}"
+            )
+        return inserted if name == "start" else Chat((("user", inserted),))
 
 
 def _build_averages(
-    entry: str, demands: Sequence[_Demand], rows: Sequence[tuple[str, Row]], by: str | None
+    entry: str,
+    demands: Sequence[_Demand],
+    members: Mapping[str, Sequence[tuple[str, Row]]],
+    by: str | None,
 ) -> list[Average]:
+    """Build the averages of an entry.
+
+    Args:
+        entry: name of the entry.
+        demands: its requirements and averages.
+        members: names of cases with their rows, by the label of a demand.
+        by: the column of groups; None for none.
+    """
     averages = []
     for demand in demands:
         if not demand.is_average:
             continue
         groups: dict[str, list[str]] = {}
-        for name, row in rows if by is not None else ():
-            groups.setdefault(row[by], []).append(f"{name}: {demand.label}")
+        for name, row in members[demand.label] if by is not None else ():
+            groups.setdefault(row.read(normalize_name(by)), []).append(name)
         averages.append(
             Average(
-                name=f"{entry}: {demand.label}",
+                name=f"{entry}: {insert_columns(demand.label, Row())}",
                 label=demand.label,
-                cases=tuple(f"{name}: {demand.label}" for name, _ in rows),
+                cases=tuple(name for name, _ in members[demand.label]),
                 threshold=demand.mean_threshold,
                 groups={value: tuple(names) for value, names in sorted(groups.items())},
             )

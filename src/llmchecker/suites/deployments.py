@@ -8,16 +8,19 @@ from typing import Any
 
 from llmchecker.config import paths
 from llmchecker.config.config import Config
-from llmchecker.config.keys import ExpansionConfig, ModelKeys
+from llmchecker.config.keys import DecodingKeys, ExpansionConfig, ModelKeys
 from llmchecker.config.models import (
     ModelConfig,
     check_has_distributions,
     parse_model,
     select_decoding,
 )
-from llmchecker.errors import ConfigError, UnknownName, did_you_mean
-from llmchecker.models.decoding.settings import decoding_as_json
+from llmchecker.config.schema import parse_section
+from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
+from llmchecker.models.decoding.chat_template import Chat, Start
+from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json, parse_decoding
 from llmchecker.models.servers.connection import ensure_model
+from llmchecker.suites.templates import Row, insert_columns, insert_values, locate_errors
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.distribution_cache import DistributionCache
 
@@ -26,10 +29,13 @@ from llmchecker.trees.distribution_cache import DistributionCache
 class Deployment:
     """A model with a system prompt and a decoding.
 
+    With a table of prompts, the decoding may differ between rows, so that several deployments have
+    one name.
+
     Attributes:
         name: the name in all outputs.
         model: the model with its decoding.
-        system: the system prompt of chats; None for none.
+        system: the system prompt of chats, with columns of the prompts; None for none.
         directory: directory of the model.
         is_fetched: whether the workflow's source of the model fills the directory.
     """
@@ -39,6 +45,11 @@ class Deployment:
     system: str | None
     directory: Path
     is_fetched: bool
+
+    @property
+    def key(self) -> tuple[str, DecodingChoice]:
+        """What distinguishes the deployments of a suite: each is opened by itself."""
+        return self.name, self.model.decoding
 
     def describe(self) -> dict[str, Any]:
         """Return all that determines the answers, as JSON."""
@@ -96,6 +107,80 @@ def resolve_deployment(
     check_has_distributions(key, model)
     model = replace(model, decoding=select_decoding("decoding", decoding, model))
     return Deployment(name, model, system, model_directory, is_fetched)
+
+
+class RowDeployments:
+    """The deployments of one name: one for each decoding that the rows of tables contain.
+
+    Args:
+        deployment: the deployment, whose decoding is that of rows without one.
+        decoding: keys of a decoding with columns; None if the decoding has no columns.
+        system_key, decoding_key: keys of the suite file, for messages.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        decoding: str | Mapping[str, Any] | None = None,
+        *,
+        system_key: str = "system",
+        decoding_key: str = "decoding",
+    ) -> None:
+        self.deployment = deployment
+        self._decoding = decoding
+        self._system_key = system_key
+        self._decoding_key = decoding_key
+        self._by_decoding: dict[str, Deployment] = {}
+
+    def select(self, place: str, row: Row) -> Deployment:
+        """Return the deployment with the decoding of a row.
+
+        Args:
+            place: the key of the entry, for messages.
+            row: the row; without cells for an entry without a table.
+
+        Raises:
+            ConfigError: a column is absent, or the decoding is invalid.
+        """
+        if self._decoding is None:
+            return self.deployment
+        with prefix_errors(f"{self._decoding_key}: {place}"):
+            entry = insert_values(self._decoding, row)
+        if repr(entry) not in self._by_decoding:
+            with locate_errors(self._decoding_key, self._decoding, row):
+                if isinstance(entry, Mapping):
+                    entry = parse_section(DecodingKeys, entry).explicit_keys
+                decoding = parse_decoding(entry)
+            model = replace(self.deployment.model, decoding=decoding)
+            self._by_decoding[repr(entry)] = replace(self.deployment, model=model)
+        return self._by_decoding[repr(entry)]
+
+    def add_system(self, place: str, prompt: Start, row: Row | None) -> Start:
+        """Return a prompt with the system prompt before it.
+
+        Args:
+            place: the key of the entry, for messages.
+            prompt: the prompt.
+            row: the row for columns of the system prompt; None if it is no template.
+
+        Raises:
+            ConfigError: a column is absent, or the prompt cannot have a system prompt.
+        """
+        system = self.deployment.system
+        if system is None:
+            return prompt
+        if isinstance(prompt, str):
+            raise ConfigError(
+                f"{place}: system: a system prompt belongs to a chat; use user in place of start"
+            )
+        if prompt.messages[0][0] == "system":
+            raise ConfigError(
+                f"{place}: messages: a system prompt is given, and the suite has one; remove one"
+            )
+        if row is not None:
+            with prefix_errors(f"{self._system_key}: {place}"):
+                system = insert_columns(system, row)
+        return Chat((("system", system), *prompt.messages))
 
 
 def open_deployment(deployment: Deployment, expansion: ExpansionConfig) -> TreeBuilder:

@@ -4,19 +4,27 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from llmchecker import __version__
 from llmchecker.config.config import Config
 from llmchecker.config.yaml_reader import YamlFile
-from llmchecker.errors import ConfigError, LLMCheckerError, did_you_mean, prefix_errors
+from llmchecker.errors import (
+    ConfigError,
+    LLMCheckerError,
+    UnknownName,
+    did_you_mean,
+    prefix_errors,
+)
 from llmchecker.models.decoding.chat_template import start_as_json
+from llmchecker.models.decoding.settings import GREEDY
 from llmchecker.suites.cases import Average, Case, CaseBuilder, QuantifierPool, Suite
-from llmchecker.suites.deployments import Deployment, resolve_deployment
+from llmchecker.suites.deployments import Deployment, RowDeployments, resolve_deployment
 from llmchecker.suites.multiple_testing import split_confidence
-from llmchecker.suites.prompt_rows import insert_columns
 from llmchecker.suites.suite_file import SuiteKeys, read_suite_file
+from llmchecker.suites.templates import Row, insert_columns, list_columns
 from llmchecker.suites.verdicts import Threshold, parse_threshold
 
 _DEFAULT_CONFIG = "config.yaml"
@@ -67,26 +75,31 @@ def _build_suite(
     names = models or ((keys.model,) if isinstance(keys.model, str) else keys.model)
     if len(set(names)) < len(names):
         raise ConfigError(f"model: {', '.join(names)} has a model twice; remove one")
-    explicit_keys = keys.explicit_keys
-    deployments = tuple(
-        resolve_deployment("model", name, config, folder, keys.system, explicit_keys)
+    # with a table of prompts, the texts of the suite are templates
+    has_tables = any(entry.prompts is not None for entry in keys.cases)
+    variants = [
+        _resolve_variants(
+            name, config, folder, keys.system, keys.explicit_keys, has_tables=has_tables
+        )
         for name in names
-    )
-    versus = None if has_baseline else _resolve_versus(keys, names, config, folder)
+    ]
+    deployments = tuple(each.deployment for each in variants)
+    versus = None if has_baseline else _resolve_versus(keys, names, config, folder, has_tables)
     pool = QuantifierPool(config, keys.properties or {}, folder)
     # paths in the settings of a configuration are relative to the project
     with contextlib.chdir(project):
-        _check_properties(pool)
-        builder = CaseBuilder(pool, keys.length, keys.budget, folder)
-        all_deployments = deployments if versus is None else (*deployments, versus)
-        cases, averages = _build_cases(keys, builder, all_deployments)
+        _check_properties(pool, has_tables)
+        builder = CaseBuilder(pool, keys.length, keys.budget, folder, has_tables=has_tables)
+        cases, averages = _build_cases(
+            keys, builder, variants if versus is None else [*variants, versus]
+        )
     differences = _parse_differences(keys, cases, averages)
     suite = Suite(
         name=file.path.name.partition(".")[0] or file.path.name,
         project=project,
         config=config,
         deployments=deployments,
-        versus=versus,
+        versus=None if versus is None else versus.deployment,
         cases=cases,
         averages=averages,
         differences=differences,
@@ -128,9 +141,38 @@ def _read_config(
         return Config.read(path), project
 
 
+def _resolve_variants(
+    name: str,
+    config: Config | None,
+    folder: Path,
+    system: str | None,
+    explicit_keys: Mapping[str, Any],
+    *,
+    has_tables: bool,
+    suffix: str = "",
+    **options: str,
+) -> RowDeployments:
+    """Find the model of a name, with a decoding that may have columns.
+
+    Args:
+        name, config, folder, system: as in `resolve_deployment`.
+        explicit_keys: the keys of the suite or of `versus`, with or without `decoding`.
+        has_tables: whether the suite has a table of prompts.
+        suffix: the end of the deployment's name.
+        options: as in `RowDeployments`.
+    """
+    decoding = explicit_keys.get("decoding")
+    has_columns = has_tables and bool(list_columns(decoding))
+    # the model must support a decoding, whatever it is
+    keys = {"decoding": GREEDY} if has_columns else explicit_keys
+    deployment = resolve_deployment("model", name, config, folder, system, keys)
+    deployment = replace(deployment, name=f"{name}{suffix}")
+    return RowDeployments(deployment, decoding if has_columns else None, **options)
+
+
 def _resolve_versus(
-    keys: SuiteKeys, names: Sequence[str], config: Config | None, folder: Path
-) -> Deployment | None:
+    keys: SuiteKeys, names: Sequence[str], config: Config | None, folder: Path, has_tables: bool
+) -> RowDeployments | None:
     versus = keys.versus
     if versus is None:
         return None
@@ -140,40 +182,35 @@ def _resolve_versus(
     # of several models none is the obvious one
     if versus.model is None and len(names) > 1:
         raise ConfigError("versus: the suite has several models; name one by `model`")
-    model = versus.model or names[0]
-    system = versus.system if versus.system is not None else keys.system
-    decoding = versus.explicit_keys if versus.decoding is not None else keys.explicit_keys
+    has_system, has_decoding = versus.system is not None, versus.decoding is not None
     with prefix_errors("versus"):
-        deployment = resolve_deployment("model", model, config, folder, system, decoding)
-    return Deployment(
-        f"{model} (versus)",
-        deployment.model,
-        deployment.system,
-        deployment.directory,
-        deployment.is_fetched,
-    )
+        return _resolve_variants(
+            versus.model or names[0],
+            config,
+            folder,
+            versus.system if has_system else keys.system,
+            versus.explicit_keys if has_decoding else keys.explicit_keys,
+            has_tables=has_tables,
+            suffix=" (versus)",
+            system_key="versus.system" if has_system else "system",
+            decoding_key="versus.decoding" if has_decoding else "decoding",
+        )
 
 
-class _AnyRow(dict[str, str]):
-    """A row with every column."""
-
-    def __missing__(self, column: str) -> str:
-        return ""
-
-    def __contains__(self, column: object) -> bool:
-        return True
-
-
-def _check_properties(pool: QuantifierPool) -> None:
+def _check_properties(pool: QuantifierPool, has_tables: bool) -> None:
     """Check the suite's quantifiers; those with columns are checked with each row."""
     for name, settings in pool.properties.items():
-        if insert_columns(settings, _AnyRow()) == settings:
-            with prefix_errors(f"properties.{name}"):
-                pool.create(name, settings)
+        with prefix_errors(f"properties.{name}"):
+            if has_tables:
+                try:
+                    settings = insert_columns(settings, Row())
+                except UnknownName:
+                    continue
+            pool.create(name, settings)
 
 
 def _build_cases(
-    keys: SuiteKeys, builder: CaseBuilder, deployments: Sequence[Deployment]
+    keys: SuiteKeys, builder: CaseBuilder, deployments: Sequence[RowDeployments]
 ) -> tuple[tuple[Case, ...], tuple[Average, ...]]:
     """Build the cases, those of a deployment in a row, and the averages."""
     cases: list[Case] = []
@@ -190,9 +227,12 @@ def _build_cases(
         entries[name] = number
         cases += entry_cases
         averages += entry_averages
-    # one model is in memory at a time
-    order = [deployment.name for deployment in deployments]
-    cases.sort(key=lambda case: order.index(case.deployment.name))
+    # one model with one decoding is in memory at a time
+    names = [each.deployment.name for each in deployments]
+    order = {
+        key: number for number, key in enumerate(dict.fromkeys(c.deployment.key for c in cases))
+    }
+    cases.sort(key=lambda c: (names.index(c.deployment.name), order[c.deployment.key]))
     return tuple(cases), tuple(averages)
 
 
@@ -237,7 +277,8 @@ def _compute_digest(
 
     # a comparison changes how thresholds are checked
     add([__version__, keys.confidence, keys.seed, has_baseline])
-    deployments = {case.deployment.name: case.deployment for case in cases}
+    deployments = {case.deployment.key: case.deployment for case in cases}
+    numbers = {key: number for number, key in enumerate(deployments)}
     for deployment in deployments.values():
         add([deployment.describe(), _list_files(deployment)])
     for case in cases:
@@ -246,7 +287,8 @@ def _compute_digest(
             for name in sorted(case.query.variables - {"step"})
         }
         budget = case.budget.explicit_keys
-        add([case.name, case.deployment.name, start_as_json(case.start), case.query.text])
+        number = numbers[case.deployment.key]
+        add([case.name, number, start_as_json(case.start), case.query.text])
         add([quantifiers, case.length, budget])
     add([[average.name, str(average.threshold)] for average in averages])
     return digest.hexdigest()

@@ -1,22 +1,21 @@
-"""Tables of prompts: rows of CSV, JSON lines or parquet, and columns in texts.
-
-A column is inserted by its name in braces: `Is {city} in {country}?`.
-"""
+"""Tables of prompts: rows of CSV, JSON lines or parquet files."""
 
 import csv
 import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from llmchecker.errors import ConfigError, UnknownName, UnusableDataset, did_you_mean
+from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.models.sources.downloads import check_hub_file, fetch_hub_dataset_file
 from llmchecker.models.sources.source_spec import Source, check_sha256, parse_source
 from llmchecker.suites.suite_file import PromptKeys
+from llmchecker.suites.templates import Row, normalize_name
 from llmchecker.utils.atomic_files import describe_kind
 
 _MAX_ROWS = 1_000_000
@@ -24,15 +23,8 @@ _MAX_ROWS = 1_000_000
 _MAX_CHARACTERS = 100_000
 """Maximum number of characters of a cell."""
 
-Row = Mapping[str, str]
-"""The cells of a row as texts, by column."""
-
-_PATTERN_KEYS = ("pattern", "matches", "not_matches")
-"""Keys of quantifiers and assertions whose values are regular expressions."""
-
-_COLUMN = re.compile(r"\{([A-Za-z_]\w*)\}")
-# in a pattern, \p{L} is a class of characters and \N{name} a character
-_PATTERN_COLUMN = re.compile(r"(?<!\\[pPN])\{([A-Za-z_]\w*)\}")
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+"""Characters that separate columns of other files than CSV."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +34,7 @@ class PromptTable:
     Attributes:
         name: the file or data set, for messages.
         columns: names of the columns.
-        rows: the rows, each with all columns.
+        rows: the rows.
     """
 
     name: str
@@ -59,8 +51,7 @@ def read_prompt_table(keys: str | PromptKeys, folder: Path) -> PromptTable:
 
     Raises:
         ConfigError: the source or the format is not supported.
-        UnusableDataset: the file is absent, empty or no table, or a cell is unusable; the message
-            contains the row.
+        UnusableDataset: the file is absent, empty or no table; the message contains the row.
         ChecksumMismatch: the file is not the expected one.
     """
     if isinstance(keys, str):
@@ -78,39 +69,6 @@ def read_prompt_table(keys: str | PromptKeys, folder: Path) -> PromptTable:
             f"{name}: the number of rows is {len(table.rows):,}, not {keys.rows:,}; change `rows`"
         )
     return table
-
-
-def insert_columns(value: Any, row: Row, *, is_pattern: bool = False) -> Any:
-    """Insert the cells of a row into a text, or into all texts in lists and mappings.
-
-    Args:
-        value: a text, number, list or mapping.
-        row: the cells by column.
-        is_pattern: whether texts are regular expressions, in which cells match literally. In a
-            mapping, the values of `_PATTERN_KEYS` are.
-
-    Raises:
-        UnknownName: the row has no such column.
-    """
-    if isinstance(value, Mapping):
-        return {
-            key: insert_columns(item, row, is_pattern=key in _PATTERN_KEYS)
-            for key, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [insert_columns(item, row, is_pattern=is_pattern) for item in value]
-    if not isinstance(value, str):
-        return value
-    pattern = _PATTERN_COLUMN if is_pattern else _COLUMN
-    return pattern.sub(lambda match: _read_cell(match[1], row, is_pattern), value)
-
-
-def _read_cell(column: str, row: Row, is_pattern: bool) -> str:
-    if column not in row:
-        hint = did_you_mean(column, row)
-        known = f"they have {', '.join(row)}" if row else "the case has no prompts with columns"
-        raise UnknownName(f"{{{column}}}: the prompts have no such column{hint}; {known}")
-    return re.escape(row[column]) if is_pattern else row[column]
 
 
 def _locate_file(source: Source, file: str | None, folder: Path) -> Path:
@@ -135,43 +93,63 @@ def _build_table(name: str, path: Path) -> PromptTable:
     reader = _READERS.get(Path(name).suffix.lower())
     if reader is None:
         raise ConfigError(f"{name}: unknown format; name a file in {', '.join(sorted(_READERS))}")
-    rows: list[Row] = []
-    columns: tuple[str, ...] = ()
-    for number, cells in enumerate(reader(name, path), 1):
+    cells: list[dict[str, Any]] = []
+    columns: dict[str, None] = {}
+    for number, row in enumerate(reader(name, path), 1):
         if number > _MAX_ROWS:
             raise UnusableDataset(f"{name}: the file has over {_MAX_ROWS:,} rows; split it")
-        columns = columns or tuple(cells)
         # JSON lines may differ in their keys
-        if tuple(cells) != columns:
-            raise UnusableDataset(
-                f"{name}, row {number}: the columns are {', '.join(cells)}; row 1 has "
-                f"{', '.join(columns)}"
-            )
-        rows.append({key: _parse_cell(name, number, key, cells[key]) for key in columns})
-    if not rows:
+        columns |= dict.fromkeys(row)
+        cells.append(row)
+    if not cells:
         raise UnusableDataset(f"{name}: the file has no rows; add a prompt")
-    return PromptTable(name, columns, tuple(rows))
+    if not columns:
+        raise UnusableDataset(f"{name}: no column has a name; name the columns in the first line")
+    rows = [
+        _build_row(f"{name}, row {number}", row, columns) for number, row in enumerate(cells, 1)
+    ]
+    return PromptTable(name, tuple(columns), tuple(rows))
 
 
-def _parse_cell(name: str, number: int, column: str, value: Any) -> str:
-    """Return a cell as text."""
-    place = f"{name}, row {number}, column {column}"
-    # bool first: it is also an int
-    if isinstance(value, bool):
-        return str(value).lower()
-    # NaN is the missing number of parquet files that pandas wrote
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UnusableDataset(f"{place}: the value is {value}; write a text or a finite number")
-    if isinstance(value, int | float):
-        return str(value)
-    if not isinstance(value, str):
-        kind = "missing" if value is None else f"a {type(value).__name__}"
-        raise UnusableDataset(f"{place}: the value is {kind}; write a text or a number")
-    if len(value) > _MAX_CHARACTERS:
-        raise UnusableDataset(
-            f"{place}: the text has {len(value):,} characters; at most {_MAX_CHARACTERS:,} are read"
-        )
-    return value
+def _build_row(place: str, values: Mapping[str, Any], columns: Iterable[str]) -> Row:
+    """Build a row; a cell that is no text matters only if a template contains its column."""
+    cells, unusable = {}, {}
+    for column in columns:
+        value = values.get(column)
+        # bool first: it is also an int
+        if isinstance(value, bool):
+            cells[column] = str(value).lower()
+        # NaN is the missing number of parquet files that pandas wrote
+        elif isinstance(value, float) and not math.isfinite(value):
+            unusable[column] = str(value)
+        elif isinstance(value, int | float | Decimal):
+            cells[column] = str(value)
+        elif not isinstance(value, str):
+            unusable[column] = _describe_type(value)
+        elif len(value) > _MAX_CHARACTERS:
+            unusable[column] = f"a text of {len(value):,} characters, over {_MAX_CHARACTERS:,}"
+        else:
+            cells[column] = value
+    return Row(place, cells, unusable)
+
+
+def _describe_type(value: Any) -> str:
+    if value is None:
+        return "missing"
+    return {list: "a list", dict: "an object"}.get(type(value), f"a {type(value).__name__}")
+
+
+def _normalize_header(place: str, names: Iterable[Any]) -> list[str]:
+    """Return the names of columns; a column without a name has the empty one.
+
+    Raises:
+        UnusableDataset: two columns have one name.
+    """
+    header = [normalize_name(str(name)) for name in names]
+    for column in header:
+        if column and header.count(column) > 1:
+            raise UnusableDataset(f"{place}: two columns have the name {column!r}; rename one")
+    return header
 
 
 def _read_csv(name: str, path: Path) -> Iterator[dict[str, Any]]:
@@ -185,29 +163,63 @@ def _read_csv(name: str, path: Path) -> Iterator[dict[str, Any]]:
     # the limit is one of the whole process
     finally:
         csv.field_size_limit(limit)
-    header, *rows = rows or [[]]
-    if len(set(header)) != len(header) or not all(header):
-        raise UnusableDataset(f"{name}, line 1: name each column once; it is {header!r}")
+    names, *rows = rows or [[]]
+    header = _normalize_header(f"{name}, line 1", names)
+    separators = [noun for mark, noun in _OTHER_SEPARATORS.items() if mark in "".join(header)]
+    if len(header) == 1 and separators:
+        raise UnusableDataset(
+            f"{name}, line 1: {separators[0]} separate the columns {header[0]!r}; separate "
+            "columns by commas"
+        )
     for number, row in enumerate(rows, 1):
         if len(row) != len(header):
             raise UnusableDataset(
-                f"{name}, row {number}: {len(row)} values for {len(header)} columns; quote "
-                "values with commas"
+                f"{name}, row {number}: {len(row)} values for the {len(header)} columns "
+                f"{', '.join(header)}; quote values with commas"
             )
-        yield dict(zip(header, row, strict=True))
+        # a column without a name, as of an index, cannot be inserted
+        yield {
+            column: _strip_padding(padded, cell)
+            for padded, column, cell in zip(names, header, row, strict=True)
+            if column
+        }
+
+
+def _strip_padding(name: str, cell: str) -> str:
+    """Strip spaces from a cell on the sides where the name of its column has them.
+
+    In `question, answer` the separator is a comma with a space, in the header and in all rows.
+    """
+    if name.startswith(" "):
+        cell = cell.lstrip(" ")
+    return cell.rstrip(" ") if name.endswith(" ") else cell
 
 
 def _read_json_lines(name: str, path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(_read_text(name, path).split("\n"), 1):
         if not line.strip():
             continue
+        place = f"{name}, line {number}"
         try:
-            row = json.loads(line)
+            pairs = _JSON_DECODER.decode(line.strip())
         except (ValueError, RecursionError) as error:
-            raise UnusableDataset(f"{name}, line {number}: no JSON ({error}); fix it") from error
-        if not isinstance(row, dict) or not row:
-            raise UnusableDataset(f"{name}, line {number}: write a JSON object with columns")
-        yield row
+            raise UnusableDataset(f"{place}: no JSON ({error}); fix it") from error
+        if not isinstance(pairs, _Pairs) or not pairs:
+            raise UnusableDataset(f"{place}: write a JSON object with columns")
+        header = _normalize_header(place, (column for column, _ in pairs))
+        yield {
+            column: {} if isinstance(value, _Pairs) else value
+            for column, (_, value) in zip(header, pairs, strict=True)
+            if column
+        }
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The keys and values of a JSON object, in which a key may occur twice."""
+
+
+# numbers are kept as written: 1.50 is not 1.5
+_JSON_DECODER = json.JSONDecoder(object_pairs_hook=_Pairs, parse_float=str, parse_int=str)
 
 
 def _read_parquet(name: str, path: Path) -> Iterator[dict[str, Any]]:
@@ -216,8 +228,11 @@ def _read_parquet(name: str, path: Path) -> Iterator[dict[str, Any]]:
 
     try:
         file = pq.ParquetFile(path)
+        header = _normalize_header(name, file.schema_arrow.names)
         for batch in file.iter_batches(batch_size=1024):
-            yield from batch.to_pylist()
+            columns = [column.to_pylist() for column in batch.columns]
+            for cells in zip(*columns, strict=True):
+                yield {column: cell for column, cell in zip(header, cells, strict=True) if column}
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UnusableDataset(f"{name} is not a parquet file: {error}") from error
 

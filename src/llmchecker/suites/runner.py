@@ -114,8 +114,8 @@ def iter_results(
     confidence = split_confidence(suite.confidence, suite.interval_count)
     selected = suite.cases if shard is None else _select_cases(suite, shard)
     tracker = _ProgressTracker(len(selected), report)
-    for deployment in dict.fromkeys(case.deployment.name for case in selected):
-        cases = [case for case in selected if case.deployment.name == deployment]
+    for deployment in dict.fromkeys(case.deployment.key for case in selected):
+        cases = [case for case in selected if case.deployment.key == deployment]
         opened = open_model(cases[0].deployment)
         evaluator = _Evaluator(suite, opened, confidence, is_measuring, log, tracker)
         yield from evaluator.run(cases)
@@ -126,9 +126,9 @@ def _select_cases(suite: Suite, shard: "Shard") -> list[Case]:
 
     All cases of a prompt are in one shard, which evaluates each text once.
     """
-    prompts = dict.fromkeys((case.deployment.name, case.start) for case in suite.cases)
+    prompts = dict.fromkeys((case.deployment.key, case.start) for case in suite.cases)
     selected = set(list(prompts)[shard.number :: shard.count])
-    return [case for case in suite.cases if (case.deployment.name, case.start) in selected]
+    return [case for case in suite.cases if (case.deployment.key, case.start) in selected]
 
 
 class _ProgressTracker:
@@ -207,9 +207,9 @@ class _Evaluator:
         if not cases:
             return
         last_time = time.monotonic()
-        deployment = cases[0].deployment.name
+        deployment = cases[0].deployment.key
         # no bit depends on the cases of other shards, or of an earlier run
-        prompts = [c.start for c in self.suite.cases if c.deployment.name == deployment]
+        prompts = [c.start for c in self.suite.cases if c.deployment.key == deployment]
         questions = [self._build_question(case) for case in cases]
         for index, answer in evaluate(self.opened, questions, prompts):
             # cases share batches, so only the sum of these seconds has a meaning

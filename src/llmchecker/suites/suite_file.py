@@ -1,25 +1,47 @@
 """The keys of a suite file, and its reading.
 
-A suite file is strict YAML, as a configuration is. `cases` gives the keys their meaning.
+A suite file is strict YAML. Where a key takes a text, a number is the text that the file contains:
+`equals: 3.10` is about `3.10`. `cases` gives the keys their meaning.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidatorFunctionWrapHandler, model_validator
 
 from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
-from llmchecker.config.keys import DecodingEntry, Length, MessageKeys, QuantifierEntry, Seed
+from llmchecker.config.keys import DecodingKeys, Length, MessageKeys, QuantifierEntry, Seed
 from llmchecker.config.schema import parse_section
 from llmchecker.config.section import NonEmpty, OptionalKey, OrText, Section, Sha256, build_error
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
 from llmchecker.errors import ConfigError
+from llmchecker.suites.assertions import is_assertion, select_texts
+from llmchecker.suites.templates import list_columns
 
 _DEFAULT_PASSES = 2000
 """Passes of a case without a budget."""
 
 _CaseName = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class _OrColumns(OrText):
+    """An annotation of a decoding, in which texts may have columns of the prompts."""
+
+    def _is_plain(self, value: Any) -> bool:
+        has_columns = isinstance(value, dict) and bool(list_columns(value))
+        return has_columns or super()._is_plain(value)
+
+    def _validate(self, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        if isinstance(value, dict) and self._is_plain(value):
+            # values with columns are validated with each row
+            known = DecodingKeys.model_fields
+            handler({k: v for k, v in value.items() if k not in known or not list_columns(v)})
+        return super()._validate(value, handler)
+
+
+_DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, _OrColumns("object")]]
 
 
 class BudgetKeys(Section):
@@ -85,7 +107,7 @@ class VersusKeys(Section):
     """A model, by default that of the suite."""
     system: OptionalKey[str] = None
     """A system prompt, by default that of the suite."""
-    decoding: DecodingEntry = None
+    decoding: _DecodingEntry = None
     """A decoding, by default that of the suite."""
     require: OptionalKey[dict[str, str]] = None
     """Requirements by the name of an average or of a requirement: `difference >= -0.02`."""
@@ -101,7 +123,7 @@ class SuiteKeys(Section):
     suite or above it."""
     system: OptionalKey[str] = None
     """The system prompt of all chats."""
-    decoding: DecodingEntry = None
+    decoding: _DecodingEntry = None
     """The decoding, as in a configuration."""
     length: Length = 40
     """The horizon in tokens."""
@@ -132,7 +154,70 @@ def read_suite_file(path: str | Path) -> tuple[YamlFile, SuiteKeys]:
 
 def _parse_suite_keys(file: YamlFile, content: Mapping[str, Any]) -> SuiteKeys:
     """Validate the keys of a suite file; errors contain its path and the line."""
+    schema = _build_schema()
     try:
+        content = _select_texts("", schema, content, file.texts)
         return parse_section(SuiteKeys, content)
     except ConfigError as error:
         raise ConfigError(file.add_location(str(error))) from error
+
+
+@cache
+def _build_schema() -> dict[str, Any]:
+    return SuiteKeys.model_json_schema()
+
+
+def _select_texts(key: str, schema: Any, value: Any, texts: Any) -> Any:
+    """Return a value in which scalars are texts where the JSON schema takes a text.
+
+    Args:
+        key: the key of the value.
+        schema: the JSON schema of the key.
+        value: the value as plain data, in which 3.10 is a number.
+        texts: the value with each scalar as text.
+
+    Raises:
+        ConfigError: a template is without quotes, so that YAML reads a mapping.
+    """
+    if key.endswith(".require") and key.startswith("cases["):
+        return _select_requirement_texts(value, texts)
+    schema = schema if isinstance(schema, Mapping) else {}
+    reference = schema.get("$ref", "").removeprefix("#/$defs/")
+    definition = _build_schema()["$defs"][reference] if reference else schema
+    types = definition.get("type", [])
+    types = [types] if isinstance(types, str) else types
+    if isinstance(value, dict):
+        if types and "object" not in types and list(texts.values()) == [""]:
+            name = f"{{{next(iter(texts))}}}"
+            raise ConfigError(f'{key}: {name} is a mapping in YAML; write "{name}" in quotes')
+        names = definition.get("properties", {})
+        others = definition.get("additionalProperties")
+        return {
+            name: _select_texts(
+                f"{key}.{name}" if key else name, names.get(name, others), item, texts[name]
+            )
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [
+            _select_texts(f"{key}[{index}]", definition.get("items"), item, text)
+            for index, (item, text) in enumerate(zip(value, texts, strict=True))
+        ]
+    # null is a value that is missing, and no text
+    return texts if "string" in types and value is not None else value
+
+
+def _select_requirement_texts(value: Any, texts: Any) -> Any:
+    """Return requirements in which texts are as the file contains them."""
+    if isinstance(value, list):
+        return [
+            _select_requirement_texts(item, text) for item, text in zip(value, texts, strict=True)
+        ]
+    if not isinstance(value, dict):
+        return value
+    if is_assertion(value):
+        return select_texts(value, texts)
+    return {
+        name: select_texts(item, texts[name]) if isinstance(item, dict) else item
+        for name, item in value.items()
+    }

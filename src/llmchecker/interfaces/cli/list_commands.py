@@ -165,7 +165,7 @@ def _read_section(config: Path, key: str, kind: type | UnionType) -> dict[str, A
         ConfigError: the file is unreadable, or a value has another type than `kind`.
     """
     find_project(config.absolute())  # raises for a missing file, with the fix
-    file = read_yaml(config)
+    file = read_yaml(config, is_shared=True)
     section = file.content.get(key, {})
     if not isinstance(section, dict):
         raise ConfigError(file.add_location(f"{key}: not a mapping; write names and values"))

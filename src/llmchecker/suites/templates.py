@@ -1,0 +1,237 @@
+"""Templates: texts with columns of a table of prompts, such as `Is {city} in {country}?`.
+
+`{{` and `}}` are braces. A name in braces that is no column is an error, so that none remains in a
+text. Cells are data: braces in a cell have no meaning.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from llmchecker.config.section import format_value
+from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName, did_you_mean
+
+_PART = re.compile(r"(?P<literal>\{\{|\}\})|\{(?P<name>[^{}]*)\}|(?P<brace>[{}])")
+_PATTERN_KEYS = ("pattern", "matches", "not_matches")
+"""Keys of quantifiers and assertions whose values are regular expressions."""
+_COUNT = re.compile(r"\{[0-9]*,?[0-9]*\}")
+"""A count of a regular expression, such as `{2}` or `{2,5}`."""
+_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_QUERY_VALUE = re.compile(rf"{_NUMBER.pattern}|[A-Za-z_][A-Za-z0-9_]*")
+_MAX_NAMES = 20
+"""Maximum number of columns in a message."""
+_BOOLS = {"true": True, "false": False}
+
+
+def normalize_name(name: str) -> str:
+    """Return the name of a column without spaces around it, with composed characters."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table of prompts.
+
+    Attributes:
+        place: the table and the row, for messages; empty for a case without a table.
+        cells: the texts by column.
+        unusable: what the other cells are, such as `a list`, by column.
+    """
+
+    place: str = ""
+    cells: Mapping[str, str] = field(default_factory=dict)
+    unusable: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, column: str) -> str:
+        """Return the text of a cell.
+
+        Raises:
+            ConfigError: the cell is no text and no number.
+        """
+        if column in self.unusable:
+            raise ConfigError(
+                f"{self.place}, column {column}: the value is {self.unusable[column]}; write a "
+                "text or a number"
+            )
+        return self.cells[column]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns."""
+        return [*self.cells, *self.unusable]
+
+    def format_columns(self) -> str:
+        """Format the names of all columns for a message, or of the first of many."""
+        names = self.columns
+        return ", ".join(names[:_MAX_NAMES]) + ", …" * (len(names) > _MAX_NAMES)
+
+    def has_column(self, column: str) -> bool:
+        """Return whether the row has a cell in a column."""
+        return column in self.cells or column in self.unusable
+
+
+def insert_columns(value: Any, row: Row) -> Any:
+    """Insert the cells of a row into a text, or into all texts of lists and mappings.
+
+    In regular expressions, the values of `_PATTERN_KEYS`, cells match literally.
+
+    Raises:
+        UnknownName: the row has no such column.
+        ConfigError: a brace has no counterpart, or a cell is no text.
+    """
+    return _insert(value, row, _insert_text)
+
+
+def insert_values(value: Any, row: Row) -> Any:
+    """Insert columns as `insert_columns`, and read numbers, true and false that contain columns."""
+
+    def insert(text: str, row: Row) -> Any:
+        inserted = _insert_text(text, row)
+        return _parse_value(inserted) if list_columns(text) else inserted
+
+    return _insert(value, row, insert)
+
+
+def insert_into_query(text: str, row: Row) -> str:
+    """Insert columns into a query, which must be numbers or names.
+
+    Raises:
+        UnknownName, ConfigError: as in `insert_columns`.
+    """
+
+    def convert(cell: str, column: str) -> str:
+        # any other text could change the structure of the query
+        if not _QUERY_VALUE.fullmatch(cell.strip()):
+            raise ConfigError(
+                f"{row.place}, column {column}: {cell!r} is no number and no name; a query takes "
+                "only these"
+            )
+        return cell.strip()
+
+    return _render(text, row, convert)
+
+
+def list_columns(value: Any) -> list[str]:
+    """List the names in braces in all texts of a value."""
+    if isinstance(value, Mapping):
+        return [name for item in value.items() for name in list_columns(list(item))]
+    if isinstance(value, list | tuple):
+        return [name for item in value for name in list_columns(item)]
+    if not isinstance(value, str):
+        return []
+    names = [match["name"] for match in _PART.finditer(value)]
+    return list(dict.fromkeys(normalize_name(name) for name in names if name is not None))
+
+
+@contextmanager
+def locate_errors(key: str, template: Any, row: Row) -> Iterator[None]:
+    """Prefix errors in the block with the key, the row, and the columns at fault.
+
+    Args:
+        key: the key of the template in the suite file.
+        template: the text, list or mapping with columns. If the message of an error begins with a
+            key of the mapping, the columns are those of its value.
+        row: the row that was inserted.
+    """
+    try:
+        yield
+    except LLMCheckerError as error:
+        message = str(error)
+        if row.place and row.place not in message:
+            name = message.partition(": ")[0]
+            is_value = isinstance(template, Mapping) and name in template
+            columns = list_columns(template[name] if is_value else template)
+            known = ", ".join(column for column in columns if row.has_column(column))
+            message = f"{row.place}{f', column {known}' if known else ''}: {message}"
+        raise type(error)(f"{key}: {message}") from error
+
+
+def _insert(value: Any, row: Row, insert: Callable[[str, Row], Any]) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            # names in a JSON schema are texts too
+            _insert_text(key, row): _insert(
+                item, row, _insert_into_pattern if _is_pattern(key, item) else insert
+            )
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_insert(item, row, insert) for item in value]
+    return insert(value, row) if isinstance(value, str) else value
+
+
+def _is_pattern(key: str, value: Any) -> bool:
+    return key in _PATTERN_KEYS and not isinstance(value, Mapping)
+
+
+def _insert_text(text: str, row: Row) -> str:
+    return _render(text, row, lambda cell, column: cell)
+
+
+def _insert_into_pattern(text: str, row: Row) -> str:
+    """Insert columns into a regular expression, whose own braces remain."""
+    return _render(text, row, lambda cell, column: re.escape(cell), is_pattern=True)
+
+
+def _render(
+    text: str, row: Row, convert: Callable[[str, str], str], *, is_pattern: bool = False
+) -> str:
+    def replace(match: re.Match[str]) -> str:
+        if match["literal"]:
+            return match["literal"][0]
+        if match["brace"]:
+            brace = match["brace"]
+            raise ConfigError(
+                f"{format_value(text)}: {brace} has no counterpart; write {brace * 2} for {brace}"
+            )
+        column = normalize_name(match["name"])
+        if is_pattern and _is_syntax(match):
+            # a count that is also the name of a column has two meanings
+            if row.has_column(column):
+                raise ConfigError(
+                    f"{match[0]}: a column and a count of the regular expression; write "
+                    f"{{{match[0]}}} for the count, or rename the column"
+                )
+            return match[0]
+        if not row.has_column(column):
+            raise UnknownName(_describe_unknown(column, row))
+        return convert(row.read(column), column)
+
+    return _PART.sub(replace, text)
+
+
+def _is_syntax(match: re.Match[str]) -> bool:
+    """Return whether braces belong to the syntax of regular expressions.
+
+    They are a count, or follow `\\p`, `\\P` or `\\N` as in `\\p{L}`.
+    """
+    if match["name"].strip(",") and _COUNT.fullmatch(match[0]):
+        return True
+    before = match.string[: match.start()]
+    escapes = before[:-1]
+    return before[-1:] in ("p", "P", "N") and (len(escapes) - len(escapes.rstrip("\\"))) % 2 == 1
+
+
+def _describe_unknown(column: str, row: Row) -> str:
+    braces = f"write {{{{{column}}}}} for braces"
+    if not row.columns:
+        return f"{{{column}}}: the case has no prompts with columns; add `prompts`, or {braces}"
+    hint = did_you_mean(column, row.columns) or ";"
+    return (
+        f"{{{column}}}: the prompts have no such column{hint} they have {row.format_columns()}; "
+        f"{braces}"
+    )
+
+
+def _parse_value(text: str) -> str | int | float | bool:
+    """Return a text as the number or the truth value that it is, if any."""
+    text = text.strip()
+    if not _NUMBER.fullmatch(text):
+        return _BOOLS.get(text, text)
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
