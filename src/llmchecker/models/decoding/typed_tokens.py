@@ -133,7 +133,7 @@ class RenderedChat:
         """
         # of the private use area: not white space, without case, and in no template
         used = set(self.text).union(*contents)
-        stand_in = next(chr(code) for code in range(0xE000, 0xF900) if chr(code) not in used)
+        stand_in = next(chr(code) for code in range(0xF0000, 0xFFFFE) if chr(code) not in used)
 
         def trace(number: int, pattern: str) -> list[int] | None:
             content = re.sub(pattern, lambda match: stand_in * len(match[0]), contents[number])
