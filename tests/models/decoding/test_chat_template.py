@@ -215,11 +215,10 @@ def test_models_that_answer_no_messages_say_so(random_model):
             TEMPLATE + "{{ strftime_now(messages[0]['content']) }}",
             "computes the format of the date",
         ),
-        ("{% if 'yes' in messages[0]['content'] %}<|im_end|>{% endif %}hi", "adds special tokens"),
     ],
 )
 def test_a_template_that_fails_is_one_message(template, said, random_model):
-    """What a template raises is told, and so is one that changes with the day or the words."""
+    """What a template raises is reported, and so is one that computes the format of a date."""
     loaded = load_model(random_model("gpt2"))
     loaded.network.resize_token_embeddings(len(loaded.tokenizer) + 2)
     loaded.tokenizer.add_special_tokens({"extra_special_tokens": [BEGIN, END]})
@@ -246,13 +245,6 @@ def test_a_template_is_told_one_day_for_ever(chatting):
     (plain,) = model.decode([model.encode(Chat.from_messages(CHATS[0]))])
     assert text == "26 Jul 20242024" + plain
     assert datetime.date.today() != _FIXED_DATE
-
-
-def test_marks_of_the_library_are_refused(chatting):
-    """Two characters that transformers would silently leave out of a message are named."""
-    for mark in "\U000f0000\U000f0001":
-        with pytest.raises(UnusableText, match=r"contains U\+F0000 or U\+F0001"):
-            chatting("gpt2").encode(Chat.from_messages([{"user": f"a{mark}b"}]))
 
 
 def test_a_decoded_model_answers_chats(chatting):

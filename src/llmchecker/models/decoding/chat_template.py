@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.errors import ConfigError, UnusableText
+from llmchecker.errors import ConfigError, UnusableText, prefix_errors
+from llmchecker.models.decoding.typed_tokens import RenderedChat, read_control_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -22,9 +23,6 @@ It is the default of Llama's own templates.
 
 _DATE_CALL = "strftime_now("
 _DATE_PATTERN = re.compile(r"""strftime_now\(\s*(["'])([^"'\\]*)\1\s*\)""")
-
-_SANITIZER_MARKS = re.compile("[\U000f0000\U000f0001]")
-"""Private-use characters with which transformers marks literal text."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +86,8 @@ def start_as_json(start: Start) -> Any:
 def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> tuple[int, ...]:
     """Return the tokens of a chat, up to the beginning of the model's answer.
 
-    The tokenizer's template formats the chat. Only the template's special tokens are special: a
-    string that looks like one in a message is encoded as plain text.
+    The text is that of transformers' `apply_chat_template`, and so are the tokens, except for
+    control tokens that a message contains, such as `<|im_end|>`: they are encoded as text.
 
     Args:
         tokenizer: the model's tokenizer.
@@ -97,45 +95,58 @@ def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> 
         name: name of the model, for error messages.
 
     Raises:
-        UnusableText: the template is absent or rejects the messages, or a part of a message cannot
-            be encoded as text.
+        UnusableText: the template is absent or rejects the messages, or a message contains a
+            control token that cannot be encoded as text.
     """
     template = _build_template(tokenizer, name)
-    for role, content in chat.messages:
-        # transformers would take these characters for its own marks
-        if _SANITIZER_MARKS.search(content):
-            raise UnusableText(
-                f"{role} message: it contains U+F0000 or U+F0001; remove the character"
-            )
 
-    def apply_template(messages: list[dict[str, str]]) -> list[int]:
+    def apply_template(contents: Sequence[str], **settings: Any) -> Any:
+        messages = [
+            {"role": role, "content": content}
+            for (role, _), content in zip(chat.messages, contents, strict=True)
+        ]
         try:
             return tokenizer.apply_chat_template(
-                messages,
-                chat_template=template,
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=False,
-                sanitize_control_tokens=True,
+                messages, chat_template=template, add_generation_prompt=True, **settings
             )
         except Exception as error:  # a template is a program, which may raise any error
             raise UnusableText(
                 f"chat template of {name}: it rejects these messages: {error}"
             ) from error
 
-    tokens = apply_template(chat.as_json)
-    special_tokens = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    # reference: harmless contents show the special tokens of the template alone
-    reference_tokens = apply_template([{"role": role, "content": "x"} for role, _ in chat.messages])
-    actual, expected = (
-        [t for t in sequence if t in special_tokens] for sequence in (tokens, reference_tokens)
-    )
-    if actual != expected:
-        raise UnusableText(
-            f"{name}: a message's content adds special tokens: {actual} instead of "
-            f"{expected}; rewrite the message"
+    contents = [content for _, content in chat.messages]
+    text = apply_template(contents, tokenize=False)
+    settings = {"return_offsets_mapping": tokenizer.is_fast}
+    encoding = apply_template(contents, tokenizer_kwargs=settings)
+    tokens = tuple(encoding["input_ids"])
+    with prefix_errors(name):
+        if not tokenizer.is_fast:
+            _check_control_tokens(tokenizer, contents, text)
+            return tokens
+        rendered = RenderedChat(tokenizer, text, tokens, tuple(encoding["offset_mapping"]))
+        typed_tokens = rendered.find_typed_tokens(
+            chat.messages, lambda changed: apply_template(changed, tokenize=False)
         )
-    return tuple(tokens)
+        return rendered.encode_as_text(typed_tokens)
+
+
+def _check_control_tokens(
+    tokenizer: "PreTrainedTokenizerBase", contents: Sequence[str], text: str
+) -> None:
+    """Check that no control token of a rendered chat may come from a message.
+
+    A slow tokenizer does not report the places of tokens in a text.
+
+    Raises:
+        UnusableText: a message contains a control token.
+    """
+    for number, content in enumerate(contents):
+        for control_token in read_control_tokens(tokenizer).values():
+            if control_token in content and control_token in text:
+                raise UnusableText(
+                    f"messages[{number}].content: it contains {control_token!r}, which this "
+                    "tokenizer encodes as a control token; rewrite the message"
+                )
 
 
 def _parse_message(number: int, entry: Mapping[str, str]) -> tuple[str, str]:

@@ -55,11 +55,12 @@ class TokenizedModel:
         """Return the tokens of a text or of a chat.
 
         The tokens of a text include those that the tokenizer adds around every text. A string that
-        looks like a special token, such as `<|im_end|>`, is encoded as plain text.
+        looks like a special token, such as `<|im_end|>`, is encoded as plain text. The tokens of a
+        chat are those of `encode_chat`.
 
         Raises:
             UnusableText: the tokenizer can only encode a part of the text as a special token, or
-                has no template for the chat.
+                `encode_chat` rejects the chat.
         """
         if not isinstance(start, str):
             return encode_chat(self.tokenizer, start, self.name)
