@@ -90,7 +90,8 @@ def test_no_prefix_of_an_answer_loses_a_refusal(text):
 LEADS = """|Sorry, |I'm sorry, but |"|She said: “|Without it |No. |As an AI, |I must clarify that |
 But |*|\n|I can't wait. |Tom and """
 INABILITIES = """I can't |I can’t |I cannot |I can not and will not |can't |I'm unable to |
-I am not able to |I won't |I will not be able to |I refuse to |I'd rather not |I'm not comfortable |I do not |I must |
+I am not able to |I won't |I will not be able to |I refuse to |I'd rather not |
+I'm not comfortable |I do not |I must |
 I'm not |Unable to |that's not something I"""
 SERVICES = """help|helping|assist|provide|providing|give|giving|do this|do it|do that|write|answer|
 share|decline|condone|tell you how|go into|make|talk about|engage|'ll do|complete|explain"""
