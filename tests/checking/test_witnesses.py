@@ -1,16 +1,20 @@
 """Evidence: the texts that decide a query, and how a table shows them."""
 
+import itertools
 import re
 from dataclasses import asdict
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers import oracle
-from helpers.trees import by_hand, full, scores, text_trees
+from helpers import oracle, random_tables
+from helpers.trees import by_hand, full, kept, scores, text_trees
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmchecker.checking.anytime.answer import check_anytime
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.markov import dtmc
 from llmchecker.checking.verdict import Verdict
@@ -67,6 +71,13 @@ def asked(query: str, most: int | None = None) -> list[tuple[str | None, float]]
         ("P=? [ step < 1 U gender < 0 ]", [("wd", 0.125)]),
         ("P=? [ gender = 0 U<=2 gender > 0 ]", [("wb", 0.5), ("wch", 0.125)]),
         ("P=? [ F gender > 5 ]", []),
+        ("P=? [ X gender > 0 ]", [("wb", 0.5)]),
+        ("P=? [ gender = 0 ]", [("w", 1.0)]),
+        ("P=? [ F (G gender > 0) ]", [("wbf", 0.375), ("wch", 0.125)]),
+        ("P=? [ (F gender > 0) & (X gender = 0) ]", [("wch", 0.125)]),
+        # every text has a first token, and a text that has not ended has a second one
+        ("P=? [ F step = 1 ]", [("w", 1.0)]),
+        ('P=? [ F ("end" | step = 2) ]', [("wb", 0.5), ("wc", 0.25), ("wd", 0.125)]),
     ],
 )
 def test_witnesses_are_the_earliest_satisfying_texts(query, expected):
@@ -122,15 +133,15 @@ def test_a_threshold_takes_the_smallest_sufficient_set(query, kind, expected):
 @pytest.mark.parametrize(
     "query",
     [
-        "P=? [ X gender > 0 ]",
-        "P=? [ F (G gender > 0) ]",
-        "P=? [ (F gender > 0) & (G gender >= 0) ]",
         "P=? [ F P>=0.5 [ X gender > 0 ] ]",
-        "P=? [ gender > 0 ]",
+        "P=? [ F E [ X gender > 0 ] ]",
+        "P=? [ F gender > 0 || G gender >= 0 ]",
+        'R{"gender"}=? [ I=1 ]',
+        "P>=0.5 [ X gender > 0 ] & P>=0.5 [ X gender < 0 ]",
     ],
 )
 def test_other_queries_have_no_evidence(query):
-    """To a query that no single state decides, there is no evidence."""
+    """To a query that single texts do not decide, there is no evidence."""
     assert not has_witnesses(parse(query))
     assert asked(query) == []
 
@@ -144,10 +155,9 @@ def test_no_more_texts_than_wanted():
 def test_equally_probable_texts_stand_by_uid():
     """Among texts of one probability the lower uid comes first."""
     tree = full(3, 3)
-    chain = dtmc.build_dtmc(tree, {})
-    uids = [w.uid for w in find_witnesses(tree, chain, parse("P=? [ F step = 3 ]"), None)]
-    rows = np.flatnonzero((tree.step == 3) | (tree.kind == StateKind.REST))
-    assert uids == rows[tree.step[rows] == 3].tolist()
+    chain = dtmc.build_dtmc(tree, {"gender": (tree.step == 3).astype(np.int64)})
+    uids = [w.uid for w in find_witnesses(tree, chain, parse("P=? [ F gender = 1 ]"), None)]
+    assert uids == np.flatnonzero((tree.step == 3) & (tree.kind != StateKind.REST)).tolist()
 
 
 def test_an_unreachable_text_is_no_evidence():
@@ -170,8 +180,8 @@ def test_the_generated_part_is_known():
     """A text's first `kept` characters are those that it shares with the start string."""
     tree = by_hand([(0, 0.5, StateKind.TEXT), (0, 0.5, StateKind.REST)], start="Do not")
     tree = TextTree(**{**vars_of(tree), "text": np.array(["Do not", "Don't", None], object)})
-    chain = dtmc.build_dtmc(tree, {})
-    found = find_witnesses(tree, chain, parse("P=? [ F step = 1 ]"))
+    chain = dtmc.build_dtmc(tree, {"gender": np.array([0, 1, 9])})
+    found = find_witnesses(tree, chain, parse('P=? [ F (gender > 0 | "rest") ]'))
     assert [(w.text, w.kept, w.rest) for w in found] == [("Don't", 2, False), ("Do not", 6, True)]
 
 
@@ -264,6 +274,171 @@ def probability_to(tree, uid):
     return product
 
 
+FINAL_RANGE = {"gender": (0, 2, 0)}
+"""A range with a final score, as that of a JSON text."""
+
+
+def linear_formulas():
+    """Path formulas that single texts decide, without "rest"."""
+    states = STATES.filter(lambda formula: "rest" not in str(formula))
+    single = st.one_of(
+        st.tuples(st.sampled_from(["F", "G"]), BOUNDS, states),
+        st.tuples(st.just("U"), BOUNDS, states, states),
+        st.tuples(st.just("X"), states),
+        st.tuples(st.just("F"), st.none(), st.tuples(st.just("G"), st.none(), states)),
+        st.tuples(st.just("G"), st.none(), st.tuples(st.just("F"), st.none(), states)),
+    )
+    return single | st.tuples(st.sampled_from("&|"), single, single)
+
+
+def continuations(tree, values, path):
+    """Yield (kinds, scores) of every continuation that the range allows, as lists with the path.
+
+    A text without its last token has another token. It may end after each, and keeps a final score.
+    """
+    kinds, scores_ = [int(tree.kind[uid]) for uid in path], [int(values[uid]) for uid in path]
+    if kinds[-1] == StateKind.END or len(path) > tree.truncation.length:
+        yield kinds, scores_
+        return
+    for more in range(1, tree.truncation.length + 2 - len(path)):
+        following = itertools.product(range(3), repeat=more)
+        for tail in following:
+            found = [*scores_, *tail]
+            if any(before == 0 != after for before, after in itertools.pairwise(found)):
+                continue
+            yield [*kinds, *[0] * (more - 1), int(StateKind.END)], found
+            if len(path) + more > tree.truncation.length:
+                yield [*kinds, *[0] * more], found
+
+
+def enumerated_truth(tree, values, path, formula) -> bool | None:
+    """The truth of a formula in all continuations of a text; None if they differ."""
+    truths = set()
+    for kinds, column in continuations(tree, values, path):
+        states = range(len(kinds))
+        variables = {"step": list(states), "gender": column}
+        single = oracle.Tree([uid - 1 for uid in states], [1.0] * len(kinds), kinds, variables)
+        truths.add(single.holds(formula, tuple(states)))
+    return truths.pop() if len(truths) == 1 else None
+
+
+@given(text_trees(), st.data())
+def test_decided_texts_are_those_whose_continuations_agree(tree, data):
+    """Each side has the first texts whose enumerated continuations agree, at inner nodes too."""
+    column = np.array(data.draw(scores(tree, ["gender"]))["gender"])
+    values = kept(tree, np.abs(column), 0)
+    formula = data.draw(linear_formulas())
+    expected, undecided = {WITNESS: [], COUNTEREXAMPLE: []}, [0]
+    while undecided:
+        uid = undecided.pop()
+        truth = enumerated_truth(tree, values, path_to(tree, uid), formula)
+        if truth is None:
+            children = np.flatnonzero(tree.parent == uid)
+            undecided += children[tree.kind[children] != StateKind.REST].tolist()
+        else:
+            expected[WITNESS if truth else COUNTEREXAMPLE].append(uid)
+    chain, path = dtmc.build_dtmc(tree, {"gender": values}), parse_path(formula)
+    for kind, uids in expected.items():
+        found = find_path_texts(tree, chain, path, kind, None, FINAL_RANGE)
+        assert sorted(text.uid for text in found) == sorted(uids)
+        assert mass(found) == sum(probability_to(tree, uid) for uid in uids)
+        assert not any(text.rest for text in found)
+        assert [text.probability for text in found] == sorted(
+            (text.probability for text in found), reverse=True
+        )
+
+
+def parse_path(formula):
+    """The path formula of an oracle's formula."""
+    return parse(f"P=? [ {oracle.written(formula)} ]").root.path
+
+
+@given(text_trees(), st.data())
+def test_final_scores_decide_the_bounded_process_earlier(tree, data):
+    """With final scores the texts of the bounded process make up its value, at least as early."""
+    column = np.array(data.draw(scores(tree, ["gender"]))["gender"])
+    values = kept(tree, np.abs(column), 0)
+    formula = data.draw(linear_formulas())
+    plain = oracle.Tree(
+        tree.parent, tree.probability, tree.kind, {"step": tree.step, "gender": values}
+    )
+    chain = dtmc.build_dtmc(tree, {"gender": values})
+    value = plain.probability_of(formula)
+    query = parse(f"P=? [ {oracle.written(formula)} ]")
+    late, early = (
+        find_witnesses(tree, chain, query, None, score_ranges=ranges)
+        for ranges in (None, FINAL_RANGE)
+    )
+    kind = late[0].kind if late else WITNESS
+    assert mass(early) == mass(late) == (value if kind == WITNESS else 1 - value) or not late
+    above = {uid for text in late for uid in path_to(tree, text.uid)}
+    assert {text.uid for text in early} <= above
+
+
+@pytest.mark.parametrize("query", ["P=? [ F (G gender = 2) ]", "P=? [ G (F gender > 1) ]"])
+def test_a_final_score_violates_at_an_inner_text(query):
+    """A text that can never score 2 violates `F (G gender = 2)`, and not its continuations."""
+    chain = dtmc.build_dtmc(TREE, {"gender": np.array([1, 0, 1, 2, 9, 0, 9, 2, 1])})
+    path = parse(query).root.path
+    violating = find_path_texts(TREE, chain, path, COUNTEREXAMPLE, 10, FINAL_RANGE)
+    assert [(text.text, text.probability) for text in violating] == [("wb", 0.5), ("wci", 0.125)]
+    satisfying = find_path_texts(TREE, chain, path, WITNESS, 10, FINAL_RANGE)
+    assert [(text.text, text.probability) for text in satisfying] == [("wd", 0.125), ("wch", 0.125)]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        # D is 1/4, V 5/8, and 1/8 is undecided
+        ("P>=0.2 [ F (G gender = 2) ]", ["wd", "wch"]),
+        ("P>=0.5 [ F (G gender = 2) ]", ["wb", "wci"]),
+        ("P<=0.2 [ F (G gender = 2) ]", ["wd", "wch"]),
+        ("P<=0.5 [ F (G gender = 2) ]", ["wb"]),
+        # undecided: the texts that speak against the threshold
+        ("P>=0.3 [ F (G gender = 2) ]", ["wb", "wci"]),
+        ("P<=0.3 [ F (G gender = 2) ]", ["wd", "wch"]),
+        ("P>0 [ F (G gender = 2) ]", ["wd"]),
+        ("P>=1 [ F (G gender = 2) ]", ["wb"]),
+        ("P>=1 [ F step < 9 ]", ["w"]),
+        ("P>=1 [ F (gender >= 0 & step < 9) ]", ["w"]),
+        ("P>0 [ F gender > 5 ]", ["w"]),
+        ("P>=1 [ (F gender = 0) | (X gender >= 0) ]", ["w"]),
+    ],
+)
+def test_thresholds_of_the_whole_model(query, expected):
+    """The texts show that the whole model meets a threshold or not; `rest` is none of them."""
+    chain = dtmc.build_dtmc(TREE, {"gender": np.array([1, 0, 1, 2, 9, 0, 9, 2, 1])})
+    found = find_witnesses(TREE, chain, parse(query), score_ranges=FINAL_RANGE, is_whole_model=True)
+    assert [text.text for text in found] == expected
+    assert not any(text.rest for text in found)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("passes", [1, 3, 9, 100])
+def test_the_texts_of_an_answer_make_up_its_decided_masses(seed, passes):
+    """All satisfying texts of a refined tree have the mass D, all violating ones the mass V."""
+    model = random_tables.table_model(seed)
+    quantifiers = random_tables.WITH_FINAL_SCORES
+    for path in ("F (G gender = 2)", "G gender > 0", "gender > 0 U polarity = 0", "F gender = 0"):
+        asked = CheckedQuery(parse(f"P=? [ {path} ]"), quantifiers, 4)
+        budget = AnswerBudget(passes=passes, certain=True)
+        result = check_anytime(model, random_tables.START, asked, budget)
+        chain = dtmc.build_dtmc(result.tree, result.scores)
+        last = result.history[-1]
+        for kind, expected in ((WITNESS, last.lower), (COUNTEREXAMPLE, 1 - last.upper)):
+            found = find_path_texts(
+                result.tree, chain, asked.paths[0], kind, None, result.score_ranges
+            )
+            assert float(mass(found)) == pytest.approx(expected, abs=1e-12)
+            # no text continues another
+            tokens = {path_to(result.tree, text.uid) for text in found}
+            assert not any(path[:n] in tokens for path in tokens for n in range(len(path)))
+        shown = result.verdict.witnesses
+        assert not any(text["rest"] for text in shown)
+        decided = 1 - last.upper if path.startswith("G") else last.lower
+        assert sum(text["probability"] for text in shown) <= decided + 1e-12
+
+
 @given(questions(), st.sampled_from([">=", ">", "<=", "<"]), st.integers(0, 64))
 def test_the_set_is_sufficient_and_smallest(question, comparison, parts):
     """The texts' mass alone decides the threshold as Storm does; without the last it does not."""
@@ -321,7 +496,11 @@ def test_a_verdict_keeps_its_witnesses(tmp_path):
 
 def test_markdown_shows_every_query_and_its_texts():
     """For each row: whose query it is, what it says, and the texts, the generated part as code."""
-    asked = ["P=? [ F gender > 0 ]", "P>=0.75 [ G gender <= 0 | step > 1 ]", "P=? [ X step = 1 ]"]
+    asked = [
+        "P=? [ F gender > 0 ]",
+        "P>=0.75 [ G gender <= 0 | step > 1 ]",
+        "P=? [ F E [ X step = 1 ] ]",
+    ]
     verdicts = [
         verdict(asked[0], 0.625, [Witness(1, "w he", 0.5, WITNESS, False, 1)]),
         verdict(asked[1], False, [Witness(4, "w", 0.375, COUNTEREXAMPLE, True, 1)]),
@@ -357,7 +536,7 @@ def test_markdown_shows_every_query_and_its_texts():
         "",
         "## `Player|1` · Gender · Model · alpha=0.5, k=3, L=2",
         "",
-        "`P=? [ X step = 1 ]`: certain [0, 1], probability (bounded) 1. "
+        "`P=? [ F E [ X step = 1 ] ]`: certain [0, 1], probability (bounded) 1. "
         "No single text decides a query of this form.",
         "",
     ]
@@ -426,7 +605,9 @@ def test_markup_in_a_text_is_shown():
             [("wd", 0.125), ("wci", 0.125)],
             [("wbf", 0.375), ("wch", 0.125)],
         ),
-        ("P=? [ X gender > 0 ]", [], []),
+        ("P=? [ X gender > 0 ]", [("wb", 0.5)], [("wc", 0.25), ("wd", 0.125)]),
+        ('P=? [ F "rest" ]', [], []),
+        ("P=? [ F P>=0.5 [ X gender > 0 ] ]", [], []),
     ],
 )
 def test_texts_of_both_kinds_are_found(query, satisfying, violating):

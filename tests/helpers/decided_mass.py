@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from llmchecker.checking.anytime.partial_tree import UNDECIDED
-from llmchecker.checking.anytime.row_groups import group_rows
+from llmchecker.checking.row_groups import group_rows
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 from llmchecker.trees.text_tree import StateKind, TextTree

@@ -138,23 +138,3 @@ def test_an_entry_that_is_no_assertion_is_refused(entry, reason):
     """An unusable entry is refused with its kind and the fix."""
     with pytest.raises(ConfigError, match=reason):
         parse_assertion(entry)
-
-
-@pytest.mark.parametrize(
-    ("text", "score"),
-    [
-        ("I'm sorry, but I can't help with that.", 1),
-        ("I am unable to answer.", 1),
-        ("I cannot help you.", 1),
-        ("As an AI language model, I have no body.", 1),
-        ("I won’t do it.", 1),
-        ("I must decline.", 1),
-        ("Madrid is in Spain.", 0),
-        ("I can help with that.", 0),
-        ("She said: sorry.", 0),
-        ("", 0),
-    ],
-)
-def test_usual_refusals_are_recognised(text, score):
-    """The quantifier `refuses` is 1 for usual phrases of refusals."""
-    assert create_quantifier("refuses")("I cannot", text) == score

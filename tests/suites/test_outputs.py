@@ -1,5 +1,6 @@
 """Every output contains all verdicts, is valid in its format, and keeps texts inert."""
 
+import html
 import html.parser
 import json
 import re
@@ -194,3 +195,50 @@ def test_json_lines_keep_texts_exactly(result):
         "average",
         "group",
     }
+
+
+JSON_TOKENS = ["Q", "{", "}", "yes", "no", " and so on", ""]
+
+
+def json_model() -> lc.TableModel:
+    """A model that writes {} with probability 1/4, and else words without an end."""
+
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
+        rows = {
+            "Q": [0, 0.25, 0, 0.5, 0.25, 0, 0],
+            "{": [0, 0, 1, 0, 0, 0, 0],
+            "}": [0, 0, 0, 0, 0, 0, 1],
+        }
+        return rows.get(JSON_TOKENS[tokens[-1]], [0, 0, 0, 0, 0, 1, 0])
+
+    return lc.TableModel(JSON_TOKENS, distribution, frozenset([6]))
+
+
+@pytest.mark.parametrize(
+    ("requirement", "texts"),
+    [
+        ({"json": True, "at_least": 0.9}, [("yes", 0.5), ("no", 0.25)]),
+        ({"not_json": True, "at_least": 0.9}, [("{}", 0.25)]),
+        ({"json": True, "at_most": 0.1}, [("{}", 0.25)]),
+        ({"not_json": True, "at_most": 0.1}, [("yes", 0.5), ("no", 0.25)]),
+    ],
+)
+def test_every_output_shows_texts_that_can_never_become_json(requirement, texts, tmp_path):
+    """A text that is decided for ever is a violation with all of its mass, without its end."""
+    cases = [{"start": "Q", "require": [requirement]}]
+    log = tmp_path / "results.jsonl"
+    result = run(load(tmp_path, cases, length=6, confidence=0.99), json_model(), log=log)
+    ((_, violated),) = result.verdicts
+    assert violated.status.value == "VIOLATED"
+    assert [(text.text, text.probability) for text in violated.texts] == texts
+    for output in (
+        format_table(result),
+        "".join(ElementTree.fromstring(format_junit(result)).itertext()),
+        html.unescape(format_markdown(result)),
+        html.unescape(format_html(result)),
+    ):
+        for text, probability in texts:
+            assert f'{probability:g}  "{text}"' in output
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    (stored,) = [line["texts"] for line in lines if "texts" in line]
+    assert [(text["text"], text["probability"]) for text in stored] == texts

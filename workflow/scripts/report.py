@@ -14,7 +14,8 @@ with job_log(snakemake.log[0]) as work, work():
         check = answer.row.check
         tree = TextTree.read(paths.tree_file(check.tree))
         values = read_all_scores(tree, paths.scores_of_check(check))
-        view = html_report.build_tree_view(answer, tree, values)
+        ranges = snakemake.params.ranges[check.tree.model]
+        view = html_report.build_tree_view(answer, tree, values, ranges)
     text = html_report.render_report(
         answers=answers,
         tables=inputs.tables,

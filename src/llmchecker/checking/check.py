@@ -22,6 +22,8 @@ def check_query(
     query: Query,
     ranges: Mapping[str, ScoreRange],
     seconds_before: float = 0.0,
+    *,
+    is_whole_model: bool = False,
 ) -> Verdict:
     """Check a query: its value, its bounds for the whole model, and its witnesses.
 
@@ -34,6 +36,8 @@ def check_query(
         query: the parsed query.
         ranges: the declared range of each of these quantifiers.
         seconds_before: seconds to build and score the tree, which count as encoding.
+        is_whole_model: whether the witnesses are those of the whole model, and not of the bounded
+            process (see `witnesses.find_witnesses`).
 
     Raises:
         InvalidTree: a score is outside the range of its quantifier, or a text is not finished.
@@ -44,7 +48,10 @@ def check_query(
     chain = dtmc.build_dtmc(tree, scores)
     verdict = check_chain(chain, query, seconds_before + time.monotonic() - start_time)
     verdict = verdict.with_bounds(_compute_bounds(tree, scores, query, ranges))
-    return verdict.with_witnesses(map(asdict, witnesses.find_witnesses(tree, chain, query)))
+    texts = witnesses.find_witnesses(
+        tree, chain, query, score_ranges=ranges, is_whole_model=is_whole_model
+    )
+    return verdict.with_witnesses(map(asdict, texts))
 
 
 def bound_query(

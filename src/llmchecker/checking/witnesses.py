@@ -1,11 +1,15 @@
 """Witnesses and counterexamples: the most probable texts that decide a query.
 
-A path of the chain is decided at the first state that fixes the truth of the path formula. `F phi`
-is satisfied at the first phi and violated at a leaf without phi. `phi U psi` is satisfied at the
-first psi and violated at the first state with neither. `G phi` is violated at the first state
-without phi and satisfied at a leaf. A step bound ends the path as a leaf does. The deciding states
-partition the paths. So the probabilities of the satisfying states add up to that of the formula,
-and the others to that of its negation.
+A text is decided if every continuation gives the path formula the same truth. `F phi` is satisfied
+at the first phi. `G phi` is violated at the first state without phi. `F (G json = 2)` is violated
+at the first text that can never become JSON, since this score is final. A text that ended or has
+all tokens decides every formula. The first decided states of all paths partition the texts. So the
+probabilities of the satisfied ones add up to the mass D that is decided true, and those of the
+violated ones to the mass V that is decided false.
+
+The bounded process gives each `rest` a truth of its own, in which every atom over a quantifier is
+false. There the decided states make up everything, and the satisfied ones have the probability of
+the formula. For the whole model a `rest` decides nothing.
 
 A set of deciding states that refutes or confirms a threshold is a counterexample in the sense of
 Han, Katoen and Damman (2009), "Counterexample Generation in Probabilistic Model Checking". In
@@ -14,30 +18,42 @@ first k paths in the order of their probability.
 """
 
 import os.path
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
 from llmchecker.checking.markov.dtmc import MarkovChain
+from llmchecker.checking.row_groups import group_rows
+from llmchecker.errors import CheckFailed
 from llmchecker.properties.logic.ast import (
+    STEP,
     Atom,
     Connective,
     Formula,
     Label,
-    Literal,
+    Number,
     PathQuantifier,
     Probability,
     Temporal,
+    Variable,
     subformulas,
 )
+from llmchecker.properties.logic.monitor import MAX_ATOMS, Monitor, is_linear_time
 from llmchecker.properties.logic.query import Query
+from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.trees.text_tree import StateKind, TextTree
 
 WITNESS = "witness"
 COUNTEREXAMPLE = "counterexample"
+
+_UNDECIDED = -1
+"""The truth of a path formula in a state that does not decide it."""
+
+_REST = '"rest"'
+"""Name of the variable that is 1 in `rest`; no quantifier can have it."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +78,6 @@ class Witness:
     kept: int
 
 
-class _Reachability(NamedTuple):
-    """A path formula, or its negation, as `hold U<=bound goal`."""
-
-    hold: np.ndarray
-    goal: np.ndarray
-    bound: int | None
-    is_negated: bool
-
-
 class _DecidingStates(NamedTuple):
     """The states that satisfy or violate the formula, most probable first.
 
@@ -82,19 +89,27 @@ class _DecidingStates(NamedTuple):
     probabilities: np.ndarray
 
 
-def has_witnesses(query: Query) -> bool:
-    """Return whether single texts decide the query.
+class _Decisions(NamedTuple):
+    """The first deciding states of all paths.
 
-    The query must be one P, E or A over one F, G or U, with or without a step bound. The operands
-    must hold in single states, and so have no temporal operator and no P, E or A in them.
+    Attributes:
+        satisfied, violated: the states by the truth that they decide.
+        is_complete: whether no path ends undecided in `rest`.
     """
+
+    satisfied: _DecidingStates
+    violated: _DecidingStates
+    is_complete: bool
+
+
+def has_witnesses(query: Query) -> bool:
+    """Return whether single texts decide the query: one P, E or A without another inside."""
     if not isinstance(query.root, Probability | PathQuantifier):
         return False
-    path = query.root.path
-    if not isinstance(path, Temporal) or path.operator not in ("F", "G", "U"):
-        return False
-    nested_formulas = (formula for operand in path.operands for formula in subformulas(operand))
-    return all(isinstance(f, Atom | Literal | Label | Connective) for f in nested_formulas)
+    inner_formulas = subformulas(query.root.path)
+    return len(query.atoms) < MAX_ATOMS and not any(
+        isinstance(formula, Probability | PathQuantifier) for formula in inner_formulas
+    )
 
 
 def compute_decisive_mass(query: Query, kind: str, value: float | bool) -> float:
@@ -115,19 +130,25 @@ def compute_decisive_mass(query: Query, kind: str, value: float | bool) -> float
 
 
 def find_witnesses(
-    tree: TextTree, chain: MarkovChain, query: Query, max_witnesses: int | None = 10
+    tree: TextTree,
+    chain: MarkovChain,
+    query: Query,
+    max_witnesses: int | None = 10,
+    *,
+    score_ranges: Mapping[str, ScoreRange] | None = None,
+    is_whole_model: bool = False,
 ) -> tuple[Witness, ...]:
     """Return the texts that decide a query, most probable first (ties: rising uid).
 
-    For P=? with F or U these are the witnesses, and with G the counterexamples. For a threshold
+    For P=? these are the witnesses, and with G over states the counterexamples. For a threshold
     they are the smallest set whose mass alone shows that the threshold is met or not. Witnesses
     with a mass of at least p show that P>=p holds, and with more than p that P<=p does not.
     Counterexamples with a mass of at least 1 - p show that P<=p holds. With more than 1 - p they
     show that P>=p does not. P>p and P<p are alike. Where rounding leaves open whether a threshold
-    is met, no texts are returned.
+    is met, no texts are returned. Where undecided texts leave it open, the texts are those that
+    speak against the threshold.
 
-    Truth in `rest` is that of the bounded process: an atom over a quantifier is false there. Two
-    states may have the same text if the model can write it in different tokens.
+    Two states may have the same text if the model can write it in different tokens.
 
     Args:
         tree: the texts.
@@ -136,112 +157,186 @@ def find_witnesses(
             `has_witnesses`).
         max_witnesses: largest number of texts to return, even if a threshold needs more; None for
             all.
+        score_ranges: the declared range of each quantifier; None for unknown ranges, with which
+            texts are decided later.
+        is_whole_model: whether the texts decide the query for the whole model. No `rest` is then a
+            witness. Otherwise they decide it in the bounded process, where truth in `rest` is that
+            of false atoms over quantifiers.
 
     Raises:
         UnknownName: the query names a variable that the chain does not have.
     """
     if not has_witnesses(query):
         return ()
-    satisfied, violated = _find_deciding_states(tree, chain, query.root.path)
+    path = query.root.path
+    decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model)
+    # the formula has too many obligations
+    if decisions is None:
+        return ()
     if query.is_numeric:
-        # G is violated at a deciding state, but satisfied at leaves only
-        states = violated if query.root.path.operator == "G" else satisfied
+        # most texts satisfy G only when they end
+        is_invariant = isinstance(path, Temporal) and path.operator == "G" and _is_state(path)
+        states = decisions.violated if is_invariant else decisions.satisfied
         count = len(states.uids)
     else:
-        states, count = _select_smallest_set(query, satisfied, violated, chain.relative_error)
+        states, count = _select_smallest_set(query, decisions, chain.relative_error)
     count = count if max_witnesses is None else min(count, max_witnesses)
     return tuple(_iter_witnesses(tree, states, count))
 
 
 def find_path_texts(
-    tree: TextTree, chain: MarkovChain, path: Formula, kind: str, max_texts: int
+    tree: TextTree,
+    chain: MarkovChain,
+    path: Formula,
+    kind: str,
+    max_texts: int | None,
+    score_ranges: Mapping[str, ScoreRange] | None = None,
 ) -> tuple[Witness, ...]:
-    """Return the most probable texts that satisfy or violate a path formula.
+    """Return the most probable texts that decide a path formula for the whole model.
 
-    The formula is F, G or U as in `has_witnesses`, or `F (G …)` or `G (F …)` over a state formula,
-    which the last state of a text decides. The result is empty for other formulas. A `rest` is no
-    text.
+    The result is empty for a formula that single texts do not decide, as with P or "rest" in it.
 
     Args:
         tree: the texts.
         chain: the chain of the same tree.
         path: the path formula.
         kind: `witness` for texts that satisfy it, `counterexample` for texts that violate it.
-        max_texts: largest number of texts.
+        max_texts: largest number of texts; None for all.
+        score_ranges: as in `find_witnesses`.
+
+    Raises:
+        UnknownName: the formula names a variable that the chain does not have.
     """
-    final_formula = _find_final_formula(path)
-    if final_formula is not None:
-        is_final = ~tree.internal & (tree.path_probability > 0)
-        satisfied = chain.evaluate(final_formula)
-        states = is_final & (satisfied if kind == WITNESS else ~satisfied)
-        uids = np.flatnonzero(states)
-        uids = uids[np.argsort(-tree.path_probability[uids], kind="stable")]
-    elif has_witnesses(Query("", Probability("=", None, path))):
-        satisfied_states, violated_states = _find_deciding_states(tree, chain, path)
-        uids = (satisfied_states if kind == WITNESS else violated_states).uids
-    else:
+    if not (is_linear_time(path) and has_witnesses(Query("", Probability("=", None, path)))):
         return ()
-    uids = uids[tree.kind[uids] != StateKind.REST]
-    states = _DecidingStates(kind, uids, tree.path_probability[uids])
-    return tuple(_iter_witnesses(tree, states, min(max_texts, len(uids))))
+    decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model=True)
+    if decisions is None:
+        return ()
+    states = decisions.satisfied if kind == WITNESS else decisions.violated
+    count = len(states.uids) if max_texts is None else min(max_texts, len(states.uids))
+    return tuple(_iter_witnesses(tree, states, count))
 
 
-def _find_final_formula(path: Formula) -> Formula | None:
-    """Return the state formula φ of `F (G φ)` or `G (F φ)`; None for other paths."""
-    match path:
-        case Temporal("F", (Temporal("G", (operand,), None),), None) | Temporal(
-            "G", (Temporal("F", (operand,), None),), None
-        ):
-            is_state = all(
-                isinstance(f, Atom | Literal | Label | Connective) for f in subformulas(operand)
-            )
-            return operand if is_state else None
-    return None
+def _is_state(path: Temporal) -> bool:
+    """Return whether no operand of a temporal operator has another in it."""
+    return not any(
+        isinstance(formula, Temporal)
+        for operand in path.operands
+        for formula in subformulas(operand)
+    )
 
 
-def _find_deciding_states(
-    tree: TextTree, chain: MarkovChain, path: Formula
-) -> tuple[_DecidingStates, _DecidingStates]:
-    """Find the first deciding state of each path, satisfying and violating.
+def _find_decisions(
+    tree: TextTree,
+    chain: MarkovChain,
+    path: Formula,
+    score_ranges: Mapping[str, ScoreRange] | None,
+    is_whole_model: bool,
+) -> _Decisions | None:
+    """Find the first deciding state of each path; None if the formula is too large.
 
     The search starts at the root and handles all states of a step at once.
     """
-    reachability = _build_reachability(chain, path)
-    stop = reachability.goal | ~reachability.hold | ~tree.internal
-    if reachability.bound is not None:
-        # a step bound ends the path as a leaf does
-        stop |= tree.step >= reachability.bound
+    try:
+        truth = _decide_states(tree, chain, path, score_ranges or {}, is_whole_model)
+    # a query has its answer without its texts
+    except CheckFailed:
+        return None
+    if not is_whole_model:
+        _withdraw_refuted_decisions(tree, truth)
+    is_decided = truth != _UNDECIDED
     probability = tree.path_probability
     # whether no state above this one has decided its path
-    is_undecided = np.ones(len(tree), dtype=bool)
+    is_open = np.ones(len(tree), dtype=bool)
     for level in tree.levels:
         parent = tree.parent[level]
-        is_undecided[level] = is_undecided[parent] & ~stop[parent]
+        is_open[level] = is_open[parent] & ~is_decided[parent]
     # a state of probability 0 is not reachable in the chain
-    is_first = is_undecided & stop & (probability > 0)
+    is_open &= probability > 0
 
     def sort_states(kind: str, states: np.ndarray) -> _DecidingStates:
         uids = np.flatnonzero(states)
         uids = uids[np.argsort(-probability[uids], kind="stable")]
         return _DecidingStates(kind, uids, probability[uids])
 
-    return (
-        sort_states(WITNESS, is_first & (reachability.goal != reachability.is_negated)),
-        sort_states(COUNTEREXAMPLE, is_first & (reachability.goal == reachability.is_negated)),
+    return _Decisions(
+        sort_states(WITNESS, is_open & (truth == 1)),
+        sort_states(COUNTEREXAMPLE, is_open & (truth == 0)),
+        is_complete=not np.any(is_open & ~is_decided & ~tree.internal),
     )
 
 
-def _build_reachability(chain: MarkovChain, path: Formula) -> _Reachability:
-    truths = [chain.evaluate(operand) for operand in path.operands]
-    everywhere = np.ones(len(chain), dtype=bool)
-    match path.operator, truths:
-        case "F", [goal]:
-            return _Reachability(everywhere, goal, path.bound, is_negated=False)
-        # G phi is !F !phi
-        case "G", [invariant]:
-            return _Reachability(everywhere, ~invariant, path.bound, is_negated=True)
-        case _, [hold, goal]:
-            return _Reachability(hold, goal, path.bound, is_negated=False)
+def _decide_states(
+    tree: TextTree,
+    chain: MarkovChain,
+    path: Formula,
+    score_ranges: Mapping[str, ScoreRange],
+    is_whole_model: bool,
+) -> np.ndarray:
+    """Return (n,) int64: 0, 1 or `_UNDECIDED`, the truth of the formula in each state.
+
+    A leaf repeats for ever, and so does a `rest` of the bounded process.
+
+    Raises:
+        CheckFailed: the formula has too many obligations.
+    """
+    path = _replace_rest_label(path)
+    columns = {**chain.variables, _REST: chain.rest.astype(np.int64)}
+    names = {name for f in subformulas(path) if isinstance(f, Atom) for name in f.variables}
+    for name in names - columns.keys():
+        chain.find_scores(name)
+    ranges = {name: score_ranges.get(name, (None, None)) for name in names} | {_REST: (0, 1)}
+    monitor = Monitor(path, tree.truncation.length, ranges)
+    letters = monitor.compute_letters(columns, chain.end)
+    # in `rest` atoms over quantifiers are false, and no score is final
+    letters[chain.rest] = sum(
+        np.where(atom.evaluate(columns)[chain.rest], 1 << bit, 0)
+        for bit, atom in enumerate(monitor.atoms)
+        if atom.variables <= {STEP, _REST}
+    )
+    obligations = np.full(len(tree), monitor.initial_obligation)
+    truth = np.full(len(tree), _UNDECIDED)
+    for step, level in enumerate([slice(0, 1), *tree.levels]):
+        if step:
+            # still the obligations after the parents' own step
+            obligations[level] = obligations[tree.parent[level]]
+        # few rows differ, so the monitor reads each only once
+        for positions, (obligation, letter, is_internal, is_rest) in group_rows(
+            obligations[level], letters[level], tree.internal[level], chain.rest[level]
+        ):
+            next_obligation = monitor.progress(obligation, letter)
+            if is_internal:
+                decision = monitor.decide(next_obligation, step + 1, letter)
+            elif is_rest and is_whole_model:
+                decision = None
+            else:
+                decision = monitor.holds_under_stutter(obligation, letter)
+            obligations[level][positions] = next_obligation
+            truth[level][positions] = _UNDECIDED if decision is None else decision
+    return truth
+
+
+def _replace_rest_label(formula: Formula) -> Formula:
+    """Replace the label "rest", which no monitor knows, by an atom over `_REST`."""
+    match formula:
+        case Label("rest"):
+            return Atom(Variable(_REST), "=", Number(1))
+        case Connective(_, operands) | Temporal(_, operands):
+            return replace(formula, operands=tuple(map(_replace_rest_label, operands)))
+    return formula
+
+
+def _withdraw_refuted_decisions(tree: TextTree, truth: np.ndarray) -> None:
+    """Withdraw the decisions that a `rest` of the bounded process refutes.
+
+    In `rest` both `gender > 0` and `gender <= 0` are false, which no text of the model allows.
+    """
+    for value in (0, 1):
+        has_value = ~tree.internal & (truth == value)
+        for level in reversed(tree.levels):
+            is_reached = has_value[level] & (tree.probability[level] > 0)
+            has_value[tree.parent[level][is_reached]] = True
+        truth[tree.internal & has_value & (truth == 1 - value)] = _UNDECIDED
 
 
 def _to_probability(query: Query) -> Probability:
@@ -250,11 +345,12 @@ def _to_probability(query: Query) -> Probability:
 
 
 def _select_smallest_set(
-    query: Query, satisfied: _DecidingStates, violated: _DecidingStates, relative_error: float
+    query: Query, decisions: _Decisions, relative_error: float
 ) -> tuple[_DecidingStates, int]:
     """Return the states that decide the threshold, and the number needed.
 
-    The number is 0 where rounding leaves open whether the threshold is met.
+    Where undecided texts leave it open whether the threshold is met, these are all states that
+    speak against it. The number is 0 where rounding leaves it open.
 
     Args:
         relative_error: the largest relative error of the probability.
@@ -262,13 +358,13 @@ def _select_smallest_set(
     root = _to_probability(query)
     # P>=p and P<p separate the values below p from all others; P>p and P<=p separate those above p
     includes_threshold = root.comparison in (">=", "<")
-    is_above = _is_above(
-        Fraction(root.threshold), includes_threshold, satisfied, violated, relative_error
-    )
+    is_above = _is_above(Fraction(root.threshold), includes_threshold, decisions, relative_error)
     if is_above is None:
+        is_lower_bound = root.comparison in (">=", ">")
+        states = decisions.violated if is_lower_bound else decisions.satisfied
         # no set of texts shows on which side of the threshold the probability is
-        return satisfied, 0
-    states = satisfied if is_above else violated
+        return states, 0 if decisions.is_complete else len(states.uids)
+    states = decisions.satisfied if is_above else decisions.violated
     is_strict = is_above != includes_threshold
     required_mass = compute_decisive_mass(query, states.kind, is_above)
     masses = np.concatenate([[0.0], np.cumsum(states.probabilities)])
@@ -278,29 +374,30 @@ def _select_smallest_set(
 
 
 def _is_above(
-    threshold: Fraction,
-    inclusive: bool,
-    satisfied: _DecidingStates,
-    violated: _DecidingStates,
-    relative_error: float,
+    threshold: Fraction, inclusive: bool, decisions: _Decisions, relative_error: float
 ) -> bool | None:
     """Return whether the probability is above, or at least, a threshold.
 
     At least counts if `inclusive`.
 
-    The answer is None where the difference is within rounding. Probabilities of 0 and 1 are known
-    without a sum, since there are no texts of one kind then.
+    The answer is None where the difference is within rounding, or undecided texts leave it open.
+    Probabilities of 0 and 1 are known without a sum, since there are no texts of one kind then.
     """
+    satisfied, violated, is_complete = decisions
     if threshold == 0:
-        return inclusive or len(satisfied.uids) > 0
+        return True if inclusive or len(satisfied.uids) > 0 else False if is_complete else None
     if threshold == 1:
-        return inclusive and len(violated.uids) == 0
-    value = satisfied.probabilities.sum().item() if len(violated.uids) else 1.0
-    margin = relative_error * value if len(violated.uids) else 0.0
+        return False if not inclusive or len(violated.uids) > 0 else True if is_complete else None
+    # without texts of the other kind the probability is exact
+    is_certain = is_complete and len(violated.uids) == 0
+    lower = upper = 1.0 if is_certain else satisfied.probabilities.sum().item()
+    if not is_complete:
+        upper = 1 - violated.probabilities.sum().item()
+    margin = 0.0 if is_certain else relative_error * (lower if is_complete else 1.0)
     # Python compares a float with a Fraction exactly
-    if value - margin > threshold or (inclusive and value - margin == threshold):
+    if lower - margin > threshold or (inclusive and lower - margin == threshold):
         return True
-    if value + margin < threshold or (not inclusive and value + margin == threshold):
+    if upper + margin < threshold or (not inclusive and upper + margin == threshold):
         return False
     return None
 

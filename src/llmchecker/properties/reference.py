@@ -45,7 +45,9 @@ QUANTIFIER_TYPES = {
     ),
     "words": TypeReference("the number of words of a list", ("words", "file", "of")),
     "length": TypeReference("the number of characters, words or sentences", ("unit", "of")),
-    "refuses": TypeReference("1 if a usual English phrase of a refusal occurs, else 0", ("of",)),
+    "refuses": TypeReference(
+        "1 if the text begins with a refusal, by a heuristic of English phrases, else 0", ("of",)
+    ),
     "language": TypeReference(
         "1 if the text is most probably in a language, else 0", ("code", "among", "of")
     ),

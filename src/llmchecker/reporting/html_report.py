@@ -33,6 +33,7 @@ from llmchecker.checking.formatting import (
 from llmchecker.checking.markov import dtmc
 from llmchecker.config import paths
 from llmchecker.properties.logic.ast import Expectation, Probability
+from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.reporting.query_wording import describe_query
 from llmchecker.reporting.remarks import compute_gap, find_failures, find_surprises
 from llmchecker.reporting.table_io import (
@@ -153,16 +154,18 @@ def build_tree_view(
     answer: AnsweredQuery,
     tree: TextTree,
     scores: Mapping[str, np.ndarray],
+    score_ranges: Mapping[str, ScoreRange] | None = None,
     max_states: int = _MAX_SHOWN_STATES,
 ) -> _TreeView:
     """Build the view of an answer's tree, with the states that decide the query.
 
+    `score_ranges` are the declared ranges of the quantifiers, as in `witnesses.find_witnesses`.
     Of a large tree, the view contains the most probable states. At first, only the path to the most
     probable deciding state is open.
     """
     chain = dtmc.build_dtmc(tree, scores)
     deciding_states = witnesses.find_witnesses(
-        tree, chain, answer.row.check.query, max_witnesses=None
+        tree, chain, answer.row.check.query, max_witnesses=None, score_ranges=score_ranges
     )
     drawing = Drawing(tree, scores, {witness.uid: witness.kind for witness in deciding_states})
     # A parent is at least as probable as its child and before it in the stable order, so the view

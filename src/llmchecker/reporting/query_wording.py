@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from llmchecker.checking import witnesses
 from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
@@ -11,10 +10,12 @@ from llmchecker.properties.logic.ast import (
     Formula,
     Label,
     Number,
+    PathQuantifier,
     Probability,
     Temporal,
     Variable,
     format_for_storm,
+    subformulas,
 )
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.gender import Gender
@@ -78,10 +79,16 @@ def describe_query(query: Query) -> str:
     root = query.root
     if isinstance(root, Expectation):
         return f"Expected {root.quantifier} after {format_count(root.step, 'token')}"
+    path = root.path if isinstance(root, Probability) else None
     # The sentences are only for a single F, G or U over states.
-    if not (isinstance(root, Probability) and witnesses.has_witnesses(query)):
+    if not (isinstance(path, Temporal) and path.operator in ("F", "G", "U")):
         return ""
-    path = root.path
+    if any(
+        isinstance(formula, Temporal | Probability | PathQuantifier)
+        for operand in path.operands
+        for formula in subformulas(operand)
+    ):
+        return ""
     operands = [format_for_storm(operand, str) for operand in path.operands]
     match path.operator:
         case "F":

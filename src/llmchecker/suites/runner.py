@@ -366,5 +366,7 @@ def _find_violating_texts(case: Case, result: "AnytimeResult") -> tuple[Text, ..
     is_lower_bound = case.threshold.comparison in (">=", ">")
     kind = witnesses.COUNTEREXAMPLE if is_lower_bound else witnesses.WITNESS
     chain = dtmc.build_dtmc(result.tree, result.scores)
-    texts = witnesses.find_path_texts(result.tree, chain, case.query.root.path, kind, _MAX_TEXTS)
+    texts = witnesses.find_path_texts(
+        result.tree, chain, case.query.root.path, kind, _MAX_TEXTS, result.score_ranges
+    )
     return tuple(Text(text.text[text.kept :], text.probability) for text in texts)

@@ -28,6 +28,7 @@ from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.logic.ast import Probability
+from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.text_tree import TextTree
@@ -40,8 +41,9 @@ class AnytimeResult:
     Attributes:
         tree: the final tree.
         scores: (n,) integers for each quantifier of the query, by name.
-        verdict: bounds, witnesses, and any estimate. Its value is the value of the final tree, and
-            so not the value of any alpha and k.
+        score_ranges: the declared range of each of these quantifiers.
+        verdict: bounds, witnesses of the whole model, and any estimate. Its value is the value of
+            the final tree, and so not the value of any alpha and k.
         estimate: the estimate; None without samples.
         passes: number of texts that the model evaluated.
         seconds: seconds of the whole computation.
@@ -54,6 +56,7 @@ class AnytimeResult:
 
     tree: TextTree
     scores: Mapping[str, np.ndarray]
+    score_ranges: Mapping[str, ScoreRange]
     verdict: Verdict
     estimate: Estimate | None
     passes: int
@@ -137,7 +140,12 @@ class AnytimeRun:
         text_tree, scores = check.tree.build_tree()
         seconds = time.monotonic() - self._start_time
         question = text_tree, scores, asked.query, asked.ranges
-        verdict = bound_query(*question) if bounds_only else check_query(*question, seconds)
+        verdict = (
+            bound_query(*question)
+            if bounds_only
+            # a refined tree has no bounded process of its own
+            else check_query(*question, seconds, is_whole_model=True)
+        )
         estimate = _build_estimate(check, self._budget)
         if estimate is not None:
             verdict = with_estimate(verdict, asked.query, estimate)
@@ -145,6 +153,7 @@ class AnytimeRun:
         return AnytimeResult(
             tree=text_tree,
             scores=scores,
+            score_ranges=asked.ranges,
             verdict=verdict,
             estimate=estimate,
             passes=check.tree.passes,

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from llmchecker.checking.anytime.growing_table import GrowingTable
-from llmchecker.checking.anytime.row_groups import group_rows
+from llmchecker.checking.row_groups import group_rows
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.batching import join_prompt
 from llmchecker.properties.logic.ast import STEP

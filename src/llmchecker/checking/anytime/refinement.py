@@ -12,7 +12,7 @@ from operator import itemgetter
 import numpy as np
 
 from llmchecker.checking.anytime.partial_tree import PartialTree
-from llmchecker.checking.anytime.row_groups import group_rows
+from llmchecker.checking.row_groups import group_rows
 
 _MAX_BATCH_TEXTS = 384
 """The largest number of texts in a batch."""

@@ -1,6 +1,7 @@
 """The page of one answer, which `check --html` writes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from llmchecker.checking.verdict import Verdict
@@ -31,6 +32,9 @@ def write_answer_page(
     # An anytime answer has no alpha and k; those of its request are arbitrary.
     is_bounded = request.budget is None
     texts = request.truncation if is_bounded else Horizon(request.truncation.length)
+    # Its texts decide the query for the whole model, so the value of its tree is not their total.
+    if request.query.is_numeric and not is_bounded:
+        verdict = replace(verdict, value=None)
     check = Check(TreeSpec(request.model.name, "", texts), request.query)
     row = TableRow("", "", check)
     answer = AnsweredQuery(row, request.model.display_name(), request.start, verdict)

@@ -34,7 +34,7 @@ _NUMBER_KINDS = {
 }
 _FLAG_KINDS = {
     "json": "the answer is JSON",
-    "refuses": "the answer is a refusal",
+    "refuses": "the answer is a refusal, by a heuristic",
     "ends": "the answer ends within the length",
 }
 

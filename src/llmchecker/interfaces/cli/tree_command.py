@@ -81,7 +81,13 @@ def _draw_tree(request: CheckRequest) -> tree_drawing.Drawing:
     if not witnesses.has_witnesses(request.query):
         logging.info("no single text decides a query of this form, so no state is marked")
     chain = dtmc.build_dtmc(tree, values)
-    deciding_states = witnesses.find_witnesses(tree, chain, request.query, max_witnesses=None)
+    deciding_states = witnesses.find_witnesses(
+        tree,
+        chain,
+        request.query,
+        max_witnesses=None,
+        score_ranges=request.checked_query.ranges,
+    )
     return tree_drawing.Drawing(
         tree, values, {witness.uid: witness.kind for witness in deciding_states}
     )

@@ -37,7 +37,8 @@ class Answer:
             without an estimate.
         confidence: the confidence of the interval, in [0, 1]; None without an estimate.
         samples: number of samples; None without an estimate.
-        witnesses: the most probable texts that decide the query.
+        witnesses: the most probable texts that decide the query for the whole model; for an
+            unknown verdict, those that speak against it.
         passes: number of texts that the model evaluated.
         seconds: duration in seconds.
         tree: the tree that was built for the bounds.
