@@ -5,13 +5,11 @@ import json
 import sys
 from pathlib import Path
 
-import yaml
-
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.suites import starter
 from llmchecker.suites.assertions import parse_probability
-from llmchecker.suites.promptfoo import convert_promptfoo
+from llmchecker.suites.promptfoo.convert import convert_promptfoo
 from llmchecker.utils.atomic_files import atomic_write
 
 _DEFAULT_PROBABILITY = "0.95"
@@ -51,9 +49,7 @@ def _run_init(arguments: argparse.Namespace) -> int:
         probability = parse_probability("--at-least", arguments.at_least)
         conversion = convert_promptfoo(arguments.source, probability, arguments.model)
         omissions = conversion.omissions
-        files[starter.SUITE_NAME] = yaml.safe_dump(
-            dict(conversion.suite), sort_keys=False, allow_unicode=True, width=100
-        )
+        files[starter.SUITE_NAME] = conversion.text
     files[starter.WORKFLOW_NAME] = starter.WORKFLOW
     # nothing of a user is overwritten, and nothing is written in part
     for name in files:
