@@ -118,7 +118,7 @@ def convert_promptfoo(
         raise ConfigError(f"{path}: no test could be converted; write the suite yourself:{reasons}")
     suite |= _build_content(converter.properties, cases)
     text = format_suite(suite, path.name, report.omissions)
-    return Conversion(suite, tuple(report.omissions), text)
+    return Conversion(suite, report.omissions, text)
 
 
 @dataclass(frozen=True)
@@ -150,15 +150,20 @@ def _select_accepted(
     Raises:
         ConfigError: each case is accepted, and the suite is not.
     """
+    report = converter.report
     with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "suite.yaml"
         model = Path(folder) / "model"
         model.mkdir()
         (model / "config.json").write_text("{}", encoding="utf-8")
 
         def find_reason(selected: Sequence[_Case]) -> str | None:
-            content = {**settings, **_build_content(converter.properties, selected)}
-            path = Path(folder) / "suite.yaml"
-            path.write_text(format_suite(content, "", ()), encoding="utf-8")
+            # the files of a classifier are not there yet
+            present = [case for case in selected if not _has_classifier(case)]
+            if not present:
+                return None
+            content = {**settings, **_build_content(converter.properties, present)}
+            path.write_text(format_suite(content, "", report.omissions), encoding="utf-8")
             try:
                 load_suite(path, models=["./model"])
             except LLMCheckerError as error:
@@ -166,20 +171,20 @@ def _select_accepted(
                 return re.sub(f"^{place}", "", str(error))
             return None
 
-        # the files of a classifier are not there yet
-        checked = [case for case in cases if not _has_classifier(case)]
-        if not checked or find_reason(checked) is None:
-            return cases
-        rejected = []
-        for case in checked:
-            reason = find_reason([case])
-            if reason is not None:
-                converter.report.omit(case.place, f"the suite would not accept the test: {reason}")
-                rejected.append(case)
-        accepted = [case for case in cases if case not in rejected]
-        reason = find_reason([case for case in accepted if not _has_classifier(case)])
-        if accepted and reason is not None:
-            raise ConfigError(f"{converter.folder}: the suite is not valid: {reason}")
+        def select(selected: list[_Case]) -> list[_Case]:
+            reason = find_reason(selected)
+            if reason is None:
+                return selected
+            if len(selected) == 1:
+                report.omit(selected[0].place, f"a suite does not accept the test: {reason}")
+                return []
+            middle = len(selected) // 2
+            return select(selected[:middle]) + select(selected[middle:])
+
+        accepted = select(cases)
+        reason = find_reason(accepted)
+        if reason is not None:
+            raise ConfigError(f"{converter.document.place}: no valid suite: {reason}")
         return accepted
 
 

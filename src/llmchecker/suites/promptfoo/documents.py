@@ -31,9 +31,9 @@ _FORMS = {
     "int": re.compile(r"[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)(?<!_)"),
     "float": re.compile(
         r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?(?<!_)"
-        r"|[-+]?\.[0-9_]+([eE][-+]?[0-9]+)?(?<!_)|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+        r"|\.[0-9_]+([eE][-+]?[0-9]+)?(?<!_)|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
     ),
-    "timestamp": re.compile(r"\d{4}-\d\d?-\d\d?([Tt ].*)?"),
+    "timestamp": re.compile(r"\d{4}-\d\d-\d\d|\d{4}-\d\d?-\d\d?([Tt]|[ \t]+)\d\d?:\d\d:\d\d.*"),
 }
 """Plain scalars by type, as js-yaml resolves them: `yes` and `1:30` are texts."""
 
@@ -280,9 +280,10 @@ class _YamlConverter:
         # PyYAML resolves plain scalars as YAML 1.1 does
         if node.style is None and kind in (*_FORMS, "str", "value", "merge"):
             kind = next((k for k, form in _FORMS.items() if form.fullmatch(text)), "str")
+        if kind not in (*_FORMS, "str"):
+            tag = node.tag.replace(_TAG_PREFIX, "!!")
+            self._refuse(node, f"the tag {tag} is unknown; remove it")
         match kind:
-            case "str":
-                return text
             case "null":
                 return None
             case "bool":
@@ -294,9 +295,7 @@ class _YamlConverter:
                 return float(re.sub(r"\.(inf|nan)", r"\1", text.replace("_", ""), flags=re.I))
             case "timestamp":
                 return Date(text)
-            case _:
-                tag = node.tag.replace(_TAG_PREFIX, "!!")
-                self._refuse(node, f"the tag {tag} is unknown; remove it")
+        return text
 
     def _refuse(self, node: yaml.Node, reason: str) -> NoReturn:
         raise ConfigError(f"{self._name}, line {node.start_mark.line + 1}: {reason}")

@@ -36,24 +36,29 @@ class Place:
         """Return the place of a list's item."""
         return Place(self.lines, f"{self.key}[{index}]", self.file)
 
-    def __str__(self) -> str:
+    @property
+    def line(self) -> int:
+        """The line, from 1; that of the nearest key around a value without a line."""
         key = self.key
         # a value behind a reference has the line of the reference
         while key and key not in self.lines:
             key = re.sub(r"(^|\.|\[)[^.\[]*$", "", key)
-        line = f"line {self.lines.get(key, 1)}"
-        return f"{self.file}, {line}" if self.file else line
+        return self.lines.get(key, 1)
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}" if self.file else f"line {self.line}"
 
 
 @dataclass
 class Report:
-    """The parts that are not converted, or not with exactly the same meaning.
+    """The parts that are not converted, or not with exactly the same meaning."""
 
-    Attributes:
-        omissions: a line for each part, such as `line 3: latency has no counterpart`.
-    """
+    _omissions: dict[str, tuple[str, int]] = field(default_factory=dict)
 
-    omissions: list[str] = field(default_factory=list)
+    @property
+    def omissions(self) -> tuple[str, ...]:
+        """A line for each part, such as `line 3: latency has no counterpart`, in their order."""
+        return tuple(sorted(self._omissions, key=self._omissions.__getitem__))
 
     def omit(self, place: Place, reason: object) -> None:
         """List a part once: defaults are converted with every test."""
@@ -61,6 +66,4 @@ class Report:
         text = escape_unprintable(" ".join(str(reason).split()))
         if len(text) > _MAX_CHARACTERS:
             text = f"{text[:_MAX_CHARACTERS]}…"
-        omission = f"{place}: {text}"
-        if omission not in self.omissions:
-            self.omissions.append(omission)
+        self._omissions.setdefault(f"{place}: {text}", (place.file, place.line))

@@ -27,7 +27,10 @@ _ENVIRONMENT = jinja2.Environment(keep_trailing_newline=True, autoescape=False)
 """The parser; it never renders."""
 _TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _START = re.compile(r"\{\{|\{%|\{#")
+_WHITESPACE_CONTROL = re.compile(r"\{[{%#]-|-[}%#]\}")
 _PARTIAL_TAG = re.compile(r"(?m)\{%[^%]*$|\{\{[^}]*$|\{#[^#]*$")
+_LOOSE_NODES = (nodes.Compare, nodes.Concat, nodes.Test)
+"""Nodes that bind looser than `not` in nunjucks, and tighter in Jinja."""
 _CARRIAGE_RETURN = "\ue00d"
 """A character for private use in place of line ends that the parser would replace."""
 _MAX_CHARACTERS = 200_000
@@ -78,6 +81,9 @@ def _parse(text: str) -> nodes.Template:
     # the two languages read escapes in texts differently
     if any("\\" in tag for tag in _TAG.findall(text)):
         raise NotConverted("a tag of the template has a backslash")
+    # the removal of white space would miss the characters in place of line ends
+    if "\r" in text and _WHITESPACE_CONTROL.search(text):
+        raise NotConverted("the template removes white space between lines that end with \\r")
     try:
         return _ENVIRONMENT.parse(text.replace("\r", _CARRIAGE_RETURN))
     except (jinja2.TemplateSyntaxError, RecursionError) as error:
@@ -157,6 +163,9 @@ class _Renderer:
         self._variables = outer
 
     def _format_output(self, node: nodes.Expr) -> str:
+        # within an expression, a safe text is an object of JavaScript
+        if isinstance(node, nodes.Filter) and node.name == "safe" and node.node is not None:
+            node = node.node
         value = self._evaluate(node)
         # nunjucks prints nothing, and nobody means a prompt or an expected text with a gap
         if isinstance(value, Undefined):
@@ -183,7 +192,8 @@ class _Renderer:
             case nodes.Test(name="defined" | "undefined") if not node.args:
                 is_defined = not isinstance(self._evaluate(node.node), Undefined)
                 return is_defined == (node.name == "defined")
-            case nodes.Not():
+            # `not a == b` has other parentheses in nunjucks
+            case nodes.Not() if not isinstance(node.node, _LOOSE_NODES):
                 return not is_truthy(self._evaluate(node.node))
             case nodes.And():
                 left = self._evaluate(node.left)
@@ -304,6 +314,12 @@ def _text_filter(function: Callable[[str], str]) -> Callable[[Any], str]:
     return apply
 
 
+def _trim(value: Any) -> str:
+    if not isinstance(value, str):
+        raise NotConverted("the filter trim of the template is for texts alone")
+    return value.strip(WHITESPACE)
+
+
 def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:].lower()
 
@@ -318,7 +334,11 @@ def _measure(value: Any) -> int:
     if isinstance(value, str):
         # JavaScript counts halves of characters beyond U+FFFF
         return len(value.encode("utf-16-le")) // 2
-    return len(value) if isinstance(value, list | Mapping) else 0
+    if isinstance(value, Undefined):
+        return 0
+    if not isinstance(value, list | Mapping):
+        raise NotConverted("the filter length of the template is for texts and lists")
+    return len(value)
 
 
 def _join(value: Any, separator: Any = "") -> str:
@@ -351,7 +371,7 @@ def _dump(value: Any) -> Any:
 _FILTERS: Mapping[str, Callable[..., Any]] = {
     "upper": _text_filter(str.upper),
     "lower": _text_filter(str.lower),
-    "trim": _text_filter(lambda text: text.strip(WHITESPACE)),
+    "trim": _trim,
     "capitalize": _text_filter(_capitalize),
     "title": _text_filter(lambda text: " ".join(map(_capitalize, text.split(" ")))),
     "default": _default,
@@ -362,6 +382,5 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
     "last": _pick(-1),
     "replace": _replace,
     "dump": _dump,
-    "safe": lambda value: value,
 }
 """Filters with their meaning in nunjucks."""
