@@ -183,12 +183,11 @@ def render_prompt(
     Raises:
         NotConverted: a template is not converted, or the chat has another form.
     """
-    try:
-        parsed = parse_json(prompt)
-    except ValueError:
+    chat = _parse_chat(prompt)
+    if chat is None:
         return _render_text(prompt, variables, custom)
     # within a chat in JSON, promptfoo leaves templates in variables as they are
-    return _build_chat(_render_json(parsed, refuse_templates(variables), custom))
+    return _build_chat(_render_json(chat, refuse_templates(variables), custom))
 
 
 def _render_text(
@@ -197,15 +196,23 @@ def _render_text(
     text = render(prompt, render_variables(variables, custom), custom)
     if text.strip().startswith("- role:"):
         return _build_chat(parse_yaml(text))
+    chat = _parse_chat(text)
+    if chat is not None:
+        return _build_chat(chat)
+    if _JSON_START.match(text.strip()):
+        raise NotConverted("the prompt begins as JSON, but is none")
+    if not text.strip():
+        raise NotConverted("the prompt is empty")
+    return {"user": text}
+
+
+def _parse_chat(text: str) -> Any:
+    """Parse a text that is a list or mapping in JSON; None for any other text."""
     try:
         parsed = parse_json(text)
-    except ValueError as error:
-        if _JSON_START.match(text.strip()):
-            raise NotConverted(f"the prompt begins as JSON, but is none: {error}") from error
-        if not text.strip():
-            raise NotConverted("the prompt is empty") from error
-        return {"user": text}
-    return _build_chat(parsed)
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, list | Mapping) else None
 
 
 def _render_json(value: Any, variables: Mapping[str, Any], custom: frozenset[str]) -> Any:
