@@ -800,7 +800,7 @@ UNREAD = {
         f"[{KEPT}, 'https://docs.google.com/spreadsheets/d/x']",
         "line 2: https://docs.google",
     ),
-    "program": (f"[{KEPT}, 'file://t.py:make']", "line 2: file://t.py:make: there is no such file"),
+    "program": (f"[{KEPT}, 'file://t.py:make']", "line 2: file://t.py:make: tests of a program"),
     "workbook": (f"[{KEPT}, t.xlsx]", "line 2: t.xlsx: tests in files of this kind are not read"),
     "absent": (f"[{KEPT}, file://no.csv]", "line 2: file://no.csv: there is no such file"),
     "number": (f"[{KEPT}, 5]", "line 2: the test 5 has no keys"),

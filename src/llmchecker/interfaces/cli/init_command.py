@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 from llmchecker.errors import ConfigError
@@ -47,6 +48,9 @@ def _run_init(arguments: argparse.Namespace) -> int:
         )
     else:
         probability = parse_probability("--at-least", arguments.at_least)
+        # the reader of suites would read another number
+        if Decimal(str(float(probability))) != probability:
+            raise ConfigError(f"--at-least: {probability} has more digits than a float; shorten it")
         conversion = convert_promptfoo(arguments.source, probability, arguments.model)
         omissions = conversion.omissions
         files[starter.SUITE_NAME] = conversion.text
@@ -60,6 +64,6 @@ def _run_init(arguments: argparse.Namespace) -> int:
             partial.write_text(text, encoding="utf-8")
         print(folder / name)
     if omissions:
-        print(f"not converted from {arguments.source}:", file=sys.stderr)
+        print(f"not converted from {arguments.source}, or to be checked:", file=sys.stderr)
         print("\n".join(f"  {omission}" for omission in omissions), file=sys.stderr)
     return 0

@@ -30,7 +30,7 @@ from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
 from llmchecker.suites.promptfoo.suite_text import format_suite
 from llmchecker.suites.promptfoo.tests import Test, TestReader
 from llmchecker.suites.promptfoo.thresholds import build_path, parse_fraction, select_required
-from llmchecker.suites.promptfoo.variables import iter_combinations, refuse_templates
+from llmchecker.suites.promptfoo.variables import iter_combinations, mark_templates
 from llmchecker.utils.printable_text import escape_unprintable
 
 _MAX_CASES = 10_000
@@ -299,9 +299,7 @@ class _Converter:
 
     def _convert_test(self, test: Test, variables: Mapping[str, Any]) -> list[Any]:
         """Convert the assertions of a test to requirements."""
-        context = Context(
-            refuse_templates(variables), self.folder, self.report, self._custom_filters
-        )
+        context = Context(mark_templates(variables), self.folder, self.report, self._custom_filters)
         threshold, place = test.find("threshold")
         if threshold is not None:
             return self._convert_threshold(test.assertions, threshold, place, context)

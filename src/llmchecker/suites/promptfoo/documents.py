@@ -95,11 +95,11 @@ def parse_yaml(text: str) -> Any:
 def parse_json(text: str) -> Any:
     """Parse JSON; `ValueError` says that a text is none."""
 
-    def refuse(name: str) -> NoReturn:
+    def raise_error(name: str) -> NoReturn:
         raise ValueError(f"{name} is no JSON")
 
     try:
-        return json.loads(text, parse_constant=refuse)
+        return json.loads(text, parse_constant=raise_error)
     except RecursionError as error:
         raise ValueError("the JSON is nested too deep") from error
 
@@ -234,7 +234,7 @@ class _YamlConverter:
     def convert(self, node: yaml.Node, key: str, depth: int) -> Any:
         self._count += 1
         if self._count > _MAX_VALUES or depth > _MAX_DEPTH or any(n is node for n in self._open):
-            self._refuse(node, "too many or too deeply nested values; use fewer aliases")
+            self._raise_error(node, "too many or too deeply nested values; use fewer aliases")
         self.lines.setdefault(key, node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
             return self._convert_scalar(node)
@@ -258,15 +258,15 @@ class _YamlConverter:
                 for source in value_node.value if is_list else [value_node]:
                     mapping = self.convert(source, key, depth + 1)
                     if not isinstance(mapping, dict):
-                        self._refuse(name_node, "<< must name keys and values")
+                        self._raise_error(name_node, "<< must name keys and values")
                     # of several mappings the first one wins
                     merged = mapping | merged
                 continue
             if not isinstance(name_node, yaml.ScalarNode):
-                self._refuse(name_node, "a key is a list or a mapping; write a text")
+                self._raise_error(name_node, "a key is a list or a mapping; write a text")
             name = name_node.value
             if name in own:
-                self._refuse(name_node, f"the key {name!r} is a duplicate; remove one")
+                self._raise_error(name_node, f"the key {name!r} is a duplicate; remove one")
             path = f"{key}.{name}".removeprefix(".")
             self.lines[path] = name_node.start_mark.line + 1
             own[name] = self.convert(value_node, path, depth + 1)
@@ -275,14 +275,14 @@ class _YamlConverter:
     def _convert_scalar(self, node: yaml.ScalarNode) -> Any:
         text = _join_surrogates(node.value)
         if text is None:
-            self._refuse(node, "half a character; write the whole character")
+            self._raise_error(node, "half a character; write the whole character")
         kind = node.tag.removeprefix(_TAG_PREFIX)
         # PyYAML resolves plain scalars as YAML 1.1 does
         if node.style is None and kind in (*_FORMS, "str", "value", "merge"):
             kind = next((k for k, form in _FORMS.items() if form.fullmatch(text)), "str")
         if kind not in (*_FORMS, "str"):
             tag = node.tag.replace(_TAG_PREFIX, "!!")
-            self._refuse(node, f"the tag {tag} is unknown; remove it")
+            self._raise_error(node, f"the tag {tag} is unknown; remove it")
         match kind:
             case "null":
                 return None
@@ -297,7 +297,7 @@ class _YamlConverter:
                 return Date(text)
         return text
 
-    def _refuse(self, node: yaml.Node, reason: str) -> NoReturn:
+    def _raise_error(self, node: yaml.Node, reason: str) -> NoReturn:
         raise ConfigError(f"{self._name}, line {node.start_mark.line + 1}: {reason}")
 
 

@@ -144,7 +144,7 @@ class _RegexTranslator:
         while self._position < len(self._pattern):
             self._translate_term()
         if self._groups:
-            self._refuse("a parenthesis is not closed")
+            self._raise_error("a parenthesis is not closed")
         translated = "".join(self._parts)
         try:
             regex.compile(translated)
@@ -152,7 +152,7 @@ class _RegexTranslator:
             raise NotConverted(f"the regular expression {self._pattern!r}: {error}") from error
         return Translation(translated, self._counts_units)
 
-    def _refuse(self, reason: str) -> NoReturn:
+    def _raise_error(self, reason: str) -> NoReturn:
         raise NotConverted(f"the regular expression {self._pattern!r}: {reason}")
 
     def _translate_term(self) -> None:
@@ -166,7 +166,7 @@ class _RegexTranslator:
                 return
             case ")":
                 if not self._groups:
-                    self._refuse("a parenthesis is not opened")
+                    self._raise_error("a parenthesis is not opened")
                 can_repeat = self._groups.pop() not in _LOOK_AROUNDS
                 self._add(")")
             case "|":
@@ -187,9 +187,9 @@ class _RegexTranslator:
             case "\\":
                 is_wide, can_repeat = self._translate_escape()
             case "*" | "+" | "?":
-                self._refuse("nothing to repeat")
+                self._raise_error("nothing to repeat")
             case "{" if _QUANTIFIER.match(self._pattern, self._position):
-                self._refuse("nothing to repeat")
+                self._raise_error("nothing to repeat")
             case _:
                 self._add(_escape(character))
                 is_wide = ord(character) > 0xFFFF
@@ -202,7 +202,7 @@ class _RegexTranslator:
     def _open_group(self) -> None:
         match = _GROUP.match(self._pattern, self._position)
         if match is None or self._pattern.startswith("?", match.end()):
-            self._refuse("such a group is no JavaScript")
+            self._raise_error("such a group is no JavaScript")
         group = match[0]
         self._groups.append(group)
         # without references, the name of a group has no meaning
@@ -214,14 +214,14 @@ class _RegexTranslator:
             self._counts_units |= is_wide
             return
         if not can_repeat:
-            self._refuse("an assertion cannot be repeated")
+            self._raise_error("an assertion cannot be repeated")
         # any number of characters is also any number of halves of them
         self._counts_units |= is_wide and match[0] not in ("*", "+")
         self._add(match[0], len(match[0]))
         if self._pattern.startswith("?", self._position):
             self._add("?")
         if _QUANTIFIER.match(self._pattern, self._position):
-            self._refuse("nothing to repeat")
+            self._raise_error("nothing to repeat")
 
     def _translate_escape(self) -> tuple[bool, bool]:
         """Translate an escape outside of a set; return whether it is wide, and can be repeated."""
@@ -249,11 +249,11 @@ class _RegexTranslator:
             self._position = hexadecimal.end()
             number = int(hexadecimal[1] or hexadecimal[2], 16)
             if 0xD800 <= number < 0xE000:
-                self._refuse("it has half a character")
+                self._raise_error("it has half a character")
             return chr(number)
         # letters and digits are references, octal numbers, or letters that other languages use
         if not name or name.isalnum():
-            self._refuse(f"\\{name} is not the same in other languages")
+            self._raise_error(f"\\{name} is not the same in other languages")
         self._position += 2
         return name
 
@@ -269,7 +269,7 @@ class _RegexTranslator:
         is_wide = is_negated
         while True:
             if self._position >= len(self._pattern):
-                self._refuse("a set is not closed")
+                self._raise_error("a set is not closed")
             if self._pattern[self._position] == "]":
                 self._position += 1
                 break
@@ -284,7 +284,7 @@ class _RegexTranslator:
                 end = self._read_member()
                 if len(end) == 1:
                     if end < start:
-                        self._refuse("a range of a set is in the wrong order")
+                        self._raise_error("a range of a set is in the wrong order")
                     members[-1] = f"{_escape(start)}-{_escape(end)}"
                     is_wide |= ord(end) > 0xFFFF
                     last = None

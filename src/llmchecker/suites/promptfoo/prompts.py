@@ -20,7 +20,7 @@ from llmchecker.suites.promptfoo.documents import (
 from llmchecker.suites.promptfoo.javascript import format_json
 from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
 from llmchecker.suites.promptfoo.templates import has_template, render
-from llmchecker.suites.promptfoo.variables import refuse_templates, render_variables
+from llmchecker.suites.promptfoo.variables import mark_templates, render_variables
 
 _TEXT_SUFFIXES = (".txt", ".md", ".j2", ".json", ".jsonl", ".yaml", ".yml", ".csv")
 """Suffixes of files with prompts."""
@@ -187,7 +187,7 @@ def render_prompt(
     if chat is None:
         return _render_text(prompt, variables, custom)
     # within a chat in JSON, promptfoo leaves templates in variables as they are
-    return _build_chat(_render_json(chat, refuse_templates(variables), custom))
+    return _build_chat(_render_json(chat, mark_templates(variables), custom))
 
 
 def _render_text(

@@ -10,7 +10,8 @@ import yaml
 _PLAIN_KEY = re.compile(r"[a-z]+(_[a-z0-9]+)*")
 _YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 """Words that YAML 1.1 does not read as texts."""
-_BLOCK_TEXT = re.compile(r"[^\s\x85\u2028\u2029](?:[^\S\n]?[^\s\x85\u2028\u2029]+|\n)*")
+_OTHER_LINE_ENDS = "\r\x85\u2028\u2029"
+"""Characters at which YAML 1.1 breaks lines, and YAML 1.2 partly does not."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -30,8 +31,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    # a block keeps the lines of a long prompt
-    style = "|" if "\n" in text and _BLOCK_TEXT.fullmatch(text) else '"'
+    # a block keeps the lines of a long prompt; the writer quotes what a block cannot contain
+    is_block = "\n" in text and not any(end in text for end in _OTHER_LINE_ENDS)
+    style = "|" if is_block else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

@@ -132,7 +132,7 @@ class _Renderer:
                 case nodes.Assign(target=nodes.Name(name=name)) if not self._loops:
                     self._variables[name] = self._evaluate(node.node)
                 case _:
-                    raise _refuse(node)
+                    raise _build_error(node)
 
     def _iter_loop(self, node: nodes.For) -> Iterator[str]:
         items = self._evaluate(node.iter)
@@ -211,7 +211,7 @@ class _Renderer:
                 return _compare(operand.op, left, right)
             case nodes.Concat():
                 return "".join(format_value(self._evaluate(part)) for part in node.nodes)
-        raise _refuse(node)
+        raise _build_error(node)
 
     def _get_variable(self, name: str) -> Any:
         if name in self._variables:
@@ -235,7 +235,7 @@ class _Renderer:
             raise NotConverted(f"the filter {node.name} has other arguments") from error
 
 
-def _refuse(node: nodes.Node) -> NotConverted:
+def _build_error(node: nodes.Node) -> NotConverted:
     return NotConverted(f"{type(node).__name__} of the template has no counterpart")
 
 

@@ -22,6 +22,7 @@ from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
 from llmchecker.suites.promptfoo.variables import merge_variables
 
 _DOCUMENT_SUFFIXES = (".yaml", ".yml", ".json")
+_PROGRAM = re.compile(r"\.(py|[cm]?[jt]s)(:\w+)?$")
 _CONFIG_COLUMN = re.compile(r"__config:__expected(\d*):threshold")
 
 
@@ -180,9 +181,11 @@ class TestReader:
         pattern = reference.removeprefix(FILE_SCHEME)
         if re.match(r"[a-z]+://", pattern):
             raise NotConverted(f"{reference}: tests of a service are not read; save them in a file")
+        if _PROGRAM.search(pattern):
+            raise NotConverted(f"{reference}: tests of a program are not read; save them in a file")
         names = find_files(pattern, self._folder)
         if not names:
-            raise NotConverted(f"{reference}: there is no such file with tests, or it is a program")
+            raise NotConverted(f"{reference}: there is no such file")
         for name in names:
             yield from self._iter_parts_of(name, place)
 

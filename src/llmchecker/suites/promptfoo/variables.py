@@ -119,7 +119,7 @@ def _insert(text: str, match: re.Match[str], inserted: Any) -> str | Unusable:
 
 def render_variables(variables: Mapping[str, Any], custom: frozenset[str]) -> dict[str, Any]:
     """Render the templates in variables, as promptfoo does for a prompt that is a text."""
-    rendered = refuse_templates(variables)
+    rendered = mark_templates(variables)
     for name, value in variables.items():
         if isinstance(value, str) and has_template(value):
             try:
@@ -129,7 +129,7 @@ def render_variables(variables: Mapping[str, Any], custom: frozenset[str]) -> di
     return rendered
 
 
-def refuse_templates(variables: Mapping[str, Any]) -> dict[str, Any]:
+def mark_templates(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the variables of a chat in JSON or an assertion: promptfoo renders no others."""
     return {
         name: Unusable(f"the variable {name} has a template, which promptfoo does not render here")
