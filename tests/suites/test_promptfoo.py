@@ -203,6 +203,7 @@ PROMPTS = {
         ["ok"],
         ["line 3: the prompt begins as JSON, but is none"],
     ),
+    "name of a file": ("prompts: [notes]", {"notes": "B"}, ["notes"], []),
     "configuration": (
         "prompts: [{raw: 'A', config: {temperature: 1}}]",
         {},
@@ -765,6 +766,12 @@ TESTS = {
         {},
         ["> a."],
     ),
+    "empty prefix": (
+        "defaultTest: {options: {prefix: '> '}, assert: [{type: contains, value: b}]}\n"
+        "tests: t.csv",
+        {"t.csv": "x,__prefix\na,\nc,! \n"},
+        ["> a", "! c"],
+    ),
     "no expansion": (
         "tests: [{vars: {x: [a, b]}, options: {disableVarExpansion: true},"
         " assert: [{type: contains, value: b}]}]",
@@ -871,22 +878,22 @@ PROVIDERS = {
     ),
     "greedy": (
         "{id: x, config: {temperature: 0}}",
-        {"decoding": "greedy"},
+        {"decoding": "greedy", "length": 40},
         ["line 2: x: providers"],
     ),
     "second": (
         "[x, {id: y, config: {temperature: 0.7}}]",
-        {},
+        {"length": 40},
         ["line 2: x: providers are not", "line 2: y (temperature 0.7): only the settings of"],
     ),
     "old form": (
         "[{'openai:x': {config: {temperature: 0.5}}}]",
-        {"decoding": {"temperature": 0.5}},
+        {"decoding": {"temperature": 0.5}, "length": 40},
         ["line 2: openai:x: providers"],
     ),
     "other settings": (
         "[{id: x, config: {stop: [a], apiKey: secret, max_tokens: 20000}}]",
-        {},
+        {"length": 40},
         [
             "line 2: x: providers",
             "line 2: stop of the provider has no counterpart",
@@ -945,6 +952,37 @@ commandLineOptions: {{promptPrefix: a}}
         ["13:", "nunjucksFilters"],
         ["14:", "promptPrefix"],
     ]
+
+
+def test_too_many_combinations_are_an_error(tmp_path):
+    """The number of prompts, tests and values is limited, also of those without a counterpart."""
+    lists = ", ".join(f"v{i}: [a, b, c, d]" for i in range(8))
+    message = refuse(
+        tmp_path, f"prompts: ['{{{{x}}}}']\ntests: [{{vars: {{{lists}}}, assert: [{A}]}}]"
+    )
+    assert "line 2: over 10,000 cases; split the tests" in message
+
+
+def test_long_prompts_with_many_lines_are_written_at_once(tmp_path):
+    """A text with any line ends and spaces is read as it was, in a time linear in its length."""
+    words = " ".join(["word"] * 200)
+    texts = [
+        f"a\n\n  {words}\n{words}.",
+        f"{words} \n{words}",
+        "a\tb\n\u2028c\x85d\r\ne",
+        "\n\na\n",
+    ]
+    tests = [
+        {"vars": {"x": text}, "assert": [{"type": "contains", "value": text}]} for text in texts
+    ]
+    converted = convert(
+        tmp_path, "prompts: ['{{x}}.']\ntests: t.json\n", {"t.json": json.dumps(tests)}
+    )
+    rendered = [text.removesuffix("\n") for text in texts]
+    assert converted.prompts == [f"{text}." for text in rendered]
+    # the value of an assertion is rendered too
+    assert converted.requirements == [[{"contains": text}] for text in texts]
+    assert [case.prompt for case in converted.suite.cases] == converted.prompts
 
 
 def test_names_are_unique_and_printable(tmp_path):

@@ -213,6 +213,7 @@ class _Converter:
     probability: Decimal
     properties: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
+    _combinations: int = 0
 
     def iter_cases(self) -> Iterator[_Case]:
         """Yield the entries of the suite, and list what is not converted."""
@@ -271,14 +272,15 @@ class _Converter:
             if not require:
                 raise NotConverted("the test has no assertion that could be converted")
             for prompt in selected:
+                self._combinations += 1
+                if self._combinations > _MAX_CASES:
+                    raise ConfigError(f"{test.place}: over {_MAX_CASES:,} cases; split the tests")
                 try:
                     text = f"{prefix}{prompt.text}{suffix}"
                     entry = render_prompt(text, combination, self._custom_filters)
                 except NotConverted as error:
                     self.report.omit(prompt.place if not variables else test.place, error)
                     continue
-                if len(self._names) >= _MAX_CASES:
-                    raise ConfigError(f"{test.place}: over {_MAX_CASES:,} cases; split the tests")
                 name = _make_unique(test.name, self._names)
                 yield _Case({"name": name, **entry, "require": require}, test.place)
 

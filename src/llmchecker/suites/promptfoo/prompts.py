@@ -26,6 +26,8 @@ _TEXT_SUFFIXES = (".txt", ".md", ".j2", ".json", ".jsonl", ".yaml", ".yml", ".cs
 """Suffixes of files with prompts."""
 _PROGRAM_SUFFIXES = ".js .cjs .mjs .ts .cts .mts .py .sh .bash .exe .bat .cmd .ps1 .rb .pl".split()
 _REMOTE = re.compile(r"(portkey|langfuse|helicone|pf|https?|package|az|s3|gs)://|package:|exec:")
+_PATH = re.compile(r"[/\\*]|\.\w\w\w?$|\.(json|jsonl|yaml)(:|$)|\.\w+:\w+$")
+"""What promptfoo takes for a path or pattern."""
 _FUNCTION = re.compile(r":[\w.]+$")
 _MESSAGE_KEYS = {"role", "content"}
 _ROLES = ("system", "user", "assistant")
@@ -110,7 +112,7 @@ def _find_prompt_files(raw: str, folder: Path) -> list[str] | None:
     """
     is_file = raw.startswith(FILE_SCHEME)
     name = raw.removeprefix(FILE_SCHEME)
-    if not is_file and ("\n" in raw or has_template(raw)):
+    if not is_file and ("\n" in raw or has_template(raw) or not _PATH.search(raw)):
         return None
     base = name if (folder / name).exists() else _FUNCTION.sub("", name)
     suffix = Path(base).suffix.lower()

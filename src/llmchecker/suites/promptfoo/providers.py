@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llmchecker.suites.promptfoo.report import Place, Report
+from llmchecker.suites.suite_file import SuiteKeys
 
 _TOKEN_KEYS = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"),
@@ -38,9 +39,11 @@ def convert_providers(content: Mapping[str, Any], place: Place, report: Report) 
         reason = "only the settings of the first provider are converted"
         report.omit(other_place, f"{other.get('id')}{_describe(other)}: {reason}")
     settings, settings_place = keys.get("config"), first_place.child("config")
-    if not isinstance(settings, Mapping):
-        return {}
-    return _convert_settings(settings, settings_place, report)
+    # the length is written even if it is the default, as longer answers are cut there
+    converted: dict[str, Any] = {"length": SuiteKeys.model_fields["length"].default}
+    if isinstance(settings, Mapping):
+        converted |= _convert_settings(settings, settings_place, report)
+    return converted
 
 
 def _describe(provider: Mapping[str, Any]) -> str:

@@ -68,7 +68,12 @@ class Test:
         for number, part in enumerate(self.parts):
             options, place = part.get("options")
             if isinstance(options, Mapping) and not (self.has_scenario and number == 1):
-                merged |= {name: (value, place.child(name)) for name, value in options.items()}
+                merged |= {
+                    name: (value, place.child(name))
+                    for name, value in options.items()
+                    # an empty prefix or suffix leaves that of the default test
+                    if value or name not in ("prefix", "suffix")
+                }
         return merged
 
     @property
