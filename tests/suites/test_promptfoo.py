@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,11 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
+from helpers.suites import run
 
 from llmchecker.errors import ConfigError
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.promptfoo.convert import convert_promptfoo
+from llmchecker.suites.verdicts import Status
 
 
 @dataclass(frozen=True)
@@ -617,6 +620,33 @@ def test_a_threshold_has_the_truth_of_the_weighted_share(tmp_path, threshold, we
             score = sum(w for w, is_true in zip(weights, satisfied, strict=True) if is_true)
             expected = score / sum(weights) >= threshold
             assert holds(query, converted.suite, "".join(chosen)) == expected
+
+
+@pytest.mark.parametrize(
+    "texts", [(" he", " she", " it"), (" he", " she", " it", " he he", " it it")]
+)
+def test_the_verdict_of_a_threshold_is_certain_and_right(tmp_path, texts):
+    """The probability that half of the texts occur is that of the enumeration of all answers."""
+    chances = {" he": 0.25, " she": 0.25, " it": 0.5}
+    share = sum(
+        math.prod(chances[word] for word in words)
+        for words in itertools.product(chances, repeat=3)
+        if sum(text in "".join(words) for text in texts) >= len(texts) / 2
+    )
+    tests = [{"threshold": 0.5, "assert": [{"type": "contains", "value": t} for t in texts]}]
+    provider = '{"id": "x", "config": {"max_tokens": 3}}'
+    (tmp_path / "p.yaml").write_text(
+        f"prompts: [hi]\nproviders: {provider}\ntests: {json.dumps(tests)}\n"
+    )
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/config.json").write_text("{}")
+    for probability, status in ((share - 0.01, Status.HOLDS), (share + 0.01, Status.VIOLATED)):
+        conversion = convert_promptfoo(tmp_path / "p.yaml", Decimal(f"{probability:.4f}"))
+        # a table model continues a text
+        text = conversion.text.replace('user: "hi"', 'start: "once"')
+        (tmp_path / "suite.yaml").write_text(text, encoding="utf-8")
+        (result,) = run(load_suite(tmp_path / "suite.yaml")).results
+        assert (result.status, result.is_certain) == (status, True), result.error
 
 
 def test_equal_properties_have_one_name_and_others_have_numbers(tmp_path):
