@@ -20,6 +20,9 @@ from llmchecker.suites.load import load_suite
 from llmchecker.suites.promptfoo.convert import convert_promptfoo
 from llmchecker.suites.verdicts import Status
 
+A, B, C = (f"{{type: contains, value: {name}}}" for name in "abc")
+HAS_A, HAS_B, HAS_C = ({"contains": name} for name in "abc")
+
 
 @dataclass(frozen=True)
 class Converted:
@@ -478,6 +481,20 @@ tests:
     ), converted.listed
 
 
+def test_only_the_requirements_that_the_reader_refuses_are_left_out(tmp_path):
+    """A schema with a misspelt keyword does not take the other assertions of its test with it."""
+    text = f"""
+prompts: [hi]
+tests:
+  - assert: [{A}, {{type: is-json, value: {{requird: [a]}}}}, {B}]
+"""
+    converted = convert(tmp_path, text)
+    assert converted.requirements == [[HAS_A, HAS_B]]
+    (listed,) = converted.listed
+    assert listed.startswith("line 4: a suite does not accept the test: ")
+    assert "requird" in listed
+
+
 @pytest.mark.parametrize(
     ("assertion", "note"),
     [
@@ -497,8 +514,6 @@ def test_differences_of_a_conversion_are_listed(tmp_path, assertion, note):
     assert listed.startswith(note)
 
 
-A, B, C = (f"{{type: contains, value: {name}}}" for name in "abc")
-HAS_A, HAS_B, HAS_C = ({"contains": name} for name in "abc")
 THRESHOLDS = {
     "all": ("0.9", f"[{A}, {B}]", [HAS_A, HAS_B]),
     "one": ("0.5", f"[{A}, {B}]", ["P>=0.95 [ (F contains_1 = 1) | (F contains_2 = 1) ]"]),
@@ -946,6 +961,14 @@ def test_the_first_provider_gives_decoding_and_length(tmp_path, form):
     for reason in listed:
         assert any(line.startswith(reason) for line in converted.listed), converted.listed
     assert "secret" not in str(converted.content) + str(converted.listed)
+
+
+def test_a_provider_without_prompts_is_listed(tmp_path):
+    """If the first provider selects no prompt, the error has its line."""
+    text = f"prompts: [a]\nproviders: [{{id: x, prompts: [b]}}]\ntests: [{{assert: [{A}]}}]\n"
+    assert "line 2: the first provider selects none of the converted prompts" in refuse(
+        tmp_path, text
+    )
 
 
 def test_a_transform_of_the_provider_concerns_all_assertions(tmp_path):

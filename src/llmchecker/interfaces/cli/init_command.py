@@ -22,7 +22,8 @@ def add_init_command(commands: "argparse._SubParsersAction[argparse.ArgumentPars
         "init",
         help=COMMAND_HELP["init"],
         description="Write a commented suite and a GitHub workflow that runs it. With --from, "
-        "convert the prompts, tests and deterministic assertions of a promptfoo configuration.",
+        "convert the prompts, tests and deterministic assertions of a promptfoo configuration, and "
+        "list all else with its line.",
     )
     init.set_defaults(run=_run_init, error_status=3)
     init.add_argument("--from", dest="source", type=Path, help="a promptfooconfig.yaml")
