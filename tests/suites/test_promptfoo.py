@@ -550,6 +550,17 @@ THRESHOLDS = {
             "2 * contains_5 + 2 * contains_6 + 6 * contains_7 >= 9) ]"
         ],
     ),
+    "twice": ("1", f"[{A}, {A}]", [HAS_A]),
+    "equal in Python": (
+        "null",
+        "[{type: equals, value: [1]}, {type: equals, value: [true]}]",
+        [{"json": {"const": [1]}}, {"json": {"const": [True]}}],
+    ),
+    "properties equal in Python": (
+        "0.5",
+        "[{type: equals, value: [1]}, {type: equals, value: [true]}]",
+        ["P>=0.95 [ (F (G json_1 = 2)) | (F (G json_2 = 2)) ]"],
+    ),
     "set": (
         "0.5",
         f"[{A}, {{type: assert-set, assert: [{B}, {C}]}}]",

@@ -1,5 +1,6 @@
 """Requirements of a suite for the assertions of promptfoo's tests."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -43,9 +44,8 @@ class RequirementBuilder:
             except NotConverted as error:
                 context.report.omit(place, error)
                 continue
-            # promptfoo counts equal assertions twice; their verdicts are equal
-            require += [entry for entry in converted if entry not in require]
-        return require
+            require += converted
+        return _drop_equal(require)
 
     def _build_required(self, assertion: Any, place: Place, context: Context) -> list[Any]:
         """Build the requirements of an assertion, or of a set of these, that must hold."""
@@ -69,7 +69,7 @@ class RequirementBuilder:
         try:
             conditions = self._weigh(assertions, Fraction(1), context)
             if select_required(conditions, number):
-                return [self._format(weighted.condition) for weighted in conditions]
+                return _drop_equal([self._format(weighted.condition) for weighted in conditions])
             path = build_path(conditions, number, self._name_property)
         except NotConverted as error:
             context.report.omit(place, f"threshold {threshold}: {error}")
@@ -116,9 +116,20 @@ class RequirementBuilder:
     def _name_property(self, name: str, settings: Mapping[str, Any]) -> str:
         """Return the name of a property with some settings; equal ones share it."""
         number = 1
-        while self.properties.setdefault(f"{name}_{number}", settings) != settings:
+        text = _serialize(settings)
+        while _serialize(self.properties.setdefault(f"{name}_{number}", settings)) != text:
             number += 1
         return f"{name}_{number}"
+
+
+def _drop_equal(require: Sequence[Any]) -> list[Any]:
+    """Drop all but one of equal requirements, which promptfoo counts twice."""
+    return list({_serialize(entry): entry for entry in require}.values())
+
+
+def _serialize(value: Any) -> str:
+    # Python's True equals 1, and those of JSON differ
+    return json.dumps(value, default=str)
 
 
 def _is_metric(assertion: Any) -> bool:
