@@ -54,6 +54,7 @@ class CaseSelector:
         settings: the keys of the suite but its properties and cases.
         properties: the settings of the properties by name.
         report: the list of what is not converted.
+        source: the configuration, for messages.
     """
 
     def __init__(
@@ -61,10 +62,12 @@ class CaseSelector:
         settings: Mapping[str, Any],
         properties: Mapping[str, Mapping[str, Any]],
         report: Report,
+        source: Path,
     ) -> None:
         self._settings = settings
         self._properties = properties
         self._report = report
+        self._source = source
 
     def select(self, cases: Sequence[ConvertedCase]) -> list[ConvertedCase]:
         """Return the accepted cases, and list the other requirements with the reader's reasons.
@@ -79,7 +82,9 @@ class CaseSelector:
             accepted = self._select(list(cases), folder)
             reason = self._find_reason(accepted, folder)
         if reason is not None:
-            raise ConfigError(f"suite: it is not valid: {reason}")
+            raise ConfigError(
+                f"{self._source}: a suite of its {len(accepted):,} cases is not valid: {reason}"
+            )
         return accepted
 
     def _select(self, cases: list[ConvertedCase], folder: Path) -> list[ConvertedCase]:

@@ -99,7 +99,7 @@ def convert_promptfoo(
     settings = {"model": model or "./model"}
     if cases:
         settings |= convert_providers(document.content, document.place, report)
-        cases = CaseSelector(settings, builder.properties, report).select(cases)
+        cases = CaseSelector(settings, builder.properties, report, path).select(cases)
     if not cases:
         reasons = "".join(f"\n  {omission}" for omission in report.omissions)
         raise ConfigError(f"{path}: no test could be converted; write the suite yourself:{reasons}")
