@@ -399,6 +399,23 @@ tests:
     assert requirement == {"json": {"$schema": "http://json-schema.org/draft-07/schema#", **SCHEMA}}
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"format": {"type": "string"}}},
+        {"properties": {"properties": {"properties": {"format": {}}}}},
+        {"const": {"format": "email"}},
+        {"enum": [{"format": "email"}]},
+        {"required": ["format"]},
+    ],
+)
+def test_a_property_may_be_called_format(tmp_path, schema):
+    """Only the keyword `format` has another meaning in promptfoo."""
+    text = f"prompts: [hi]\ntests: [{{assert: [{{type: is-json, value: {json.dumps(schema)}}}]}}]\n"
+    ((requirement,),) = convert(tmp_path, text).requirements
+    assert requirement["json"].items() >= schema.items()
+
+
 LISTED = {
     "rubric": ("{type: llm-rubric, value: polite}", "llm-rubric has no counterpart"),
     "program": ("{type: javascript, value: output.length}", "javascript has no counterpart"),
@@ -424,6 +441,10 @@ LISTED = {
     "absent variable": ("{type: contains, value: '{{y}}'}", "the variable y has no value"),
     "template in an object": ("{type: equals, value: {a: '{{x}}'}}", "a mapping has a template"),
     "format": ("{type: is-json, value: {format: email}}", "is-json: the schema has `format`"),
+    "format of a property": (
+        "{type: is-json, value: {properties: {a: {items: [{format: email}]}}}}",
+        "is-json: the schema has `format`",
+    ),
     "draft": (
         "{type: is-json, value: {$schema: 'https://json-schema.org/draft/2020-12/schema'}}",
         "is-json: promptfoo does not read schemas of https://json-schema.org/draft/2020-12",

@@ -18,6 +18,10 @@ ASSERT_SET = "assert-set"
 _NEGATION = "not-"
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 """The draft of JSON Schema that promptfoo's validator implements."""
+_VALUE_KEYWORDS = ("const", "enum", "default", "examples")
+"""Keywords of JSON Schema whose values are no schemas."""
+_NAME_KEYWORDS = ("properties", "patternProperties", "definitions", "$defs", "dependencies")
+"""Keywords of JSON Schema whose values have names of schemas as keys."""
 _TEXT_KINDS = {
     "contains": "contains",
     "icontains": "icontains",
@@ -282,37 +286,25 @@ def _parse_schema(value: Any) -> Any:
     draft = schema.get("$schema", _DRAFT)
     if draft.rstrip("#") != _DRAFT.rstrip("#"):
         raise NotConverted(f"promptfoo does not read schemas of {draft}")
-    return {"$schema": _DRAFT, **_convert_schema(schema)}
+    # validators check formats in different ways, and patterns as ECMA 262 says
+    if _has_format(schema):
+        raise NotConverted("the schema has `format`, which promptfoo checks in its own way")
+    return {"$schema": _DRAFT, **schema}
 
 
-def _convert_schema(value: Any, *, is_schema: bool = True) -> Any:
-    """Return a schema with patterns of the same meaning.
-
-    Raises:
-        NotConverted: the schema has formats, which only promptfoo checks.
-    """
+def _has_format(value: Any, *, is_schema: bool = True) -> bool:
+    """Return whether a schema has the keyword `format`, and not only a property of this name."""
     if isinstance(value, list):
-        return [_convert_schema(item, is_schema=is_schema) for item in value]
+        return any(_has_format(item) for item in value)
     if not isinstance(value, Mapping):
-        return value
-    if not is_schema:
-        return {name: _convert_schema(item) for name, item in value.items()}
-    if "format" in value:
-        raise NotConverted("the schema has `format`, which only promptfoo checks")
-    converted = {}
-    for name, item in value.items():
-        if name in ("const", "enum", "default", "examples"):
-            converted[name] = item
-        elif name == "pattern" and isinstance(item, str):
-            converted[name] = translate_regex(item).pattern
-        elif name == "patternProperties" and isinstance(item, Mapping):
-            converted[name] = {
-                translate_regex(key).pattern: _convert_schema(sub) for key, sub in item.items()
-            }
-        else:
-            names = ("properties", "definitions", "$defs", "dependencies")
-            converted[name] = _convert_schema(item, is_schema=name not in names)
-    return converted
+        return False
+    if is_schema and "format" in value:
+        return True
+    return any(
+        _has_format(item, is_schema=not is_schema or name not in _NAME_KEYWORDS)
+        for name, item in value.items()
+        if not is_schema or name not in _VALUE_KEYWORDS
+    )
 
 
 def _convert_count(kind: str, prefix: str, value: Any) -> Condition:
