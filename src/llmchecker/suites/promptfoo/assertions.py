@@ -235,7 +235,7 @@ def _check_text(value: Any) -> str:
 
 def _parse_texts(kind: str, value: Any) -> list[str]:
     if isinstance(value, str):
-        texts = split_commas(value)
+        texts = _split_commas(value)
     elif isinstance(value, list):
         if any(isinstance(item, Mapping | list) for item in value):
             raise NotConverted("an item of the list is no text")
@@ -250,7 +250,7 @@ def _parse_texts(kind: str, value: Any) -> list[str]:
     return texts
 
 
-def split_commas(text: str) -> list[str]:
+def _split_commas(text: str) -> list[str]:
     """Split a text at its commas, except those in quotes: `'"1,000", in stock'` has two parts.
 
     Raises:

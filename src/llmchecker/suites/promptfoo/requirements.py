@@ -19,7 +19,7 @@ from llmchecker.suites.promptfoo.thresholds import build_path, parse_fraction, s
 
 _METRIC = "the assertion has weight 0 or is a metric, so no answer must satisfy it"
 
-Entries = Sequence[tuple[Any, Place]]
+_Entries = Sequence[tuple[Any, Place]]
 """Assertions with their places."""
 
 
@@ -35,7 +35,7 @@ class RequirementBuilder:
     probability: Decimal
     properties: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def build_all(self, assertions: Entries, context: Context) -> list[Any]:
+    def build_all(self, assertions: _Entries, context: Context) -> list[Any]:
         """Build the requirements of assertions of which each must hold."""
         require: list[Any] = []
         for assertion, place in assertions:
@@ -62,7 +62,7 @@ class RequirementBuilder:
         return self.build_threshold(members, threshold, place.child("threshold"), context)
 
     def build_threshold(
-        self, assertions: Entries, threshold: Any, place: Place, context: Context
+        self, assertions: _Entries, threshold: Any, place: Place, context: Context
     ) -> list[Any]:
         """Build the requirements of a threshold of the weighted share of assertions that hold."""
         number = parse_fraction(threshold, "the threshold")
@@ -76,7 +76,7 @@ class RequirementBuilder:
             return []
         return [f"P>={self.probability:f} [ {path} ]"]
 
-    def _weigh(self, assertions: Entries, weight: Fraction, context: Context) -> list[Weighted]:
+    def _weigh(self, assertions: _Entries, weight: Fraction, context: Context) -> list[Weighted]:
         """Convert assertions with their shares of a weight."""
         members: list[tuple[Fraction, Any, Place]] = []
         for assertion, place in assertions:
@@ -141,7 +141,7 @@ def _is_metric(assertion: Any) -> bool:
     return has_no_weight or assertion.get("metricOnly") is True
 
 
-def _list_members(assertion: Mapping[str, Any], place: Place) -> Entries:
+def _list_members(assertion: Mapping[str, Any], place: Place) -> _Entries:
     members = assertion.get("assert")
     if not isinstance(members, list) or not members:
         raise NotConverted("assert-set has no list `assert`")

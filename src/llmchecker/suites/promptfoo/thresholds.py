@@ -21,7 +21,7 @@ _MAX_CONDITIONS = 12
 _MAX_WEIGHT = 1_000_000
 """Maximum sum of the weights in a formula."""
 
-NameProperty = Callable[[str, Mapping[str, Any]], str]
+_NameProperty = Callable[[str, Mapping[str, Any]], str]
 """A function that names a property of the suite with its settings."""
 
 
@@ -54,7 +54,7 @@ def select_required(conditions: Sequence[Weighted], threshold: Fraction) -> bool
 
 
 def build_path(
-    conditions: Sequence[Weighted], threshold: Fraction, name_property: NameProperty
+    conditions: Sequence[Weighted], threshold: Fraction, name_property: _NameProperty
 ) -> str:
     """Build the path formula of a threshold.
 
@@ -94,7 +94,7 @@ _BINARY_PATH = re.compile(r"(?:F|G) (\w+) = ([01])|F \(G (\w+) (!?=) 1\)")
 
 
 def _build_sum(
-    conditions: Sequence[Weighted], needed: Fraction, name_property: NameProperty
+    conditions: Sequence[Weighted], needed: Fraction, name_property: _NameProperty
 ) -> str:
     """Build the comparison of a weighted sum of scores that are 0 or 1."""
     weights = [weighted.weight for weighted in conditions]
@@ -117,7 +117,7 @@ def _build_sum(
     return f"{' + '.join(terms)} >= {int(needed * scale)}"
 
 
-def _name_properties(condition: Condition, name_property: NameProperty) -> str:
+def _name_properties(condition: Condition, name_property: _NameProperty) -> str:
     """Return the path of a condition with names of the suite's properties."""
     path = condition.path
     for name, settings in condition.properties.items():
