@@ -23,6 +23,7 @@ SUBFOLDERS = {
     "programs": (
         "ir interpreter generation frontend verification proposals experiments repair".split()
     ),
+    "suites": ["promptfoo"],
     "interfaces": "snakemake python cli".split(),
 }
 """The sub-folders of a folder, each before all of the same folder that may import from it."""

@@ -33,13 +33,43 @@ def test_the_new_suite_loads(folder, capfd):
 
 
 def test_a_promptfoo_configuration_is_converted(folder, capfd):
-    """The suite has the probability of the command line, and omissions have lines."""
+    """The suite has the given probability; the terminal and a comment list the rest."""
     (folder / "promptfooconfig.yaml").write_text(PROMPTFOO)
     assert main(["init", "--from", "promptfooconfig.yaml", "--at-least", "0.9"]) == 0
-    assert "line 5: similar has no counterpart" in capfd.readouterr().err
+    omission = "  line 5: similar has no counterpart\n"
+    assert omission in capfd.readouterr().err
+    assert f"# {omission}" in (folder / "suite.yaml").read_text()
     (case,) = load_suite("suite.yaml").cases
     assert case.query.text == "P>=0.9 [ F contains = 1 ]"
     assert case.prompt == "Is Madrid in Spain?"
+
+
+def test_a_converted_suite_needs_no_other_file(folder):
+    """In another folder than the configuration, the suite has the rows of its table."""
+    (folder / "promptfooconfig.yaml").write_text("prompts: ['{{q}}']\ntests: tests.csv\n")
+    (folder / "tests.csv").write_text('q,__expected\n"Is ""it"" so?",contains:Yes\n')
+    arguments = ["init", "--from", "promptfooconfig.yaml", "--directory", "out", "--model"]
+    assert main([*arguments, str(folder / "model")]) == 0
+    (case,) = load_suite("out/suite.yaml").cases
+    assert case.prompt == 'Is "it" so?'
+
+
+def test_a_configuration_without_a_counterpart_is_an_error(folder, capfd):
+    """The error has each reason with its line, and no file is written."""
+    (folder / "promptfooconfig.yaml").write_text(PROMPTFOO.replace("icontains", "moderation"))
+    assert main(["init", "--from", "promptfooconfig.yaml"]) == 3
+    error = capfd.readouterr().err
+    assert "line 5: moderation has no counterpart" in error
+    assert "line 5: similar has no counterpart" in error
+    assert not (folder / "suite.yaml").exists()
+
+
+def test_a_probability_that_a_file_cannot_hold_is_an_error(folder, capfd):
+    """No other probability than that of the command line is written."""
+    (folder / "promptfooconfig.yaml").write_text(PROMPTFOO)
+    probability = "0.99999999999999999999"
+    assert main(["init", "--from", "promptfooconfig.yaml", "--at-least", probability]) == 3
+    assert f"--at-least: {probability} has more digits" in capfd.readouterr().err
 
 
 def test_nothing_is_overwritten(folder, capfd):

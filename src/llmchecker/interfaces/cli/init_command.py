@@ -3,15 +3,14 @@
 import argparse
 import json
 import sys
+from decimal import Decimal
 from pathlib import Path
-
-import yaml
 
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.suites import starter
 from llmchecker.suites.assertions import parse_probability
-from llmchecker.suites.promptfoo import convert_promptfoo
+from llmchecker.suites.promptfoo.convert import convert_promptfoo
 from llmchecker.utils.atomic_files import atomic_write
 
 _DEFAULT_PROBABILITY = "0.95"
@@ -23,7 +22,8 @@ def add_init_command(commands: "argparse._SubParsersAction[argparse.ArgumentPars
         "init",
         help=COMMAND_HELP["init"],
         description="Write a commented suite and a GitHub workflow that runs it. With --from, "
-        "convert the prompts, tests and deterministic assertions of a promptfoo configuration.",
+        "convert the prompts, tests and deterministic assertions of a promptfoo configuration, and "
+        "list all else with its line.",
     )
     init.set_defaults(run=_run_init, error_status=3)
     init.add_argument("--from", dest="source", type=Path, help="a promptfooconfig.yaml")
@@ -49,11 +49,12 @@ def _run_init(arguments: argparse.Namespace) -> int:
         )
     else:
         probability = parse_probability("--at-least", arguments.at_least)
+        # the reader of suites would read another number
+        if Decimal(str(float(probability))) != probability:
+            raise ConfigError(f"--at-least: {probability} has more digits than a float; shorten it")
         conversion = convert_promptfoo(arguments.source, probability, arguments.model)
         omissions = conversion.omissions
-        files[starter.SUITE_NAME] = yaml.safe_dump(
-            dict(conversion.suite), sort_keys=False, allow_unicode=True, width=100
-        )
+        files[starter.SUITE_NAME] = conversion.text
     files[starter.WORKFLOW_NAME] = starter.WORKFLOW
     # nothing of a user is overwritten, and nothing is written in part
     for name in files:
@@ -64,6 +65,6 @@ def _run_init(arguments: argparse.Namespace) -> int:
             partial.write_text(text, encoding="utf-8")
         print(folder / name)
     if omissions:
-        print(f"not converted from {arguments.source}:", file=sys.stderr)
+        print(f"not converted from {arguments.source}, or to be checked:", file=sys.stderr)
         print("\n".join(f"  {omission}" for omission in omissions), file=sys.stderr)
     return 0

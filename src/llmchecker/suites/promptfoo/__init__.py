@@ -1,0 +1,1 @@
+"""Conversion of promptfoo configurations to suites."""

@@ -1,0 +1,233 @@
+"""Conversion of promptfoo configurations to suites.
+
+Prompts, variables, tests and deterministic assertions are converted. Everything else is listed with
+its line. A configuration is data: no script or provider of it runs.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from llmchecker.errors import ConfigError
+from llmchecker.suites.promptfoo.acceptance import CaseSelector, ConvertedCase, build_content
+from llmchecker.suites.promptfoo.assertions import Context
+from llmchecker.suites.promptfoo.documents import Document, read_document
+from llmchecker.suites.promptfoo.prompts import Prompt, read_prompts, render_prompt
+from llmchecker.suites.promptfoo.providers import convert_providers, find_first_provider
+from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
+from llmchecker.suites.promptfoo.requirements import RequirementBuilder
+from llmchecker.suites.promptfoo.suite_text import format_suite
+from llmchecker.suites.promptfoo.tests import Test, TestReader
+from llmchecker.suites.promptfoo.variables import iter_combinations, mark_templates
+from llmchecker.utils.printable_text import escape_unprintable
+
+_MAX_CASES = 10_000
+"""Maximum number of combinations of prompts, tests and variables."""
+_MAX_NAME = 190
+"""Maximum number of characters of a case's name, without a number."""
+_CONFIG_KEYS = (
+    *("$schema", "description", "tags", "metadata", "prompts", "providers", "targets", "tests"),
+    *("defaultTest", "scenarios", "assertionTemplates", "outputPath", "evaluateOptions"),
+    *("sharing", "commandLineOptions", "env"),
+)
+"""Keys of a configuration that are converted or have no effect on verdicts."""
+_TEST_KEYS = (
+    *("description", "vars", "assert", "options", "threshold", "metadata", "prompts"),
+    *("provider", "providers", "providerOutput", "assertScoringFunction"),
+)
+"""Keys of a test that are converted, have no effect on verdicts, or exclude the test."""
+_OPTION_KEYS = (
+    *("prefix", "suffix", "disableVarExpansion", "disableDefaultAsserts"),
+    *("disableConversationVar", "runSerially", "provider", "rubricPrompt", "factuality"),
+)
+"""Options of a test that are converted, concern graders alone, or exclude the test."""
+_EXCLUDING_KEYS = {
+    "provider": "it names a provider, and the suite has one model",
+    "providers": "it names providers, and the suite has one model",
+    "providerOutput": "its output is given, and no model writes it",
+    "assertScoringFunction": "a program computes its score",
+}
+"""Keys of a test without a counterpart, with the reasons."""
+_EXCLUDING_OPTIONS = {
+    "transform": "a program changes the output before its assertions",
+    "postprocess": "a program changes the output before its assertions",
+    "transformVars": "a program changes its variables",
+}
+"""Options of a test without a counterpart, with the reasons."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A converted configuration.
+
+    Attributes:
+        suite: the content of the suite file.
+        omissions: the parts that were not converted, or not exactly, each with its line.
+        text: the suite file, with the omissions as a comment.
+    """
+
+    suite: Mapping[str, Any]
+    omissions: tuple[str, ...]
+    text: str
+
+
+def convert_promptfoo(
+    path: str | Path, probability: Decimal, model: str | None = None
+) -> Conversion:
+    """Convert a promptfoo configuration.
+
+    Args:
+        path: the file, such as promptfooconfig.yaml.
+        probability: the probability that every assertion must have at least.
+        model: the model of the suite; None for a placeholder.
+
+    Raises:
+        ConfigError: the file is unreadable, or nothing of it can be converted; the message contains
+            the reasons with their lines.
+    """
+    path = Path(path)
+    document = read_document(path)
+    if not isinstance(document.content, Mapping):
+        where = f"{path}, {document.place}"
+        raise ConfigError(f"{where}: the file is not a mapping; write keys and values")
+    report = Report()
+    builder = RequirementBuilder(probability)
+    cases = list(_Converter(document, path.parent, report, builder).iter_cases())
+    settings = {"model": model or "./model"}
+    if cases:
+        settings |= convert_providers(document.content, document.place, report)
+        cases = CaseSelector(settings, builder.properties, report, path).select(cases)
+    if not cases:
+        reasons = "".join(f"\n  {omission}" for omission in report.omissions)
+        raise ConfigError(f"{path}: no test could be converted; write the suite yourself:{reasons}")
+    suite = build_content(settings, builder.properties, cases)
+    text = format_suite(suite, path.name, report.omissions)
+    return Conversion(suite, report.omissions, text)
+
+
+@dataclass
+class _Converter:
+    """A converter of one configuration.
+
+    Attributes:
+        document: the configuration.
+        folder: its folder.
+        report: the list of what is not converted.
+        builder: the builder of the requirements.
+    """
+
+    document: Document
+    folder: Path
+    report: Report
+    builder: RequirementBuilder
+    _names: set[str] = field(default_factory=set)
+    _combinations: int = 0
+
+    def iter_cases(self) -> Iterator[ConvertedCase]:
+        """Yield the entries of the suite, and list what is not converted."""
+        content, place = self.document.content, self.document.place
+        self._omit_keys(content, place, _CONFIG_KEYS, "{} has no counterpart")
+        for name in ("promptPrefix", "promptSuffix"):
+            if name in (content.get("commandLineOptions") or {}):
+                self.report.omit(place.child("commandLineOptions"), f"{name} has no counterpart")
+        if "prompts" not in content:
+            self.report.omit(place, "the configuration has no prompts")
+        provider, provider_place = find_first_provider(content, place)
+        if provider.get("transform") is not None:
+            reason = "a program of the provider changes the output before all assertions"
+            self.report.omit(provider_place.child("transform"), f"transform: {reason}")
+            return
+        value, prompts_place = content.get("prompts") or [], place.child("prompts")
+        prompts = read_prompts(value, prompts_place, self.folder, self.report)
+        selected = [prompt for prompt in prompts if prompt.is_selected(provider.get("prompts"))]
+        if prompts and not selected:
+            reason = "the first provider selects none of the converted prompts"
+            self.report.omit(provider_place.child("prompts"), reason)
+        for test in TestReader(self.document, self.folder, self.report).read():
+            try:
+                yield from self._iter_test_cases(test, selected)
+            except NotConverted as error:
+                self.report.omit(test.place, error)
+
+    @cached_property
+    def _custom_filters(self) -> frozenset[str]:
+        filters = self.document.content.get("nunjucksFilters")
+        return frozenset(filters if isinstance(filters, Mapping) else ())
+
+    def _omit_keys(
+        self, keys: Mapping[str, Any], place: Place, known: Sequence[str], reason: str
+    ) -> None:
+        for name in keys:
+            if name not in known:
+                self.report.omit(place.child(name), reason.format(name))
+
+    def _iter_test_cases(self, test: Test, prompts: Sequence[Prompt]) -> Iterator[ConvertedCase]:
+        """Yield a case for each combination of variables and prompt."""
+        for part in test.parts:
+            self._omit_keys(part.keys, part.place, _TEST_KEYS, "{} of a test has no counterpart")
+        options = test.options
+        for name, (_, place) in options.items():
+            if name not in (*_OPTION_KEYS, *_EXCLUDING_OPTIONS):
+                self.report.omit(place, f"the option {name} of a test has no counterpart")
+        if self._is_excluded(test):
+            return
+        selection, _ = test.find("prompts")
+        selected = [prompt for prompt in prompts if prompt.is_selected(selection)]
+        if prompts and not selected:
+            raise NotConverted("the test selects none of the converted prompts")
+        is_expanded = options.get("disableVarExpansion", (None,))[0] is not True
+        prefix, suffix = (str(options.get(name, ("",))[0] or "") for name in ("prefix", "suffix"))
+        variables = test.merge_variables()
+        for combination in iter_combinations(variables, self.folder, is_expanded=is_expanded):
+            require = self._convert_test(test, combination)
+            if not require:
+                raise NotConverted("the test has no assertion that could be converted")
+            for prompt in selected:
+                self._combinations += 1
+                if self._combinations > _MAX_CASES:
+                    raise ConfigError(f"{test.place}: over {_MAX_CASES:,} cases; split the tests")
+                try:
+                    text = f"{prefix}{prompt.text}{suffix}"
+                    entry = render_prompt(text, combination, self._custom_filters)
+                except NotConverted as error:
+                    self.report.omit(prompt.place if not variables else test.place, error)
+                    continue
+                name = _make_unique(test.name, self._names)
+                yield ConvertedCase({"name": name, **entry}, tuple(require), test.place)
+
+    def _is_excluded(self, test: Test) -> bool:
+        """Return whether a test has no counterpart, and list the reason."""
+        is_excluded = False
+        for name, reason in _EXCLUDING_KEYS.items():
+            value, place = test.find(name)
+            if value is not None:
+                self.report.omit(place, f"the test with {name} is not converted: {reason}")
+                is_excluded = True
+        for name, reason in _EXCLUDING_OPTIONS.items():
+            value, place = test.options.get(name, (None, test.place))
+            if value is not None:
+                self.report.omit(place, f"the test with {name} is not converted: {reason}")
+                is_excluded = True
+        return is_excluded
+
+    def _convert_test(self, test: Test, variables: Mapping[str, Any]) -> list[Any]:
+        """Convert the assertions of a test to requirements."""
+        context = Context(mark_templates(variables), self.folder, self.report, self._custom_filters)
+        threshold, place = test.find("threshold")
+        if threshold is None:
+            return self.builder.build_all(test.assertions, context)
+        return self.builder.build_threshold(test.assertions, threshold, place, context)
+
+
+def _make_unique(name: str, names: set[str]) -> str:
+    """Return a name that no earlier case has, and remember it."""
+    name = escape_unprintable(" ".join(name.split()))[:_MAX_NAME]
+    unique, number = name, 1
+    while unique in names:
+        number += 1
+        unique = f"{name}, {number}"
+    names.add(unique)
+    return unique
