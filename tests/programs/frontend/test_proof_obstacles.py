@@ -207,6 +207,14 @@ FAILING = {
         + main("union u x; x.c = 2; assert(x.b == 1 || x.b == 0);"),
         "a union whose members are no integers of one size", "",
     ),
+    "an uninitialized truth value": (
+        main("_Bool b; int x = b; assert(x == 0 || x == 1);"), "an uninitialized _Bool", ""
+    ),
+    "a truth value in new memory": (
+        "struct s { int n; _Bool b; };\n"
+        + main("struct s *p = malloc(sizeof *p); int x = p->b; assert(x == 0 || x == 1);"),
+        "an uninitialized _Bool", "",
+    ),
     "a result of output": (
         "int printf(const char *, ...);\n" + main('int n = printf("abc"); assert(n >= 0);'),
         "a conversion to another type", "",

@@ -159,6 +159,14 @@ class _UseChecker:
         type_ = self._types.resolve(node.type)
         if node.init is not None:
             self._check_initialization(node.init, type_)
+        elif "static" not in node.storage and not any(node is other for other in self._globals):
+            self._check_uninitialized(node, type_)
+
+    def _check_uninitialized(self, node: c_ast.Node, type_: CType) -> None:
+        """Check that memory without a value has a value of its type, whatever its bytes."""
+        names = {part.name for part in self._types.iter_scalars(type_, node)}
+        if "_Bool" in names:
+            raise Obstacle("an uninitialized _Bool", node)
 
     def _check_initialization(self, node: c_ast.Node, type_: CType) -> None:
         if isinstance(node, c_ast.InitList):
@@ -288,6 +296,9 @@ class _UseChecker:
             # New memory has no type before its first assignment (C11 6.5p6).
             case c_ast.FuncCall() if to_pointer and self._is_allocation(node):
                 self._read(node)
+                # `calloc` sets all bytes to zero.
+                if callee_name(node) == "malloc":
+                    self._check_uninitialized(node, type_.target)
                 return
         value_type = self._read_value(node)
         if type_.unqualified == value_type.unqualified:
