@@ -236,13 +236,20 @@ class _UseChecker:
         if type_.kind is Kind.ARRAY and not isinstance(node, c_ast.ID | c_ast.Constant):
             self._parts.setdefault(type_.target.unqualified, node)
         if type_.kind is Kind.ARRAY:
-            self._record_local(node, type_.target)
+            self._record_object(node, type_.target)
         return decay(type_)
 
-    def _record_local(self, node: c_ast.Node, target: CType) -> None:
-        """Record the address of a local variable that the function may return."""
+    def _record_object(self, node: c_ast.Node, target: CType) -> None:
+        """Record the address of a local variable that the function may return.
+
+        The address of a member of a union is an obstacle: another member with another type may be
+        at the same place (C11 6.5p7).
+        """
         while isinstance(node, c_ast.StructRef | c_ast.ArrayRef):
             node = node.name
+            base = self._read(node)
+            if Kind.UNION in (base.kind, base.target and base.target.kind):
+                raise Obstacle("the address of a member of a union", node)
         declarations = self._declarations.get(node.name, ()) if isinstance(node, c_ast.ID) else ()
         is_local = any(
             not any(d is other for other in self._globals) and "static" not in d.storage
@@ -407,7 +414,7 @@ class _UseChecker:
                 return LONG
             case "&":
                 type_ = self._read(operand)
-                self._record_local(operand, type_)
+                self._record_object(operand, type_)
                 if self._is_part(operand):
                     self._parts.setdefault(type_.unqualified, node)
                 # `&p->f` and `&p[i]` add to a pointer.
