@@ -2,7 +2,8 @@
 
 ESBMC's search begins where the prover has no verdict, or where the frontend does not cover the
 text. A violation counts if a run confirms it. A complete search over machine integers is a proof by
-ESBMC alone, an outcome of its own.
+ESBMC alone, an outcome of its own, unless the text has an obstacle: then C gives it more meanings
+than ESBMC's.
 """
 
 import time
