@@ -155,6 +155,11 @@ FAILING = {
         + main("struct wide s; s.n = 0; assert(s.n - 1 != (1UL << 40) - 1);"),
         "a bit-field of another type than int", "-O0",
     ),
+    "a truth value of one bit": (
+        "struct flag { _Bool is_set : 1; };\n"
+        + main("struct flag f = {1}; f.is_set += 1; assert(f.is_set == 0);"),
+        "a bit-field of another type than int", "-O0",
+    ),
     "a call that may come first": (
         "int f(void) { exit(0); return 1; }\n"
         + main("int z = 0; int y = 1 / z + f(); assert(y);"),

@@ -517,8 +517,9 @@ class _UseChecker:
         if member is None:
             raise Obstacle(f"the member {node.field.name}", node)
         member_type = self._types.resolve(member)
-        # Compilers differ in the conversions of wide bit-fields (C11 6.3.1.1p2).
-        is_plain = member_type.unqualified.name in ("int", "unsigned int", "_Bool")
+        # Compilers differ in the conversions of wide bit-fields (C11 6.3.1.1p2), and in ESBMC
+        # `flag += 1` sets a `_Bool` of one bit to 0.
+        is_plain = member_type.unqualified.name in ("int", "unsigned int")
         if member.bitsize is not None and not is_plain:
             raise Obstacle("a bit-field of another type than int", node)
         # A member at the end of a structure may have any length.
