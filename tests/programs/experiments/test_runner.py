@@ -99,6 +99,31 @@ def test_every_program_is_in_every_way(files, tmp_path):
     assert read_attempts(tmp_path / "tools.json", tmp_path / "ours.json") == tuple(made)
 
 
+UNCHECKED = {
+    "an index": "int a[3]; int i = 0; while (i <= 3) { a[i] = 1; i++; } __VERIFIER_assert(i == 4);",
+    "a divisor": "int x = __VERIFIER_nondet_int(); int y = 1 / x; __VERIFIER_assert(x == x);",
+    "a shift": "int x = __VERIFIER_nondet_int(); int y = 1 << x; __VERIFIER_assert(x == x);",
+    "a quotient": (
+        "int x = __VERIFIER_nondet_int(), y = __VERIFIER_nondet_int(); if (y == 0) y = 1; "
+        "x = x / y; __VERIFIER_assert(y != 0);"
+    ),
+}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("kind", UNCHECKED)
+def test_esbmc_alone_proves_no_program_that_breaks_an_implicit_assertion(kind, tmp_path):
+    """A value out of range violates the program, although its assertion holds."""
+    file = tmp_path / "p.c"
+    file.write_text(
+        "int __VERIFIER_nondet_int(void); void __VERIFIER_assert(int); "
+        f"int main(void) {{ {UNCHECKED[kind]} return 0; }}"
+    )
+    setting = replace(SETTING, semantics=Semantics.INT32, max_tool_seconds=20.0)
+    found = list(iter_attempts([file], EXPERIMENTS["tools"], setting, {}))
+    assert not any(attempt.solved for attempt in found)
+
+
 SHORT_LOOP = """\
 #include <assert.h>
 union word { int number; unsigned char bytes[4]; };

@@ -197,6 +197,18 @@ def test_assertions_know_their_line() -> None:
     assert assertion.line == 7
 
 
+def test_a_call_before_a_prototype_does_not_convert_its_arguments() -> None:
+    """gcc passes 32 bits of an int to such a parameter of 64 bits, so that -1 may not arrive."""
+    main = "int main(void) { return f(-1); }"
+    definition = "int f(long x) { return x == -1; }"
+    for text in (f"{main} {definition}", f"int f(); {main} {definition}"):
+        with pytest.raises(UnsupportedProgram, match="the call of f before its declaration"):
+            parse_program(text, "case")
+    for text in (f"{definition} {main}", f"int f(long); {main} {definition}"):
+        assert parse_program(text, "case").is_lowered
+    assert parse_program("int main(void) { return f(); } int f(void) { return 1; }", "case")
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

@@ -106,6 +106,18 @@ def test_what_lies_beside_the_memory_is_out_of_range(body: str) -> None:
         ("int *q; { int x; q = &x; }", "the pointer 'q' to what ends before it"),
         ("int *q; { int x, *p = &x; q = p; }", "the pointer 'q' to what ends before it"),
         ('char *p = "abc";', "a pointer whose target is not known here"),
+        ("const int x = 1; int *p = (int *)&x;", "the address of a constant, without const,"),
+        ("const int x = 1; *(int *)&x = 2;", "the address of a constant, without const,"),
+        ("const int x = 1; void *p = (void *)&x;", "the address of a constant, without const,"),
+        ("const int x = 1, *p = &x; int *q = (int *)p;", "the address of a constant, without"),
+        ("static const int a[2] = {1, 2}; f(a);", "the address of a constant, without const,"),
+        ("const struct pair s = {1, 2}; struct pair *p = &s;", "the address of a constant"),
+        ("typedef const int number; number x = 1;", "const for 'number'"),
+        ("typedef volatile int number; number x = 1;", "volatile for 'number'"),
+        ("int x, *restrict p = &x;", "a qualifier of the pointer 'p'"),
+        ("int x, *__restrict p = &x;", "a qualifier of the pointer 'p'"),
+        ("int x, y; if (&x + 1 == &y) ;", "an operator on pointers to different targets"),
+        ("int x, y, *p = &x; if (&p[1] != &y) ;", "an operator on pointers to different targets"),
     ],
 )
 def test_pointers_that_are_refused(body: str, reason: str) -> None:
@@ -205,6 +217,8 @@ def test_a_pointer_without_a_value_is_neither_proven_nor_told_where_it_is_only_l
          "__VERIFIER_assert(x == 2);"),
         ("", "int *p = 0; if (all) p = malloc(4); free(p); free(0); __VERIFIER_assert(!all);"),
         ("", "unsigned x = -1; int *p = (int *)&x; __VERIFIER_assert(*p == -1);"),
+        ("int g(const int *p) { return *p; }",
+         "const int x = 3; static const int a[2] = {1, 2}; __VERIFIER_assert(g(&x) + g(a) == 4);"),
         ("", "int x, *p = &x; __VERIFIER_assert(sizeof(p) + sizeof(int *) + sizeof *p == 20);"),
         ("", "int a[2], *p; if (all) p = a; else p = a + 1; *p = 3; __VERIFIER_assert(a[1] == 3);"),
     ],
@@ -228,6 +242,14 @@ def test_pointers_that_functions_return_or_that_may_be_null(functions: str, body
         ("int y; int *g(void) { if (all) return &all; return &y; }", "a second target for the"),
         ("int *at = malloc(4); int *g(void) { return at; }", "a first value that is no constant"),
         ("int *g(void) { return g(); }", "recursion of g"),
+        (
+            "int h(const int x) { *(int *)&x = 2; return x; } int *g(void) { h(1); return 0; }",
+            "the address of a constant, without const,",
+        ),
+        (
+            "int h(int a[restrict]) { return 1; } int *g(void) { h(&all); return 0; }",
+            "a qualifier of the pointer 'a'",
+        ),
     ],
 )
 def test_pointers_of_functions_that_are_refused(functions: str, reason: str) -> None:

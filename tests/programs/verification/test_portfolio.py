@@ -167,7 +167,7 @@ OBSTACLES = {
     "an address as a number": "int main(void) { int x; assert((unsigned long)&x % 4 == 0); }",
     "the order of addresses": "int main(void) { int x, y; assert(&x < &y); }",
     "the order of pointers": (
-        "int f(int *p, int *q) { return p > q; } int main(void) { assert(1); }"
+        "int f(int *p, int *q) { return p > q; } int main(void) { int x, y; assert(f(&x, &y)); }"
     ),
     "a format that stores": 'int main(void) { int x = 0; printf("a%n", &x); assert(x == 0); }',
     "a call of a pointer": (

@@ -21,9 +21,17 @@ from llmchecker.programs.experiments.attempts import (
 from llmchecker.programs.frontend.original_text import read_original_text
 from llmchecker.programs.frontend.proof_obstacles import NO_ASSERTION
 from llmchecker.programs.frontend.translation_unit import SV_COMP, read_program
-from llmchecker.programs.ir.expressions import Expression, Semantics, format_c
+from llmchecker.programs.ir.expressions import (
+    SHIFTS,
+    Binary,
+    Constant,
+    Expression,
+    Semantics,
+    format_c,
+    iter_subexpressions,
+)
 from llmchecker.programs.ir.instrumentation import Property
-from llmchecker.programs.ir.statements import Loop, Program
+from llmchecker.programs.ir.statements import Loop, Program, iter_expressions
 from llmchecker.programs.proposals.baselines import enumerate_shortest, sample_atoms
 from llmchecker.programs.proposals.prompt_templates import PromptVariant
 from llmchecker.programs.proposals.proposal_set import ParsedAnswer, ProgramProposals
@@ -327,6 +335,8 @@ def _attempt_tool(name: str, subject: Subject) -> Attempt:
     # ESBMC also reports success for a program without any assertion.
     if outcome is Outcome.VERIFIED and not subject.program.has_property:
         outcome, message = Outcome.NO_ASSERTION, format_no_assertion(subject.program.name)
+    if outcome is Outcome.VERIFIED and _has_unchecked_operation(subject):
+        outcome, message = Outcome.NOT_PROVEN, "ESBMC does not check shifts and quotients here"
     return Attempt(
         subject.file.stem,
         settings.semantics,
@@ -336,6 +346,25 @@ def _attempt_tool(name: str, subject: Subject) -> Attempt:
         message=message,
         limits=verdict.limits,
     )
+
+
+def _has_unchecked_operation(subject: Subject) -> bool:
+    """Return whether a program has shifts or quotients that ESBMC alone may treat differently.
+
+    It checks no width of a shift, and no overflow of a quotient. Its mathematical integers divide
+    differently from C.
+    """
+    is_machine = subject.settings.semantics is Semantics.INT32
+    for expression in iter_expressions(subject.program.body):
+        for part in iter_subexpressions(expression):
+            match part:
+                case Binary(operator="/" | "%", right=Constant(value=value)) if is_machine:
+                    # Only a quotient by -1 can overflow.
+                    if value < 0:
+                        return True
+                case Binary(operator=operator) if operator in ("/", "%", *SHIFTS):
+                    return True
+    return False
 
 
 def _attempt_search(name: str, subject: Subject) -> Attempt:

@@ -24,8 +24,9 @@ from llmchecker.programs.frontend.preprocessing.translation_phases import (
     STOP_FUNCTIONS,
 )
 from llmchecker.programs.frontend.side_effects import INCREMENTS
-from llmchecker.programs.frontend.symbol_table import Pointer, SymbolTable
+from llmchecker.programs.frontend.symbol_table import Pointer, SymbolTable, root_variable
 from llmchecker.programs.frontend.syntax_tree import is_void, iter_nodes
+from llmchecker.programs.frontend.text_facts import find_undeclared_calls
 from llmchecker.programs.frontend.verifier_builtins import (
     ASSERT_FUNCTIONS,
     ASSUME_FUNCTIONS,
@@ -129,6 +130,11 @@ class CallReader:
         self._call_count = 0
         self.is_lowered = False
         self.argv_name = ""
+
+    @cached_property
+    def _undeclared_calls(self) -> frozenset[int]:
+        """The calls before any prototype of their function."""
+        return find_undeclared_calls(self._unit)
 
     @cached_property
     def _prototypes(self) -> dict[str, c_ast.Decl]:
@@ -351,6 +357,8 @@ class CallReader:
                 continue
             type_ = self._declarations.read_type(parameter.type)
             variable = self._symbols.declare(parameter.name, type_)
+            if "const" in parameter.quals:
+                self._symbols.constant_variables.add(root_variable(variable))
             block.append(Assign(variable, value))
         # A run may reach the end of the function without a return.
         if isinstance(result, Identifier):
@@ -378,6 +386,9 @@ class CallReader:
         has_unnamed = any(not isinstance(p, c_ast.Decl) for p in list_parameters(function.decl))
         if argument_count != parameter_count or function.param_decls or has_unnamed:
             raise self._build_error(node, f"the call of {name} with these arguments")
+        # Without a prototype, an argument is not converted to the type of its parameter.
+        if parameter_count and id(node) in self._undeclared_calls:
+            raise self._build_error(node, f"the call of {name} before its declaration")
 
     def _create_result(self, function: c_ast.FuncDef) -> Identifier | Pointer | None:
         """Create a variable or pointer for the result; None for a function without one."""

@@ -17,6 +17,7 @@ from llmchecker.programs.frontend.symbol_table import (
     Symbol,
     SymbolTable,
     UnsupportedType,
+    root_variable,
 )
 from llmchecker.programs.frontend.syntax_tree import iter_nodes, parse_integer_type
 from llmchecker.programs.frontend.verifier_builtins import VERIFIER_BUILTINS
@@ -100,6 +101,10 @@ class DeclarationReader:
             symbol = self._read_type_specifier(node.type)
         except UnsupportedProgram as error:
             symbol = UnsupportedType(error)
+        # The declaration of a variable would not contain the qualifier.
+        if node.quals:
+            qualifiers = " ".join(node.quals)
+            symbol = UnsupportedType(self._build_error(node, f"{qualifiers} for {node.name!r}"))
         self._symbols.bind(node.name, symbol)
 
     def declare(self, node: c_ast.Decl, is_global: bool = False) -> Block:
@@ -124,8 +129,13 @@ class DeclarationReader:
         if isinstance(node.type, c_ast.PtrDecl) and (is_global or not node.storage):
             return self.declare_pointer(node, is_global)
         if "static" in node.storage and not is_global:
-            return self._declare_static(node)
-        return self._declare_object(node, is_zeroed=is_global)
+            block = self._declare_static(node)
+        else:
+            block = self._declare_object(node, is_zeroed=is_global)
+        symbol = self._symbols.look_up(node.name)
+        if "const" in node.quals and isinstance(symbol, Identifier | Structure):
+            self._symbols.constant_variables.add(root_variable(symbol))
+        return block
 
     def _read_redeclaration(self, node: c_ast.Decl) -> Block:
         """Check a second declaration of a variable outside of functions (C11 6.9.2)."""

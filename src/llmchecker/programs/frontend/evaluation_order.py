@@ -6,23 +6,24 @@ The test is conservative: it may report an expression whose value does not depen
 A verifier chooses one order, so its verdict holds only for texts without such expressions.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from pycparser import c_ast
 
 from llmchecker.programs.frontend.expressions import callee_name
-from llmchecker.programs.frontend.syntax_tree import iter_nodes
+from llmchecker.programs.frontend.syntax_tree import EXPRESSION_NODES, iter_nodes
 
 _SEQUENCED = ("&&", "||")
 _STEPS = ("++", "--", "p++", "p--")
-
+_PARTIAL = frozenset(("/", "%", "<<", ">>"))
+_OVERFLOWING = frozenset(("+", "-", "*"))
 
 _MEMORY = frozenset(("*", "()"))
 """Names of all variables that a pointer, and that a called function may reach."""
 
 _CALLED = frozenset(("()",))
-"""Name of all variables that a called function may reach."""
+"""Name of all variables that a called function may reach, and of the run, which it may end."""
 
 
 @dataclass(frozen=True)
@@ -47,27 +48,46 @@ class _Effects:
 
 _MEMORY_READ = _Effects(read=_MEMORY)
 _CALL = _Effects(assigned=_CALLED, read=_CALLED)
+_FAILURE = _Effects(read=_CALLED)
+"""Effects of an operation that may fail: a call may end the run before it."""
+
+
+_PURE_FUNCTIONS = frozenset(("malloc", "calloc", "abs", "labs", "llabs"))
+"""Functions of the C library that change no variable and return."""
 
 
 class _OrderDependence(Exception):
     """An expression whose value may depend on the evaluation order."""
 
 
-def has_order_dependence(unit: c_ast.FileAST) -> bool:
-    """Return whether an expression of a text may depend on the evaluation order."""
+def find_order_dependence(
+    unit: c_ast.FileAST, input_names: Collection[str], can_overflow: bool
+) -> c_ast.Node | None:
+    """Return the first expression that may depend on the evaluation order; None without one.
+
+    Args:
+        unit: syntax tree of the text.
+        input_names: undefined functions that return any value and change nothing.
+        can_overflow: whether an overflow violates the property.
+    """
+    partial_operators = _PARTIAL | _OVERFLOWING if can_overflow else _PARTIAL
+    pure_functions = _PURE_FUNCTIONS | set(input_names)
     functions = [node for node in unit.ext if isinstance(node, c_ast.FuncDef)]
-    defined_names = frozenset(function.decl.name for function in functions)
-    global_arrays = _find_arrays(node for node in unit.ext if isinstance(node, c_ast.Decl))
-    try:
-        for function in functions:
-            declarations = list(iter_nodes(function.body, (c_ast.Decl,)))
-            arrays = (global_arrays | _find_arrays(declarations)) - _find_scalars(function)
-            reader = _EffectReader(defined_names, _find_private_names(function), arrays)
-            for expression in _iter_full_expressions(function.body):
+    global_declarations = [node for node in unit.ext if isinstance(node, c_ast.Decl)]
+    global_names = {node.name for node in global_declarations}
+    global_arrays = _find_arrays(global_declarations)
+    for function in functions:
+        declarations = list(iter_nodes(function.body, (c_ast.Decl,)))
+        arrays = (global_arrays | _find_arrays(declarations)) - _find_scalars(function)
+        # A name may be another variable in another block.
+        private_names = _find_private_names(function) - global_names
+        reader = _EffectReader(pure_functions, private_names, arrays, partial_operators)
+        for expression in _iter_full_expressions(function.body):
+            try:
                 reader.read(expression)
-    except _OrderDependence:
-        return True
-    return False
+            except _OrderDependence:
+                return expression
+    return None
 
 
 def _find_arrays(declarations: Iterable[c_ast.Decl]) -> frozenset[str]:
@@ -93,6 +113,9 @@ def _find_private_names(function: c_ast.FuncDef) -> frozenset[str]:
     }
     # A name that is declared again in a block may be another variable there.
     names -= {node.name for node in declarations if node.name in names and node.storage}
+    # An array in a structure is an address, which may reach other functions.
+    for node in iter_nodes(function.body, (c_ast.StructRef,)):
+        names -= {node.name.name} if node.type == "." and isinstance(node.name, c_ast.ID) else set()
     for node in iter_nodes(function.body, (c_ast.UnaryOp,)):
         # An address may reach other functions.
         if node.op == "&":
@@ -103,46 +126,31 @@ def _find_private_names(function: c_ast.FuncDef) -> frozenset[str]:
 def _iter_full_expressions(node: c_ast.Node) -> Iterator[c_ast.Node]:
     """Yield the full expressions of a statement (C11 6.8p4)."""
     for _, child in node.children():
-        if isinstance(child, _EXPRESSIONS):
+        if isinstance(child, EXPRESSION_NODES):
             yield child
         else:
             yield from _iter_full_expressions(child)
-
-
-_EXPRESSIONS = (
-    c_ast.ArrayRef,
-    c_ast.Assignment,
-    c_ast.BinaryOp,
-    c_ast.Cast,
-    c_ast.CompoundLiteral,
-    c_ast.Constant,
-    c_ast.ExprList,
-    c_ast.FuncCall,
-    c_ast.ID,
-    c_ast.InitList,
-    c_ast.StructRef,
-    c_ast.TernaryOp,
-    c_ast.UnaryOp,
-)
 
 
 class _EffectReader:
     """A reader of the effects of expressions in one function.
 
     Args:
-        defined_names: functions that the text defines.
+        pure_functions: functions that change no variable and return.
         private_names: variables that no pointer or other function reaches.
         arrays: names of arrays, whose address never changes.
+        partial_operators: operators that may fail.
     """
 
     def __init__(
         self,
-        defined_names: frozenset[str],
+        pure_functions: Set[str],
         private_names: frozenset[str],
         arrays: frozenset[str],
+        partial_operators: frozenset[str],
     ) -> None:
-        self._defined_names, self._private_names = defined_names, private_names
-        self._arrays = arrays
+        self._pure_functions, self._private_names = pure_functions, private_names
+        self._arrays, self._partial_operators = arrays, partial_operators
 
     def read(self, node: c_ast.Node) -> _Effects:
         """Return the effects of an expression.
@@ -168,6 +176,8 @@ class _EffectReader:
                 return self._union(node)
             case c_ast.TernaryOp() | c_ast.ExprList():
                 return self._union(node)
+            case c_ast.BinaryOp(op=op, left=left, right=right) if op in self._partial_operators:
+                return self._combine([left, right]) | _FAILURE
             case c_ast.FuncCall():
                 return self._read_call(node)
             case c_ast.StructRef():
@@ -190,6 +200,9 @@ class _EffectReader:
                 return self._combine([node.name, node.subscript]), _MEMORY
             case c_ast.StructRef(type=".", name=c_ast.ID(name=name)):
                 return _Effects(), self._cells(name) | _MEMORY
+            # The name of the field is no variable.
+            case c_ast.StructRef():
+                return self.read(node.name), _MEMORY
         effects = self._combine([child for _, child in node.children()])
         return effects, _MEMORY
 
@@ -220,9 +233,9 @@ class _EffectReader:
         # Arguments are evaluated in any order, and all of them before the call.
         effects = self._combine(node.args.exprs if node.args else ())
         name = callee_name(node)
-        # A call through a pointer may reach every function of the text.
-        is_own = not name or name in self._defined_names or name in self._private_names
-        return effects | _CALL if is_own else effects
+        # A variable of this name is a pointer, which may reach every function of the text.
+        is_pure = name in self._pure_functions and name not in self._private_names
+        return effects if is_pure else effects | _CALL
 
     def _read_assignment(self, node: c_ast.Assignment) -> _Effects:
         target, cells = self._read_target(node.lvalue)

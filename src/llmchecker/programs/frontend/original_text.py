@@ -26,8 +26,8 @@ from llmchecker.programs.frontend.text_facts import TextFacts
 from llmchecker.programs.ir.expressions import Type
 from llmchecker.programs.ir.instrumentation import Property
 
-_STORING_FORMAT = re.compile(r'"[^"\n]*%[-+ #0-9.*hljztL]*n')
-"""The format of `printf` that stores a number."""
+_MEMORY_FORMAT = re.compile(r""""[^"\n]*%[-+ #0-9.*'hljztL]*[nsS"]""")
+"""A conversion of `printf` that stores a number, reads a text, or ends in another literal."""
 
 _LABEL_MARK = f"if ({ERROR_FUNCTION}()) ; else"
 """Beginning of a statement that reports the label before it as an error."""
@@ -139,9 +139,22 @@ def build_original_text(
         has_traps=any(
             _may_trap(node) for node in iter_nodes(unit, (c_ast.BinaryOp, c_ast.Assignment))
         ),
-        obstacle="the format %n" if _STORING_FORMAT.search(source) else find_obstacle(facts),
+        obstacle=_find_memory_format(source, sibling_files) or find_obstacle(facts),
         is_annotated=facts.is_annotated,
     )
+
+
+def _find_memory_format(source: str, sibling_files: Mapping[str, str]) -> str:
+    """Return the obstacle of a format that accesses memory; else empty."""
+    texts = (source, *sibling_files.values())
+    if not any("printf" in text for text in texts):
+        return ""
+    for text in texts:
+        # The syntax tree has no contents of literals.
+        match = _MEMORY_FORMAT.search(text.replace("%%", "  "))
+        if match:
+            return f"a format of memory in line {text.count(chr(10), 0, match.start()) + 1}"
+    return ""
 
 
 def _may_trap(node: c_ast.BinaryOp | c_ast.Assignment) -> bool:

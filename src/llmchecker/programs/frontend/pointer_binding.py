@@ -257,11 +257,24 @@ class BindingReader(AllocationReader):
             return replace(pointer_value, view_type=target_type)
         raise self.build_error(node, "a pointer to another type than its target has")
 
+    def _check_constant(
+        self, node: c_ast.Node, pointer_value: PointerValue, is_read_only: bool
+    ) -> None:
+        """Reject an address through which a constant could change (C11 6.7.3p6)."""
+        target = pointer_value.target
+        is_constant = (
+            target is not None and root_variable(target) in self._symbols.constant_variables
+        )
+        if is_constant and not is_read_only:
+            raise self.build_error(node, "the address of a constant, without const,")
+
     # Binding.
 
     def _create_pointer(self, node: c_ast.Node, name: str, has_state: bool = False) -> Pointer:
         if isinstance(node.type, c_ast.PtrDecl | c_ast.ArrayDecl | c_ast.FuncDecl):
             raise self.build_error(node, "a pointer to what is no integer or structure")
+        if "restrict" in getattr(node, "quals", ()) or getattr(node, "dim_quals", None):
+            raise self.build_error(node, f"a qualifier of the pointer {name!r}")
         state = None
         if has_state or name in self.nullable_pointers:
             state = self._symbols.create_variable(INT, f"{name}_state")
@@ -269,7 +282,14 @@ class BindingReader(AllocationReader):
             tuple(self._symbols.loop_stack),
             self._symbols.optional_regions,
         )
-        return Pointer(name, self._read_target_type(node), loop_stack, optional_regions, state)
+        return Pointer(
+            name,
+            self._read_target_type(node),
+            loop_stack,
+            optional_regions,
+            "const" in node.type.quals,
+            state,
+        )
 
     def _read_target_type(self, node: c_ast.Node) -> Type | StructType | None:
         """Return the type of a pointer's target; None for `void`."""
@@ -335,6 +355,7 @@ class BindingReader(AllocationReader):
     ) -> None:
         """Set the target of a pointer, or raise an error if it cannot be its target."""
         self._apply_view(node, pointer.target_type, pointer_value)
+        self._check_constant(node, pointer_value, pointer.is_read_only)
         loop_stack = self._symbols.allocation_loops.get(root_variable(pointer_value.target), ())
         if loop_stack != pointer.loop_stack[: len(loop_stack)]:
             # Each iteration allocates a new target, and this pointer may outlive the iteration.

@@ -227,8 +227,9 @@ class PointerReader(BindingReader):
                 Binary("==", left.state, right.state),
                 Binary("||", is_null_pointer, offsets_equal),
             )
-        if self._is_array_target(left.target) or self._is_array_target(right.target):
-            # The end of one array may be the beginning of another (C11 6.5.9p6).
+        is_moved = left.offset != ZERO_OFFSET or right.offset != ZERO_OFFSET
+        if is_moved or self._is_array_target(left.target) or self._is_array_target(right.target):
+            # The end of one object may be the beginning of another (C11 6.5.9p6).
             raise self.build_error(node, "an operator on pointers to different targets")
         # Pointers to different variables are equal only if both are null.
         return Binary("&&", Binary("==", left.state, NULL), Binary("==", right.state, NULL))
@@ -281,9 +282,9 @@ class PointerReader(BindingReader):
             case c_ast.Cast(to_type=type_, expr=operand) if isinstance(type_.type, c_ast.PtrDecl):
                 if isinstance(type_.type.type, c_ast.PtrDecl | c_ast.ArrayDecl | c_ast.FuncDecl):
                     raise self.build_error(node, "a pointer to what is no integer or structure")
-                return self._apply_view(
-                    node, self._read_target_type(type_.type), self._read_pointer(operand)
-                )
+                pointer_value = self._read_pointer(operand)
+                self._check_constant(node, pointer_value, "const" in type_.type.type.quals)
+                return self._apply_view(node, self._read_target_type(type_.type), pointer_value)
             case c_ast.BinaryOp(op="+" | "-", left=left, right=right):
                 if not self.is_pointer_expression(left):
                     left, right = right, left

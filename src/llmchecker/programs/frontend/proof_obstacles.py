@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pycparser import c_ast
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.programs.frontend.evaluation_order import has_order_dependence
+from llmchecker.programs.frontend.address_uses import check_address_uses
+from llmchecker.programs.frontend.c_types import Obstacle, format_construct
+from llmchecker.programs.frontend.evaluation_order import find_order_dependence
 from llmchecker.programs.frontend.expressions import ExpressionReader, callee_name
 from llmchecker.programs.frontend.preprocessing.translation_phases import (
     ERROR_FUNCTION,
@@ -26,14 +28,6 @@ from llmchecker.programs.ir.instrumentation import Property
 
 NO_ASSERTION = "no assertion"
 """Obstacle of a text whose `main` reaches no known assertion."""
-
-ORDER_OF_ADDRESSES = "the order of addresses"
-"""Obstacle of a text that compares addresses, and has no other obstacle.
-
-The order in one array is defined. The frontend covers no other comparison.
-"""
-
-_STEPS = ("++", "--", "p++", "p--")
 
 
 def find_obstacle(facts: TextFacts) -> str:
@@ -60,10 +54,12 @@ def _find_missing_assertion(facts: TextFacts) -> str:
 
 def _find_unknown_call(facts: TextFacts) -> str:
     """Find a call whose effects or result only another file or the system defines."""
-    undefined = facts.called_functions - set(facts.functions) - set(facts.inputs)
-    unknown = sorted(name for name in undefined if not facts.is_known(name))
-    if unknown:
-        return f"the call of {unknown[0]}"
+    known = set(facts.functions) | set(facts.inputs)
+    for name in sorted(facts.reached_functions):
+        for call in iter_nodes(facts.functions[name], (c_ast.FuncCall,)):
+            callee = callee_name(call)
+            if callee in facts.called_functions - known and not facts.is_known(callee):
+                return format_construct(f"the call of {callee}", call)
     if facts.calls_pointers:
         return "the call of a pointer"
     return "an annotation of ACSL" if facts.is_annotated else ""
@@ -74,10 +70,10 @@ def _find_foreign_variable(facts: TextFacts) -> str:
     for node in iter_nodes(facts.unit, (c_ast.Decl, c_ast.TypeDecl)):
         # A volatile variable may change between two reads, an external one before the first.
         if "volatile" in node.quals:
-            return "a volatile variable"
+            return format_construct("a volatile variable", node)
         is_variable = isinstance(node, c_ast.Decl) and not isinstance(node.type, c_ast.FuncDecl)
         if is_variable and "extern" in node.storage:
-            return "a variable of another file"
+            return format_construct("a variable of another file", node)
     # A verifier bounds the number and the lengths of a program's arguments.
     has_parameters = list_parameters(facts.functions["main"].decl)
     return "parameters of main" if has_parameters else ""
@@ -88,64 +84,24 @@ def _find_machine_type(facts: TextFacts) -> str:
     for array in iter_nodes(facts.unit, (c_ast.ArrayDecl,)):
         # A verifier may accept a length that is not positive.
         if array.dim is not None and any(iter_nodes(array.dim, (c_ast.ID,))):
-            return "an array of variable length"
-    names = (sorted(node.names) for node in iter_nodes(facts.unit, (c_ast.IdentifierType,)))
-    return "the type long double" if ["double", "long"] in names else ""
-
-
-def _find_address_value(facts: TextFacts) -> str:
-    """Find an address that is converted to a number."""
-    addresses = _list_addresses(facts)
-    for node in iter_nodes(facts.unit, (c_ast.Cast,)):
-        is_number = not isinstance(node.to_type.type, c_ast.PtrDecl)
-        if is_number and _is_address(node.expr, addresses):
-            return "an address as a number"
+            return format_construct("an array of variable length", array)
     return ""
 
 
-def _find_address_order(facts: TextFacts) -> str:
-    """Find an address that is compared by its order, which differs between objects."""
-    addresses = _list_addresses(facts)
-    for node in iter_nodes(facts.unit, (c_ast.BinaryOp,)):
-        is_order = node.op in ("<", "<=", ">", ">=")
-        if is_order and any(_is_address(side, addresses) for side in (node.left, node.right)):
-            return ORDER_OF_ADDRESSES
+def _find_address_use(facts: TextFacts) -> str:
+    """Find a use of an address or a type with several meanings."""
+    try:
+        check_address_uses(facts)
+    except Obstacle as obstacle:
+        return obstacle.construct
     return ""
-
-
-def _list_addresses(facts: TextFacts) -> frozenset[str]:
-    """Return the names of the pointers and arrays."""
-    return frozenset(
-        node.name
-        for node in iter_nodes(facts.unit, (c_ast.Decl,))
-        if isinstance(node.type, c_ast.PtrDecl | c_ast.ArrayDecl)
-    )
-
-
-def _is_address(node: c_ast.Node, addresses: frozenset[str]) -> bool:
-    """Return whether an expression is an address.
-
-    Args:
-        node: the expression.
-        addresses: names of the pointers and arrays.
-    """
-    match node:
-        case c_ast.ID(name=name):
-            return name in addresses
-        case c_ast.UnaryOp(op=op, expr=operand):
-            return op == "&" or (op in _STEPS and _is_address(operand, addresses))
-        case c_ast.BinaryOp(op="+" | "-", left=left, right=right):
-            return _is_address(left, addresses) or _is_address(right, addresses)
-        case c_ast.Cast(to_type=to_type, expr=operand):
-            return isinstance(to_type.type, c_ast.PtrDecl) or _is_address(operand, addresses)
-    return False
 
 
 def _find_unmarked_label(facts: TextFacts) -> str:
     """Find a label of an error that comments or macros hide from the search."""
     for label in iter_nodes(facts.unit, (c_ast.Label,)):
         if label.name in facts.error_names.labels and not _is_marked(label):
-            return f"the label {label.name}, which cannot be marked"
+            return format_construct(f"the label {label.name}, which cannot be marked,", label)
     return ""
 
 
@@ -157,8 +113,10 @@ def _is_marked(label: c_ast.Label) -> bool:
 
 
 def _find_order_dependence(facts: TextFacts) -> str:
-    is_dependent = has_order_dependence(facts.unit)
-    return "an expression that may depend on the evaluation order" if is_dependent else ""
+    can_overflow = facts.required_property is Property.NO_OVERFLOW
+    node = find_order_dependence(facts.unit, facts.inputs, can_overflow)
+    construct = "an expression that may depend on the evaluation order"
+    return "" if node is None else format_construct(construct, node)
 
 
 def _find_wrong_builtin(facts: TextFacts) -> str:
@@ -170,7 +128,7 @@ def _find_wrong_builtin(facts: TextFacts) -> str:
         # A verifier reads the definition, so that it must end in an error of the verifier.
         is_silent = name in errors and not facts.names_any(name, undefined_errors)
         if is_silent or name in MODELLED_FUNCTIONS:
-            return f"the definition of {name}"
+            return format_construct(f"the definition of {name}", facts.functions[name])
     try:
         read_builtins(facts.unit, ExpressionReader("text", (), {}))
     except UnsupportedProgram as error:
@@ -183,10 +141,8 @@ _CHECKS: tuple[Callable[[TextFacts], str], ...] = (
     _find_unknown_call,
     _find_foreign_variable,
     _find_machine_type,
-    _find_address_value,
     _find_unmarked_label,
     _find_order_dependence,
     _find_wrong_builtin,
-    # The last one, so that this obstacle is the only one of its text.
-    _find_address_order,
+    _find_address_use,
 )

@@ -71,6 +71,7 @@ class Pointer:
         target_type: type of the target; None for `void`.
         loop_stack: numbers of the program's loops around the declaration.
         optional_regions: optional regions of the text around the declaration.
+        is_read_only: whether the target is `const` for this pointer.
         state: variable with the state of the pointer: valid, null or uninitialized. None if every
             run that uses the pointer has set its target.
         target: target of the pointer; None before it is bound.
@@ -82,6 +83,7 @@ class Pointer:
     target_type: Type | StructType | None
     loop_stack: tuple[int, ...]
     optional_regions: tuple[int, ...]
+    is_read_only: bool = False
     state: Identifier | None = None
     target: Target | None = None
     offset: Constant | Identifier = field(default_factory=lambda: Constant(0))
@@ -119,6 +121,7 @@ class SymbolTable:
         loop_stack: numbers of the program's loops around the position.
         allocation_loops: loops around each allocation, by root variable of the memory.
         freed_variables: root variables of freed memory.
+        constant_variables: root variables of what is declared `const`.
         automatic_depths: call depth of the function whose end frees the memory, by root variable.
         optional_regions: regions of the text around the position that a run may skip.
 
@@ -132,6 +135,7 @@ class SymbolTable:
         self.loop_stack: list[int] = []
         self.allocation_loops: dict[str, tuple[int, ...]] = {}
         self.freed_variables: set[str] = set()
+        self.constant_variables: set[str] = set()
         self.automatic_depths: dict[str, int] = {}
         self.optional_regions: tuple[int, ...] = ()
         self._region_count = 0

@@ -16,6 +16,22 @@ _BOOL_TYPEDEF = re.compile(r"\btypedef\s+_Bool\s+bool\s*;")
 
 LOOP_NODES = (c_ast.While, c_ast.For, c_ast.DoWhile)
 
+EXPRESSION_NODES = (
+    c_ast.ArrayRef,
+    c_ast.Assignment,
+    c_ast.BinaryOp,
+    c_ast.Cast,
+    c_ast.CompoundLiteral,
+    c_ast.Constant,
+    c_ast.ExprList,
+    c_ast.FuncCall,
+    c_ast.ID,
+    c_ast.InitList,
+    c_ast.StructRef,
+    c_ast.TernaryOp,
+    c_ast.UnaryOp,
+)
+
 _MAX_USUAL_NESTING = 20
 """Depth of parentheses and braces that is usual in human-written code."""
 

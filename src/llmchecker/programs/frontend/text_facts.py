@@ -137,3 +137,20 @@ class TextFacts:
             for reached_name in self.find_reached_functions(function)
             for node in iter_nodes(self.functions[reached_name], (c_ast.ID,))
         )
+
+
+def find_undeclared_calls(unit: c_ast.FileAST) -> frozenset[int]:
+    """Return the identities of the calls before any prototype of their function.
+
+    Such a call does not convert its arguments to the types of the parameters (C90 3.3.2.2).
+    """
+    declared_names: set[str] = set()
+    undeclared_calls: set[int] = set()
+    # The order is that of the text, and a definition declares its own name.
+    for node in iter_nodes(unit, (c_ast.Decl, c_ast.FuncCall)):
+        if isinstance(node, c_ast.FuncCall) and callee_name(node) not in declared_names:
+            undeclared_calls.add(id(node))
+        elif isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.FuncDecl):
+            # `int f();` declares no parameters, unless it begins a definition.
+            declared_names |= {node.name} if node.type.args is not None else set()
+    return frozenset(undeclared_calls)

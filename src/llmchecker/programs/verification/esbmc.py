@@ -45,16 +45,23 @@ class Difficulty(StrEnum):
     """The invariants contain quantifiers."""
 
 
-# ESBMC's own checks are disabled: the prover checks indices and divisors for both semantics, and
-# ESBMC's check of a variable array's size fails over mathematical integers.
-_COMMON_OPTIONS = ("--no-standard-checks", "--memlimit", _MAX_MEMORY)
+_COMMON_OPTIONS = ("--memlimit", _MAX_MEMORY)
+# Indices and divisors are checked, but ESBMC's check of a variable array's size fails over
+# mathematical integers.
+_OWN_CHECKS = ("--no-vla-size-check", "--no-align-check")
 _MODE_OPTIONS = {
-    Mode.BMC: (),
-    Mode.K_INDUCTION: ("--k-induction", "--unlimited-k-steps"),
+    Mode.BMC: _OWN_CHECKS,
+    Mode.K_INDUCTION: (*_OWN_CHECKS, "--k-induction", "--unlimited-k-steps"),
     # Each claim is a separate query: solvers simplify small queries, above all products. The
     # vacuity check detects contradictory invariants, which proven base and step cases exclude. It
     # reports UNKNOWN for a program with a loop that never ends.
-    Mode.INVARIANTS: ("--loop-invariant-check", "--no-vacuity-check", "--multi-property"),
+    # The prover checks indices and divisors, so that ESBMC's own checks are disabled.
+    Mode.INVARIANTS: (
+        "--no-standard-checks",
+        "--loop-invariant-check",
+        "--no-vacuity-check",
+        "--multi-property",
+    ),
 }
 _SEMANTICS_OPTIONS = {Semantics.INTEGERS: ("--ir",), Semantics.INT32: ()}
 _SOLVER_TIME_SHARES = {

@@ -2,7 +2,8 @@
 
 ESBMC's search begins where the prover has no verdict, or where the frontend does not cover the
 text. A violation counts if a run confirms it. A complete search over machine integers is a proof by
-ESBMC alone, an outcome of its own.
+ESBMC alone, an outcome of its own, unless the text has an obstacle: then C gives it more meanings
+than ESBMC's.
 """
 
 import time
@@ -13,7 +14,6 @@ from pathlib import Path
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.programs.frontend.error_names import ErrorNames
 from llmchecker.programs.frontend.original_text import OriginalText, read_original_text
-from llmchecker.programs.frontend.proof_obstacles import ORDER_OF_ADDRESSES
 from llmchecker.programs.frontend.translation_unit import SV_COMP, read_program
 from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.programs.ir.instrumentation import Property
@@ -124,15 +124,14 @@ def _search(
     if found.violation:
         confirmed = confirm_violation(text, found, task.semantics, program)
         return confirmed if confirmed.outcome is Outcome.FALSE else result
+    result = replace(result, searched_depth=found.depth or None)
     # ESBMC's mathematical integers divide differently from C, so that they prove nothing alone.
-    is_machine = task.semantics is Semantics.INT32
-    # The frontend reads comparisons of addresses only within one array, where C defines the order.
-    has_obstacle = bool(text.obstacle) and not (
-        program is not None and text.obstacle == ORDER_OF_ADDRESSES
+    if not found.is_complete or task.semantics is not Semantics.INT32:
+        return result
+    if text.obstacle:
+        problem = f"{text.name}: ESBMC alone is no proof: {text.obstacle}"
+        return replace(result, message="; ".join(filter(None, (result.message, problem))))
+    message = f"complete at {found.depth} rounds of each loop"
+    return VerificationResult(
+        Outcome.VERIFIED_BY_ESBMC, message=message, searched_depth=found.depth
     )
-    if found.is_complete and is_machine and not has_obstacle:
-        message = f"complete at {found.depth} rounds of each loop"
-        return VerificationResult(
-            Outcome.VERIFIED_BY_ESBMC, message=message, searched_depth=found.depth
-        )
-    return replace(result, searched_depth=found.depth or None)

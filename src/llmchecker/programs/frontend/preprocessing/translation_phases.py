@@ -56,9 +56,8 @@ _WORD = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*", flags=re.ASCII)
 
 _GCC_KEYWORDS = {
     "__extension__": "",
-    "__restrict": "",
-    "__restrict__": "",
-    "restrict": "",
+    "__restrict": "restrict",
+    "__restrict__": "restrict",
     "__inline": "inline",
     "__inline__": "inline",
     "__const": "const",
@@ -90,6 +89,12 @@ _IGNORED_ATTRIBUTES = frozenset(
     "transparent_union malloc alloc_size visibility sentinel noclone".split()
 )
 """Attributes of gcc without an effect on behaviour, or only on memory layout."""
+
+_PROMISES = frozenset("pure const nonnull returns_nonnull malloc alloc_size".split())
+"""Attributes that promise something to the compiler, which a definition in the text may break."""
+
+_DEFINITION = re.compile(r"(?<![\w$])([A-Za-z_]\w*)\s*\((?:[^(){};]|\([^(){};]*\))*\)\s*\{")
+"""Beginning of a function's definition; the group is the name."""
 
 _NAMES_OF_STOPS = "|".join(sorted(STOP_FUNCTIONS | FAILURE_FUNCTIONS))
 _NORETURN_DECLARATION = re.compile(rf"(?<![\w$])void\s+(?:{_NAMES_OF_STOPS})\s*\([^(){{}};]*\)\s*")
@@ -261,6 +266,7 @@ def _remove_attributes(text: str) -> str:
     """Remove attributes without an effect on behaviour; keep others for an error."""
     parts: list[str] = []
     position = 0
+    defined_names = set(_DEFINITION.findall(text)) if _ATTRIBUTE.search(text) else set()
     while match := _ATTRIBUTE.search(text, position):
         end = _find_closing_parentheses(text, match.end())
         # An unclosed attribute is not C, which the parser reports.
@@ -276,6 +282,11 @@ def _remove_attributes(text: str) -> str:
             declaration and len(re.findall(rf"(?<![\w$]){declaration[1]}(?![\w$])", text)) == 1
         ):
             ignored_attributes = _IGNORED_ATTRIBUTES | {"noreturn"}
+        # The attribute is after or before the name of its function.
+        following_text = re.split(r"[;{]", text[end:], maxsplit=1)[0]
+        named = set(re.findall(r"[A-Za-z_]\w*", following_text)) | {declaration and declaration[1]}
+        if named & defined_names:
+            ignored_attributes -= _PROMISES
         attribute_list = text[match.end() : end].rstrip()
         names = re.findall(r"\w+", _remove_parentheses(attribute_list))
         replacement = (
