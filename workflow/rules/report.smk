@@ -20,9 +20,7 @@ rule report:
     params:
         code=get_code("report"),
         rows=describe_rows(CONFIG, CONFIG.table2),
-        ranges={
-            model: collect_ranges(CONFIG.used_quantifiers(model)) for model in CONFIG.models
-        },
+        ranges={model: collect_ranges(CONFIG.used_quantifiers(model)) for model in CONFIG.models},
     message:
         "One page with all results"
     script:
