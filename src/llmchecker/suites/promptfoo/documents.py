@@ -14,6 +14,7 @@ from llmchecker.config.yaml_reader import (
     CORE_SCHEMA,
     ScalarSchema,
     ScalarType,
+    YamlDocument,
     parse_float,
     parse_integer,
     parse_yaml,
@@ -94,7 +95,7 @@ def read_document(path: Path, file: str = "") -> Document:
         text = read_text(path)
     except NotConverted as error:
         raise ConfigError(f"{path}: {error}") from error
-    document = parse_yaml(text, path, _JS_YAML_SCHEMA)
+    document = _parse_document(text, path)
     content = _insert_references(document.content, document.content, (), [0])
     return Document(content, Place(document.lines, "", file))
 
@@ -106,9 +107,15 @@ def parse_js_yaml(text: str) -> Any:
         NotConverted: the text is no YAML.
     """
     try:
-        return parse_yaml(text, "YAML", _JS_YAML_SCHEMA).content
+        return _parse_document(text, "YAML").content
     except ConfigError as error:
         raise NotConverted(error) from error
+
+
+def _parse_document(text: str, source: str | Path) -> YamlDocument:
+    # js-yaml ends the last line, so that a block on it ends with a line end
+    line_end = "" if text.endswith(("\n", "\r")) else "\n"
+    return parse_yaml(text + line_end, source, _JS_YAML_SCHEMA)
 
 
 def parse_json(text: str) -> Any:
