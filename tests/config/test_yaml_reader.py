@@ -138,6 +138,11 @@ YAML12 = {
         {"a": {"user": "Is it?", "b": ["x?", "?x"]}},
     ),
     "colons in flow style": ("{a: http://x, b: :x}", {"a": "http://x", "b": ":x"}),
+    "colons before indicators of flow style": (
+        "[x:, {y:}, {z:{a: 1}}, 'q':r, {'n' :1}, a:b]",
+        [{"x": None}, {"y": None}, {"z": {"a": 1}}, {"q": "r"}, {"n": 1}, "a:b"],
+    ),
+    "a line end of YAML 1.1": ("x\x85y", "x\x85y"),
     "JSON with tabs": ('{\n\t"a": [\n\t\t1,\t"\\/"\n\t]\n}\n', {"a": [1, "/"]}),
     "JSON's escapes of an emoji": ('{"a": "\\ud83d\\ude42"}', {"a": "\U0001f642"}),
     "tabs after values": ("a:\t1\t# one\nb:\t\n  - c\t\n\t\nd: 2\n", {"a": 1, "b": ["c"], "d": 2}),

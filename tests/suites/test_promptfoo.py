@@ -1142,7 +1142,7 @@ def test_the_probability_is_that_of_the_command(tmp_path):
         ),
         ("tests: [{ assert: [{ type: is-json }] }]\n", "line 1: the configuration has no prompts"),
         ("[]", "the file is not a mapping; write keys and values"),
-        ("a: [", "line 1: not YAML"),
+        ("a: [}", "line 1: not YAML"),
         ("a: 1\na: 2", "line 2: the key 'a' is also in line 1"),
         ("a: !!python/object:os.system 1", "line 1: the tag !!python/object:os.system is not"),
         ("a: &a [*a]", "line 1: this value contains itself"),

@@ -22,6 +22,9 @@ SCALARS = {
     "[!!null ~, !!timestamp '2024-01-31']": [None, Date("2024-01-31")],
     "[x?, ?x, http://x, :x]": ["x?", "?x", "http://x", ":x"],
     '{"a":\t"\\ud83d\\ude42\\/"}': {"a": "\U0001f642/"},
+    "[x:, {y:}, {z:{a: 1}}, 'q':r]": [{"x": None}, {"y": None}, {"z": {"a": 1}}, {"q": "r"}],
+    "- |\n  a": ["a\n"],
+    "- >-\n  a": ["a"],
     "text": "text",
     "# nothing": None,
 }
@@ -62,7 +65,7 @@ def test_merged_keys_have_the_values_and_the_order_of_js_yaml(text, expected):
         ("!foo 3", "YAML, line 1: the tag !foo is not supported"),
         ("{<<: 3}", "YAML, line 1: << must name keys and values"),
         ("a\n---\nb", "YAML, line 2: another document begins"),
-        ("a: [", "YAML, line 1: not YAML"),
+        ("a: [}", "YAML, line 1: not YAML"),
         ("{a: {{x}}}", "YAML, line 1: a key is a mapping, not a text; put it in quotes"),
         ("[" * 5000, "YAML, line 1: more than 40 nested levels"),
     ],

@@ -26,6 +26,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.scanner import Scanner
+from ruamel.yaml.tokens import FlowMappingEndToken, FlowSequenceEndToken, ScalarToken, Token
 
 from llmchecker.errors import ConfigError
 
@@ -41,6 +42,8 @@ _MAX_DIGITS = 300
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SPACES = "\0 \t\r\n"
+"""Characters that separate tokens; the zero is the end of a file."""
 _VERSION = re.compile(r"^%YAML[ \t]+(\S+)", re.MULTILINE)
 _DECIMAL_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _TAG_PREFIX = "tag:yaml.org,2002:"
@@ -218,7 +221,7 @@ def parse_yaml(text: str, source: str | Path, schema: ScalarSchema = CORE_SCHEMA
 
 
 class _Scanner(Scanner):
-    """A scanner that also accepts tabs and question marks where YAML 1.2 does."""
+    """A scanner that accepts tabs, question marks and colons where YAML 1.2 does."""
 
     def scan_to_next_token(self) -> None:
         super().scan_to_next_token()
@@ -239,11 +242,52 @@ class _Scanner(Scanner):
 
     def check_key(self) -> bool:
         # In flow style too, `?` is an indicator only before a space.
-        return self.reader.peek(1) in "\0 \t\r\n"
+        return self.reader.peek(1) in _SPACES
+
+    def check_value(self) -> bool:
+        # In flow style, the value of a key in quotes or brackets may follow the colon at once.
+        if self.flow_level and self.tokens and _is_json(self.tokens[-1]):
+            return True
+        return self._ends_text(1)
 
     def check_plain(self) -> bool:
-        is_question = self.flow_level and self.reader.peek() == "?"
-        return (is_question and self.reader.peek(1) not in ",[]{}") or super().check_plain()
+        if self.flow_level and self.reader.peek() in "?:":
+            return not self._ends_text(1)
+        return super().check_plain()
+
+    def scan_plain(self) -> ScalarToken:
+        start = end = self.reader.get_mark()
+        parts: list[str] = []
+        spaces: list[str] = []
+        # After spaces, `#` begins a comment.
+        while self.reader.peek() != "#":
+            length = 0
+            while not self._ends_text(length) and not (
+                self.reader.peek(length) == ":" and self._ends_text(length + 1)
+            ):
+                length += 1
+            if not length:
+                break
+            parts += [*spaces, self.reader.prefix(length)]
+            self.reader.forward(length)
+            end = self.reader.get_mark()
+            # A key must begin on a line of its own.
+            self.allow_simple_key = False
+            spaces = self.scan_plain_spaces(self.indent + 1, start)
+            is_indented = self.flow_level or self.reader.column > self.indent
+            if not spaces or not is_indented:
+                break
+        return ScalarToken("".join(parts), True, start, end)
+
+    def _ends_text(self, offset: int) -> bool:
+        """Return whether the character at an offset cannot be a part of a plain scalar."""
+        return self.reader.peek(offset) in _SPACES + (",[]{}" if self.flow_level else "")
+
+
+def _is_json(token: Token) -> bool:
+    """Return whether a token is the end of a value as in JSON: in quotes or brackets."""
+    is_quoted = isinstance(token, ScalarToken) and not token.plain
+    return is_quoted or isinstance(token, FlowSequenceEndToken | FlowMappingEndToken)
 
 
 def _parse_events(text: str) -> Iterator[Event]:
