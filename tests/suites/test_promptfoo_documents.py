@@ -88,3 +88,25 @@ def test_a_document_has_the_line_of_each_key(tmp_path):
     path.write_text("- a\n- [b\n")
     with pytest.raises(ConfigError, match=r"tests\.yaml, line 3: not YAML"):
         read_document(path)
+
+
+def test_references_in_references_are_limited(tmp_path):
+    """A chain of references is followed, or refused before Python's recursion limit."""
+    path = tmp_path / "p.yaml"
+    links = [f"  a{n}: {{y: {{$ref: '#/t/a{n + 1}'}}}}\n" for n in range(500)]
+    path.write_text("".join(["t:\n", *links[:2], "  a2: 1\n"]))
+    assert read_document(path).content["t"]["a0"] == {"y": {"y": 1}}
+    path.write_text("".join(["t:\n", *links]))
+    with pytest.raises(ConfigError, match=r"p\.yaml: with \$ref, over 200,000 values or 60 nested"):
+        read_document(path)
+
+
+def test_references_that_repeat_too_much_are_refused(tmp_path):
+    """References that double a part many times end with an error."""
+    path = tmp_path / "p.yaml"
+    links = "".join(
+        f"  a{n}: [{{$ref: '#/t/a{n + 1}'}}, {{$ref: '#/t/a{n + 1}'}}]\n" for n in range(18)
+    )
+    path.write_text(f"t:\n{links}  a18: [1, 2]\n")
+    with pytest.raises(ConfigError, match=r"with \$ref, over 200,000 values"):
+        read_document(path)

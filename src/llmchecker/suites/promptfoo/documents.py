@@ -26,6 +26,8 @@ _MAX_BYTES = 5_000_000
 """Maximum size of a file in bytes."""
 _MAX_VALUES = 200_000
 """Maximum number of values of a file, including values that references repeat."""
+_MAX_DEPTH = 60
+"""Maximum depth of nested lists, keys and references."""
 FILE_SCHEME = "file://"
 """The beginning of a value that is the content of a file."""
 
@@ -96,7 +98,7 @@ def read_document(path: Path, file: str = "") -> Document:
     except NotConverted as error:
         raise ConfigError(f"{path}: {error}") from error
     document = _parse_document(text, path)
-    content = _insert_references(document.content, document.content, (), [0])
+    content = _ReferenceInserter(path, document.content).insert(document.content)
     return Document(content, Place(document.lines, "", file))
 
 
@@ -231,25 +233,43 @@ def _parse_csv(text: str, *, strict: bool) -> list[CsvRow]:
     return rows
 
 
-def _insert_references(value: Any, root: Any, names: tuple[str, ...], count: list[int]) -> Any:
-    """Replace `{$ref: "#/assertionTemplates/x"}` by that part; unknown ones stay."""
-    count[0] += 1
-    if count[0] > _MAX_VALUES:
-        raise ConfigError(f"$ref: over {_MAX_VALUES:,} values; use fewer references")
-    if isinstance(value, list):
-        return [_insert_references(item, root, names, count) for item in value]
-    if not isinstance(value, dict):
-        return value
-    name = value.get("$ref")
-    if isinstance(name, str) and name not in names:
-        target = _find_part(root, name)
-        if target is not None:
-            target = _insert_references(target, root, (*names, name), count)
-            rest = {key: item for key, item in value.items() if key != "$ref"}
-            # keys next to a reference override those of its part
-            value = target | rest if rest and isinstance(target, dict) else target
-            return _insert_references(value, root, (*names, name), count) if rest else value
-    return {key: _insert_references(item, root, names, count) for key, item in value.items()}
+class _ReferenceInserter:
+    """An inserter of the parts of a file that references name."""
+
+    def __init__(self, path: Path, root: Any) -> None:
+        self._path = path
+        self._root = root
+        self._value_count = 0
+
+    def insert(self, value: Any, names: tuple[str, ...] = (), depth: int = 0) -> Any:
+        """Replace `{$ref: "#/assertionTemplates/x"}` by that part; unknown ones stay.
+
+        Args:
+            value: a part of the file.
+            names: the references that lead to it, which stay in it.
+            depth: the number of lists, keys and references around it.
+        """
+        self._value_count += 1
+        if self._value_count > _MAX_VALUES or depth > _MAX_DEPTH:
+            raise ConfigError(
+                f"{self._path}: with $ref, over {_MAX_VALUES:,} values or {_MAX_DEPTH} nested "
+                "levels; use fewer references"
+            )
+        if isinstance(value, list):
+            return [self.insert(item, names, depth + 1) for item in value]
+        if not isinstance(value, dict):
+            return value
+        name = value.get("$ref")
+        if isinstance(name, str) and name not in names:
+            target = _find_part(self._root, name)
+            if target is not None:
+                names = (*names, name)
+                target = self.insert(target, names, depth + 1)
+                rest = {key: item for key, item in value.items() if key != "$ref"}
+                # keys next to a reference override those of its part
+                value = target | rest if rest and isinstance(target, dict) else target
+                return self.insert(value, names, depth + 1) if rest else value
+        return {key: self.insert(item, names, depth + 1) for key, item in value.items()}
 
 
 def _find_part(root: Any, reference: str) -> Any:
