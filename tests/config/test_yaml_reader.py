@@ -7,7 +7,13 @@ import re
 import pytest
 import yaml
 
-from llmchecker.config.yaml_reader import _MAX_BYTES, read_yaml
+from llmchecker.config.yaml_reader import (
+    _MAX_BYTES,
+    CORE_SCHEMA,
+    SHARED_SCHEMA,
+    parse_yaml,
+    read_yaml,
+)
 from llmchecker.errors import ConfigError
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -84,11 +90,11 @@ overridden: {<<: *shared, x: 2}
 """
 
 
-def check_refused(path, text, line, reason, **options):
+def check_refused(path, text, line, reason, schema=CORE_SCHEMA):
     """The message is one line: the file, the line at fault, and what is wrong there."""
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        read_yaml(path, **options)
+        read_yaml(path, schema)
     told = str(caught.value)
     assert re.match(rf"{re.escape(str(path))}, line (\d+): ", told)
     assert reason in told
@@ -106,7 +112,7 @@ def test_a_file_with_several_meanings_or_none_is_refused(text, line, reason, tmp
 @pytest.mark.parametrize(("text", "line", "reason"), AMBIGUOUS.values(), ids=AMBIGUOUS)
 def test_what_snakemake_reads_in_another_way_is_refused(text, line, reason, tmp_path):
     """Snakemake reads a configuration as YAML 1.1, where these scalars have other types."""
-    check_refused(tmp_path / "config.yaml", text, line, reason, is_shared=True)
+    check_refused(tmp_path / "config.yaml", text, line, reason, SHARED_SCHEMA)
     assert read_yaml(tmp_path / "config.yaml").content
 
 
@@ -132,6 +138,11 @@ YAML12 = {
         {"a": {"user": "Is it?", "b": ["x?", "?x"]}},
     ),
     "colons in flow style": ("{a: http://x, b: :x}", {"a": "http://x", "b": ":x"}),
+    "colons before indicators of flow style": (
+        "[x:, {y:}, {z:{a: 1}}, 'q':r, {'n' :1}, a:b]",
+        [{"x": None}, {"y": None}, {"z": {"a": 1}}, {"q": "r"}, {"n": 1}, "a:b"],
+    ),
+    "a line end of YAML 1.1": ("x\x85y", "x\x85y"),
     "JSON with tabs": ('{\n\t"a": [\n\t\t1,\t"\\/"\n\t]\n}\n', {"a": [1, "/"]}),
     "JSON's escapes of an emoji": ('{"a": "\\ud83d\\ude42"}', {"a": "\U0001f642"}),
     "tabs after values": ("a:\t1\t# one\nb:\t\n  - c\t\n\t\nd: 2\n", {"a": 1, "b": ["c"], "d": 2}),
@@ -187,6 +198,28 @@ def test_merged_keys_have_the_lines_of_the_values_that_remain(tmp_path):
     file = read_yaml(path)
     assert file.content["c"] == {"x": [1], "y": 4}
     assert [file.lines[key] for key in ("c.x", "c.x[0]", "c.y")] == [2, 2, 7]
+
+
+def test_keys_have_the_order_of_the_file(tmp_path):
+    """Merged keys have the place of `<<`, also one with an own value."""
+    path = tmp_path / "suite.yaml"
+    path.write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, z: 3, x: 4}\nc: {z: 3, <<: *a, y: 4}\n")
+    file = read_yaml(path)
+    assert list(file.content["b"].items()) == [("x", 4), ("y", 2), ("z", 3)]
+    assert list(file.texts["c"].items()) == [("z", "3"), ("x", "1"), ("y", "4")]
+    assert [file.lines[key] for key in ("b.x", "b.y", "c.y")] == [2, 1, 3]
+
+
+@pytest.mark.parametrize(("text", "value"), [("- 1\n- a", [1, "a"]), ("a b", "a b"), ("", None)])
+def test_a_text_may_have_any_value(text, value):
+    """A text with YAML may be a list, a scalar or empty; files have keys."""
+    assert parse_yaml(text, "here").content == value
+
+
+def test_messages_about_a_text_begin_with_its_source():
+    """The message has the source and the line, as that about a file."""
+    with pytest.raises(ConfigError, match=r"^here, line 2: the key 'a' is also in line 1"):
+        parse_yaml("a: 1\na: 2\n", "here")
 
 
 def test_a_mark_of_the_encoding_is_no_part_of_the_text(tmp_path):

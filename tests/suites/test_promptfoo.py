@@ -1082,6 +1082,19 @@ tests:
     assert names == ["greeting", "greeting, 2", "two lines", "two lines, 2"]
 
 
+def test_a_configuration_in_flow_style_is_converted(tmp_path):
+    """In flow style too, a question mark is a part of a text, and tabs indent JSON."""
+    text = """
+{prompts: [Is it?, '{{q}}'], tests: [
+	{vars: {q: ?who, a: b}, assert: [{type: contains, value: yes?}]},
+]}
+"""
+    converted = convert(tmp_path, text)
+    assert converted.prompts == ["Is it?", "?who"]
+    assert converted.requirements == [[{"contains": "yes?"}]] * 2
+    assert converted.listed == ()
+
+
 def test_every_yaml_reader_sees_texts(tmp_path):
     """Texts are in quotes, so that no reader takes them for numbers, dates or truth values."""
     words = ["yes", "010", "1:30", "2024-01-31", "null", "1e3", "a: b", "# c", " d", "e\n\nf \ng"]
@@ -1129,10 +1142,10 @@ def test_the_probability_is_that_of_the_command(tmp_path):
         ),
         ("tests: [{ assert: [{ type: is-json }] }]\n", "line 1: the configuration has no prompts"),
         ("[]", "the file is not a mapping; write keys and values"),
-        ("a: [", "line 1: not YAML"),
-        ("a: 1\na: 2", "line 2: the key 'a' is a duplicate"),
-        ("a: !!python/object:os.system 1", "line 1: the tag !!python/object:os.system is unknown"),
-        ("a: &a [*a]", "too many or too deeply nested values"),
+        ("a: [}", "line 1: not YAML"),
+        ("a: 1\na: 2", "line 2: the key 'a' is also in line 1"),
+        ("a: !!python/object:os.system 1", "line 1: the tag !!python/object:os.system is not"),
+        ("a: &a [*a]", "line 1: this value contains itself"),
     ],
 )
 def test_a_file_without_convertible_tests_is_refused_with_all_reasons(tmp_path, text, reason):

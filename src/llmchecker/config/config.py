@@ -30,7 +30,7 @@ from llmchecker.config.keys import (
 from llmchecker.config.models import ModelConfig, check_labels, check_listed_tokens, parse_model
 from llmchecker.config.plan import Check, TableRow, TreeSpec, quantifiers_in
 from llmchecker.config.schema import compute_config_sha256, parse_keys
-from llmchecker.config.yaml_reader import YamlFile, read_yaml
+from llmchecker.config.yaml_reader import SHARED_SCHEMA, YamlFile, read_yaml
 from llmchecker.errors import ConfigError, LLMCheckerError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.sources.source_spec import parse_source
@@ -82,7 +82,7 @@ class Config:
         Raises:
             ConfigError: as in `read_yaml` and `parse`, with the file and the line.
         """
-        yaml_files = [read_yaml(file, is_shared=True) for file in files]
+        yaml_files = [read_yaml(file, SHARED_SCHEMA) for file in files]
         data: dict[str, Any] = {}
         for content in (*(file.content for file in yaml_files), changes):
             data = _merge(data, content)

@@ -1,13 +1,14 @@
 """A strict reader of YAML 1.2, which rejects ambiguous files and records lines.
 
-ruamel.yaml parses the file to events, and this module makes data of them by YAML 1.2's core schema.
-Of a duplicate key, a value would be lost without a word, so that it is rejected. Aliases may repeat
-a value, but a file with too many repeated values or a recursive alias is rejected.
+ruamel.yaml parses the file to events, and this module makes data of them. A `ScalarSchema` has the
+types of scalars, by default those of YAML 1.2's core schema. Of a duplicate key, a value would be
+lost without a word, so that it is rejected. Aliases may repeat a value, but a file with too many
+repeated values or a recursive alias is rejected.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,6 +26,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.scanner import Scanner
+from ruamel.yaml.tokens import FlowMappingEndToken, FlowSequenceEndToken, ScalarToken, Token
 
 from llmchecker.errors import ConfigError
 
@@ -39,16 +41,9 @@ _MAX_DIGITS = 300
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
-_CORE_SCHEMA = {
-    "null": re.compile(r"(null|Null|NULL|~|)"),
-    "bool": re.compile(r"(true|True|TRUE|false|False|FALSE)"),
-    "int": re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+"),
-    "float": re.compile(
-        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
-    ),
-}
-"""Plain scalars that are no texts, in YAML 1.2's core schema."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SPACES = "\0 \t\r\n"
+"""Characters that separate tokens; the zero is the end of a file."""
 _VERSION = re.compile(r"^%YAML[ \t]+(\S+)", re.MULTILINE)
 _DECIMAL_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _TAG_PREFIX = "tag:yaml.org,2002:"
@@ -57,23 +52,103 @@ _RESOLVER = yaml.resolver.Resolver()
 """The types of plain scalars in YAML 1.1, as in PyYAML."""
 
 
+def parse_integer(text: str) -> int:
+    """Parse an integer, such as `-12`, `0x1F` or `1_000`."""
+    digits = text.replace("_", "")
+    return int(digits, 0) if re.match(r"[-+]?0[box]", digits) else int(digits)
+
+
+def parse_float(text: str) -> float:
+    """Parse a number with a point or an exponent, `.inf` or `.nan`."""
+    # Python's `float` accepts inf and nan, but not with a leading dot.
+    return float(re.sub(r"\.(inf|nan)", r"\1", text.replace("_", ""), flags=re.IGNORECASE))
+
+
 @dataclass(frozen=True)
-class YamlFile:
-    """The content of a YAML file.
+class ScalarType:
+    """A type of scalars.
+
+    Attributes:
+        form: the form of its plain scalars.
+        parse: the function that returns the value of such a scalar.
+    """
+
+    form: re.Pattern[str]
+    parse: Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class ScalarSchema:
+    """The types of scalars that are no texts.
+
+    Attributes:
+        types: the types by name, such as `int`; the first one with the form of a plain scalar is
+            its type.
+        has_tags: whether a tag, such as `!!int`, gives a scalar its type.
+        is_shared: whether other programs read the files as YAML 1.1. Scalars such as `no` and `010`
+            have other values there; they are rejected, and so are keys that are no texts.
+    """
+
+    types: Mapping[str, ScalarType]
+    has_tags: bool = False
+    is_shared: bool = False
+
+    def find_type(self, text: str) -> str:
+        """Return the name of a plain scalar's type; `str` for a text."""
+        matches = (name for name, each in self.types.items() if each.form.fullmatch(text))
+        return next(matches, "str")
+
+
+CORE_SCHEMA = ScalarSchema(
+    {
+        "null": ScalarType(re.compile(r"null|Null|NULL|~|"), lambda _: None),
+        "bool": ScalarType(
+            re.compile(r"true|True|TRUE|false|False|FALSE"), lambda text: text.lower() == "true"
+        ),
+        "int": ScalarType(re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+"), parse_integer),
+        "float": ScalarType(
+            re.compile(
+                r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+                r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+            ),
+            parse_float,
+        ),
+    }
+)
+"""The core schema of YAML 1.2."""
+SHARED_SCHEMA = replace(CORE_SCHEMA, is_shared=True)
+"""The core schema, for files that Snakemake reads too."""
+
+
+@dataclass(frozen=True)
+class YamlDocument:
+    """The content of a YAML document.
+
+    Attributes:
+        content: its value, as plain data; None for an empty document.
+        texts: the same, but each scalar is the text that the document contains. The number 1.50 is
+            the text `1.50`, and a value that is left out is the empty text.
+        lines: the line of each value, from 1, by its key in messages, such as
+            `experiments[0].alpha`. The value itself has the empty key, if the document is not
+            empty.
+    """
+
+    content: Any
+    texts: Any
+    lines: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class YamlFile(YamlDocument):
+    """A YAML file with keys and values.
 
     Attributes:
         path: the path of the file.
-        content: its keys and values, as plain data.
-        texts: the same, but each scalar is the text that the file contains. The number 1.50 is the
-            text `1.50`, and a value that is left out is the empty text.
-        lines: the line of each value, from 1, by its key in messages, such as
-            `experiments[0].alpha`.
     """
 
-    path: Path
     content: dict[str, Any]
     texts: dict[str, Any]
-    lines: Mapping[str, int]
+    path: Path
 
     def add_location(self, message: str) -> str:
         """Prefix a message about a key with the file and the line of the key.
@@ -93,44 +168,60 @@ class YamlFile:
         return f"{self.path}{line}: {message}"
 
 
-def read_yaml(path: str | Path, *, is_shared: bool = False) -> YamlFile:
+def read_yaml(path: str | Path, schema: ScalarSchema = CORE_SCHEMA) -> YamlFile:
     """Read a YAML file with keys and values.
 
     Args:
         path: the file.
-        is_shared: whether Snakemake reads the file too, as YAML 1.1. Scalars such as `no` and `010`
-            have other values there; they are rejected.
+        schema: the types of its scalars.
 
     Raises:
         ConfigError: the file is unreadable, is not YAML in UTF-8, or is ambiguous; the message
             contains the line.
     """
     path = Path(path)
-    text = _read_text(path)
+    document = parse_yaml(_read_text(path), path, schema)
+    if not document.lines:
+        raise ConfigError(f"{path}: the file is empty; write keys and values")
+    if not isinstance(document.content, dict):
+        line = document.lines[""]
+        _raise_error(path, line, "the file is not a mapping; write keys and values")
+    return YamlFile(document.content, document.texts, document.lines, path)
+
+
+def parse_yaml(text: str, source: str | Path, schema: ScalarSchema = CORE_SCHEMA) -> YamlDocument:
+    """Parse a text with one YAML document.
+
+    Args:
+        text: the text.
+        source: its file or another origin, with which messages begin.
+        schema: the types of its scalars.
+
+    Raises:
+        ConfigError: the text is not YAML, or is ambiguous; the message contains the line.
+    """
     # In other versions, values such as `no` have other meanings.
     if (version := _VERSION.search(text)) and version[1] != "1.2":
         line = text.count("\n", 0, version.start()) + 1
-        _raise_error(path, line, f"the file is YAML {version[1]}; remove the line")
+        _raise_error(source, line, f"the file is YAML {version[1]}; remove the line")
     try:
-        node = _Composer(path, _parse_events(text), is_shared).compose()
+        node = _Composer(source, _parse_events(text), schema).compose()
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        _raise_error(path, mark.line + 1 if mark else 1, f"not YAML: {_describe_problem(error)}")
+        _raise_error(source, mark.line + 1 if mark else 1, f"not YAML: {_describe_problem(error)}")
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         character = f"U+{ord(text[error.position]):04X}"
-        _raise_error(path, line, f"{character} is not a YAML character; remove it")
+        _raise_error(source, line, f"{character} is not a YAML character; remove it")
     if node is None:
-        raise ConfigError(f"{path}: the file is empty; write keys and values")
-    if node.kind != "mapping":
-        _raise_error(path, node.line, "the file is not a mapping; write keys and values")
-    converter = _Converter(path, is_shared)
+        return YamlDocument(None, None, {})
+    converter = _Converter(source, schema)
     content, texts = converter.convert(node, "")
-    return YamlFile(path, content, texts, converter.lines)
+    return YamlDocument(content, texts, converter.lines)
 
 
 class _Scanner(Scanner):
-    """A scanner that also accepts tabs and question marks where YAML 1.2 does."""
+    """A scanner that accepts tabs, question marks and colons where YAML 1.2 does."""
 
     def scan_to_next_token(self) -> None:
         super().scan_to_next_token()
@@ -151,11 +242,52 @@ class _Scanner(Scanner):
 
     def check_key(self) -> bool:
         # In flow style too, `?` is an indicator only before a space.
-        return self.reader.peek(1) in "\0 \t\r\n"
+        return self.reader.peek(1) in _SPACES
+
+    def check_value(self) -> bool:
+        # In flow style, the value of a key in quotes or brackets may follow the colon at once.
+        if self.flow_level and self.tokens and _is_json(self.tokens[-1]):
+            return True
+        return self._ends_text(1)
 
     def check_plain(self) -> bool:
-        is_question = self.flow_level and self.reader.peek() == "?"
-        return (is_question and self.reader.peek(1) not in ",[]{}") or super().check_plain()
+        if self.flow_level and self.reader.peek() in "?:":
+            return not self._ends_text(1)
+        return super().check_plain()
+
+    def scan_plain(self) -> ScalarToken:
+        start = end = self.reader.get_mark()
+        parts: list[str] = []
+        spaces: list[str] = []
+        # After spaces, `#` begins a comment.
+        while self.reader.peek() != "#":
+            length = 0
+            while not self._ends_text(length) and not (
+                self.reader.peek(length) == ":" and self._ends_text(length + 1)
+            ):
+                length += 1
+            if not length:
+                break
+            parts += [*spaces, self.reader.prefix(length)]
+            self.reader.forward(length)
+            end = self.reader.get_mark()
+            # A key must begin on a line of its own.
+            self.allow_simple_key = False
+            spaces = self.scan_plain_spaces(self.indent + 1, start)
+            is_indented = self.flow_level or self.reader.column > self.indent
+            if not spaces or not is_indented:
+                break
+        return ScalarToken("".join(parts), True, start, end)
+
+    def _ends_text(self, offset: int) -> bool:
+        """Return whether the character at an offset cannot be a part of a plain scalar."""
+        return self.reader.peek(offset) in _SPACES + (",[]{}" if self.flow_level else "")
+
+
+def _is_json(token: Token) -> bool:
+    """Return whether a token is the end of a value as in JSON: in quotes or brackets."""
+    is_quoted = isinstance(token, ScalarToken) and not token.plain
+    return is_quoted or isinstance(token, FlowSequenceEndToken | FlowMappingEndToken)
 
 
 def _parse_events(text: str) -> Iterator[Event]:
@@ -193,12 +325,12 @@ class _Node:
 
 
 class _Composer:
-    """A composer of the node of a file from the events of the parser."""
+    """A composer of the node of a document from the events of the parser."""
 
-    def __init__(self, path: Path, events: Iterator[Event], is_shared: bool) -> None:
-        self._path = path
+    def __init__(self, source: str | Path, events: Iterator[Event], schema: ScalarSchema) -> None:
+        self._source = source
         self._events = events
-        self._is_shared = is_shared
+        self._schema = schema
         self._anchors: dict[str, _Node] = {}
 
     def compose(self) -> _Node | None:
@@ -218,15 +350,14 @@ class _Composer:
                 self._raise_error(line, f"*{event.anchor} is an unknown alias; define it")
             return self._anchors[event.anchor]
         if isinstance(event, ScalarEvent):
-            self._check_tag(event, "str")
             value, text = self._parse_scalar(event, line)
             is_plain = event.style is None and event.tag is None
             node = _Node(line, value, "scalar", text, is_plain and text == "<<")
         elif isinstance(event, SequenceStartEvent):
-            self._check_tag(event, "seq")
+            self._check_tag(event, {"seq"})
             node = _Node(line, [], "list")
         else:
-            self._check_tag(event, "map")
+            self._check_tag(event, {"map"})
             node = _Node(line, [], "mapping")
         # Known before its items, so that an alias to it in them is found to be recursive.
         if event.anchor is not None:
@@ -245,37 +376,35 @@ class _Composer:
                 return
             yield self._compose_node(event, depth)
 
-    def _parse_scalar(
-        self, event: ScalarEvent, line: int
-    ) -> tuple[str | int | float | bool | None, str]:
+    def _parse_scalar(self, event: ScalarEvent, line: int) -> tuple[Any, str]:
         """Return a scalar as plain data and as text."""
         text = event.value
         if _SURROGATE.search(text):
             text = self._join_halves(text, line)
-        # Only plain scalars have another type than text.
-        if event.style is not None or event.tag is not None:
-            return text, text
-        kind = next((kind for kind, form in _CORE_SCHEMA.items() if form.fullmatch(text)), "str")
-        if self._is_shared:
-            self._check_unambiguous(text, kind, line)
+        kind = self._find_type(event, text, line)
         # An integer of more than 308 digits does not fit into a float.
         if kind in ("int", "float") and len(text) > _MAX_DIGITS:
             self._raise_error(
                 line, f"the number has {len(text)} digits, more than {_MAX_DIGITS}; shorten it"
             )
-        match kind:
-            case "null":
-                return None, text
-            case "bool":
-                return text.lower() == "true", text
-            case "int" if text[:2] in ("0o", "0x"):
-                return int(text, 0), text
-            case "int":
-                return int(text), text
-            # Python's `float` accepts inf and nan, but not with a leading dot.
-            case "float":
-                return float(re.sub(r"\.(inf|nan)", r"\1", text, flags=re.IGNORECASE)), text
-        return text, text
+        return (text if kind == "str" else self._schema.types[kind].parse(text)), text
+
+    def _find_type(self, event: ScalarEvent, text: str, line: int) -> str:
+        """Return the name of a scalar's type."""
+        types = self._schema.types
+        if event.tag is not None:
+            self._check_tag(event, {"str", *(types if self._schema.has_tags else ())})
+            kind = event.tag.removeprefix(_TAG_PREFIX)
+            if kind != "str" and not types[kind].form.fullmatch(text):
+                self._raise_error(line, f"{text!r} is not of the type !!{kind}; remove the tag")
+            return kind
+        # Quotes and blocks are texts.
+        if event.style is not None:
+            return "str"
+        kind = self._schema.find_type(text)
+        if self._schema.is_shared:
+            self._check_unambiguous(text, kind, line)
+        return kind
 
     def _join_halves(self, text: str, line: int) -> str:
         """Join the halves of characters that JSON escapes, as in `"\\ud83d\\ude42"`."""
@@ -297,13 +426,13 @@ class _Composer:
                 "text in quotes",
             )
 
-    def _check_tag(self, event: ScalarEvent | CollectionStartEvent, kind: str) -> None:
-        if event.tag not in (None, _TAG_PREFIX + kind):
+    def _check_tag(self, event: ScalarEvent | CollectionStartEvent, kinds: Set[str]) -> None:
+        if event.tag not in (None, *(_TAG_PREFIX + kind for kind in kinds)):
             tag = str(event.tag).replace(_TAG_PREFIX, "!!")
             self._raise_error(_line_number(event), f"the tag {tag} is not supported; remove it")
 
     def _raise_error(self, line: int, reason: str) -> NoReturn:
-        _raise_error(self._path, line, reason)
+        _raise_error(self._source, line, reason)
 
 
 class _Converter:
@@ -313,10 +442,10 @@ class _Converter:
         lines: the line of each value by its key.
     """
 
-    def __init__(self, path: Path, is_shared: bool) -> None:
+    def __init__(self, source: str | Path, schema: ScalarSchema) -> None:
         self.lines: dict[str, int] = {}
-        self._path = path
-        self._is_shared = is_shared
+        self._source = source
+        self._schema = schema
         self._value_count = 0
 
     def convert(self, node: _Node, key: str, hidden: Set[str] = frozenset()) -> tuple[Any, Any]:
@@ -325,7 +454,7 @@ class _Converter:
         Args:
             node: the node.
             key: its key.
-            hidden: names of a mapping to leave out.
+            hidden: names of a mapping whose values are overridden; None takes their place.
 
         Returns:
             The plain data, and the same with scalars as texts.
@@ -355,33 +484,45 @@ class _Converter:
     def _convert_mapping(
         self, node: _Node, key: str, hidden: Set[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        own: dict[str, tuple[int, _Node]] = {}
-        merged: list[_Node] = []
-        for name_node, value_node in node.value:
-            if name_node.is_merge_key:
-                merged += self._list_merged(value_node)
-                continue
-            name = self._convert_key(name_node)
-            # A dictionary would silently drop the first value.
-            if name in own:
-                self._raise_error(
-                    name_node, f"the key {name!r} is also in line {own[name][0]}; remove one"
-                )
-            own[name] = name_node.line, value_node
+        pairs = self._list_pairs(node)
+        own = {name for name, _, _ in pairs if name is not None}
         values: dict[str, Any] = {}
         texts: dict[str, Any] = {}
-        for mapping_node in merged:
-            # Own keys override merged ones, and the first merged mapping the later ones.
-            taken = hidden | own.keys() | values.keys()
-            more_values, more_texts = self.convert(mapping_node, key, taken)
-            values |= more_values
-            texts |= more_texts
-        for name, (line, value_node) in own.items():
-            if name not in hidden:
+        for name, line, value_node in pairs:
+            if name is None:
+                # Own keys override merged ones, and the first merged mapping the later ones.
+                taken = hidden | own | values.keys()
+                more_values, more_texts = self.convert(value_node, key, taken)
+                # A key that is here already keeps its value and its place.
+                values |= {n: value for n, value in more_values.items() if n not in values}
+                texts |= {n: text for n, text in more_texts.items() if n not in texts}
+            elif name in hidden:
+                # The value that overrides this one takes its place.
+                values[name] = texts[name] = None
+            else:
                 path = f"{key}.{name}" if key else name
                 self.lines[path] = line
                 values[name], texts[name] = self.convert(value_node, path)
         return values, texts
+
+    def _list_pairs(self, node: _Node) -> list[tuple[str | None, int, _Node]]:
+        """Return the keys of a mapping with lines and values; no key for a merged mapping."""
+        pairs: list[tuple[str | None, int, _Node]] = []
+        lines: dict[str, int] = {}
+        for name_node, value_node in node.value:
+            line = name_node.line
+            if name_node.is_merge_key:
+                pairs += [(None, line, merged) for merged in self._list_merged(value_node)]
+                continue
+            name = self._convert_key(name_node)
+            # A dictionary would silently drop the first value.
+            if name in lines:
+                self._raise_error(
+                    name_node, f"the key {name!r} is also in line {lines[name]}; remove one"
+                )
+            lines[name] = line
+            pairs.append((name, line, value_node))
+        return pairs
 
     def _list_merged(self, node: _Node) -> list[_Node]:
         """Return the mappings that `<<` refers to."""
@@ -394,12 +535,12 @@ class _Converter:
         if node.kind != "scalar":
             self._raise_error(node, f"a key is a {node.kind}, not a text; put it in quotes")
         # Snakemake keeps a key that is a number; a key that is left out is a mistake.
-        if node.value is None or (self._is_shared and not isinstance(node.value, str)):
+        if node.value is None or (self._schema.is_shared and not isinstance(node.value, str)):
             self._raise_error(node, f"a key is {node.text or 'null'}, not a text; put it in quotes")
         return node.text
 
     def _raise_error(self, node: _Node, reason: str) -> NoReturn:
-        _raise_error(self._path, node.line, reason)
+        _raise_error(self._source, node.line, reason)
 
 
 def _line_number(event: Event) -> int:
@@ -429,5 +570,5 @@ def _read_text(path: Path) -> str:
         )
 
 
-def _raise_error(path: Path, line: int, reason: str) -> NoReturn:
-    raise ConfigError(f"{path}, line {line}: {reason}")
+def _raise_error(source: str | Path, line: int, reason: str) -> NoReturn:
+    raise ConfigError(f"{source}, line {line}: {reason}")

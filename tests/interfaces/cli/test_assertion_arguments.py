@@ -70,7 +70,8 @@ def test_a_schema_and_a_quantifier_come_from_the_command_line(check, tmp_path):
         (["--json-schema", "absent.json"], "--json-schema: 'absent.json' cannot be read"),
         (["--contains", "a", "--quantifier", "contains={type: gender}"], "uses this name"),
         (["P=? [ F x = 1 ]", "--quantifier", "x=[1]"], "has no settings"),
-        (["P=? [ F x = 1 ]", "--quantifier", "x={"], "is not YAML"),
+        (["P=? [ F x = 1 ]", "--quantifier", "x={"], "--quantifier x, line 1: not YAML"),
+        (["P=? [ F x = 1 ]", "--quantifier", "x={type: a, type: b}"], "the key 'type' is also"),
         (["P=? [ F x = 1 ]", "--quantifier", "x={type: patern}"], "type: 'patern' is unknown"),
     ],
 )

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from llmchecker.config.yaml_reader import parse_yaml
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.quantifiers.json_validity import read_schema
@@ -161,12 +160,8 @@ def _collect_assertions(arguments: argparse.Namespace) -> dict[str, Any]:
 def _parse_quantifier(text: str) -> tuple[str, Mapping[str, Any]]:
     """Parse `name={type: …}`, or `name` for a type without settings."""
     name, separator, settings_text = text.partition("=")
-    try:
-        settings = yaml.safe_load(settings_text) if separator else {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--quantifier {name}: {settings_text!r} is not YAML") from error
+    source = f"--quantifier {name}"
+    settings = parse_yaml(settings_text, source).content if separator else {}
     if not isinstance(settings, dict):
-        raise ConfigError(
-            f"--quantifier {name}: {settings_text!r} has no settings; write {{type: …}}"
-        )
+        raise ConfigError(f"{source}: {settings_text!r} has no settings; write {{type: …}}")
     return name.strip(), settings

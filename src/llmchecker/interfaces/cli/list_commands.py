@@ -15,7 +15,7 @@ from types import UnionType
 from typing import Any
 
 from llmchecker.config.project import DEFAULT_CONFIG, MODELS_DIRECTORY, find_project
-from llmchecker.config.yaml_reader import read_yaml
+from llmchecker.config.yaml_reader import SHARED_SCHEMA, read_yaml
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.output import escape_unencodable, is_terminal
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
@@ -165,7 +165,7 @@ def _read_section(config: Path, key: str, kind: type | UnionType) -> dict[str, A
         ConfigError: the file is unreadable, or a value has another type than `kind`.
     """
     find_project(config.absolute())  # raises for a missing file, with the fix
-    file = read_yaml(config, is_shared=True)
+    file = read_yaml(config, SHARED_SCHEMA)
     section = file.content.get(key, {})
     if not isinstance(section, dict):
         raise ConfigError(file.add_location(f"{key}: not a mapping; write names and values"))

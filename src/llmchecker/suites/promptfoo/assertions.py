@@ -9,7 +9,7 @@ from typing import Any
 
 from llmchecker.errors import ConfigError
 from llmchecker.suites.assertions import build_assertion
-from llmchecker.suites.promptfoo.documents import FILE_SCHEME, parse_yaml, read_value
+from llmchecker.suites.promptfoo.documents import FILE_SCHEME, parse_js_yaml, read_value
 from llmchecker.suites.promptfoo.javascript import WHITESPACE, format_value, translate_regex
 from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
 from llmchecker.suites.promptfoo.templates import has_template, render
@@ -278,7 +278,7 @@ def _parse_schema(value: Any) -> Any:
     """Return the schema of `is-json`: a mapping, or YAML or JSON as a text."""
     if value is None or value == "":
         return True
-    schema = parse_yaml(value) if isinstance(value, str) else value
+    schema = parse_js_yaml(value) if isinstance(value, str) else value
     if schema is True:
         return True
     if not isinstance(schema, Mapping):

@@ -10,32 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
-
+from llmchecker.config.yaml_reader import (
+    CORE_SCHEMA,
+    ScalarSchema,
+    ScalarType,
+    YamlDocument,
+    parse_float,
+    parse_integer,
+    parse_yaml,
+)
 from llmchecker.errors import ConfigError
 from llmchecker.suites.promptfoo.report import NotConverted, Place
 
 _MAX_BYTES = 5_000_000
 """Maximum size of a file in bytes."""
 _MAX_VALUES = 200_000
-"""Maximum number of values of a file, including values that aliases repeat."""
+"""Maximum number of values of a file, including values that references repeat."""
 _MAX_DEPTH = 60
-"""Maximum depth of nested lists and keys."""
+"""Maximum depth of nested lists, keys and references."""
 FILE_SCHEME = "file://"
 """The beginning of a value that is the content of a file."""
-
-_TAG_PREFIX = "tag:yaml.org,2002:"
-_FORMS = {
-    "null": re.compile(r"null|Null|NULL|~|"),
-    "bool": re.compile(r"true|True|TRUE|false|False|FALSE"),
-    "int": re.compile(r"[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)(?<!_)"),
-    "float": re.compile(
-        r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?(?<!_)"
-        r"|\.[0-9_]+([eE][-+]?[0-9]+)?(?<!_)|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
-    ),
-    "timestamp": re.compile(r"\d{4}-\d\d-\d\d|\d{4}-\d\d?-\d\d?([Tt]|[ \t]+)\d\d?:\d\d:\d\d.*"),
-}
-"""Plain scalars by type, as js-yaml resolves them: `yes` and `1:30` are texts."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +40,34 @@ class Date:
 
     def __str__(self) -> str:
         return self.text
+
+
+_JS_YAML_SCHEMA = ScalarSchema(
+    {
+        **CORE_SCHEMA.types,
+        "int": ScalarType(
+            re.compile(r"[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)(?<!_)"),
+            parse_integer,
+        ),
+        "float": ScalarType(
+            re.compile(
+                r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?(?<!_)"
+                r"|\.[0-9_]+([eE][-+]?[0-9]+)?(?<!_)|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+            ),
+            parse_float,
+        ),
+        "timestamp": ScalarType(
+            re.compile(
+                r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+                r"|[0-9]{4}(-[0-9]{1,2}){2}([Tt]|[ \t]+)[0-9]{1,2}(:[0-9]{2}){2}(\.[0-9]*)?"
+                r"([ \t]*(Z|[-+][0-9]{1,2}(:[0-9]{2})?))?"
+            ),
+            Date,
+        ),
+    },
+    has_tags=True,
+)
+"""The types of scalars in js-yaml, with which promptfoo reads YAML."""
 
 
 @dataclass(frozen=True)
@@ -75,21 +97,27 @@ def read_document(path: Path, file: str = "") -> Document:
         text = read_text(path)
     except NotConverted as error:
         raise ConfigError(f"{path}: {error}") from error
-    content, lines = _parse_yaml(text, str(path))
-    content = _insert_references(content, content, (), [0])
-    return Document(content, Place(lines, "", file))
+    document = _parse_document(text, path)
+    content = _ReferenceInserter(path, document.content).insert(document.content)
+    return Document(content, Place(document.lines, "", file))
 
 
-def parse_yaml(text: str) -> Any:
+def parse_js_yaml(text: str) -> Any:
     """Parse YAML as promptfoo does.
 
     Raises:
         NotConverted: the text is no YAML.
     """
     try:
-        return _parse_yaml(text, "YAML")[0]
+        return _parse_document(text, "YAML").content
     except ConfigError as error:
         raise NotConverted(error) from error
+
+
+def _parse_document(text: str, source: str | Path) -> YamlDocument:
+    # js-yaml ends the last line, so that a block on it ends with a line end
+    line_end = "" if text.endswith(("\n", "\r")) else "\n"
+    return parse_yaml(text + line_end, source, _JS_YAML_SCHEMA)
 
 
 def parse_json(text: str) -> Any:
@@ -136,7 +164,7 @@ def read_value(reference: str, folder: Path) -> Any:
             except ValueError as error:
                 raise NotConverted(f"{name}: no JSON: {error}") from error
         case ".yaml" | ".yml":
-            return parse_yaml(read_text(path))
+            return parse_js_yaml(read_text(path))
         case ".txt":
             return read_text(path).strip()
     raise NotConverted(f"{name} is a program or of an unknown type")
@@ -205,129 +233,43 @@ def _parse_csv(text: str, *, strict: bool) -> list[CsvRow]:
     return rows
 
 
-def _parse_yaml(text: str, name: str) -> tuple[Any, Mapping[str, int]]:
-    try:
-        node = yaml.compose(text, yaml.SafeLoader)
-        if node is None:
-            return None, {}
-        converter = _YamlConverter(name)
-        return converter.convert(node, "", 0), converter.lines
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise ConfigError(f"{name}, line {line}: not YAML: {error.problem}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name}: not YAML: {error}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{name}: values are nested too deep; flatten them") from error
+class _ReferenceInserter:
+    """An inserter of the parts of a file that references name."""
 
+    def __init__(self, path: Path, root: Any) -> None:
+        self._path = path
+        self._root = root
+        self._value_count = 0
 
-class _YamlConverter:
-    """A converter of YAML nodes to plain data, which records their lines."""
+    def insert(self, value: Any, names: tuple[str, ...] = (), depth: int = 0) -> Any:
+        """Replace `{$ref: "#/assertionTemplates/x"}` by that part; unknown ones stay.
 
-    def __init__(self, name: str) -> None:
-        self.lines: dict[str, int] = {}
-        self._name = name
-        self._count = 0
-        self._open: list[yaml.Node] = []
-
-    def convert(self, node: yaml.Node, key: str, depth: int) -> Any:
-        self._count += 1
-        if self._count > _MAX_VALUES or depth > _MAX_DEPTH or any(n is node for n in self._open):
-            self._raise_error(node, "too many or too deeply nested values; use fewer aliases")
-        self.lines.setdefault(key, node.start_mark.line + 1)
-        if isinstance(node, yaml.ScalarNode):
-            return self._convert_scalar(node)
-        self._open.append(node)
-        try:
-            if isinstance(node, yaml.SequenceNode):
-                return [
-                    self.convert(item, f"{key}[{i}]", depth + 1)
-                    for i, item in enumerate(node.value)
-                ]
-            return self._convert_mapping(node, key, depth)
-        finally:
-            self._open.pop()
-
-    def _convert_mapping(self, node: yaml.Node, key: str, depth: int) -> dict[str, Any]:
-        merged: dict[str, Any] = {}
-        own: dict[str, Any] = {}
-        for name_node, value_node in node.value:
-            if name_node.tag == _TAG_PREFIX + "merge":
-                is_list = isinstance(value_node, yaml.SequenceNode)
-                for source in value_node.value if is_list else [value_node]:
-                    mapping = self.convert(source, key, depth + 1)
-                    if not isinstance(mapping, dict):
-                        self._raise_error(name_node, "<< must name keys and values")
-                    # of several mappings the first one wins
-                    merged = mapping | merged
-                continue
-            if not isinstance(name_node, yaml.ScalarNode):
-                self._raise_error(name_node, "a key is a list or a mapping; write a text")
-            name = name_node.value
-            if name in own:
-                self._raise_error(name_node, f"the key {name!r} is a duplicate; remove one")
-            path = f"{key}.{name}".removeprefix(".")
-            self.lines[path] = name_node.start_mark.line + 1
-            own[name] = self.convert(value_node, path, depth + 1)
-        return merged | own
-
-    def _convert_scalar(self, node: yaml.ScalarNode) -> Any:
-        text = _join_surrogates(node.value)
-        if text is None:
-            self._raise_error(node, "half a character; write the whole character")
-        kind = node.tag.removeprefix(_TAG_PREFIX)
-        # PyYAML resolves plain scalars as YAML 1.1 does
-        if node.style is None and kind in (*_FORMS, "str", "value", "merge"):
-            kind = next((k for k, form in _FORMS.items() if form.fullmatch(text)), "str")
-        if kind not in (*_FORMS, "str"):
-            tag = node.tag.replace(_TAG_PREFIX, "!!")
-            self._raise_error(node, f"the tag {tag} is unknown; remove it")
-        match kind:
-            case "null":
-                return None
-            case "bool":
-                return text.lower() == "true"
-            case "int" if _FORMS["int"].fullmatch(text):
-                digits = text.replace("_", "")
-                return int(digits, 0) if re.match(r"[-+]?0[box]", digits) else int(digits)
-            case "float" | "int":
-                return float(re.sub(r"\.(inf|nan)", r"\1", text.replace("_", ""), flags=re.I))
-            case "timestamp":
-                return Date(text)
-        return text
-
-    def _raise_error(self, node: yaml.Node, reason: str) -> NoReturn:
-        raise ConfigError(f"{self._name}, line {node.start_mark.line + 1}: {reason}")
-
-
-def _join_surrogates(text: str) -> str | None:
-    r"""Join pairs of halves as in the JSON text `"\ud83d\ude00"`; None if a half is alone."""
-    try:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16")
-    except UnicodeDecodeError:
-        return None
-
-
-def _insert_references(value: Any, root: Any, names: tuple[str, ...], count: list[int]) -> Any:
-    """Replace `{$ref: "#/assertionTemplates/x"}` by that part; unknown ones stay."""
-    count[0] += 1
-    if count[0] > _MAX_VALUES:
-        raise ConfigError(f"$ref: over {_MAX_VALUES:,} values; use fewer references")
-    if isinstance(value, list):
-        return [_insert_references(item, root, names, count) for item in value]
-    if not isinstance(value, dict):
-        return value
-    name = value.get("$ref")
-    if isinstance(name, str) and name not in names:
-        target = _find_part(root, name)
-        if target is not None:
-            target = _insert_references(target, root, (*names, name), count)
-            rest = {key: item for key, item in value.items() if key != "$ref"}
-            # keys next to a reference override those of its part
-            value = target | rest if rest and isinstance(target, dict) else target
-            return _insert_references(value, root, (*names, name), count) if rest else value
-    return {key: _insert_references(item, root, names, count) for key, item in value.items()}
+        Args:
+            value: a part of the file.
+            names: the references that lead to it, which stay in it.
+            depth: the number of lists, keys and references around it.
+        """
+        self._value_count += 1
+        if self._value_count > _MAX_VALUES or depth > _MAX_DEPTH:
+            raise ConfigError(
+                f"{self._path}: with $ref, over {_MAX_VALUES:,} values or {_MAX_DEPTH} nested "
+                "levels; use fewer references"
+            )
+        if isinstance(value, list):
+            return [self.insert(item, names, depth + 1) for item in value]
+        if not isinstance(value, dict):
+            return value
+        name = value.get("$ref")
+        if isinstance(name, str) and name not in names:
+            target = _find_part(self._root, name)
+            if target is not None:
+                names = (*names, name)
+                target = self.insert(target, names, depth + 1)
+                rest = {key: item for key, item in value.items() if key != "$ref"}
+                # keys next to a reference override those of its part
+                value = target | rest if rest and isinstance(target, dict) else target
+                return self.insert(value, names, depth + 1) if rest else value
+        return {key: self.insert(item, names, depth + 1) for key, item in value.items()}
 
 
 def _find_part(root: Any, reference: str) -> Any:

@@ -12,8 +12,8 @@ from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.suites.promptfoo.documents import (
     FILE_SCHEME,
     find_files,
+    parse_js_yaml,
     parse_json,
-    parse_yaml,
     read_csv,
     read_text,
 )
@@ -140,7 +140,7 @@ def _read_prompt_file(path: Path, name: str) -> Iterator[str]:
         return
     text = read_text(path)
     if suffix in (".yaml", ".yml"):
-        yield format_json(parse_yaml(text))
+        yield format_json(parse_js_yaml(text))
     elif suffix == ".txt":
         yield from _split_prompts(text)
     elif suffix == ".jsonl":
@@ -197,7 +197,7 @@ def _render_text(
 ) -> dict[str, Any]:
     text = render(prompt, render_variables(variables, custom), custom)
     if text.strip().startswith("- role:"):
-        return _build_chat(parse_yaml(text))
+        return _build_chat(parse_js_yaml(text))
     chat = _parse_chat(text)
     if chat is not None:
         return _build_chat(chat)
