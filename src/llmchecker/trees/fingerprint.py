@@ -21,6 +21,7 @@ from llmchecker.utils.atomic_files import compute_sha256
 
 _MODEL_MODULES = (
     "models/decoding/chat_template.py",
+    "models/decoding/typed_tokens.py",
     "models/decoding/settings.py",
     "models/decoding/logits_processor.py",
     "models/transformers/batch_invariance.py",
