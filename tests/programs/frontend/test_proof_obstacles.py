@@ -96,6 +96,19 @@ FAILING = {
         "int *f(void) { int x = 5; return &x; }\n" + main("assert(f() != 0);"),
         "the address of a local variable, with null tests,", "-O2",
     ),
+    "a null test of the address of a literal": (
+        "int *f(void) { return &(int){5}; }\n" + main("assert(f() != 0);"),
+        "the address of a local variable, with null tests,", "",
+    ),
+    "a null test of a local address in a structure": (
+        "struct s { int *p; }; struct s f(void) { int x; struct s v; v.p = &x; return v; }\n"
+        + main("struct s v = f(); assert(v.p != 0);"),
+        "the address of a local variable, with null tests,", "",
+    ),
+    "a volatile pointer": (
+        "int x = 1; int *volatile p = &x;\n" + main("int y = *p; assert(y == *p);"),
+        "a volatile variable", "",
+    ),
     "pointers in a union": (
         "union u { int *p; unsigned long n; };\n" + ARRAYS
         + main("union u w, x, y, z; w.p = a + 8; x.p = b; y.p = b + 8; z.p = a; "
@@ -126,6 +139,21 @@ FAILING = {
         "int f(const int x) { int *p = (int *)&x; *p = 6; return x; }\n"
         + main("assert(f(5) == 6);"),
         CONSTANT, "",
+    ),
+    "a changed member of a constant": (
+        "struct s { int x; }; const struct s v = {1};\n"
+        + main("int *p = (int *)&v.x; *p = 2; assert(v.x == 2);"),
+        CONSTANT, "-O0",
+    ),
+    "a changed array in a constant": (
+        "struct inner { int x[2]; }; struct s { struct inner i; }; const struct s v = {{{1, 2}}};\n"
+        + main("int *p = (int *)v.i.x; *p = 2; assert(v.i.x[0] == 2);"),
+        CONSTANT, "-O0",
+    ),
+    "a changed member behind a pointer to a constant": (
+        "struct s { int x; int *p; }; const struct s v = {1, 0};\n"
+        + main("const struct s *q = &v; int *p = (int *)&q->x; *p = 2; assert(v.x == 2);"),
+        CONSTANT, "-O0",
     ),
     "a restricted pointer": (
         "int f(int *restrict p, int *restrict q) { *p = 1; *q = 2; return *p; }\n"
@@ -250,6 +278,16 @@ REFUSED = {
     "a number as an argument": (
         "int f(int *p) { return *p; }\n" + main("assert(f(4096));"), "a number as an address"
     ),
+    "a changed constant of an array type": (
+        "typedef int row[2]; const row a = {1, 2};\n"
+        + main("int *p = (int *)a; p[0] = 5; assert(a[0] == 5);"),
+        CONSTANT,
+    ),
+    "effects in a list of values": (
+        "struct s { int x, y; };\n"
+        + main("int i = 0; struct s v = {.y = i++, .x = i++}; assert(v.y == 0);"),
+        ORDER,
+    ),
     "a write to a literal": (
         main("char *p = \"abc\"; p[0] = 65; assert(p[0] == 65);"), CONSTANT
     ),
@@ -335,6 +373,13 @@ HOLDING = {
         "int length(const char *s) { int n = 0; while (s[n]) n++; return n; }\n"
         + main('char s[4] = "abc"; s[0] = 65; int n = length("abc"); '
                'assert("three" && length(s) == n);')
+    ),
+    "a table of constants": (
+        "typedef struct { const char *name; int value[2]; } entry;\n"
+        'static const entry table[2] = {{"a", {1, 2}}, {"b", {3, 4}}};\n'
+        "int get(const entry *e, int i) { const int *v = e->value; return v[0] * i; }\n"
+        + main("entry e = table[1]; e.value[1] = 5; int x = get(&table[0], 2); "
+               "assert(x == 2 && e.value[1] == 5 && table[0].name[0] == 'a');")
     ),
     "integers in a union": (
         "union word { unsigned n; unsigned short half[2]; unsigned char byte[4]; };\n"

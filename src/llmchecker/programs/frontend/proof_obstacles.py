@@ -67,7 +67,7 @@ def _find_unknown_call(facts: TextFacts) -> str:
 
 def _find_foreign_variable(facts: TextFacts) -> str:
     """Find a variable that something outside of the text may set."""
-    for node in iter_nodes(facts.unit, (c_ast.Decl, c_ast.TypeDecl)):
+    for node in iter_nodes(facts.unit, (c_ast.Decl, c_ast.TypeDecl, c_ast.PtrDecl)):
         # A volatile variable may change between two reads, an external one before the first.
         if "volatile" in node.quals:
             return format_construct("a volatile variable", node)
