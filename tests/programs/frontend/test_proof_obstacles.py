@@ -132,6 +132,23 @@ FAILING = {
         ARRAYS + main("void *p = a + 8, *q = b, *r = b + 8, *s = a; assert(p != q && r != s);"),
         "a conversion to another type", "-O0",
     ),
+    "a switch over a declaration": (
+        ARRAYS + main("int r = 0; for (int n = 0; n < 4; n++) { int *q = n == 1 ? b : n == 3 ? a : "
+                      "n ? b + 8 : a + 8; switch (n % 2) { case 0: ; int *p = q; break; "
+                      "case 1: r += p == q; } } assert(r == 0);"),
+        "a jump over the declaration of p", "-O0",
+    ),
+    "a goto over a declaration": (
+        ARRAYS + main("int n = 0, r = 0; again: ; int *q = n == 1 ? b : n == 3 ? a : "
+                      "n ? b + 8 : a + 8; if (n % 2) goto compare; int *p = q; n++; goto again; "
+                      "compare: if (p == q) r = 1; n++; if (n < 4) goto again; assert(r == 0);"),
+        "a jump over the declaration of p", "-O0",
+    ),
+    "a variable without a value in a switch": (
+        main("int r = 0; for (int n = 0; n < 2; n++) switch (n) { case 0: ; int x = 5; break; "
+             "case 1: r = x; } assert(r == 5);"),
+        "a jump over the declaration of x", "",
+    ),
     "a changed constant": (
         main("const int x = 5; int *p = (int *)&x; *p = 6; assert(x == 6);"), CONSTANT, "-O2"
     ),
@@ -380,6 +397,14 @@ HOLDING = {
         "int get(const entry *e, int i) { const int *v = e->value; return v[0] * i; }\n"
         + main("entry e = table[1]; e.value[1] = 5; int x = get(&table[0], 2); "
                "assert(x == 2 && e.value[1] == 5 && table[0].name[0] == 'a');")
+    ),
+    "jumps over declarations without a use": (
+        "int f(int n) { int r = 1; if (n > 2) goto end; int x = n; r = x + 1; "
+        "for (int i = 0; i < 2; i++) { if (i == 1) goto end; int y = i; r += y; } end: return r; }\n"
+        "int g(int n) { switch (n) { case 0: { int z = 4; return z; } case 1: ; int x = 5; "
+        "return x; default: return 6; } }\n"
+        + main("int r = 0; again: ; int k = f(r); r += k; if (r < 4) goto again; "
+               "int s = g(r - r); assert(s == 4);")
     ),
     "integers in a union": (
         "union word { unsigned n; unsigned short half[2]; unsigned char byte[4]; };\n"
