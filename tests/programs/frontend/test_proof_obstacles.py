@@ -305,6 +305,46 @@ REFUSED = {
         + main("int i = 0; struct s v = {.y = i++, .x = i++}; assert(v.y == 0);"),
         ORDER,
     ),
+    "two functions of which one changes the other's variable": (
+        "int g; int f(int n) { return n ? f(n - 1) + g : g; } int set(void) { return g = 5; }\n"
+        + main("int y = f(1) + set(); assert(y == 15);"),
+        ORDER,
+    ),
+    "a function that changes a variable with the name of an own one": (
+        "int g; int f(void) { { int g = 1; } g = 5; return 1; }\n"
+        + main("int y = g + f(); assert(y == 1);"),
+        ORDER,
+    ),
+    "a function that changes a variable through another": (
+        "int g; int set(void) { return g = 5; } int f(void) { return set(); }\n"
+        + main("int y = g + f(); assert(y == 5);"),
+        ORDER,
+    ),
+    "a function that changes memory": (
+        "int f(int *p) { return *p = 5; }\n"
+        + main("int x[1] = {1}; int y = x[0] + f(x); assert(y == 6);"),
+        ORDER,
+    ),
+    "a function that changes a static variable": (
+        "int f(void) { static int n; return ++n; }\n" + main("int y = f() - f(); assert(y == -1);"),
+        ORDER,
+    ),
+    "a function that never ends": (
+        "int f(void) { for (;;) ; return 0; }\n"
+        + main("int z = 0; int y = f() + 1 / z; assert(y);"),
+        ORDER,
+    ),
+    "a chain of assignments with a changed place": (
+        ARRAYS + main("int i = 0; a[i] = i = 2; assert(a[0] == 2);"), ORDER
+    ),
+    "a chain of assignments with an effect": (
+        ARRAYS + main("int i = 0; i = a[i++] = 2; assert(i == 2);"), ORDER
+    ),
+    "a chain of assignments in a union": (
+        "union u { int n; unsigned short h[2]; };\n"
+        + main("union u x; x.h[1] = x.n = 0x10002; assert(x.h[1] == 2);"),
+        ORDER,
+    ),
     "a write to a literal": (
         main("char *p = \"abc\"; p[0] = 65; assert(p[0] == 65);"), CONSTANT
     ),
@@ -400,11 +440,23 @@ HOLDING = {
     ),
     "jumps over declarations without a use": (
         "int f(int n) { int r = 1; if (n > 2) goto end; int x = n; r = x + 1; "
-        "for (int i = 0; i < 2; i++) { if (i == 1) goto end; int y = i; r += y; } end: return r; }\n"
+        "for (int i = 0; i < 2; i++) { if (i) goto end; int y = i; r += y; } end: return r; }\n"
         "int g(int n) { switch (n) { case 0: { int z = 4; return z; } case 1: ; int x = 5; "
         "return x; default: return 6; } }\n"
         + main("int r = 0; again: ; int k = f(r); r += k; if (r < 4) goto again; "
                "int s = g(r - r); assert(s == 4);")
+    ),
+    "functions that only read": (
+        "struct s { int *p, n; }; int fibonacci(int n) { if (n < 2) return n; "
+        "return fibonacci(n - 1) + fibonacci(n - 2); } "
+        "int get(const struct s *v) { int n = *v->p; n++; return n; }\n"
+        + main("int k = 4; struct s v = {&k, 1}; int x = fibonacci(5) + get(&v) * get(&v) + v.n; "
+               "assert(x == 31);")
+    ),
+    "chains of assignments": (
+        "struct tree { struct tree *left, *right; };\n"
+        + main("struct tree *t = malloc(sizeof *t); t->left = t->right = 0; int x, y, z[2]; "
+               "x = y = z[1] = 3; assert(!t->left && x + y + z[1] == 9);")
     ),
     "integers in a union": (
         "union word { unsigned n; unsigned short half[2]; unsigned char byte[4]; };\n"

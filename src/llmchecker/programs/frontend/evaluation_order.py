@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pycparser import c_ast
 
 from llmchecker.programs.frontend.expressions import callee_name
-from llmchecker.programs.frontend.syntax_tree import EXPRESSION_NODES, iter_nodes
+from llmchecker.programs.frontend.syntax_tree import EXPRESSION_NODES, LOOP_NODES, iter_nodes
 
 _SEQUENCED = ("&&", "||")
 _STEPS = ("++", "--", "p++", "p--")
@@ -75,13 +75,17 @@ def find_order_dependence(
     functions = [node for node in unit.ext if isinstance(node, c_ast.FuncDef)]
     global_declarations = [node for node in unit.ext if isinstance(node, c_ast.Decl)]
     global_names = {node.name for node in global_declarations}
+    reading_functions = _find_reading_functions(functions, pure_functions, global_names)
+    has_unions = any(iter_nodes(unit, (c_ast.Union,)))
     global_arrays = _find_arrays(global_declarations)
     for function in functions:
         declarations = list(iter_nodes(function.body, (c_ast.Decl,)))
         arrays = (global_arrays | _find_arrays(declarations)) - _find_scalars(function)
         # A name may be another variable in another block.
         private_names = _find_private_names(function) - global_names
-        reader = _EffectReader(pure_functions, private_names, arrays, partial_operators)
+        reader = _EffectReader(
+            pure_functions, reading_functions, private_names, arrays, partial_operators, has_unions
+        )
         for expression in _iter_full_expressions(function.body):
             try:
                 reader.read(expression)
@@ -123,6 +127,33 @@ def _find_private_names(function: c_ast.FuncDef) -> frozenset[str]:
     return frozenset(names)
 
 
+def _find_reading_functions(
+    functions: Iterable[c_ast.FuncDef], pure_functions: Set[str], global_names: Set[str]
+) -> frozenset[str]:
+    """Return the functions that only change own variables, and that never end the run.
+
+    Endless recursion is no end: then no search by a verifier is complete. A function with a loop
+    does not count, since a verifier may cut an endless loop off.
+    """
+    calls = {
+        function.decl.name: {callee_name(call) for call in iter_nodes(function, (c_ast.FuncCall,))}
+        for function in functions
+        if not any(iter_nodes(function.body, (*LOOP_NODES, c_ast.Goto)))
+        and _find_targets(function.body) <= _find_private_names(function) - global_names
+    }
+    reading = frozenset(calls)
+    while changing := {name for name in reading if not calls[name] <= pure_functions | reading}:
+        reading -= changing
+    return reading
+
+
+def _find_targets(body: c_ast.Node) -> set[str]:
+    """Return the names of the variables that assignments and steps change; "*" for others."""
+    targets = [node.lvalue for node in iter_nodes(body, (c_ast.Assignment,))]
+    targets += [node.expr for node in iter_nodes(body, (c_ast.UnaryOp,)) if node.op in _STEPS]
+    return {target.name if isinstance(target, c_ast.ID) else "*" for target in targets}
+
+
 def _iter_full_expressions(node: c_ast.Node) -> Iterator[c_ast.Node]:
     """Yield the full expressions of a statement (C11 6.8p4)."""
     for _, child in node.children():
@@ -137,20 +168,25 @@ class _EffectReader:
 
     Args:
         pure_functions: functions that change no variable and return.
+        reading_functions: functions of the text that only change own variables.
         private_names: variables that no pointer or other function reaches.
         arrays: names of arrays, whose address never changes.
         partial_operators: operators that may fail.
+        has_unions: whether variables of several types may be at one place.
     """
 
     def __init__(
         self,
         pure_functions: Set[str],
+        reading_functions: Set[str],
         private_names: frozenset[str],
         arrays: frozenset[str],
         partial_operators: frozenset[str],
+        has_unions: bool,
     ) -> None:
-        self._pure_functions, self._private_names = pure_functions, private_names
-        self._arrays, self._partial_operators = arrays, partial_operators
+        self._pure_functions, self._reading_functions = pure_functions, reading_functions
+        self._private_names, self._arrays = private_names, arrays
+        self._partial_operators, self._has_unions = partial_operators, has_unions
 
     def read(self, node: c_ast.Node) -> _Effects:
         """Return the effects of an expression.
@@ -234,8 +270,11 @@ class _EffectReader:
         effects = self._combine(node.args.exprs if node.args else ())
         name = callee_name(node)
         # A variable of this name is a pointer, which may reach every function of the text.
-        is_pure = name in self._pure_functions and name not in self._private_names
-        return effects if is_pure else effects | _CALL
+        if name in self._private_names:
+            return effects | _CALL
+        if name in self._reading_functions:
+            return effects | _MEMORY_READ
+        return effects if name in self._pure_functions else effects | _CALL
 
     def _read_assignment(self, node: c_ast.Assignment) -> _Effects:
         target, cells = self._read_target(node.lvalue)
@@ -245,8 +284,17 @@ class _EffectReader:
         is_plain = node.op == "=" and isinstance(node.lvalue, c_ast.ID)
         # The call in `x = f()` may assign `x` too, and the assignment comes last.
         written = frozenset((node.lvalue.name,)) if is_plain else cells - _CALLED
-        if value.assigned & (written | read) or value.may_change(target):
+        # In `x = y = 0` both receive one value, so that the order of the assignments is irrelevant.
+        is_chain = node.op == "=" and not self._has_unions
+        assigned = (self._read_before_store(node.rvalue) if is_chain else value).assigned
+        if assigned & (written | read) or value.may_change(target):
             raise _OrderDependence
         if target.may_change(value) or target.assigned & cells:
             raise _OrderDependence
         return target | value | _Effects(assigned=cells, read=read)
+
+    def _read_before_store(self, node: c_ast.Node) -> _Effects:
+        """Return the effects of an expression, without the assignments of its own value."""
+        if isinstance(node, c_ast.Assignment) and node.op == "=":
+            return self._read_target(node.lvalue)[0] | self._read_before_store(node.rvalue)
+        return self.read(node)
