@@ -21,6 +21,7 @@ HEAD = """#include <assert.h>
 struct bits { unsigned bit : 1; } bits;
 """
 ARRAYS = "int a[8], b[8];\n"
+STACK = "struct stack { int *items, count; };\n"
 FIRST_LINE = HEAD.count("\n") + 1
 
 
@@ -345,6 +346,35 @@ REFUSED = {
         + main("union u x; x.h[1] = x.n = 0x10002; assert(x.h[1] == 2);"),
         ORDER,
     ),
+    "a pointer to the assigned variable": (
+        main("int x = 1; int *p = &x; x = (*p)++; assert(x == 1);"), ORDER
+    ),
+    "an element that replaces its counter": (
+        STACK + main("int x[2] = {7, 8}; struct stack s = {x, 0}; "
+                     "s.count = s.items[s.count++]; assert(s.count == 7);"),
+        ORDER,
+    ),
+    "a counter that a pointer reaches": (
+        STACK + main("int x[2] = {7, 8}; struct stack s = {x, 0}; int *p = &s.count; "
+                     "*p = s.items[s.count++]; assert(*p == 7);"),
+        ORDER,
+    ),
+    "an element that contains its counter": (
+        "struct s { struct s *items; int count; };\n"
+        + main("struct s v = {0, 0}; v.items = &v; struct s w = v; w = v.items[v.count++]; "
+               "*v.items = v.items[--v.count]; assert(w.count == 0);"),
+        ORDER,
+    ),
+    "a counter that changes twice": (
+        STACK + main("int x[2] = {7, 8}; struct stack s = {x, 2}; "
+                     "int y = s.items[--s.count] - s.items[--s.count]; assert(y == 1);"),
+        ORDER,
+    ),
+    "a counter that the value reads": (
+        STACK + main("int x[2]; struct stack s = {x, 0}; s.items[s.count++] = s.count; "
+                     "assert(x[0] == 0);"),
+        ORDER,
+    ),
     "a write to a literal": (
         main("char *p = \"abc\"; p[0] = 65; assert(p[0] == 65);"), CONSTANT
     ),
@@ -452,6 +482,19 @@ HOLDING = {
         "int get(const struct s *v) { int n = *v->p; n++; return n; }\n"
         + main("int k = 4; struct s v = {&k, 1}; int x = fibonacci(5) + get(&v) * get(&v) + v.n; "
                "assert(x == 31);")
+    ),
+    "a stack in memory": (
+        STACK + "void push(struct stack *s, int n) { s->items[s->count++] = n; } "
+        "int pop(struct stack *s, int *n) { if (!s->count) return 0; "
+        "*n = s->items[--s->count]; return 1; }\n"
+        + main("struct stack s; s.items = malloc(4 * sizeof(int)); s.count = 0; push(&s, 3); "
+               "push(&s, 4); int n = 0, is_full = pop(&s, &n); assert(is_full && n == 4); "
+               "free(s.items);")
+    ),
+    "a stack of variables": (
+        "int stack[8], top; void push(int n) { stack[top++] = n; } "
+        "int pop(void) { return stack[--top]; }\n"
+        + main("push(3); push(4); int n = pop(); assert(n == 4 && top == 1);")
     ),
     "chains of assignments": (
         "struct tree { struct tree *left, *right; };\n"
