@@ -116,6 +116,7 @@ def test_what_lies_beside_the_memory_is_out_of_range(body: str) -> None:
         ("typedef volatile int number; number x = 1;", "volatile for 'number'"),
         ("int x, *restrict p = &x;", "a qualifier of the pointer 'p'"),
         ("int x, *__restrict p = &x;", "a qualifier of the pointer 'p'"),
+        ("int x, *volatile p = &x;", "a qualifier of the pointer 'p'"),
         ("int x, y; if (&x + 1 == &y) ;", "an operator on pointers to different targets"),
         ("int x, y, *p = &x; if (&p[1] != &y) ;", "an operator on pointers to different targets"),
     ],

@@ -21,6 +21,7 @@ HEAD = """#include <assert.h>
 struct bits { unsigned bit : 1; } bits;
 """
 ARRAYS = "int a[8], b[8];\n"
+STACK = "struct stack { int *items, count; };\n"
 FIRST_LINE = HEAD.count("\n") + 1
 
 
@@ -96,6 +97,19 @@ FAILING = {
         "int *f(void) { int x = 5; return &x; }\n" + main("assert(f() != 0);"),
         "the address of a local variable, with null tests,", "-O2",
     ),
+    "a null test of the address of a literal": (
+        "int *f(void) { return &(int){5}; }\n" + main("assert(f() != 0);"),
+        "the address of a local variable, with null tests,", "",
+    ),
+    "a null test of a local address in a structure": (
+        "struct s { int *p; }; struct s f(void) { int x; struct s v; v.p = &x; return v; }\n"
+        + main("struct s v = f(); assert(v.p != 0);"),
+        "the address of a local variable, with null tests,", "",
+    ),
+    "a volatile pointer": (
+        "int x = 1; int *volatile p = &x;\n" + main("int y = *p; assert(y == *p);"),
+        "a volatile variable", "",
+    ),
     "pointers in a union": (
         "union u { int *p; unsigned long n; };\n" + ARRAYS
         + main("union u w, x, y, z; w.p = a + 8; x.p = b; y.p = b + 8; z.p = a; "
@@ -119,6 +133,23 @@ FAILING = {
         ARRAYS + main("void *p = a + 8, *q = b, *r = b + 8, *s = a; assert(p != q && r != s);"),
         "a conversion to another type", "-O0",
     ),
+    "a switch over a declaration": (
+        ARRAYS + main("int r = 0; for (int n = 0; n < 4; n++) { int *q = n == 1 ? b : n == 3 ? a : "
+                      "n ? b + 8 : a + 8; switch (n % 2) { case 0: ; int *p = q; break; "
+                      "case 1: r += p == q; } } assert(r == 0);"),
+        "a jump over the declaration of p", "-O0",
+    ),
+    "a goto over a declaration": (
+        ARRAYS + main("int n = 0, r = 0; again: ; int *q = n == 1 ? b : n == 3 ? a : "
+                      "n ? b + 8 : a + 8; if (n % 2) goto compare; int *p = q; n++; goto again; "
+                      "compare: if (p == q) r = 1; n++; if (n < 4) goto again; assert(r == 0);"),
+        "a jump over the declaration of p", "-O0",
+    ),
+    "a variable without a value in a switch": (
+        main("int r = 0; for (int n = 0; n < 2; n++) switch (n) { case 0: ; int x = 5; break; "
+             "case 1: r = x; } assert(r == 5);"),
+        "a jump over the declaration of x", "",
+    ),
     "a changed constant": (
         main("const int x = 5; int *p = (int *)&x; *p = 6; assert(x == 6);"), CONSTANT, "-O2"
     ),
@@ -126,6 +157,21 @@ FAILING = {
         "int f(const int x) { int *p = (int *)&x; *p = 6; return x; }\n"
         + main("assert(f(5) == 6);"),
         CONSTANT, "",
+    ),
+    "a changed member of a constant": (
+        "struct s { int x; }; const struct s v = {1};\n"
+        + main("int *p = (int *)&v.x; *p = 2; assert(v.x == 2);"),
+        CONSTANT, "-O0",
+    ),
+    "a changed array in a constant": (
+        "struct inner { int x[2]; }; struct s { struct inner i; }; const struct s v = {{{1, 2}}};\n"
+        + main("int *p = (int *)v.i.x; *p = 2; assert(v.i.x[0] == 2);"),
+        CONSTANT, "-O0",
+    ),
+    "a changed member behind a pointer to a constant": (
+        "struct s { int x; int *p; }; const struct s v = {1, 0};\n"
+        + main("const struct s *q = &v; int *p = (int *)&q->x; *p = 2; assert(v.x == 2);"),
+        CONSTANT, "-O0",
     ),
     "a restricted pointer": (
         "int f(int *restrict p, int *restrict q) { *p = 1; *q = 2; return *p; }\n"
@@ -250,6 +296,85 @@ REFUSED = {
     "a number as an argument": (
         "int f(int *p) { return *p; }\n" + main("assert(f(4096));"), "a number as an address"
     ),
+    "a changed constant of an array type": (
+        "typedef int row[2]; const row a = {1, 2};\n"
+        + main("int *p = (int *)a; p[0] = 5; assert(a[0] == 5);"),
+        CONSTANT,
+    ),
+    "effects in a list of values": (
+        "struct s { int x, y; };\n"
+        + main("int i = 0; struct s v = {.y = i++, .x = i++}; assert(v.y == 0);"),
+        ORDER,
+    ),
+    "two functions of which one changes the other's variable": (
+        "int g; int f(int n) { return n ? f(n - 1) + g : g; } int set(void) { return g = 5; }\n"
+        + main("int y = f(1) + set(); assert(y == 15);"),
+        ORDER,
+    ),
+    "a function that changes a variable with the name of an own one": (
+        "int g; int f(void) { { int g = 1; } g = 5; return 1; }\n"
+        + main("int y = g + f(); assert(y == 1);"),
+        ORDER,
+    ),
+    "a function that changes a variable through another": (
+        "int g; int set(void) { return g = 5; } int f(void) { return set(); }\n"
+        + main("int y = g + f(); assert(y == 5);"),
+        ORDER,
+    ),
+    "a function that changes memory": (
+        "int f(int *p) { return *p = 5; }\n"
+        + main("int x[1] = {1}; int y = x[0] + f(x); assert(y == 6);"),
+        ORDER,
+    ),
+    "a function that changes a static variable": (
+        "int f(void) { static int n; return ++n; }\n" + main("int y = f() - f(); assert(y == -1);"),
+        ORDER,
+    ),
+    "a function that never ends": (
+        "int f(void) { for (;;) ; return 0; }\n"
+        + main("int z = 0; int y = f() + 1 / z; assert(y);"),
+        ORDER,
+    ),
+    "a chain of assignments with a changed place": (
+        ARRAYS + main("int i = 0; a[i] = i = 2; assert(a[0] == 2);"), ORDER
+    ),
+    "a chain of assignments with an effect": (
+        ARRAYS + main("int i = 0; i = a[i++] = 2; assert(i == 2);"), ORDER
+    ),
+    "a chain of assignments in a union": (
+        "union u { int n; unsigned short h[2]; };\n"
+        + main("union u x; x.h[1] = x.n = 0x10002; assert(x.h[1] == 2);"),
+        ORDER,
+    ),
+    "a pointer to the assigned variable": (
+        main("int x = 1; int *p = &x; x = (*p)++; assert(x == 1);"), ORDER
+    ),
+    "an element that replaces its counter": (
+        STACK + main("int x[2] = {7, 8}; struct stack s = {x, 0}; "
+                     "s.count = s.items[s.count++]; assert(s.count == 7);"),
+        ORDER,
+    ),
+    "a counter that a pointer reaches": (
+        STACK + main("int x[2] = {7, 8}; struct stack s = {x, 0}; int *p = &s.count; "
+                     "*p = s.items[s.count++]; assert(*p == 7);"),
+        ORDER,
+    ),
+    "an element that contains its counter": (
+        "struct s { struct s *items; int count; };\n"
+        + main("struct s v = {0, 0}; v.items = &v; struct s w = v; w = v.items[v.count++]; "
+               "*v.items = v.items[--v.count]; assert(w.count == 0);"),
+        ORDER,
+    ),
+    "a counter that changes twice": (
+        STACK + main("int x[2] = {7, 8}; struct stack s = {x, 2}; "
+                     "int y = s.items[--s.count] - s.items[--s.count]; assert(y == 1);"),
+        ORDER,
+    ),
+    "a counter that the value reads": (
+        STACK + main("int x[2]; struct stack s = {x, 0}; s.items[s.count++] = s.count; "
+                     "assert(x[0] == 0);"),
+        ORDER,
+    ),
     "a write to a literal": (
         main("char *p = \"abc\"; p[0] = 65; assert(p[0] == 65);"), CONSTANT
     ),
@@ -335,6 +460,46 @@ HOLDING = {
         "int length(const char *s) { int n = 0; while (s[n]) n++; return n; }\n"
         + main('char s[4] = "abc"; s[0] = 65; int n = length("abc"); '
                'assert("three" && length(s) == n);')
+    ),
+    "a table of constants": (
+        "typedef struct { const char *name; int value[2]; } entry;\n"
+        'static const entry table[2] = {{"a", {1, 2}}, {"b", {3, 4}}};\n'
+        "int get(const entry *e, int i) { const int *v = e->value; return v[0] * i; }\n"
+        + main("entry e = table[1]; e.value[1] = 5; int x = get(&table[0], 2); "
+               "assert(x == 2 && e.value[1] == 5 && table[0].name[0] == 'a');")
+    ),
+    "jumps over declarations without a use": (
+        "int f(int n) { int r = 1; if (n > 2) goto end; int x = n; r = x + 1; "
+        "for (int i = 0; i < 2; i++) { if (i) goto end; int y = i; r += y; } end: return r; }\n"
+        "int g(int n) { switch (n) { case 0: { int z = 4; return z; } case 1: ; int x = 5; "
+        "return x; default: return 6; } }\n"
+        + main("int r = 0; again: ; int k = f(r); r += k; if (r < 4) goto again; "
+               "int s = g(r - r); assert(s == 4);")
+    ),
+    "functions that only read": (
+        "struct s { int *p, n; }; int fibonacci(int n) { if (n < 2) return n; "
+        "return fibonacci(n - 1) + fibonacci(n - 2); } "
+        "int get(const struct s *v) { int n = *v->p; n++; return n; }\n"
+        + main("int k = 4; struct s v = {&k, 1}; int x = fibonacci(5) + get(&v) * get(&v) + v.n; "
+               "assert(x == 31);")
+    ),
+    "a stack in memory": (
+        STACK + "void push(struct stack *s, int n) { s->items[s->count++] = n; } "
+        "int pop(struct stack *s, int *n) { if (!s->count) return 0; "
+        "*n = s->items[--s->count]; return 1; }\n"
+        + main("struct stack s; s.items = malloc(4 * sizeof(int)); s.count = 0; push(&s, 3); "
+               "push(&s, 4); int n = 0, is_full = pop(&s, &n); assert(is_full && n == 4); "
+               "free(s.items);")
+    ),
+    "a stack of variables": (
+        "int stack[8], top; void push(int n) { stack[top++] = n; } "
+        "int pop(void) { return stack[--top]; }\n"
+        + main("push(3); push(4); int n = pop(); assert(n == 4 && top == 1);")
+    ),
+    "chains of assignments": (
+        "struct tree { struct tree *left, *right; };\n"
+        + main("struct tree *t = malloc(sizeof *t); t->left = t->right = 0; int x, y, z[2]; "
+               "x = y = z[1] = 3; assert(!t->left && x + y + z[1] == 9);")
     ),
     "integers in a union": (
         "union word { unsigned n; unsigned short half[2]; unsigned char byte[4]; };\n"

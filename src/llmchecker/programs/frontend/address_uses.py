@@ -25,6 +25,7 @@ from llmchecker.programs.frontend.c_types import (
     Kind,
     Obstacle,
     TypeTable,
+    add_const,
     decay,
 )
 from llmchecker.programs.frontend.expressions import callee_name
@@ -250,16 +251,25 @@ class _UseChecker:
             base = self._read(node)
             if Kind.UNION in (base.kind, base.target and base.target.kind):
                 raise Obstacle("the address of a member of a union", node)
+        if self._is_local(node) and self._may_return(target):
+            self._local.setdefault(target.unqualified, node)
+
+    def _is_local(self, node: c_ast.Node) -> bool:
+        """Return whether an object may end with its block: a variable or a compound literal."""
         declarations = self._declarations.get(node.name, ()) if isinstance(node, c_ast.ID) else ()
-        is_local = any(
+        return isinstance(node, c_ast.CompoundLiteral) or any(
             not any(d is other for other in self._globals) and "static" not in d.storage
             for d in declarations
         )
-        is_returned = self._result.kind is Kind.POINTER and (
-            self._result.target.unqualified == target.unqualified
+
+    def _may_return(self, target: CType) -> bool:
+        """Return whether the function's result has a pointer to this type."""
+        if self._result.kind in (Kind.VOID, Kind.NUMBER):
+            return False
+        pointers = self._types.iter_scalars(self._result, None)
+        return any(
+            p.kind is Kind.POINTER and p.target.unqualified == target.unqualified for p in pointers
         )
-        if is_local and is_returned:
-            self._local.setdefault(target.unqualified, node)
 
     def _read_number(self, node: c_ast.Node) -> CType:
         type_ = self._read_value(node)
@@ -527,7 +537,8 @@ class _UseChecker:
             raise Obstacle("an array without a length", node)
         if type_.kind is Kind.UNION:
             self._types.check_union(type_, node)
-        return member_type
+        # A member of a constant is constant too (C11 6.5.2.3p3).
+        return add_const(member_type) if type_.is_constant else member_type
 
     # Calls.
 

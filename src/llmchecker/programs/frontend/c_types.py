@@ -71,9 +71,10 @@ class Obstacle(Exception):
 
 def format_construct(construct: str, node: c_ast.Node) -> str:
     """Add the line of a node to the name of a construct."""
-    # Nodes of lists have no coordinates.
-    coordinates = getattr(node, "coord", None)
-    return f"{construct} in line {coordinates.line}" if coordinates else construct
+    # Nodes of lists have no coordinates, but their items have.
+    while getattr(node, "coord", None) is None and (children := node.children()):
+        node = children[0][1]
+    return f"{construct} in line {node.coord.line}" if node.coord else construct
 
 
 class TypeTable:
@@ -103,7 +104,7 @@ class TypeTable:
                 return self.resolve(node.type)
             case c_ast.TypeDecl(type=inner, quals=qualifiers):
                 type_ = self.resolve(inner)
-                return replace(type_, is_constant=True) if "const" in qualifiers else type_
+                return add_const(type_) if "const" in qualifiers else type_
             case c_ast.PtrDecl(type=inner, quals=qualifiers):
                 if "restrict" in qualifiers:
                     raise Obstacle("the qualifier restrict", node)
@@ -151,12 +152,12 @@ class TypeTable:
         sign = ["unsigned"] if "unsigned" in names else ["signed"] * is_signed_char
         return CType(Kind.NUMBER, " ".join([*sign, *bases]))
 
-    def find_members(self, type_: CType, node: c_ast.Node) -> dict[str, c_ast.Decl]:
+    def find_members(self, type_: CType, node: c_ast.Node | None) -> dict[str, c_ast.Decl]:
         """Return the members of a structure or union, by name, in order.
 
         Args:
             type_: the structure or union.
-            node: the use of the type, for messages.
+            node: the use of the type, for messages; None without one.
         """
         definitions = self._tagged.get(type_.name, ())
         # A tag may have another definition in another block.
@@ -167,7 +168,7 @@ class TypeTable:
             raise Obstacle("a member without a name", node)
         return members
 
-    def iter_scalars(self, type_: CType, node: c_ast.Node) -> Iterator[CType]:
+    def iter_scalars(self, type_: CType, node: c_ast.Node | None) -> Iterator[CType]:
         """Yield the scalar types in a type, each at least once."""
         if type_.kind in (Kind.STRUCTURE, Kind.UNION):
             for member in self.find_members(type_, node).values():
@@ -201,6 +202,13 @@ class TypeTable:
         if type_.kind is not Kind.NUMBER or type_.name == "_Bool" or member.bitsize is not None:
             return None
         return count * _SIZES[type_.name.split()[-1]]
+
+
+def add_const(type_: CType) -> CType:
+    """Return a type with `const`, which an array gives to its elements (C11 6.7.3p9)."""
+    if type_.kind is Kind.ARRAY:
+        return replace(type_, target=add_const(type_.target))
+    return replace(type_, is_constant=True)
 
 
 def decay(type_: CType) -> CType:

@@ -6,13 +6,18 @@ The test is conservative: it may report an expression whose value does not depen
 A verifier chooses one order, so its verdict holds only for texts without such expressions.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from pycparser import c_ast
 
 from llmchecker.programs.frontend.expressions import callee_name
-from llmchecker.programs.frontend.syntax_tree import EXPRESSION_NODES, iter_nodes
+from llmchecker.programs.frontend.syntax_tree import (
+    EXPRESSION_NODES,
+    LOOP_NODES,
+    iter_nodes,
+    parse_integer_type,
+)
 
 _SEQUENCED = ("&&", "||")
 _STEPS = ("++", "--", "p++", "p--")
@@ -21,6 +26,9 @@ _OVERFLOWING = frozenset(("+", "-", "*"))
 
 _MEMORY = frozenset(("*", "()"))
 """Names of all variables that a pointer, and that a called function may reach."""
+
+_POINTED = frozenset(("&",))
+"""Name of all variables whose address a pointer may have, without those that are named."""
 
 _CALLED = frozenset(("()",))
 """Name of all variables that a called function may reach, and of the run, which it may end."""
@@ -75,13 +83,25 @@ def find_order_dependence(
     functions = [node for node in unit.ext if isinstance(node, c_ast.FuncDef)]
     global_declarations = [node for node in unit.ext if isinstance(node, c_ast.Decl)]
     global_names = {node.name for node in global_declarations}
+    reading_functions = _find_reading_functions(functions, pure_functions, global_names)
+    has_unions = any(iter_nodes(unit, (c_ast.Union,)))
+    sequences, counters = _find_sequences(unit), _find_counters(unit)
     global_arrays = _find_arrays(global_declarations)
     for function in functions:
         declarations = list(iter_nodes(function.body, (c_ast.Decl,)))
         arrays = (global_arrays | _find_arrays(declarations)) - _find_scalars(function)
         # A name may be another variable in another block.
         private_names = _find_private_names(function) - global_names
-        reader = _EffectReader(pure_functions, private_names, arrays, partial_operators)
+        reader = _EffectReader(
+            pure_functions,
+            reading_functions,
+            private_names,
+            arrays,
+            partial_operators,
+            has_unions,
+            frozenset() if has_unions else sequences,
+            counters,
+        )
         for expression in _iter_full_expressions(function.body):
             try:
                 reader.read(expression)
@@ -123,6 +143,76 @@ def _find_private_names(function: c_ast.FuncDef) -> frozenset[str]:
     return frozenset(names)
 
 
+def _find_reading_functions(
+    functions: Iterable[c_ast.FuncDef], pure_functions: Set[str], global_names: Set[str]
+) -> frozenset[str]:
+    """Return the functions that only change own variables, and that never end the run.
+
+    Endless recursion is no end: then no search by a verifier is complete. A function with a loop
+    does not count, since a verifier may cut an endless loop off.
+    """
+    calls = {
+        function.decl.name: {callee_name(call) for call in iter_nodes(function, (c_ast.FuncCall,))}
+        for function in functions
+        if not any(iter_nodes(function.body, (*LOOP_NODES, c_ast.Goto)))
+        and _find_targets(function.body) <= _find_private_names(function) - global_names
+    }
+    reading = frozenset(calls)
+    while changing := {name for name in reading if not calls[name] <= pure_functions | reading}:
+        reading -= changing
+    return reading
+
+
+def _find_sequences(unit: c_ast.FileAST) -> frozenset[str]:
+    """Return the names of members whose elements are no structures that contain the member."""
+
+    def is_sequence(node: c_ast.Node) -> bool:
+        # The elements of an array are in the member, those of a pointer may be anywhere.
+        is_pointer = isinstance(node, c_ast.PtrDecl)
+        return isinstance(node, c_ast.ArrayDecl) or (
+            is_pointer and (isinstance(node.type, c_ast.PtrDecl) or _is_integer(node.type))
+        )
+
+    return _select_members(unit, lambda member: is_sequence(member.type))
+
+
+def _find_counters(unit: c_ast.FileAST) -> frozenset[str]:
+    """Return the names of integer members whose address is not taken."""
+    addresses = {
+        member.field.name
+        for node in iter_nodes(unit, (c_ast.UnaryOp,))
+        if node.op == "&"
+        for member in iter_nodes(node.expr, (c_ast.StructRef,))
+    }
+    return _select_members(unit, lambda member: _is_integer(member.type)) - addresses
+
+
+def _select_members(
+    unit: c_ast.FileAST, is_suitable: Callable[[c_ast.Decl], bool]
+) -> frozenset[str]:
+    """Return the names of members that are suitable in all structures."""
+    members = [
+        member
+        for structure in iter_nodes(unit, (c_ast.Struct,))
+        for member in structure.decls or ()
+        if isinstance(member, c_ast.Decl)
+    ]
+    unsuitable = {member.name for member in members if not is_suitable(member)}
+    return frozenset({member.name for member in members} - unsuitable - {None})
+
+
+def _is_integer(node: c_ast.Node) -> bool:
+    """Return whether a type is an integer without a type name."""
+    return isinstance(node, c_ast.TypeDecl) and parse_integer_type(node) is not None
+
+
+def _find_targets(body: c_ast.Node) -> set[str]:
+    """Return the names of the variables that assignments and steps change; "*" for others."""
+    targets = [node.lvalue for node in iter_nodes(body, (c_ast.Assignment,))]
+    targets += [node.expr for node in iter_nodes(body, (c_ast.UnaryOp,)) if node.op in _STEPS]
+    return {target.name if isinstance(target, c_ast.ID) else "*" for target in targets}
+
+
 def _iter_full_expressions(node: c_ast.Node) -> Iterator[c_ast.Node]:
     """Yield the full expressions of a statement (C11 6.8p4)."""
     for _, child in node.children():
@@ -137,20 +227,30 @@ class _EffectReader:
 
     Args:
         pure_functions: functions that change no variable and return.
+        reading_functions: functions of the text that only change own variables.
         private_names: variables that no pointer or other function reaches.
         arrays: names of arrays, whose address never changes.
         partial_operators: operators that may fail.
+        has_unions: whether variables of several types may be at one place.
+        sequences: members whose elements are no structures that contain the member.
+        counters: integer members whose address is not taken.
     """
 
     def __init__(
         self,
         pure_functions: Set[str],
+        reading_functions: Set[str],
         private_names: frozenset[str],
         arrays: frozenset[str],
         partial_operators: frozenset[str],
+        has_unions: bool,
+        sequences: frozenset[str],
+        counters: frozenset[str],
     ) -> None:
-        self._pure_functions, self._private_names = pure_functions, private_names
-        self._arrays, self._partial_operators = arrays, partial_operators
+        self._pure_functions, self._reading_functions = pure_functions, reading_functions
+        self._private_names, self._arrays = private_names, arrays
+        self._partial_operators, self._has_unions = partial_operators, has_unions
+        self._sequences, self._counters = sequences, counters
 
     def read(self, node: c_ast.Node) -> _Effects:
         """Return the effects of an expression.
@@ -183,7 +283,7 @@ class _EffectReader:
             case c_ast.StructRef():
                 return self.read(node.name) | _MEMORY_READ
             case c_ast.ArrayRef():
-                return self._combine([node.name, node.subscript]) | _MEMORY_READ
+                return self._read_place(node) | _MEMORY_READ
         return self._combine([child for _, child in node.children()])
 
     def _cells(self, name: str) -> frozenset[str]:
@@ -191,20 +291,56 @@ class _EffectReader:
         names = frozenset((name,))
         return names if name in self._private_names else names | _MEMORY
 
+    def _read_place(self, node: c_ast.ArrayRef) -> _Effects:
+        """Return the effects of evaluating the address of an element."""
+        if self._has_own_counter(node):
+            return self.read(node.name.name) | _Effects(assigned=_MEMORY, read=_MEMORY)
+        return self._combine([node.name, node.subscript])
+
+    def _has_own_counter(self, node: c_ast.Node) -> bool:
+        """Return whether an index steps another member of the same structure.
+
+        The sequence, its elements and the counter of `s->items[s->count++]` are different objects.
+        """
+        match node:
+            case c_ast.ArrayRef(
+                name=c_ast.StructRef(name=c_ast.ID(name=owner), type=access, field=sequence),
+                subscript=c_ast.UnaryOp(
+                    op=op,
+                    expr=c_ast.StructRef(
+                        name=c_ast.ID(name=other_owner), type=other_access, field=counter
+                    ),
+                ),
+            ):
+                is_same = (owner, access) == (other_owner, other_access)
+                is_known = sequence.name in self._sequences and counter.name in self._counters
+                return op in _STEPS and is_same and is_known
+        return False
+
+    def _has_separate_index(self, node: c_ast.Node) -> bool:
+        """Return whether the variable that an index steps is no element of the array."""
+        match node:
+            case c_ast.ArrayRef(
+                name=c_ast.ID(name=array), subscript=c_ast.UnaryOp(op=op, expr=c_ast.ID(name=index))
+            ):
+                return op in _STEPS and array in self._arrays and index not in self._arrays
+        return self._has_own_counter(node)
+
     def _read_target(self, node: c_ast.Node) -> tuple[_Effects, frozenset[str]]:
         """Return the effects of evaluating a target, and the variables that it denotes."""
         match node:
             case c_ast.ID(name=name):
                 return _Effects(), self._cells(name)
             case c_ast.ArrayRef():
-                return self._combine([node.name, node.subscript]), _MEMORY
+                is_array = isinstance(node.name, c_ast.ID) and node.name.name in self._arrays
+                return self._read_place(node), _MEMORY if is_array else _MEMORY | _POINTED
             case c_ast.StructRef(type=".", name=c_ast.ID(name=name)):
                 return _Effects(), self._cells(name) | _MEMORY
             # The name of the field is no variable.
             case c_ast.StructRef():
                 return self.read(node.name), _MEMORY
         effects = self._combine([child for _, child in node.children()])
-        return effects, _MEMORY
+        return effects, _MEMORY | _POINTED
 
     def _step(self, operand: c_ast.Node) -> _Effects:
         effects, cells = self._read_target(operand)
@@ -234,8 +370,11 @@ class _EffectReader:
         effects = self._combine(node.args.exprs if node.args else ())
         name = callee_name(node)
         # A variable of this name is a pointer, which may reach every function of the text.
-        is_pure = name in self._pure_functions and name not in self._private_names
-        return effects if is_pure else effects | _CALL
+        if name in self._private_names:
+            return effects | _CALL
+        if name in self._reading_functions:
+            return effects | _MEMORY_READ
+        return effects if name in self._pure_functions else effects | _CALL
 
     def _read_assignment(self, node: c_ast.Assignment) -> _Effects:
         target, cells = self._read_target(node.lvalue)
@@ -244,9 +383,27 @@ class _EffectReader:
         read = frozenset() if node.op == "=" else cells
         is_plain = node.op == "=" and isinstance(node.lvalue, c_ast.ID)
         # The call in `x = f()` may assign `x` too, and the assignment comes last.
-        written = frozenset((node.lvalue.name,)) if is_plain else cells - _CALLED
-        if value.assigned & (written | read) or value.may_change(target):
+        written = cells - _CALLED
+        if is_plain:
+            is_private = node.lvalue.name in self._private_names
+            written = frozenset((node.lvalue.name,)) | (frozenset() if is_private else _POINTED)
+        assigned = value.assigned
+        # In `x = y = 0` both receive one value, so that the order of the assignments is irrelevant.
+        if node.op == "=" and not self._has_unions:
+            assigned = self._read_before_store(node.rvalue).assigned
+        # An element is no counter, and no structure that contains it.
+        is_element = isinstance(node.lvalue, c_ast.ArrayRef | c_ast.UnaryOp)
+        if is_element and self._has_own_counter(node.rvalue):
+            assigned = frozenset()
+        if assigned & (written | read) or value.may_change(target):
             raise _OrderDependence
-        if target.may_change(value) or target.assigned & cells:
+        is_separate = self._has_separate_index(node.lvalue)
+        if target.may_change(value) or (target.assigned & cells and not is_separate):
             raise _OrderDependence
         return target | value | _Effects(assigned=cells, read=read)
+
+    def _read_before_store(self, node: c_ast.Node) -> _Effects:
+        """Return the effects of an expression, without the assignments of its own value."""
+        if isinstance(node, c_ast.Assignment) and node.op == "=":
+            return self._read_target(node.lvalue)[0] | self._read_before_store(node.rvalue)
+        return self.read(node)

@@ -273,7 +273,7 @@ class BindingReader(AllocationReader):
     def _create_pointer(self, node: c_ast.Node, name: str, has_state: bool = False) -> Pointer:
         if isinstance(node.type, c_ast.PtrDecl | c_ast.ArrayDecl | c_ast.FuncDecl):
             raise self.build_error(node, "a pointer to what is no integer or structure")
-        if "restrict" in getattr(node, "quals", ()) or getattr(node, "dim_quals", None):
+        if {*getattr(node, "quals", ())} - {"const"} or getattr(node, "dim_quals", None):
             raise self.build_error(node, f"a qualifier of the pointer {name!r}")
         state = None
         if has_state or name in self.nullable_pointers:

@@ -17,6 +17,7 @@ from llmchecker.programs.frontend.preprocessing.translation_phases import (
     ERROR_FUNCTION,
     FAILURE_FUNCTIONS,
 )
+from llmchecker.programs.frontend.skipped_declarations import find_skipped_declaration
 from llmchecker.programs.frontend.syntax_tree import iter_nodes
 from llmchecker.programs.frontend.text_facts import MODELLED_FUNCTIONS, TextFacts
 from llmchecker.programs.frontend.verifier_builtins import (
@@ -67,7 +68,7 @@ def _find_unknown_call(facts: TextFacts) -> str:
 
 def _find_foreign_variable(facts: TextFacts) -> str:
     """Find a variable that something outside of the text may set."""
-    for node in iter_nodes(facts.unit, (c_ast.Decl, c_ast.TypeDecl)):
+    for node in iter_nodes(facts.unit, (c_ast.Decl, c_ast.TypeDecl, c_ast.PtrDecl)):
         # A volatile variable may change between two reads, an external one before the first.
         if "volatile" in node.quals:
             return format_construct("a volatile variable", node)
@@ -119,6 +120,14 @@ def _find_order_dependence(facts: TextFacts) -> str:
     return "" if node is None else format_construct(construct, node)
 
 
+def _find_skipped_declaration(facts: TextFacts) -> str:
+    for name in sorted(facts.reached_functions):
+        node = find_skipped_declaration(facts.functions[name])
+        if node is not None:
+            return format_construct(f"a jump over the declaration of {node.name}", node)
+    return ""
+
+
 def _find_wrong_builtin(facts: TextFacts) -> str:
     """Find a definition of a builtin that may differ from its known meaning."""
     names = facts.error_names
@@ -143,6 +152,7 @@ _CHECKS: tuple[Callable[[TextFacts], str], ...] = (
     _find_machine_type,
     _find_unmarked_label,
     _find_order_dependence,
+    _find_skipped_declaration,
     _find_wrong_builtin,
     _find_address_use,
 )

@@ -129,7 +129,10 @@ def _search(
     if not found.is_complete or task.semantics is not Semantics.INT32:
         return result
     if text.obstacle:
-        problem = f"{text.name}: ESBMC alone is no proof: {text.obstacle}"
+        problem = (
+            f"{text.name}: ESBMC alone is no proof: {text.obstacle}; "
+            "docs/covered_c.md lists what it may prove"
+        )
         return replace(result, message="; ".join(filter(None, (result.message, problem))))
     message = f"complete at {found.depth} rounds of each loop"
     return VerificationResult(
