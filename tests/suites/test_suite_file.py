@@ -94,7 +94,12 @@ TABLE = {"prompts": "rows.csv", "require": [QUERY]}
         (",\nonce,\n", TABLE, "no column has a name"),
         ("start, start\na,b\n", TABLE, "two columns have the name 'start'"),
         ("start,answer\nonce\n", TABLE, "row 1: 1 values for the 2 columns start, answer"),
-        ('start\n"on', TABLE, "is not CSV"),
+        ('start\n"a\nb"\n"on', TABLE, "rows.csv, line 4: not CSV: a quote is not closed"),
+        ('start\n"on" ce\n', TABLE, "rows.csv, line 2: not CSV: a text follows a closing quote"),
+        ('start,b\nonce, "a, b"\n', TABLE, "rows.csv, row 1: a space precedes a quote"),
+        ('start,b\nonce, "a"\n', TABLE, "rows.csv, row 1: a space precedes a quote"),
+        ('start;answer\n"a; b";c\n', TABLE, "line 1: semicolons separate the columns"),
+        ('start\tb\n"a, b"\tc\n', TABLE, "line 1: tabs separate the columns"),
         ("text\nonce\n", TABLE, "rows.csv, row 1: there is no prompt of columns text; give"),
         ("start;answer\nonce;a, b\n", TABLE, "semicolons separate the columns 'start;answer'"),
         ("start\tanswer\nonce\tb\n", TABLE, "tabs separate the columns"),
@@ -486,11 +491,19 @@ def test_numbers_of_a_table_are_as_written(tmp_path):
 
 
 def test_spaces_after_commas_are_no_part_of_cells(tmp_path):
-    """A column whose name has a space before it has none in its cells; others keep theirs."""
+    """Spaces before the name of a column are not in its cells, quoted or not; others keep theirs."""
     (case,) = load_rows(
         tmp_path, "q, answer,word\nIs it?, Yes, he\n", case={"start": "[{q}][{answer}][{word}]"}
     )
     assert case.start == "[Is it?][Yes][ he]"
+    (case,) = load_rows(
+        tmp_path,
+        'q, "the answer"\n"Is ""it""?",  "Yes, it is"\n',
+        case={"start": "[{q}][{the answer}]"},
+    )
+    assert case.start == '[Is "it"?][Yes, it is]'
+    (case,) = load_rows(tmp_path, 'q,a\n" ""x"""," y"\n', case={"start": "[{q}][{a}]"})
+    assert case.start == '[ "x"][ y]'
 
 
 WRITTEN = [
