@@ -65,7 +65,7 @@ def test_a_case_that_cannot_run_is_refused_with_its_line(tmp_path, cases, line, 
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ({"model": "absent"}, "'absent' is no directory and no model"),
+        ({"model": "absent"}, "'absent' is no directory in "),
         ({"model": ["m", "m"]}, "has a model twice"),
         ({"properties": {"x": {"type": "patern"}}}, "type: 'patern' is unknown"),
         ({"properties": {"step": {"type": "pattern", "pattern": "a"}}}, "step"),
@@ -563,6 +563,19 @@ def test_a_scalar_is_the_text_that_the_file_contains(tmp_path, written):
         ("user: ~", "cases[0].user: None is not of type string"),
         ("user: a\n  length: yes", "'yes' is not of type integer"),
         ("user: a\n  budget: {passes: 1.5}", "1.5 is not of type integer"),
+        *(
+            (
+                f"user: a\n  require: [{{{entry}}}]\n- user: b",
+                f"line 4: cases[0].require[0]: {key}: {{a b}} is a mapping in YAML; write "
+                '"{a b}" in quotes',
+            )
+            for entry, key in (
+                ("contains: {a b}, at_least: 1", "contains"),
+                ("at_most: {a b}, equals: a", "at_most"),
+                ("not_contains_any: [x, {a b}], at_least: 1", "not_contains_any"),
+                ("max_words: {a b}, at_least: 1", "max_words"),
+            )
+        ),
     ],
 )
 def test_values_of_another_type_are_refused(tmp_path, entry, reason):
@@ -609,6 +622,10 @@ def test_models_and_quantifiers_of_the_configuration_are_known(tmp_path):
     assert [case.deployment.name for case in suite.cases] == ["small", "m"]
     assert suite.project == tmp_path
     assert load_suite(tmp_path / "suite.yaml", models=["m"]).deployments[0].name == "m"
+    with pytest.raises(LLMCheckerError) as error:
+        load_suite(tmp_path / "suite.yaml", models=["x"])
+    place = f"{tmp_path / 'suite.yaml'}: given model: 'x' is no directory in {tmp_path}"
+    assert str(error.value).startswith(place)
 
 
 def test_standard_properties_need_no_settings(tmp_path):

@@ -103,7 +103,9 @@ def resolve_deployment(
     else:
         hint = did_you_mean(name, models) or ";"
         known = ", ".join(models) or "no models, as no configuration was found"
-        raise UnknownName(f"{key}: {name!r} is no directory and no model{hint} known are {known}")
+        raise UnknownName(
+            f"{key}: {name!r} is no directory in {folder} and no model{hint} known are {known}"
+        )
     check_has_distributions(key, model)
     model = replace(model, decoding=select_decoding("decoding", decoding, model))
     return Deployment(name, model, system, model_directory, is_fetched)

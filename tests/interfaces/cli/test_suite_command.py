@@ -60,7 +60,7 @@ def test_unknown_requirements_can_be_allowed(write, capfd):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"model": "absent"}, "'absent' is no directory and no model"),
+        ({"model": "absent"}, "'absent' is no directory in "),
         ({"cases": [{"user": "So?", "require": [HOLDS]}]}, "no chat template; use a start string"),
     ],
 )
