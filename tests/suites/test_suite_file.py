@@ -491,7 +491,7 @@ def test_numbers_of_a_table_are_as_written(tmp_path):
 
 
 def test_spaces_after_commas_are_no_part_of_cells(tmp_path):
-    """Spaces before the name of a column are not in its cells, quoted or not; others keep theirs."""
+    """Spaces before the name of a column are not in its cells, quoted or not; others stay."""
     (case,) = load_rows(
         tmp_path, "q, answer,word\nIs it?, Yes, he\n", case={"start": "[{q}][{answer}][{word}]"}
     )

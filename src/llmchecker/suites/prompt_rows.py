@@ -189,7 +189,7 @@ def _parse_csv(name: str, text: str, *, skipinitialspace: bool = False) -> list[
     """Return the rows of a CSV file, the names of the columns first.
 
     Raises:
-        UnusableDataset: the text is not CSV, or has other separators; the message contains the line.
+        UnusableDataset: the text is not CSV, or has other separators; the message has the line.
     """
     reader = csv.reader(
         io.StringIO(text, newline=""), strict=True, skipinitialspace=skipinitialspace
