@@ -165,8 +165,10 @@ def _check_text(value: Any) -> str:
         raise ConfigError(f"value: {format_value(value)} is a mapping, no text; write it in quotes")
     if value is None:
         raise ConfigError("value: null is no text; write a text, in quotes if it is null")
-    if not isinstance(value, str) or not value:
-        raise ConfigError(f"value: {format_value(value)} is no text; write one that is not empty")
+    if not isinstance(value, str):
+        raise ConfigError(f"value: {format_value(value)} is no text; write one text")
+    if not value:
+        raise ConfigError("value: the text is empty; write a text")
     return value
 
 

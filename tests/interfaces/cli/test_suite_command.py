@@ -71,6 +71,20 @@ def test_errors_have_the_status_3(write, capfd, keys, message):
     assert message in printed.out + printed.err
 
 
+def test_a_model_of_the_current_folder_takes_the_place_of_the_suites(write, capfd, tmp_path):
+    """A path after --model is one of the current folder, wherever the suite is."""
+    suite = Path(write(HOLDS))
+    Path("model").symlink_to(yaml.safe_load(suite.read_text())["model"])
+    (tmp_path / "suites").mkdir()
+    suite = suite.rename("suites/suite.yaml")
+    assert main(["test", str(suite), "--model", "./model"]) == 0
+    assert main(["test", str(suite), "--model", "../model"]) == 0
+    capfd.readouterr()
+    assert main(["test", str(suite), "--model", "./absent"]) == 3
+    place = f"{suite.absolute()}: given model: './absent' is no directory in {suite.parent}"
+    assert place in capfd.readouterr().err.replace(f"in {tmp_path}/", "in ")
+
+
 def test_what_a_schema_does_not_assert_is_said_once(write, capfd):
     """A format that no draft has is reported with its place on standard error by both commands."""
     schema = {"properties": {"a": {"format": "int32"}}, "items": {"format": "date"}}

@@ -12,6 +12,7 @@ from llmchecker.interfaces.cli.output import (
     redirect_stdout,
 )
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.suites.deployments import relate_model
 from llmchecker.suites.entries import Entry, build_entries
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.junit import write_junit
@@ -74,7 +75,7 @@ def _run_test(arguments: argparse.Namespace) -> int:
         has_baseline = arguments.baseline is not None
         suite = load_suite(
             arguments.suite,
-            models=arguments.model,
+            models=[relate_model(name, arguments.suite.parent) for name in arguments.model],
             config=arguments.config,
             has_baseline=has_baseline,
         )
