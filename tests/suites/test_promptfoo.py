@@ -765,6 +765,21 @@ def test_a_list_in_a_cell_is_split_before_its_variables_are_inserted(tmp_path):
     assert converted.requirements == [[{"contains_any": ["a, b", "c, d"]}]]
 
 
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("x,_expected1", "t.csv, line 1: the column _expected1 is a variable; write __expected1"),
+        ("x;__expected,a", "t.csv, line 1: the columns x;__expected are one; separate columns by"),
+    ],
+)
+def test_a_column_that_is_no_assertion_is_listed(tmp_path, header, reason):
+    """A single underscore, or another separator than a comma, makes a variable."""
+    text = "prompts: [hi]\ntests: t.csv\ndefaultTest: {assert: [{type: contains, value: a}]}\n"
+    converted = convert(tmp_path, text, {"t.csv": f"{header}\nb,contains:b\n"})
+    assert converted.listed[0].startswith(reason)
+    assert len(converted.listed) == 1
+
+
 def test_a_prompt_that_no_values_make_convertible_is_listed_once_with_its_line(tmp_path):
     """A template without a counterpart is the prompt's fault, and a missing variable the test's."""
     text = """prompts:
