@@ -780,6 +780,14 @@ def test_a_column_that_is_no_assertion_is_listed(tmp_path, header, reason):
     assert len(converted.listed) == 1
 
 
+@pytest.mark.parametrize("name", ["promptfooconfig.js", "c.ts", "c.py", "tests.csv"])
+def test_a_configuration_in_a_program_is_refused(tmp_path, name):
+    """A configuration that is no YAML and no JSON is refused by its name, and does not run."""
+    (tmp_path / name).write_text("prompts: [hi]")
+    with pytest.raises(ConfigError, match=f"{name}: a configuration is YAML or JSON"):
+        convert_promptfoo(tmp_path / name, Decimal("0.5"))
+
+
 def test_a_prompt_that_no_values_make_convertible_is_listed_once_with_its_line(tmp_path):
     """A template without a counterpart is the prompt's fault, and a missing variable the test's."""
     text = """prompts:

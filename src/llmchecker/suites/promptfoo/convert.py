@@ -28,6 +28,7 @@ _MAX_CASES = 10_000
 """Maximum number of combinations of prompts, tests and variables."""
 _MAX_NAME = 190
 """Maximum number of characters of a case's name, without a number."""
+_CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
 _CONFIG_KEYS = (
     *("$schema", "description", "tags", "metadata", "prompts", "providers", "targets", "tests"),
     *("defaultTest", "scenarios", "assertionTemplates", "outputPath", "evaluateOptions"),
@@ -89,6 +90,8 @@ def convert_promptfoo(
             the reasons with their lines.
     """
     path = Path(path)
+    if path.suffix not in _CONFIG_SUFFIXES:
+        raise ConfigError(f"{path}: a configuration is YAML or JSON; convert other forms to YAML")
     document = read_document(path)
     if not isinstance(document.content, Mapping):
         where = f"{path}, {document.place}"
