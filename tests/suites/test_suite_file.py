@@ -83,6 +83,22 @@ def test_a_suite_that_cannot_run_is_refused(tmp_path, keys, reason):
     assert reason in refused(tmp_path, [CASE], **keys)
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("model: m\nmodle: m\ncases: []\n", "line 2: suite: unknown key 'modle', did you mean"),
+        ("cases: [{user: a}]\n", "suite.yaml: suite: the key 'model' is missing"),
+        ("model: m\nconfig: []\ncases: [{user: a}]\n", "line 2: config: [] is not of type"),
+    ],
+)
+def test_a_key_of_the_whole_suite_is_not_one_of_a_configuration(tmp_path, text, reason):
+    """An unknown or absent key is one of the suite, which also has a key `config`."""
+    (tmp_path / "suite.yaml").write_text(text)
+    with pytest.raises(LLMCheckerError) as error:
+        load_suite(tmp_path / "suite.yaml")
+    assert reason in str(error.value)
+
+
 TABLE = {"prompts": "rows.csv", "require": [QUERY]}
 
 
