@@ -85,6 +85,23 @@ def test_a_model_of_the_current_folder_takes_the_place_of_the_suites(write, capf
     assert place in capfd.readouterr().err.replace(f"in {tmp_path}/", "in ")
 
 
+@pytest.mark.parametrize(
+    ("options", "other"),
+    [
+        (["--json", "a", "--junit", "a"], "--json: a is also the file of --junit"),
+        (["--html", "./suite.yaml"], "--html: suite.yaml is also the file of the suite"),
+        (["--baseline", "a", "--json", "a"], "--json: a is also the file of --baseline"),
+    ],
+)
+def test_two_files_of_one_name_are_refused(write, capfd, options, other):
+    """No output overwrites another one, the suite or the baseline."""
+    suite = Path(write(HOLDS))
+    text = suite.read_text()
+    assert main(["test", str(suite), *options]) == 3
+    assert f"{other}; name another file" in capfd.readouterr().err
+    assert suite.read_text() == text
+
+
 def test_what_a_schema_does_not_assert_is_said_once(write, capfd):
     """A format that no draft has is reported with its place on standard error by both commands."""
     schema = {"properties": {"a": {"format": "int32"}}, "items": {"format": "date"}}
