@@ -37,7 +37,11 @@ def refused(folder: Path, cases: list, files: dict | None = None, **keys) -> str
         ([{"start": "once", "require": 3}], 11, "neither a list nor a mapping"),
         ([{"start": "once", "require": [{"contains": "x"}]}], 12, "at_least or at_most"),
         ([{"start": "once", "require": [{"contans": "x", "at_least": 1}]}], 12, "'contains'"),
-        ([{"start": "once", "require": [{"contains": "", "at_least": 1}]}], 12, "the text is empty"),
+        (
+            [{"start": "once", "require": [{"contains": "", "at_least": 1}]}],
+            12,
+            "the text is empty",
+        ),
         ([{"start": "once", "require": [{"contains": "x", "at_least": 2}]}], 12, "from 0 to 1"),
         (
             [{"start": "once", "require": [{"json": {"pattern": r"\Z"}, "at_least": 1}]}],
