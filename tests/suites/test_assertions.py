@@ -124,6 +124,8 @@ def test_an_assertion_stands_for_a_query(entry, query):
         ({"not_contains_all": "a;b", "at_least": 0.5}, "is one text; write a list"),
         ({"contains": {"answer": None}, "at_least": 0.5}, "a mapping, no text; write it in quotes"),
         ({"contains": 42, "at_least": 0.5}, "42 is no text"),
+        ({"equals": ["a", "b"], "at_least": 0.5}, r"\['a', 'b'\] is no text; write one text"),
+        ({"contains": "", "at_least": 0.5}, "contains: value: the text is empty"),
         ({"contains": "a", "at_least": float("nan")}, "not a number"),
         ({"contains": "a", "at_least": True}, "not a number"),
         ({"contains": "a", "at_least": "0_9"}, "not a number"),

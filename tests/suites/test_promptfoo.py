@@ -183,31 +183,31 @@ PROMPTS = {
         "prompts: [ok, p.json]",
         {"p.json": '{"messages": []}'},
         ["ok"],
-        ["line 3: the prompt is JSON, but no chat of messages"],
+        ["line 3: the prompt in line 2: the prompt is JSON, but no chat of messages"],
     ),
     "pictures": (
         "prompts: [ok, p.json]",
         {"p.json": '[{"role": "user", "content": [{"type": "image_url"}]}]'},
         ["ok"],
-        ["line 3: a message of the chat is no text"],
+        ["line 3: the prompt in line 2: a message of the chat is no text"],
     ),
     "other role": (
         "prompts: [ok, p.json]",
         {"p.json": '[{"role": "tool", "content": "a"}]'},
         ["ok"],
-        ['line 3: a message of the chat has the role "tool"'],
+        ['line 3: the prompt in line 2: a message of the chat has the role "tool"'],
     ),
     "answer last": (
         "prompts: [ok, p.json]",
         {"p.json": '[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]'},
         ["ok"],
-        ["line 3: the chat: last message: not the user's"],
+        ["line 3: the prompt in line 2: the chat: last message: not the user's"],
     ),
     "damaged chat": (
         'prompts: [ok, \'[{"role": "user", {{x}}\']',
         {},
         ["ok"],
-        ["line 3: the prompt begins as JSON, but is none"],
+        ["line 3: the prompt in line 2: the prompt begins as JSON, but is none"],
     ),
     "name of a file": ("prompts: [notes]", {"notes": "B"}, ["notes"], []),
     "configuration": (
@@ -427,9 +427,9 @@ LISTED = {
     "no type": ("{value: a}", "the assertion has no type"),
     "text": ("contains", "'contains' is no assertion"),
     "no value": ("{type: contains}", "contains has no value"),
-    "empty": ("{type: not-contains, value: ''}", "not-contains: the value is no text, or an empty"),
-    "number": ("{type: starts-with, value: 5}", "starts-with: the value is no text"),
-    "truth": ("{type: contains, value: true}", "contains: the value is no text"),
+    "empty": ("{type: not-contains, value: ''}", "not-contains: the value is an empty text"),
+    "number": ("{type: starts-with, value: 5}", "starts-with: the value 5 is no text"),
+    "truth": ("{type: contains, value: true}", "contains: the value true is no text"),
     "empty item of any": (
         "{type: contains-any, value: [a, '']}",
         "an empty text is in every answer",
@@ -718,6 +718,10 @@ ROWS = {
     "equals": ("equals:Yes", {"equals": "Yes"}),
     "not": ("not-contains:No", {"not_contains": "No"}),
     "list": ('"contains-any:a, b"', {"contains_any": ["a", "b"]}),
+    "open quote": (
+        '"contains-any:""a"',
+        "contains-any: a quote of the value is not closed before a comma",
+    ),
     "regex": (r"regex:^\w", {"matches": "^[0-9A-Za-z_]"}),
     "starts": ("starts-with:a", {"starts_with": "a"}),
     "JSON": ("is-json", {"json": True}),
@@ -752,6 +756,52 @@ def test_expected_cells_are_assertions(tmp_path, form):
         assert converted.prompts == ["k\nk", "q"]
         assert converted.requirements == [[{"contains": "kept"}], [expected]]
         assert converted.listed == ()
+
+
+def test_a_list_in_a_cell_is_split_before_its_variables_are_inserted(tmp_path):
+    """A comma in a variable separates no texts of `contains-any:{{x}}`."""
+    rows = 'x,__expected\n"a, b","contains-any:{{x}}, ""c, d"""\n'
+    converted = convert(tmp_path, "prompts: ['{{x}}']\ntests: t.csv\n", {"t.csv": rows})
+    assert converted.requirements == [[{"contains_any": ["a, b", "c, d"]}]]
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("x,_expected1", "t.csv, line 1: the column _expected1 is a variable; write __expected1"),
+        ("x;__expected,a", "t.csv, line 1: the columns x;__expected are one; separate columns by"),
+    ],
+)
+def test_a_column_that_is_no_assertion_is_listed(tmp_path, header, reason):
+    """A single underscore, or another separator than a comma, makes a variable."""
+    text = "prompts: [hi]\ntests: t.csv\ndefaultTest: {assert: [{type: contains, value: a}]}\n"
+    converted = convert(tmp_path, text, {"t.csv": f"{header}\nb,contains:b\n"})
+    assert converted.listed[0].startswith(reason)
+    assert len(converted.listed) == 1
+
+
+@pytest.mark.parametrize("name", ["promptfooconfig.js", "c.ts", "c.py", "tests.csv"])
+def test_a_configuration_in_a_program_is_refused(tmp_path, name):
+    """A configuration that is no YAML and no JSON is refused by its name, and does not run."""
+    (tmp_path / name).write_text("prompts: [hi]")
+    with pytest.raises(ConfigError, match=f"{name}: a configuration is YAML or JSON"):
+        convert_promptfoo(tmp_path / name, Decimal("0.5"))
+
+
+def test_a_prompt_that_no_values_make_convertible_is_listed_once_with_its_line(tmp_path):
+    """A template without a counterpart is the prompt's fault, and a missing variable the test's."""
+    text = """prompts:
+- '{{x | sort}}'
+- '{{y}}'
+- '{{x}}'
+tests:
+- {vars: {x: a, y: b}, assert: [{type: contains, value: a}]}
+- {vars: {x: a}, assert: [{type: contains, value: a}]}
+"""
+    assert convert(tmp_path, text).listed == (
+        "line 2: the filter sort of the template has no counterpart",
+        "line 7: the prompt in line 3: the variable y has no value",
+    )
 
 
 def test_columns_with_underscores_are_keys_of_the_test(tmp_path):

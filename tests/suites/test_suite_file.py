@@ -37,7 +37,11 @@ def refused(folder: Path, cases: list, files: dict | None = None, **keys) -> str
         ([{"start": "once", "require": 3}], 11, "neither a list nor a mapping"),
         ([{"start": "once", "require": [{"contains": "x"}]}], 12, "at_least or at_most"),
         ([{"start": "once", "require": [{"contans": "x", "at_least": 1}]}], 12, "'contains'"),
-        ([{"start": "once", "require": [{"contains": "", "at_least": 1}]}], 12, "not empty"),
+        (
+            [{"start": "once", "require": [{"contains": "", "at_least": 1}]}],
+            12,
+            "the text is empty",
+        ),
         ([{"start": "once", "require": [{"contains": "x", "at_least": 2}]}], 12, "from 0 to 1"),
         (
             [{"start": "once", "require": [{"json": {"pattern": r"\Z"}, "at_least": 1}]}],
@@ -65,7 +69,7 @@ def test_a_case_that_cannot_run_is_refused_with_its_line(tmp_path, cases, line, 
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ({"model": "absent"}, "'absent' is no directory and no model"),
+        ({"model": "absent"}, "'absent' is no directory in "),
         ({"model": ["m", "m"]}, "has a model twice"),
         ({"properties": {"x": {"type": "patern"}}}, "type: 'patern' is unknown"),
         ({"properties": {"step": {"type": "pattern", "pattern": "a"}}}, "step"),
@@ -83,6 +87,22 @@ def test_a_suite_that_cannot_run_is_refused(tmp_path, keys, reason):
     assert reason in refused(tmp_path, [CASE], **keys)
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("model: m\nmodle: m\ncases: []\n", "line 2: suite: unknown key 'modle', did you mean"),
+        ("cases: [{user: a}]\n", "suite.yaml: suite: the key 'model' is missing"),
+        ("model: m\nconfig: []\ncases: [{user: a}]\n", "line 2: config: [] is not of type"),
+    ],
+)
+def test_a_key_of_the_whole_suite_is_not_one_of_a_configuration(tmp_path, text, reason):
+    """An unknown or absent key is one of the suite, which also has a key `config`."""
+    (tmp_path / "suite.yaml").write_text(text)
+    with pytest.raises(LLMCheckerError) as error:
+        load_suite(tmp_path / "suite.yaml")
+    assert reason in str(error.value)
+
+
 TABLE = {"prompts": "rows.csv", "require": [QUERY]}
 
 
@@ -94,7 +114,12 @@ TABLE = {"prompts": "rows.csv", "require": [QUERY]}
         (",\nonce,\n", TABLE, "no column has a name"),
         ("start, start\na,b\n", TABLE, "two columns have the name 'start'"),
         ("start,answer\nonce\n", TABLE, "row 1: 1 values for the 2 columns start, answer"),
-        ('start\n"on', TABLE, "is not CSV"),
+        ('start\n"a\nb"\n"on', TABLE, "rows.csv, line 4: not CSV: a quote is not closed"),
+        ('start\n"on" ce\n', TABLE, "rows.csv, line 2: not CSV: a text follows a closing quote"),
+        ('start,b\nonce, "a, b"\n', TABLE, "rows.csv, row 1: a space precedes a quote"),
+        ('start,b\nonce, "a"\n', TABLE, "rows.csv, row 1: a space precedes a quote"),
+        ('start;answer\n"a; b";c\n', TABLE, "line 1: semicolons separate the columns"),
+        ('start\tb\n"a, b"\tc\n', TABLE, "line 1: tabs separate the columns"),
         ("text\nonce\n", TABLE, "rows.csv, row 1: there is no prompt of columns text; give"),
         ("start;answer\nonce;a, b\n", TABLE, "semicolons separate the columns 'start;answer'"),
         ("start\tanswer\nonce\tb\n", TABLE, "tabs separate the columns"),
@@ -486,11 +511,19 @@ def test_numbers_of_a_table_are_as_written(tmp_path):
 
 
 def test_spaces_after_commas_are_no_part_of_cells(tmp_path):
-    """A column whose name has a space before it has none in its cells; others keep theirs."""
+    """Spaces before the name of a column are not in its cells, quoted or not; others stay."""
     (case,) = load_rows(
         tmp_path, "q, answer,word\nIs it?, Yes, he\n", case={"start": "[{q}][{answer}][{word}]"}
     )
     assert case.start == "[Is it?][Yes][ he]"
+    (case,) = load_rows(
+        tmp_path,
+        'q, "the answer"\n"Is ""it""?",  "Yes, it is"\n',
+        case={"start": "[{q}][{the answer}]"},
+    )
+    assert case.start == '[Is "it"?][Yes, it is]'
+    (case,) = load_rows(tmp_path, 'q,a\n" ""x"""," y"\n', case={"start": "[{q}][{a}]"})
+    assert case.start == '[ "x"][ y]'
 
 
 WRITTEN = [
@@ -550,6 +583,19 @@ def test_a_scalar_is_the_text_that_the_file_contains(tmp_path, written):
         ("user: ~", "cases[0].user: None is not of type string"),
         ("user: a\n  length: yes", "'yes' is not of type integer"),
         ("user: a\n  budget: {passes: 1.5}", "1.5 is not of type integer"),
+        *(
+            (
+                f"user: a\n  require: [{{{entry}}}]\n- user: b",
+                f"line 4: cases[0].require[0]: {key}: {{a b}} is a mapping in YAML; write "
+                '"{a b}" in quotes',
+            )
+            for entry, key in (
+                ("contains: {a b}, at_least: 1", "contains"),
+                ("at_most: {a b}, equals: a", "at_most"),
+                ("not_contains_any: [x, {a b}], at_least: 1", "not_contains_any"),
+                ("max_words: {a b}, at_least: 1", "max_words"),
+            )
+        ),
     ],
 )
 def test_values_of_another_type_are_refused(tmp_path, entry, reason):
@@ -596,6 +642,10 @@ def test_models_and_quantifiers_of_the_configuration_are_known(tmp_path):
     assert [case.deployment.name for case in suite.cases] == ["small", "m"]
     assert suite.project == tmp_path
     assert load_suite(tmp_path / "suite.yaml", models=["m"]).deployments[0].name == "m"
+    with pytest.raises(LLMCheckerError) as error:
+        load_suite(tmp_path / "suite.yaml", models=["x"])
+    place = f"{tmp_path / 'suite.yaml'}: given model: 'x' is no directory in {tmp_path}"
+    assert str(error.value).startswith(place)
 
 
 def test_standard_properties_need_no_settings(tmp_path):

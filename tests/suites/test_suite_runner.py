@@ -18,7 +18,7 @@ import llmchecker as lc
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
 from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
 from llmchecker.checking.verdict import Verdict
-from llmchecker.errors import ConfigError, InvalidEstimate, UnusableText
+from llmchecker.errors import ConfigError, InvalidEstimate, LLMCheckerError, UnusableText
 from llmchecker.suites import runner
 from llmchecker.suites.html_page import format_html
 from llmchecker.suites.json_lines import iter_lines
@@ -384,9 +384,10 @@ def test_differences_from_stored_results(tmp_path):
     assert result.difference_confidence == pytest.approx(0.98)
     with pytest.raises(ConfigError, match="is absent"):
         run(suite, baseline=tmp_path / "no.jsonl")
-    (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
-    with pytest.raises(ConfigError, match="no results of a suite"):
-        run(suite, baseline=tmp_path / "other.jsonl")
+    for content in ('{"a": 1}\n', "act,prompt\na,b\n", "[]\n"):
+        (tmp_path / "other.jsonl").write_text(content)
+        with pytest.raises(LLMCheckerError, match="no results of a suite; name another file"):
+            run(suite, baseline=tmp_path / "other.jsonl")
 
 
 def read_without_times(path: Path) -> list[dict[str, Any]]:
@@ -485,10 +486,11 @@ def test_results_of_another_suite_are_not_continued(tmp_path):
     other = load(tmp_path, [TABLE], {"rows_csv": ROWS}, properties=PROPERTIES, seed=1)
     with pytest.raises(ConfigError, match="results of another suite"):
         run(other, log=tmp_path / "log.jsonl")
-    (tmp_path / "text.jsonl").write_text('{"text": "mine"}\n')
-    with pytest.raises(ConfigError, match="no results of a suite"):
-        run(suite, log=tmp_path / "text.jsonl")
-    assert (tmp_path / "text.jsonl").read_text() == '{"text": "mine"}\n'
+    for content in ('{"text": "mine"}\n', "a text of mine\n", "without a line end"):
+        (tmp_path / "text.jsonl").write_text(content)
+        with pytest.raises(LLMCheckerError, match="no results of a suite; name another file"):
+            run(suite, log=tmp_path / "text.jsonl")
+        assert (tmp_path / "text.jsonl").read_text() == content
 
 
 def test_an_error_is_repeated_in_the_next_run(tmp_path):

@@ -97,17 +97,43 @@ def is_assertion(entry: Any) -> bool:
     return isinstance(entry, Mapping) and bool({AT_LEAST, AT_MOST} & entry.keys())
 
 
-def select_texts(entry: Mapping[str, Any], texts: Mapping[str, Any]) -> dict[str, Any]:
+def select_texts(place: str, entry: Mapping[str, Any], texts: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry with texts and probabilities exactly as the suite file contains them.
 
     Args:
+        place: the key of the entry.
         entry: the entry as plain data, in which 3.10 is a number.
         texts: the entry with each scalar as text, in which 3.10 is `3.10`.
+
+    Raises:
+        ConfigError: a template is without quotes, so that YAML reads a mapping.
     """
+    for key, value in entry.items():
+        if key.removeprefix(_NEGATION) not in _MAPPING_KINDS:
+            check_quotes(f"{place}: {key}", value, texts[key])
     return {
         key: _select_text(value, texts[key]) if _is_text(key) else value
         for key, value in entry.items()
     }
+
+
+def check_quotes(place: str, value: Any, texts: Any) -> None:
+    """Check that a text is no template without quotes, which YAML reads as a mapping.
+
+    Args:
+        place: its key.
+        value: the text, or a list of texts.
+        texts: the same with each scalar as text.
+
+    Raises:
+        ConfigError: the value is a mapping of a name to nothing.
+    """
+    if isinstance(value, list):
+        for item, text in zip(value, texts, strict=True):
+            check_quotes(place, item, text)
+    elif isinstance(value, Mapping) and list(texts.values()) == [""]:
+        template = f"{{{next(iter(texts))}}}"
+        raise ConfigError(f'{place}: {template} is a mapping in YAML; write "{template}" in quotes')
 
 
 def _select_text(value: Any, text: Any) -> Any:
@@ -139,8 +165,10 @@ def _check_text(value: Any) -> str:
         raise ConfigError(f"value: {format_value(value)} is a mapping, no text; write it in quotes")
     if value is None:
         raise ConfigError("value: null is no text; write a text, in quotes if it is null")
-    if not isinstance(value, str) or not value:
-        raise ConfigError(f"value: {format_value(value)} is no text; write one that is not empty")
+    if not isinstance(value, str):
+        raise ConfigError(f"value: {format_value(value)} is no text; write one text")
+    if not value:
+        raise ConfigError("value: the text is empty; write a text")
     return value
 
 
@@ -274,6 +302,8 @@ _TEXT_KINDS = frozenset(
     }
 )
 """Kinds whose value is a text or a list of texts."""
+_MAPPING_KINDS = ("json", "classifier")
+"""Kinds whose value may be a mapping."""
 
 KINDS: Mapping[str, Callable[[Any, bool], Assertion]] = {
     "contains": _contains(""),

@@ -103,10 +103,26 @@ def resolve_deployment(
     else:
         hint = did_you_mean(name, models) or ";"
         known = ", ".join(models) or "no models, as no configuration was found"
-        raise UnknownName(f"{key}: {name!r} is no directory and no model{hint} known are {known}")
+        raise UnknownName(
+            f"{key}: {name!r} is no directory in {folder} and no model{hint} known are {known}"
+        )
     check_has_distributions(key, model)
     model = replace(model, decoding=select_decoding("decoding", decoding, model))
     return Deployment(name, model, system, model_directory, is_fetched)
+
+
+def relate_model(name: str, folder: Path) -> str:
+    """Return a model of the command line as a suite in a folder names it.
+
+    A path such as `./model` in the current folder becomes a path from the folder of the suite,
+    unless it is one already.
+    """
+    directory = Path(name).expanduser()
+    # a name without a slash may be one of the configuration
+    is_path = "/" in name and not directory.is_absolute()
+    if not is_path or not directory.is_dir() or (folder / directory).is_dir():
+        return name
+    return os.path.relpath(directory, folder)
 
 
 class RowDeployments:

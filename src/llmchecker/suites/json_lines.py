@@ -270,10 +270,13 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
                 return
             try:
                 line = json.loads(text)
-            except (ValueError, RecursionError) as error:
-                raise UnusableDataset(f"{path}, line {number}: no JSON; delete the file") from error
+            except (ValueError, RecursionError):
+                line = None
+            # without a header, the file is another one of the user
+            if not isinstance(line, dict) and number == 1:
+                raise UnusableDataset(f"{path}: no results of a suite; name another file")
             if not isinstance(line, dict):
-                raise UnusableDataset(f"{path}, line {number}: no object; delete the file")
+                raise UnusableDataset(f"{path}, line {number}: no JSON object; delete the file")
             yield line
 
 

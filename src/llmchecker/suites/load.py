@@ -77,9 +77,11 @@ def _build_suite(
         raise ConfigError(f"model: {', '.join(names)} has a model twice; remove one")
     # with a table of prompts, the texts of the suite are templates
     has_tables = any(entry.prompts is not None for entry in keys.cases)
+    # a model in place of the suite's has no line in the file
+    key = "given model" if models else "model"
     variants = [
         _resolve_variants(
-            name, config, folder, keys.system, keys.explicit_keys, has_tables=has_tables
+            key, name, config, folder, keys.system, keys.explicit_keys, has_tables=has_tables
         )
         for name in names
     ]
@@ -142,6 +144,7 @@ def _read_config(
 
 
 def _resolve_variants(
+    key: str,
     name: str,
     config: Config | None,
     folder: Path,
@@ -155,7 +158,7 @@ def _resolve_variants(
     """Find the model of a name, with a decoding that may have columns.
 
     Args:
-        name, config, folder, system: as in `resolve_deployment`.
+        key, name, config, folder, system: as in `resolve_deployment`.
         explicit_keys: the keys of the suite or of `versus`, with or without `decoding`.
         has_tables: whether the suite has a table of prompts.
         suffix: the end of the deployment's name.
@@ -165,7 +168,7 @@ def _resolve_variants(
     has_columns = has_tables and bool(list_columns(decoding))
     # the model must support a decoding, whatever it is
     keys = {"decoding": GREEDY} if has_columns else explicit_keys
-    deployment = resolve_deployment("model", name, config, folder, system, keys)
+    deployment = resolve_deployment(key, name, config, folder, system, keys)
     deployment = replace(deployment, name=f"{name}{suffix}")
     return RowDeployments(deployment, decoding if has_columns else None, **options)
 
@@ -185,6 +188,7 @@ def _resolve_versus(
     has_system, has_decoding = versus.system is not None, versus.decoding is not None
     with prefix_errors("versus"):
         return _resolve_variants(
+            "model",
             versus.model or names[0],
             config,
             folder,

@@ -5,7 +5,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -25,6 +25,13 @@ _MAX_CHARACTERS = 100_000
 
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 """Characters that separate columns of other files than CSV."""
+_CSV_REASONS = {
+    "unexpected end of data": "a quote is not closed; close it",
+    "',' expected after '\"'": "a text follows a closing quote; double the quotes in a value",
+}
+"""What is wrong in a file, and how to mend it, by the error of the reader."""
+_SPACED_QUOTE = re.compile(r'(?m)(?:^|(?<=,)) +"')
+"""A quote after a space, which does not begin a quoted value."""
 
 
 @dataclass(frozen=True)
@@ -154,27 +161,20 @@ def _normalize_header(place: str, names: Iterable[Any]) -> list[str]:
 
 def _read_csv(name: str, path: Path) -> Iterator[dict[str, Any]]:
     text = _read_text(name, path)
-    # a cell above the limit of the reader would be an error without its row
-    limit = csv.field_size_limit(10**8)
-    try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
-    except csv.Error as error:
-        raise UnusableDataset(f"{name} is not CSV: {error}; quote values with quotes") from error
-    # the limit is one of the whole process
-    finally:
-        csv.field_size_limit(limit)
-    names, *rows = rows or [[]]
+    names, *rows = _parse_csv(name, text) or [[]]
+    # in `question, "answer"` the separator is a comma with a space, also before quotes
+    is_spaced = len(names) > 1 and all(column.startswith(" ") for column in names[1:])
+    if is_spaced:
+        names, *rows = _parse_csv(name, text, skipinitialspace=True)
     header = _normalize_header(f"{name}, line 1", names)
-    separators = [noun for mark, noun in _OTHER_SEPARATORS.items() if mark in "".join(header)]
-    if len(header) == 1 and separators:
-        raise UnusableDataset(
-            f"{name}, line 1: {separators[0]} separate the columns {header[0]!r}; separate "
-            "columns by commas"
-        )
+    has_spaced_quotes = not is_spaced and _SPACED_QUOTE.search(text) is not None
     for number, row in enumerate(rows, 1):
+        place = f"{name}, row {number}"
+        if has_spaced_quotes and any(_SPACED_QUOTE.match(cell) for cell in row):
+            raise UnusableDataset(f"{place}: a space precedes a quote; remove the space")
         if len(row) != len(header):
             raise UnusableDataset(
-                f"{name}, row {number}: {len(row)} values for the {len(header)} columns "
+                f"{place}: {len(row)} values for the {len(header)} columns "
                 f"{', '.join(header)}; quote values with commas"
             )
         # a column without a name, as of an index, cannot be inserted
@@ -183,6 +183,45 @@ def _read_csv(name: str, path: Path) -> Iterator[dict[str, Any]]:
             for padded, column, cell in zip(names, header, row, strict=True)
             if column
         }
+
+
+def _parse_csv(name: str, text: str, *, skipinitialspace: bool = False) -> list[list[str]]:
+    """Return the rows of a CSV file, the names of the columns first.
+
+    Raises:
+        UnusableDataset: the text is not CSV, or has other separators; the message has the line.
+    """
+    reader = csv.reader(
+        io.StringIO(text, newline=""), strict=True, skipinitialspace=skipinitialspace
+    )
+    # a cell above the limit of the reader would be an error without its row
+    limit = csv.field_size_limit(10**8)
+    rows: list[list[str]] = []
+    line = 1
+    try:
+        for row in reader:
+            # before the rows: with other separators, their quotes are errors
+            if row and not rows:
+                _check_separator(f"{name}, line {line}", row)
+            rows += [row] if row else []
+            line = reader.line_num + 1
+    except csv.Error as error:
+        reason = _CSV_REASONS.get(str(error), f"{error}; fix the line")
+        raise UnusableDataset(f"{name}, line {line}: not CSV: {reason}") from error
+    # the limit is one of the whole process
+    finally:
+        csv.field_size_limit(limit)
+    return rows
+
+
+def _check_separator(place: str, header: Sequence[str]) -> None:
+    """Check that commas separate the names of columns."""
+    separators = [noun for mark, noun in _OTHER_SEPARATORS.items() if mark in header[0]]
+    if len(header) == 1 and separators:
+        raise UnusableDataset(
+            f"{place}: {separators[0]} separate the columns {header[0].strip()!r}; separate "
+            "columns by commas"
+        )
 
 
 def _strip_padding(name: str, cell: str) -> str:
@@ -241,7 +280,11 @@ def _read_text(name: str, path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UnusableDataset(f"{name} is not UTF-8: {error}; save it in UTF-8") from error
+        line = error.object.count(b"\n", 0, error.start) + 1
+        byte = error.object[error.start]
+        raise UnusableDataset(
+            f"{name}, line {line}: the byte 0x{byte:02X} is not UTF-8; save the file in UTF-8"
+        ) from error
     except OSError as error:
         raise UnusableDataset(f"{name} cannot be read: {error.strerror}") from error
 

@@ -4,6 +4,7 @@ A suite file is strict YAML. Where a key takes a text, a number is the text that
 `equals: 3.10` is about `3.10`. `cases` gives the keys their meaning.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -17,11 +18,14 @@ from llmchecker.config.schema import parse_section
 from llmchecker.config.section import NonEmpty, OptionalKey, OrText, Section, Sha256, build_error
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
 from llmchecker.errors import ConfigError
-from llmchecker.suites.assertions import is_assertion, select_texts
+from llmchecker.suites.assertions import check_quotes, is_assertion, select_texts
 from llmchecker.suites.templates import list_columns
 
 _DEFAULT_PASSES = 2000
 """Passes of a case without a budget."""
+
+_NAME_OF_ALL_KEYS = re.compile(r"(: )config: (?=unknown key '|the key ')")
+"""The name of a whole file in a message about its keys."""
 
 _CaseName = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -159,7 +163,9 @@ def _parse_suite_keys(file: YamlFile, content: Mapping[str, Any]) -> SuiteKeys:
         content = _select_texts("", schema, content, file.texts)
         return parse_section(SuiteKeys, content)
     except ConfigError as error:
-        raise ConfigError(file.add_location(str(error))) from error
+        # `config` is also a key of a suite
+        message = _NAME_OF_ALL_KEYS.sub(r"\1suite: ", file.add_location(str(error)), count=1)
+        raise ConfigError(message) from error
 
 
 @cache
@@ -180,16 +186,15 @@ def _select_texts(key: str, schema: Any, value: Any, texts: Any) -> Any:
         ConfigError: a template is without quotes, so that YAML reads a mapping.
     """
     if key.endswith(".require") and key.startswith("cases["):
-        return _select_requirement_texts(value, texts)
+        return _select_requirement_texts(key, value, texts)
     schema = schema if isinstance(schema, Mapping) else {}
     reference = schema.get("$ref", "").removeprefix("#/$defs/")
     definition = _build_schema()["$defs"][reference] if reference else schema
     types = definition.get("type", [])
     types = [types] if isinstance(types, str) else types
     if isinstance(value, dict):
-        if types and "object" not in types and list(texts.values()) == [""]:
-            name = f"{{{next(iter(texts))}}}"
-            raise ConfigError(f'{key}: {name} is a mapping in YAML; write "{name}" in quotes')
+        if types and "object" not in types:
+            check_quotes(key, value, texts)
         names = definition.get("properties", {})
         others = definition.get("additionalProperties")
         return {
@@ -207,17 +212,22 @@ def _select_texts(key: str, schema: Any, value: Any, texts: Any) -> Any:
     return texts if "string" in types and value is not None else value
 
 
-def _select_requirement_texts(value: Any, texts: Any) -> Any:
-    """Return requirements in which texts are as the file contains them."""
+def _select_requirement_texts(key: str, value: Any, texts: Any) -> Any:
+    """Return requirements in which texts are as the file contains them.
+
+    Raises:
+        ConfigError: as in `_select_texts`.
+    """
     if isinstance(value, list):
         return [
-            _select_requirement_texts(item, text) for item, text in zip(value, texts, strict=True)
+            _select_requirement_texts(f"{key}[{index}]", item, text)
+            for index, (item, text) in enumerate(zip(value, texts, strict=True))
         ]
     if not isinstance(value, dict):
         return value
     if is_assertion(value):
-        return select_texts(value, texts)
+        return select_texts(key, value, texts)
     return {
-        name: select_texts(item, texts[name]) if isinstance(item, dict) else item
+        name: select_texts(f"{key}.{name}", item, texts[name]) if isinstance(item, dict) else item
         for name, item in value.items()
     }

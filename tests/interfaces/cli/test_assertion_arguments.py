@@ -65,7 +65,7 @@ def test_a_schema_and_a_quantifier_come_from_the_command_line(check, tmp_path):
         (["--contains", "a", "--matches", "b"], "several queries; keep one"),
         (["P=? [ F step = 1 ]", "--at-least", "0.5"], "no assertion"),
         (["--contains", "a", "--at-least", "2"], "not a probability"),
-        (["--contains", ""], "not empty"),
+        (["--contains", ""], "the text is empty"),
         (["--matches", "("], "does not compile"),
         (["--json-schema", "absent.json"], "--json-schema: 'absent.json' cannot be read"),
         (["--contains", "a", "--quantifier", "contains={type: gender}"], "uses this name"),

@@ -72,6 +72,36 @@ def test_a_probability_that_a_file_cannot_hold_is_an_error(folder, capfd):
     assert f"--at-least: {probability} has more digits" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--directory", "mine/out"], "--directory: mine is a file; name a directory"),
+        (["--at-least", "0.9"], "--at-least: it is for the assertions of --from"),
+    ],
+)
+def test_arguments_without_an_effect_are_errors(folder, capfd, arguments, reason):
+    """A file in place of a directory, and a probability without assertions, are refused."""
+    (folder / "mine").write_text("a text")
+    assert main(["init", *arguments]) == 3
+    assert reason in capfd.readouterr().err.replace(f"{folder}/", "")
+    assert not (folder / "suite.yaml").exists()
+
+
+@pytest.mark.parametrize("source", [[], ["--from", "promptfooconfig.yaml"]])
+def test_a_model_of_the_current_folder_is_found_from_the_suite(folder, source):
+    """The suite in another folder names the same directory; other names stay as they are."""
+    (folder / "promptfooconfig.yaml").write_text(PROMPTFOO)
+    for model, written in (
+        ("./model", "../../model"),
+        ("./absent", "./absent"),
+        ("model", "model"),
+        (str(folder / "model"), str(folder / "model")),
+    ):
+        out = folder / "out" / str(len(list(folder.rglob("suite.yaml"))))
+        assert main(["init", *source, "--directory", str(out), "--model", model]) == 0
+        assert yaml.safe_load((out / "suite.yaml").read_text())["model"] == written
+
+
 def test_nothing_is_overwritten(folder, capfd):
     """An existing file is an error, and no other file is written."""
     (folder / "suite.yaml").write_text("mine")

@@ -60,7 +60,7 @@ def test_unknown_requirements_can_be_allowed(write, capfd):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"model": "absent"}, "'absent' is no directory and no model"),
+        ({"model": "absent"}, "'absent' is no directory in "),
         ({"cases": [{"user": "So?", "require": [HOLDS]}]}, "no chat template; use a start string"),
     ],
 )
@@ -69,6 +69,37 @@ def test_errors_have_the_status_3(write, capfd, keys, message):
     assert main(["test", write(HOLDS, **keys)]) == 3
     printed = capfd.readouterr()
     assert message in printed.out + printed.err
+
+
+def test_a_model_of_the_current_folder_takes_the_place_of_the_suites(write, capfd, tmp_path):
+    """A path after --model is one of the current folder, wherever the suite is."""
+    suite = Path(write(HOLDS))
+    Path("model").symlink_to(yaml.safe_load(suite.read_text())["model"])
+    (tmp_path / "suites").mkdir()
+    suite = suite.rename("suites/suite.yaml")
+    assert main(["test", str(suite), "--model", "./model"]) == 0
+    assert main(["test", str(suite), "--model", "../model"]) == 0
+    capfd.readouterr()
+    assert main(["test", str(suite), "--model", "./absent"]) == 3
+    place = f"{suite.absolute()}: given model: './absent' is no directory in {suite.parent}"
+    assert place in capfd.readouterr().err.replace(f"in {tmp_path}/", "in ")
+
+
+@pytest.mark.parametrize(
+    ("options", "other"),
+    [
+        (["--json", "a", "--junit", "a"], "--json: a is also the file of --junit"),
+        (["--html", "./suite.yaml"], "--html: suite.yaml is also the file of the suite"),
+        (["--baseline", "a", "--json", "a"], "--json: a is also the file of --baseline"),
+    ],
+)
+def test_two_files_of_one_name_are_refused(write, capfd, options, other):
+    """No output overwrites another one, the suite or the baseline."""
+    suite = Path(write(HOLDS))
+    text = suite.read_text()
+    assert main(["test", str(suite), *options]) == 3
+    assert f"{other}; name another file" in capfd.readouterr().err
+    assert suite.read_text() == text
 
 
 def test_what_a_schema_does_not_assert_is_said_once(write, capfd):

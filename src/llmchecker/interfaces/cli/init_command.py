@@ -10,6 +10,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.suites import starter
 from llmchecker.suites.assertions import parse_probability
+from llmchecker.suites.deployments import relate_model
 from llmchecker.suites.promptfoo.convert import convert_promptfoo
 from llmchecker.utils.atomic_files import atomic_write
 
@@ -29,9 +30,8 @@ def add_init_command(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     init.add_argument("--from", dest="source", type=Path, help="a promptfooconfig.yaml")
     init.add_argument(
         "--at-least",
-        default=_DEFAULT_PROBABILITY,
         metavar="P",
-        help="with --from, the probability of every assertion (default: %(default)s)",
+        help=f"with --from, the probability of every assertion (default: {_DEFAULT_PROBABILITY})",
     )
     init.add_argument("--model", help="the model of the suite")
     init.add_argument("--directory", type=Path, default=Path(), help="where to write")
@@ -39,23 +39,28 @@ def add_init_command(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 def _run_init(arguments: argparse.Namespace) -> int:
     folder = arguments.directory
-    model = arguments.model or "./model"
+    model = None if arguments.model is None else relate_model(arguments.model, folder)
     files = {}
     omissions: tuple[str, ...] = ()
     if arguments.source is None:
+        if arguments.at_least is not None:
+            raise ConfigError("--at-least: it is for the assertions of --from; name a file there")
         # a text in a YAML file must be quoted as a directory may have any name
         files[starter.SUITE_NAME] = starter.SUITE.format(
-            model=json.dumps(model, ensure_ascii=False)
+            model=json.dumps(model or "./model", ensure_ascii=False)
         )
     else:
-        probability = parse_probability("--at-least", arguments.at_least)
+        probability = parse_probability("--at-least", arguments.at_least or _DEFAULT_PROBABILITY)
         # the reader of suites would read another number
         if Decimal(str(float(probability))) != probability:
             raise ConfigError(f"--at-least: {probability} has more digits than a float; shorten it")
-        conversion = convert_promptfoo(arguments.source, probability, arguments.model)
+        conversion = convert_promptfoo(arguments.source, probability, model)
         omissions = conversion.omissions
         files[starter.SUITE_NAME] = conversion.text
     files[starter.WORKFLOW_NAME] = starter.WORKFLOW
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise ConfigError(f"--directory: {existing} is a file; name a directory")
     # nothing of a user is overwritten, and nothing is written in part
     for name in files:
         if (folder / name).exists():

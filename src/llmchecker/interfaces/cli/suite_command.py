@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.output import (
     check_output_file,
     is_terminal,
@@ -12,6 +13,7 @@ from llmchecker.interfaces.cli.output import (
     redirect_stdout,
 )
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.suites.deployments import relate_model
 from llmchecker.suites.entries import Entry, build_entries
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.junit import write_junit
@@ -66,15 +68,12 @@ def add_test_command(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 
 def _run_test(arguments: argparse.Namespace) -> int:
-    # a run of hours must not end at a file that cannot be written
-    for name in ("junit", "json", "markdown", "html"):
-        if (path := getattr(arguments, name)) is not None:
-            check_output_file(f"--{name}", path)
+    _check_outputs(arguments)
     with redirect_stdout():
         has_baseline = arguments.baseline is not None
         suite = load_suite(
             arguments.suite,
-            models=arguments.model,
+            models=[relate_model(name, arguments.suite.parent) for name in arguments.model],
             config=arguments.config,
             has_baseline=has_baseline,
         )
@@ -90,6 +89,21 @@ def _run_test(arguments: argparse.Namespace) -> int:
         raise
     _show_result(run.result, arguments)
     return run.result.counts.exit_status(arguments.allow_unknown)
+
+
+def _check_outputs(arguments: argparse.Namespace) -> None:
+    """Check before a run of hours that its outputs can be written, each to a file of its own."""
+    known = {arguments.suite.resolve(): "the suite"}
+    if arguments.baseline is not None:
+        known[arguments.baseline.resolve()] = "--baseline"
+    for name in ("junit", "json", "markdown", "html"):
+        if (path := getattr(arguments, name)) is None:
+            continue
+        check_output_file(f"--{name}", path)
+        # a device, such as /dev/stdout, takes several
+        other = known.setdefault(path.resolve(), f"--{name}")
+        if other != f"--{name}" and (path.is_file() or not path.exists()):
+            raise ConfigError(f"--{name}: {path} is also the file of {other}; name another file")
 
 
 def _show_result(result: SuiteResult, arguments: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 """Assertions of promptfoo as conditions on the whole answer."""
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,12 @@ from typing import Any
 from llmchecker.errors import ConfigError
 from llmchecker.suites.assertions import build_assertion
 from llmchecker.suites.promptfoo.documents import FILE_SCHEME, parse_js_yaml, read_value
-from llmchecker.suites.promptfoo.javascript import WHITESPACE, format_value, translate_regex
+from llmchecker.suites.promptfoo.javascript import (
+    SPACE_CLASS,
+    format_json,
+    format_value,
+    translate_regex,
+)
 from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
 from llmchecker.suites.promptfoo.templates import has_template, render
 
@@ -32,7 +38,7 @@ _LIST_KINDS = {
     name: name.replace("-", "_")
     for name in ("contains-any", "contains-all", "icontains-any", "icontains-all")
 }
-_WORDS = {"type": "pattern", "pattern": f"[^{re.escape(WHITESPACE)}]+", "match": "count"}
+_WORDS = {"type": "pattern", "pattern": f"[^{SPACE_CLASS}]+", "match": "count"}
 _COUNTS = {
     "word-count": ("spaced_words", _WORDS),
     "character-count": ("characters", {"type": "length", "unit": "characters"}),
@@ -129,10 +135,18 @@ def parse_expected(text: str) -> dict[str, Any]:
         return {"type": "equals", "value": text}
     assertion: dict[str, Any] = {"type": f"{match[1] or ''}{match[2]}"}
     if match[4] is not None:
-        assertion["value"] = match[4] if match[2].endswith("-json") else match[4].strip()
+        assertion["value"] = _parse_expected_value(match[2], match[4])
     if match[3] is not None:
         assertion["threshold"] = float(match[3])
     return assertion
+
+
+def _parse_expected_value(kind: str, text: str) -> str | list[str]:
+    if kind in _LIST_KINDS:
+        # split before the templates are rendered, whose values may have commas
+        with contextlib.suppress(NotConverted):
+            return _split_commas(text)
+    return text if kind.endswith("-json") else text.strip()
 
 
 def convert_assertion(assertion: Any, place: Place, context: Context) -> Condition:
@@ -228,8 +242,10 @@ def _build(kind: str, value: Any, *, is_exact_score: bool = True) -> Condition:
 
 
 def _check_text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise NotConverted("the value is no text, or an empty one")
+    if not isinstance(value, str):
+        raise NotConverted(f"the value {format_json(value)} is no text")
+    if not value:
+        raise NotConverted("the value is an empty text")
     return value
 
 

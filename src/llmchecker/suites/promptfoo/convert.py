@@ -17,7 +17,7 @@ from llmchecker.suites.promptfoo.assertions import Context
 from llmchecker.suites.promptfoo.documents import Document, read_document
 from llmchecker.suites.promptfoo.prompts import Prompt, read_prompts, render_prompt
 from llmchecker.suites.promptfoo.providers import convert_providers, find_first_provider
-from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
+from llmchecker.suites.promptfoo.report import NotConverted, Place, Report, UnknownTemplate
 from llmchecker.suites.promptfoo.requirements import RequirementBuilder
 from llmchecker.suites.promptfoo.suite_text import format_suite
 from llmchecker.suites.promptfoo.tests import Test, TestReader
@@ -28,6 +28,7 @@ _MAX_CASES = 10_000
 """Maximum number of combinations of prompts, tests and variables."""
 _MAX_NAME = 190
 """Maximum number of characters of a case's name, without a number."""
+_CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
 _CONFIG_KEYS = (
     *("$schema", "description", "tags", "metadata", "prompts", "providers", "targets", "tests"),
     *("defaultTest", "scenarios", "assertionTemplates", "outputPath", "evaluateOptions"),
@@ -89,6 +90,8 @@ def convert_promptfoo(
             the reasons with their lines.
     """
     path = Path(path)
+    if path.suffix not in _CONFIG_SUFFIXES:
+        raise ConfigError(f"{path}: a configuration is YAML or JSON; convert other forms to YAML")
     document = read_document(path)
     if not isinstance(document.content, Mapping):
         where = f"{path}, {document.place}"
@@ -193,7 +196,13 @@ class _Converter:
                     text = f"{prefix}{prompt.text}{suffix}"
                     entry = render_prompt(text, combination, self._custom_filters)
                 except NotConverted as error:
-                    self.report.omit(prompt.place if not variables else test.place, error)
+                    # one prompt needs no mention, and its own fault is listed once
+                    if not variables or isinstance(error, UnknownTemplate):
+                        self.report.omit(prompt.place, error)
+                    elif len(selected) == 1:
+                        self.report.omit(test.place, error)
+                    else:
+                        self.report.omit(test.place, f"the prompt in {prompt.place}: {error}")
                     continue
                 name = _make_unique(test.name, self._names)
                 yield ConvertedCase({"name": name, **entry}, tuple(require), test.place)

@@ -86,8 +86,9 @@ def is_truthy(value: Any) -> bool:
 
 _DIGIT, _WORD = "0-9", "0-9A-Za-z_"
 _LINE_ENDS = r"\n\r\u2028\u2029"
-_SPACE = r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-_CLASSES = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
+SPACE_CLASS = r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+"""The same characters as the members of a set in a regular expression."""
+_CLASSES = {"d": _DIGIT, "w": _WORD, "s": SPACE_CLASS}
 """Members of the classes of characters, which are larger in Python."""
 _COMPLEMENTS = {
     "d": r"\x00-/:-\U0010ffff",
@@ -149,11 +150,11 @@ class _RegexTranslator:
         try:
             regex.compile(translated)
         except (regex.error, OverflowError, RecursionError) as error:
-            raise NotConverted(f"the regular expression {self._pattern!r}: {error}") from error
+            raise NotConverted(f"the regular expression '{self._pattern}': {error}") from error
         return Translation(translated, self._counts_units)
 
     def _raise_error(self, reason: str) -> NoReturn:
-        raise NotConverted(f"the regular expression {self._pattern!r}: {reason}")
+        raise NotConverted(f"the regular expression '{self._pattern}': {reason}")
 
     def _translate_term(self) -> None:
         """Translate an atom or an assertion with its quantifier."""

@@ -14,6 +14,10 @@ class NotConverted(Exception):
     """A part of a configuration without a counterpart in a suite."""
 
 
+class UnknownTemplate(NotConverted):
+    """A template that is not converted, whatever the values of its variables are."""
+
+
 @dataclass(frozen=True)
 class Place:
     """A value in a file of the user.

@@ -13,6 +13,7 @@ from typing import Any
 import jinja2
 from jinja2 import nodes
 
+from llmchecker.suites.promptfoo.documents import parse_json
 from llmchecker.suites.promptfoo.javascript import (
     UNDEFINED,
     WHITESPACE,
@@ -21,7 +22,7 @@ from llmchecker.suites.promptfoo.javascript import (
     format_value,
     is_truthy,
 )
-from llmchecker.suites.promptfoo.report import NotConverted
+from llmchecker.suites.promptfoo.report import NotConverted, UnknownTemplate
 
 _ENVIRONMENT = jinja2.Environment(keep_trailing_newline=True, autoescape=False)
 """The parser; it never renders."""
@@ -31,6 +32,16 @@ _WHITESPACE_CONTROL = re.compile(r"\{[{%#]-|-[}%#]\}")
 _PARTIAL_TAG = re.compile(r"(?m)\{%[^%]*$|\{\{[^}]*$|\{#[^#]*$")
 _LOOSE_NODES = (nodes.Compare, nodes.Concat, nodes.Test)
 """Nodes that bind looser than `not` in nunjucks, and tighter in Jinja."""
+_PARTS = {
+    nodes.Assign: "set in a loop",
+    nodes.Call: "a call",
+    nodes.Compare: "a chain of comparisons",
+    nodes.Dict: "a mapping",
+    nodes.Getitem: "a slice",
+    nodes.List: "a list",
+    nodes.Tuple: "a tuple",
+}
+"""Names of nodes that differ from the words of a template."""
 _CARRIAGE_RETURN = "\ue00d"
 """A character for private use in place of line ends that the parser would replace."""
 _MAX_CHARACTERS = 200_000
@@ -77,17 +88,17 @@ def render(text: str, variables: Mapping[str, Any], custom: frozenset[str] = fro
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> nodes.Template:
     if _PARTIAL_TAG.search(text):
-        raise NotConverted("a tag of the template is not closed in its line")
+        raise UnknownTemplate("a tag of the template is not closed in its line")
     # the two languages read escapes in texts differently
     if any("\\" in tag for tag in _TAG.findall(text)):
-        raise NotConverted("a tag of the template has a backslash")
+        raise UnknownTemplate("a tag of the template has a backslash")
     # the removal of white space would miss the characters in place of line ends
     if "\r" in text and _WHITESPACE_CONTROL.search(text):
-        raise NotConverted("the template removes white space between lines that end with \\r")
+        raise UnknownTemplate("the template removes white space between lines that end with \\r")
     try:
         return _ENVIRONMENT.parse(text.replace("\r", _CARRIAGE_RETURN))
     except (jinja2.TemplateSyntaxError, RecursionError) as error:
-        raise NotConverted(f"the template cannot be read: {error}") from error
+        raise UnknownTemplate(f"the template cannot be read: {error}") from error
 
 
 class _Renderer:
@@ -220,14 +231,14 @@ class _Renderer:
                 raise NotConverted(value.reason)
             return value
         if name == "env":
-            raise NotConverted("env is the environment of promptfoo; write its value")
+            raise UnknownTemplate("env is the environment of promptfoo; write its value")
         if name == "_conversation":
-            raise NotConverted("_conversation contains earlier answers of the model")
+            raise UnknownTemplate("_conversation contains earlier answers of the model")
         return UNDEFINED
 
     def _filter(self, node: nodes.Filter) -> Any:
         if node.name in self._custom or node.name not in _FILTERS or node.kwargs or node.dyn_args:
-            raise NotConverted(f"the filter {node.name} of the template has no counterpart")
+            raise UnknownTemplate(f"the filter {node.name} of the template has no counterpart")
         arguments = [self._evaluate(argument) for argument in node.args]
         try:
             return _FILTERS[node.name](self._evaluate(node.node), *arguments)
@@ -235,8 +246,15 @@ class _Renderer:
             raise NotConverted(f"the filter {node.name} has other arguments") from error
 
 
-def _build_error(node: nodes.Node) -> NotConverted:
-    return NotConverted(f"{type(node).__name__} of the template has no counterpart")
+def _build_error(node: nodes.Node) -> UnknownTemplate:
+    match node:
+        case nodes.BinExpr() | nodes.UnaryExpr():
+            part = f"the operator {node.operator}"
+        case nodes.Test():
+            part = f"the test {node.name}"
+        case _:
+            part = _PARTS.get(type(node), type(node).__name__.lower())
+    return UnknownTemplate(f"{part} of the template has no counterpart")
 
 
 def _describe(node: nodes.Node) -> str:
@@ -364,6 +382,13 @@ def _replace(value: Any, old: Any, new: Any) -> str:
     return value.replace(old, new)
 
 
+def _load(value: Any) -> Any:
+    try:
+        return parse_json(value)
+    except ValueError as error:
+        raise NotConverted(f"the filter load of the template: no JSON: {error}") from error
+
+
 def _dump(value: Any) -> Any:
     return UNDEFINED if isinstance(value, Undefined) else format_json(value)
 
@@ -382,5 +407,6 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
     "last": _pick(-1),
     "replace": _replace,
     "dump": _dump,
+    "load": _load,
 }
-"""Filters with their meaning in nunjucks."""
+"""Filters with their meaning in nunjucks, and `load` of promptfoo."""

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -228,6 +228,9 @@ class TestReader:
     def _iter_rows(self, path: Path, name: str) -> Iterator[Part]:
         for number, row in enumerate(read_csv(path), 1):
             place = Place({"": row.line}, "", name)
+            if number == 1 and row.cells is not None:
+                for reason in _find_misnamed_columns(row.cells):
+                    self._report.omit(Place({"": 1}, "", name), reason)
             if row.cells is None:
                 self._report.omit(place, "the row has another number of cells than the header")
             else:
@@ -255,6 +258,15 @@ class TestReader:
 def _find_name(part: Part, default: str) -> str:
     description = part.keys.get("description")
     return description if isinstance(description, str) and description.strip() else default
+
+
+def _find_misnamed_columns(columns: Iterable[str]) -> Iterator[str]:
+    """Yield the reasons why columns are variables, and were probably meant as assertions."""
+    for column in columns:
+        if re.match(r"_(expected|prefix|suffix|description|threshold)", column):
+            yield f"the column {column} is a variable; write _{column}"
+        elif not column.startswith("__") and "__expected" in column:
+            yield f"the columns {column} are one; separate columns by commas"
 
 
 def _parse_row(cells: Mapping[str, str], number: int) -> dict[str, Any]:
