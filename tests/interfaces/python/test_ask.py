@@ -111,6 +111,9 @@ def test_a_nearly_decided_query_has_an_interval(query, seed):
     assert answer.low <= truth <= answer.high
 
 
+TRUTH_AFTER_SHE = 1 - (1 - Fraction(1, 20)) ** 7
+"""The chance of at least one he among seven words."""
+
 RARE = "P=? [ F she > 0 || F he > 2 ]"
 """Among four words at least three he: four texts of 1/256 with she, of thirteen in all."""
 
@@ -128,6 +131,30 @@ def test_a_condition_that_the_tree_has_not_met_is_answered(model, passes):
             assert not certain
             assert answer.lower <= answer.low <= Fraction(4, 13) <= answer.high <= answer.upper
             assert answer.estimate is None or answer.low <= answer.estimate <= answer.high
+
+
+@pytest.mark.parametrize("rarity", [1e-6, 1e-20, 1e-200, 5e-324])
+def test_a_condition_as_rare_as_floats_can_be_is_answered(rarity):
+    """The interval holds the ratio however rare its condition is, and narrows unless the squares of
+    the values underflow."""
+
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
+        if len(tokens) == 1:
+            return [1 - rarity, 0, rarity, 0]
+        return [1, 0, 0, 0] if tokens[1] == 0 else [0, 0.05, 0.5, 0.45]
+
+    answer = lc.ask(
+        "P=? [ F he > 0 || F she > 0 ]",
+        lc.TableModel(["once", " he", " she", " it"], distribution),
+        "once",
+        length=8,
+        passes=200,
+        he=he,
+        she=lambda start, text: int(text.startswith(" she")),
+    )
+    assert answer.samples > 0
+    assert answer.lower <= answer.low <= TRUTH_AFTER_SHE <= answer.high <= answer.upper
+    assert rarity < 1e-150 or answer.high - answer.low < 0.5
 
 
 def test_a_condition_that_no_sample_meets_has_no_estimate(model):

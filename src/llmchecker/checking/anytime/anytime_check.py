@@ -20,6 +20,7 @@ import numpy as np
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.confidence_sequence import (
+    LEAST_VARIANCE,
     ConfidenceSequence,
     Values,
     predict_variances,
@@ -429,7 +430,7 @@ class AnytimeCheck:
                 low=low,
                 high=high,
                 size=self._largest_denominator(part),
-                variances=part.total**2 * variances,
+                variances=np.maximum(part.total**2 * variances, LEAST_VARIANCE),
                 planned=planned,
             )
         )
