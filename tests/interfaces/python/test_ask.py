@@ -111,6 +111,22 @@ def test_a_nearly_decided_query_has_an_interval(query, seed):
     assert answer.low <= truth <= answer.high
 
 
+@pytest.mark.parametrize("tail", [1e-3, 1e-5, 3e-6, 1e-6, 1e-9])
+def test_a_small_rest_is_within_the_certain_bounds(tail):
+    """The tokens that one pass has not selected may have all of their exact probability."""
+    row = [0.9, 0.05, 0.05 - tail, tail]
+    answer = lc.ask(
+        "P=? [ X rare > 0 ]",
+        lc.TableModel(["a", "b", "c", "d"], lambda text: row),
+        "a",
+        length=1,
+        passes=1,
+        certain=True,
+        rare=lambda start, text: text.count("d"),
+    )
+    assert answer.lower <= tail <= answer.upper <= tail + 1e-14
+
+
 TRUTH_AFTER_SHE = 1 - (1 - Fraction(1, 20)) ** 7
 """The chance of at least one he among seven words."""
 
