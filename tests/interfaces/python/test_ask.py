@@ -12,6 +12,7 @@ from llmchecker.errors import (
     ConfigError,
     ImpossibleCondition,
     InterruptedCheck,
+    InvalidBound,
     InvalidEstimate,
     InvalidQuery,
     NoTruthValue,
@@ -332,6 +333,23 @@ def test_a_path_is_no_model_and_an_effort_has_a_range(model):
         lc.ask("P=? [ F he > 0 ]", "resources/models/one", "once", he=he)
     with pytest.raises(InvalidEstimate, match="confidence: 2 is out of range"):
         lc.ask("P=? [ F he > 0 ]", model, "once", confidence=2, he=he)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(({"length": n}, f"L: {n} is not a whole number from 1") for n in (-1, 0, 1.5)),
+        *(({"seed": n}, f"seed: {n} is out of range; .* whole number") for n in (-1, 1.5, 2**64)),
+    ],
+)
+def test_a_horizon_and_a_seed_are_whole_numbers(options, message, model):
+    """A wrong horizon or seed is refused at once, in `ask` and in `compare`."""
+    with pytest.raises((InvalidBound, InvalidEstimate), match=message):
+        lc.ask("P=? [ F he > 0 ]", model, "once", passes=10, he=he, **options)
+    with pytest.raises((InvalidBound, InvalidEstimate), match=message):
+        lc.compare(
+            "P=? [ F he > 0 ]", model, "once", versus_start=" he", passes=10, he=he, **options
+        )
 
 
 @pytest.mark.parametrize("number", [17, 53, 90])

@@ -129,6 +129,8 @@ def compute_rest_error(
         is_rest: (n - 1,) bool, whether each of these states is `rest`.
         depth: number of steps.
     """
-    if not (is_rest & (probability >= CANCELLATION_THRESHOLD)).any():
+    # the `rest` of a text without selected tokens is exactly 1
+    is_difference = is_rest & (probability >= CANCELLATION_THRESHOLD) & (probability < 1)
+    if not is_difference.any():
         return 0.0
     return 2 * depth * (int(np.bincount(parent).max()) + 2) * _UNIT_ROUNDOFF
