@@ -128,6 +128,24 @@ def test_a_small_rest_is_within_the_certain_bounds(tail):
     assert answer.lower <= tail <= answer.upper <= tail + 1e-14
 
 
+@pytest.mark.parametrize("tail", [1e-3, 1e-5, 3e-6])
+@pytest.mark.parametrize("passes", [1, 3, 30])
+def test_a_threshold_equal_to_the_probability_of_a_rest_has_no_wrong_proof(tail, passes):
+    """Where rounding leaves open on which side of the threshold a rest is, nothing is certain."""
+    row = [0.9, 0.05, 0.05 - tail, tail]
+    model = lc.TableModel(["a", "b", "c", "d"], lambda text: row)
+    for comparison, truth in ((">=", True), ("<=", True), (">", False), ("<", False)):
+        answer = lc.ask(
+            f"P{comparison}{tail!r} [ X rare > 0 ]",
+            model,
+            "a",
+            length=1,
+            passes=passes,
+            rare=lambda start, text: text.count("d"),
+        )
+        assert answer.holds in (truth, None)
+
+
 TRUTH_AFTER_SHE = 1 - (1 - Fraction(1, 20)) ** 7
 """The chance of at least one he among seven words."""
 

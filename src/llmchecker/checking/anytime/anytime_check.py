@@ -12,7 +12,7 @@ from one batch, and may stop between two requests.
 
 import math
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -293,8 +293,14 @@ class AnytimeCheck:
         ends = [(progress.lower, progress.upper)]
         if progress.low is not None:
             ends.append((progress.low, progress.high))
+        return self._is_decided(ends) and self._is_decided(ends, self.rounding_error)
+
+    def _is_decided(self, ends: Sequence[tuple[float, float]], margin: float = 0.0) -> bool:
+        """Return whether an interval, with a margin, excludes the threshold."""
         threshold = Fraction(self._threshold)
-        return any(not Fraction(low) <= threshold <= Fraction(high) for low, high in ends)
+        return any(
+            not Fraction(low - margin) <= threshold <= Fraction(high + margin) for low, high in ends
+        )
 
     def _is_rounding(self, lower: float, upper: float) -> bool:
         """Return whether certain bounds differ by no more than rounding errors."""
