@@ -146,6 +146,23 @@ def test_a_threshold_equal_to_the_probability_of_a_rest_has_no_wrong_proof(tail,
         assert answer.holds in (truth, None)
 
 
+@pytest.mark.parametrize("threshold", ["1e-300", "1e-160", "1e-12", "0.999999999999"])
+@pytest.mark.parametrize("tail", [1e-300, 1e-160, 1e-12])
+def test_an_extreme_threshold_is_answered(threshold, tail):
+    """Distances from the threshold whose squares are no floats end no check."""
+    row = [0.5, 0.5, 2 * tail, tail]
+    answer = lc.ask(
+        f"P<{threshold} [ F rare > 0 ]",
+        lc.TableModel(["a", "b", "c", "d"], lambda text: row),
+        "a",
+        length=8,
+        passes=200,
+        rare=lambda start, text: text.count("d"),
+    )
+    truth = 1 - (1 - Fraction(tail)) ** 8
+    assert answer.holds in (truth < Fraction(threshold), None)
+
+
 TRUTH_AFTER_SHE = 1 - (1 - Fraction(1, 20)) ** 7
 """The chance of at least one he among seven words."""
 

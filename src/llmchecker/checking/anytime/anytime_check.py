@@ -482,7 +482,9 @@ class AnytimeCheck:
         distance = abs(self._sequence.estimate - float(self._threshold)) / part.total
         if distance == 0:
             return math.inf
-        return 2 * error * float(self._unit_values[0].var()) / distance**2
+        ratio = float(self._unit_values[0].std()) / distance
+        # a product may be infinite, where a power raises an error
+        return 2 * error * ratio * ratio
 
     def _expect_samples(self, count: int) -> float:
         """Return the expected number of samples after the next `count`."""
