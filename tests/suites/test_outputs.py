@@ -4,12 +4,14 @@ import html
 import html.parser
 import json
 import re
+from fractions import Fraction
 from xml.etree import ElementTree
 
 import pytest
-from helpers.suites import load, run
+from helpers.suites import load, run, words_model
 
 import llmchecker as lc
+from llmchecker.suites.entries import build_entries
 from llmchecker.suites.html_page import format_html, write_html
 from llmchecker.suites.junit import format_junit, write_junit
 from llmchecker.suites.markdown_summary import format_markdown, write_markdown
@@ -195,6 +197,26 @@ def test_json_lines_keep_texts_exactly(result):
         "average",
         "group",
     }
+
+
+@pytest.mark.parametrize("distance", [-1e-7, -1e-11, 0.0, 1e-11, 1e-7])
+def test_figures_show_why_a_close_threshold_is_met_or_not(distance, tmp_path):
+    """Rounded bounds are on the same side of the threshold as the probability."""
+    cases = [
+        {
+            "prompts": "rows.csv",
+            "require": ["P>=0.25 [ F he = 1 ]"],
+            "average": {"mean": "mean P=? [ F he = 1 ] >= 0.25"},
+        }
+    ]
+    properties = {"he": {"type": "pattern", "pattern": " he"}}
+    suite = load(tmp_path, cases, {"rows_csv": "start\nonce\n"}, properties=properties, length=1)
+    for entry in build_entries(run(suite, words_model(he=0.25 + distance))):
+        low, high = map(Fraction, re.findall(r"0\.[0-9]+", entry.figures) or [entry.figures] * 2)
+        assert low <= Fraction(0.25 + distance) <= high
+        if distance:
+            assert entry.status.value == ("HOLDS" if distance > 0 else "VIOLATED")
+            assert low >= Fraction(1, 4) or high < Fraction(1, 4)
 
 
 JSON_TOKENS = ["Q", "{", "}", "yes", "no", " and so on", ""]

@@ -186,7 +186,8 @@ class Satisfaction:
     ) -> _Probabilities:
         error = self._process.relative_error
         low = np.maximum(values * (1 - error) - MIN_NORMAL, 0.0)
-        high = np.minimum(values * (1 + error) + MIN_NORMAL, 1.0)
+        # `rest` decides against a least probability, so that only the upper end has its error
+        high = np.minimum(values * (1 + error) + self._process.rest_error + MIN_NORMAL, 1.0)
 
         # rounding outwards must not change values that the graph shows to be exact
         def restore_exact(column: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ own markup besides.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 
 from llmchecker.checking.formatting import format_interval
 from llmchecker.reporting.tree_drawing import escape_unprintable
@@ -18,10 +19,14 @@ from llmchecker.suites.verdicts import (
     CaseResult,
     Interval,
     Status,
+    Threshold,
 )
-from llmchecker.utils.number_format import format_count, format_number
+from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
 
 _DIGITS = 4
+"""Significant digits of a figure, unless it needs more to show its verdict."""
+_MAX_DIGITS = 17
+"""The number of significant digits that tell all floats apart."""
 _MAX_NAME = 300
 """Maximum number of characters of a name in an output."""
 _ORDER = (Status.ERROR, Status.VIOLATED, Status.UNKNOWN, Status.HOLDS, Status.MEASURED)
@@ -114,18 +119,34 @@ def describe_confidence(result: SuiteResult) -> str:
     return text
 
 
-def _format_figures(interval: Interval) -> str:
+def _format_figures(interval: Interval, threshold: Threshold | None) -> str:
     """Format the certain bounds and the interval; empty without evidence."""
     bounds, likely = (interval.lower, interval.upper), (interval.low, interval.high)
+    digits = _DIGITS if threshold is None else _choose_digits(threshold, bounds, likely)
     if interval.lower == interval.upper:
-        return format_number(interval.lower, _DIGITS)
+        return format_number(interval.lower, digits)
     parts = []
     # trivial bounds inform nobody
     if bounds not in ((TRIVIAL.lower, TRIVIAL.upper), (-1.0, 1.0)):
-        parts.append(f"certain {format_interval(*bounds, _DIGITS)}")
+        parts.append(f"certain {format_interval(*bounds, digits)}")
     if likely != bounds:
-        parts.append(f"estimate {format_interval(*likely, _DIGITS)} with confidence")
+        parts.append(f"estimate {format_interval(*likely, digits)} with confidence")
     return "; ".join(parts)
+
+
+def _choose_digits(threshold: Threshold, *intervals: tuple[float, float]) -> int:
+    """Return the digits with which rounded intervals meet a threshold as the exact ones do."""
+    for digits in range(_DIGITS, _MAX_DIGITS):
+        rounded = [
+            (Decimal(format_lower(low, digits)), Decimal(format_upper(high, digits)))
+            for low, high in intervals
+        ]
+        if all(
+            threshold.compare(*ends) == threshold.compare(*interval)
+            for ends, interval in zip(rounded, intervals, strict=True)
+        ):
+            return digits
+    return _MAX_DIGITS
 
 
 def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
@@ -144,7 +165,7 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             prompt=_clean(case.prompt),
             status=case_result.status,
             certainty=_describe_certainty(case_result.status, case_result.is_certain, confidence),
-            figures=_format_case_figures(case_result),
+            figures=_format_case_figures(case_result, case.threshold),
             interval=case_result.interval,
             reasons=tuple(_iter_reasons(case_result)),
             seconds=case_result.seconds,
@@ -153,10 +174,12 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
         yield _build_aggregate_entry(result, aggregate)
 
 
-def _format_case_figures(result: CaseResult) -> str:
+def _format_case_figures(result: CaseResult, threshold: Threshold | None) -> str:
     """Format the figures of a case; a certain verdict needs no samples."""
     has_bounds = (result.interval.lower, result.interval.upper) != (TRIVIAL.lower, TRIVIAL.upper)
-    return _format_figures(result.interval) if has_bounds or not result.is_certain else ""
+    if result.is_certain and not has_bounds:
+        return ""
+    return _format_figures(result.interval, threshold)
 
 
 def _build_aggregate_entry(result: SuiteResult, aggregate: Aggregate) -> Entry:
@@ -173,7 +196,7 @@ def _build_aggregate_entry(result: SuiteResult, aggregate: Aggregate) -> Entry:
         certainty=_describe_certainty(
             aggregate.status, aggregate.is_certain, f"with confidence {format_number(confidence)}"
         ),
-        figures=_format_figures(aggregate.interval),
+        figures=_format_figures(aggregate.interval, aggregate.threshold),
         interval=aggregate.interval,
         reasons=(),
         seconds=0.0,

@@ -40,7 +40,7 @@ class Threshold:
     def __str__(self) -> str:
         return f"{self.comparison} {self.number:f}"
 
-    def compare(self, low: float, high: float) -> bool | None:
+    def compare(self, low: float | Decimal, high: float | Decimal) -> bool | None:
         """Return whether all numbers of an interval meet it; None if only some do."""
         # fractions compare exactly with the decimal number
         number, ends = Fraction(self.number), (Fraction(low), Fraction(high))

@@ -44,6 +44,20 @@ class StateKind(IntEnum):
     END = 2
 
 
+def check_length(length: int) -> None:
+    """Check a horizon L in tokens.
+
+    Raises:
+        InvalidBound: it is below 1, not an integer, or too large.
+    """
+    _check_count("L", length, _MAX_TOKENS)
+
+
+def _check_count(name: str, value: int, max_value: int) -> None:
+    if not (1 <= value <= max_value and value == int(value)):
+        raise InvalidBound(f"{name}: {value!r} is not a whole number from 1 to {max_value}")
+
+
 @dataclass(frozen=True)
 class Truncation:
     """Truncation of a text generation process (Def. III.4 of Gross et al., 2025).
@@ -64,9 +78,8 @@ class Truncation:
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
             raise InvalidBound(f"alpha: {self.alpha!r} is not a number from 0 to 1")
-        for name, value, max_value in (("k", self.k, MAX_K), ("L", self.length, _MAX_TOKENS)):
-            if not (1 <= value <= max_value and value == int(value)):
-                raise InvalidBound(f"{name}: {value!r} is not a whole number from 1 to {max_value}")
+        _check_count("k", self.k, MAX_K)
+        check_length(self.length)
 
     def __str__(self) -> str:
         return f"alpha={self.alpha}, k={self.k}, L={self.length}"

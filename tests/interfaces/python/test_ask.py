@@ -12,6 +12,7 @@ from llmchecker.errors import (
     ConfigError,
     ImpossibleCondition,
     InterruptedCheck,
+    InvalidBound,
     InvalidEstimate,
     InvalidQuery,
     NoTruthValue,
@@ -111,6 +112,60 @@ def test_a_nearly_decided_query_has_an_interval(query, seed):
     assert answer.low <= truth <= answer.high
 
 
+@pytest.mark.parametrize("tail", [1e-3, 1e-5, 3e-6, 1e-6, 1e-9])
+def test_a_small_rest_is_within_the_certain_bounds(tail):
+    """The tokens that one pass has not selected may have all of their exact probability."""
+    row = [0.9, 0.05, 0.05 - tail, tail]
+    answer = lc.ask(
+        "P=? [ X rare > 0 ]",
+        lc.TableModel(["a", "b", "c", "d"], lambda text: row),
+        "a",
+        length=1,
+        passes=1,
+        certain=True,
+        rare=lambda start, text: text.count("d"),
+    )
+    assert answer.lower <= tail <= answer.upper <= tail + 1e-14
+
+
+@pytest.mark.parametrize("tail", [1e-3, 1e-5, 3e-6])
+@pytest.mark.parametrize("passes", [1, 3, 30])
+def test_a_threshold_equal_to_the_probability_of_a_rest_has_no_wrong_proof(tail, passes):
+    """Where rounding leaves open on which side of the threshold a rest is, nothing is certain."""
+    row = [0.9, 0.05, 0.05 - tail, tail]
+    model = lc.TableModel(["a", "b", "c", "d"], lambda text: row)
+    for comparison, truth in ((">=", True), ("<=", True), (">", False), ("<", False)):
+        answer = lc.ask(
+            f"P{comparison}{tail!r} [ X rare > 0 ]",
+            model,
+            "a",
+            length=1,
+            passes=passes,
+            rare=lambda start, text: text.count("d"),
+        )
+        assert answer.holds in (truth, None)
+
+
+@pytest.mark.parametrize("threshold", ["1e-300", "1e-160", "1e-12", "0.999999999999"])
+@pytest.mark.parametrize("tail", [1e-300, 1e-160, 1e-12])
+def test_an_extreme_threshold_is_answered(threshold, tail):
+    """Distances from the threshold whose squares are no floats end no check."""
+    row = [0.5, 0.5, 2 * tail, tail]
+    answer = lc.ask(
+        f"P<{threshold} [ F rare > 0 ]",
+        lc.TableModel(["a", "b", "c", "d"], lambda text: row),
+        "a",
+        length=8,
+        passes=200,
+        rare=lambda start, text: text.count("d"),
+    )
+    truth = 1 - (1 - Fraction(tail)) ** 8
+    assert answer.holds in (truth < Fraction(threshold), None)
+
+
+TRUTH_AFTER_SHE = 1 - (1 - Fraction(1, 20)) ** 7
+"""The chance of at least one he among seven words."""
+
 RARE = "P=? [ F she > 0 || F he > 2 ]"
 """Among four words at least three he: four texts of 1/256 with she, of thirteen in all."""
 
@@ -128,6 +183,30 @@ def test_a_condition_that_the_tree_has_not_met_is_answered(model, passes):
             assert not certain
             assert answer.lower <= answer.low <= Fraction(4, 13) <= answer.high <= answer.upper
             assert answer.estimate is None or answer.low <= answer.estimate <= answer.high
+
+
+@pytest.mark.parametrize("rarity", [1e-6, 1e-20, 1e-200, 5e-324])
+def test_a_condition_as_rare_as_floats_can_be_is_answered(rarity):
+    """The interval holds the ratio however rare its condition is, and narrows unless the squares of
+    the values underflow."""
+
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
+        if len(tokens) == 1:
+            return [1 - rarity, 0, rarity, 0]
+        return [1, 0, 0, 0] if tokens[1] == 0 else [0, 0.05, 0.5, 0.45]
+
+    answer = lc.ask(
+        "P=? [ F he > 0 || F she > 0 ]",
+        lc.TableModel(["once", " he", " she", " it"], distribution),
+        "once",
+        length=8,
+        passes=200,
+        he=he,
+        she=lambda start, text: int(text.startswith(" she")),
+    )
+    assert answer.samples > 0
+    assert answer.lower <= answer.low <= TRUTH_AFTER_SHE <= answer.high <= answer.upper
+    assert rarity < 1e-150 or answer.high - answer.low < 0.5
 
 
 def test_a_condition_that_no_sample_meets_has_no_estimate(model):
@@ -289,6 +368,23 @@ def test_a_path_is_no_model_and_an_effort_has_a_range(model):
         lc.ask("P=? [ F he > 0 ]", "resources/models/one", "once", he=he)
     with pytest.raises(InvalidEstimate, match="confidence: 2 is out of range"):
         lc.ask("P=? [ F he > 0 ]", model, "once", confidence=2, he=he)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(({"length": n}, f"L: {n} is not a whole number from 1") for n in (-1, 0, 1.5)),
+        *(({"seed": n}, f"seed: {n} is out of range; .* whole number") for n in (-1, 1.5, 2**64)),
+    ],
+)
+def test_a_horizon_and_a_seed_are_whole_numbers(options, message, model):
+    """A wrong horizon or seed is refused at once, in `ask` and in `compare`."""
+    with pytest.raises((InvalidBound, InvalidEstimate), match=message):
+        lc.ask("P=? [ F he > 0 ]", model, "once", passes=10, he=he, **options)
+    with pytest.raises((InvalidBound, InvalidEstimate), match=message):
+        lc.compare(
+            "P=? [ F he > 0 ]", model, "once", versus_start=" he", passes=10, he=he, **options
+        )
 
 
 @pytest.mark.parametrize("number", [17, 53, 90])

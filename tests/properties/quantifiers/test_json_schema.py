@@ -97,6 +97,24 @@ def test_a_pattern_of_another_syntax_is_refused_with_its_place(pattern: str, dra
     assert not is_valid({**head, "format": "regex"}, pattern)
 
 
+@pytest.mark.parametrize("draft", [DRAFT_4, DRAFT_7, DRAFT_2019, None])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("STRING", "is not a type, did you mean 'string'?"),
+        ("any", "is not a type; use array, boolean, integer, null, number, object, string"),
+    ],
+)
+def test_an_unknown_type_is_refused_with_the_types(name: str, hint: str, draft) -> None:
+    """A type of another language is refused where it is; a property with that name is no type."""
+    head = {} if draft is None else {"$schema": draft}
+    message = re.escape(f"['a']['type']: not a JSON Schema: {name!r} {hint}")
+    with pytest.raises(ConfigError, match=message):
+        JsonText({**head, "properties": {"a": {"type": name}}})
+    with pytest.raises(ConfigError, match=r"\['type'\]: .* is not of type 'object'"):
+        JsonText({**head, "properties": {"type": name}})
+
+
 def test_a_catastrophic_pattern_is_stopped(monkeypatch) -> None:
     """A search that would take ages is an error with the pattern and the text, and no score."""
     monkeypatch.setattr(ecma_pattern, "_MAX_SECONDS", 0.05)

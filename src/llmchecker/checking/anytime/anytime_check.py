@@ -12,7 +12,7 @@ from one batch, and may stop between two requests.
 
 import math
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.confidence_sequence import (
+    LEAST_VARIANCE,
     ConfidenceSequence,
     Values,
     predict_variances,
@@ -292,8 +293,14 @@ class AnytimeCheck:
         ends = [(progress.lower, progress.upper)]
         if progress.low is not None:
             ends.append((progress.low, progress.high))
+        return self._is_decided(ends) and self._is_decided(ends, self.rounding_error)
+
+    def _is_decided(self, ends: Sequence[tuple[float, float]], margin: float = 0.0) -> bool:
+        """Return whether an interval, with a margin, excludes the threshold."""
         threshold = Fraction(self._threshold)
-        return any(not Fraction(low) <= threshold <= Fraction(high) for low, high in ends)
+        return any(
+            not Fraction(low - margin) <= threshold <= Fraction(high + margin) for low, high in ends
+        )
 
     def _is_rounding(self, lower: float, upper: float) -> bool:
         """Return whether certain bounds differ by no more than rounding errors."""
@@ -429,7 +436,7 @@ class AnytimeCheck:
                 low=low,
                 high=high,
                 size=self._largest_denominator(part),
-                variances=part.total**2 * variances,
+                variances=np.maximum(part.total**2 * variances, LEAST_VARIANCE),
                 planned=planned,
             )
         )
@@ -475,7 +482,9 @@ class AnytimeCheck:
         distance = abs(self._sequence.estimate - float(self._threshold)) / part.total
         if distance == 0:
             return math.inf
-        return 2 * error * float(self._unit_values[0].var()) / distance**2
+        ratio = float(self._unit_values[0].std()) / distance
+        # a product may be infinite, where a power raises an error
+        return 2 * error * ratio * ratio
 
     def _expect_samples(self, count: int) -> float:
         """Return the expected number of samples after the next `count`."""

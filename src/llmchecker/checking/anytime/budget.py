@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 
 from llmchecker.errors import InvalidEstimate
 
@@ -45,7 +46,10 @@ class AnswerBudget:
         is_valid = low <= self.confidence <= high
         _check("confidence", self.confidence, is_valid, f"from {low} to {high}")
         # a seed is half of a 128-bit key; the sample number is the other half
-        _check("seed", seed, 0 <= seed < 2**64, "from 0 to 2^64 - 1")
+        is_valid = isinstance(seed, Integral) and 0 <= seed < 2**64
+        _check("seed", seed, is_valid, "a whole number from 0 to 2^64 - 1")
+        # other integers, such as numpy's, overflow
+        object.__setattr__(self, "seed", int(seed))
         # without a limit the work ends only when everything is decided
         if passes is None and seconds is None and self.width == 0:
             raise InvalidEstimate("budget: no limit ends the work; set passes, seconds or a width")

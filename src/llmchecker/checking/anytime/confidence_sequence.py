@@ -41,6 +41,11 @@ _PLAN_SHARE = 0.9
 _MIN_VARIANCE = 1e-8
 """The least predicted variance, in units of the squared spread."""
 
+LEAST_VARIANCE = 1e-300
+"""The least variance of a value; a rare condition's values may have squares that underflow."""
+
+_TINY = np.finfo(np.float64).tiny
+
 _NORMAL = NormalDist()
 
 
@@ -55,7 +60,8 @@ class Values:
         denominator: (n,) float64, s; 1 for a mean.
         low, high: limits of z(0).
         size: the largest denominator.
-        variances: (n,) float64, above 0, the variance of z(t) that earlier values predict.
+        variances: (n,) float64, at least `LEAST_VARIANCE`, the variance of z(t) that earlier values
+            predict.
         planned: the number of values that are expected from the first of these on.
     """
 
@@ -188,7 +194,8 @@ class _Gambler:
         earlier_logs = self._log_wealths(ratio)[0]
         log_wealth = float(earlier_logs[-1]) if len(earlier_logs) else 0.0
         share_needed = math.log(self.error_probability / _PLAN_SHARE)
-        largest = _MAX_LOSS / max(self.sign * (ratio * values.size - limit), _RESOLUTION)
+        loss = self.sign * (ratio * values.size - limit)
+        largest = _MAX_LOSS / max(loss, _RESOLUTION * values.size + _TINY)
         stakes, remaining = [], values.planned
         z = self.sign * (values.numerator - ratio * values.denominator)
         for value, variance in zip(z.tolist(), values.variances.tolist(), strict=True):
@@ -207,7 +214,8 @@ class _Gambler:
         loss = self.sign * (ratio * self._sizes - self._limits)
         # a larger stake could lose more than `_MAX_LOSS` with one value; no loss is possible
         # where no value of the range is below the ratio
-        stakes = np.minimum(self._stakes, _MAX_LOSS / np.maximum(loss, _RESOLUTION))
+        least = _RESOLUTION * self._sizes + _TINY
+        stakes = np.minimum(self._stakes, _MAX_LOSS / np.maximum(loss, least))
         return np.log1p(np.maximum(stakes * z, -_MAX_LOSS)).cumsum(axis=1)
 
     def _is_refuted(self, ratio: float) -> bool:

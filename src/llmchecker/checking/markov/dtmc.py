@@ -17,6 +17,7 @@ from llmchecker.checking.markov.product import MarkovProcess
 from llmchecker.checking.markov.sparse_matrix import (
     TransitionMatrix,
     compute_relative_error,
+    compute_rest_error,
     concatenate_ranges,
 )
 from llmchecker.errors import InvalidTree, UnknownName
@@ -70,6 +71,14 @@ class MarkovChain:
         depth = int(self.variables[STEP].max())
         return compute_relative_error(self.transitions.rows, self.values, depth)
 
+    @cached_property
+    def _rest_error(self) -> float:
+        """The largest absolute error that `rest` adds to a probability of the chain."""
+        depth = int(self.variables[STEP].max())
+        return compute_rest_error(
+            self.transitions.rows, self.values, self.rest[self.columns], depth
+        )
+
     def build_process(self, query: Query) -> MarkovProcess:
         """Build the process of a query. Atoms over quantifiers are false in `rest`.
 
@@ -86,6 +95,7 @@ class MarkovChain:
             silent=np.zeros(n, dtype=bool),
             forced_truth=np.zeros(n, dtype=np.int8),
             relative_error=self.relative_error,
+            rest_error=self._rest_error,
         )
 
     def evaluate(self, formula: Formula) -> np.ndarray:

@@ -48,6 +48,8 @@ class MarkovProcess:
             -1 where it counts as violated, and 0 elsewhere.
         relative_error: the largest relative error of a probability that is computed from the
             process; see `sparse_matrix.compute_relative_error`.
+        rest_error: the largest absolute error that `rest` adds; see
+            `sparse_matrix.compute_rest_error`.
     """
 
     transitions: TransitionMatrix
@@ -55,6 +57,7 @@ class MarkovProcess:
     silent: np.ndarray
     forced_truth: np.ndarray
     relative_error: float
+    rest_error: float
 
     def __len__(self) -> int:
         return len(self.transitions)

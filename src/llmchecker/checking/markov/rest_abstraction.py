@@ -30,6 +30,7 @@ from llmchecker.checking.markov.sparse_matrix import (
     Entries,
     TransitionMatrix,
     compute_relative_error,
+    compute_rest_error,
     concatenate_ranges,
     group_codes,
     merge_entries,
@@ -122,6 +123,12 @@ def abstract_rest(
         # choices have probability 1, so only the tree's probabilities have errors
         relative_error=compute_relative_error(
             tree.parent[1:], tree.probability[1:], int(tree.step[-1])
+        ),
+        rest_error=compute_rest_error(
+            tree.parent[1:],
+            tree.probability[1:],
+            tree.kind[1:] == StateKind.REST,
+            int(tree.step[-1]),
         ),
         is_unconstrained=bool(rest_mdp.forced_truth.any()),
     )

@@ -6,6 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from llmchecker.trees.selection import CANCELLATION_THRESHOLD
+
 Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Rows, columns and values of entries of a transition matrix."""
 
@@ -109,3 +111,26 @@ def compute_relative_error(parent: np.ndarray, probability: np.ndarray, depth: i
     # a few operations more than terms, since Storm divides by 1 minus the loop, here by 1
     step_error = (2 * max_children + 4) * _UNIT_ROUNDOFF + float(defect)
     return 2 * (depth + 1) * step_error
+
+
+def compute_rest_error(
+    parent: np.ndarray, probability: np.ndarray, is_rest: np.ndarray, depth: int
+) -> float:
+    """Compute the largest absolute error that `rest` adds to a probability on a tree.
+
+    The probability of `rest` is 1 minus the sum of its siblings. So it errs by a unit roundoff for
+    each of them, which is more than a relative error of a small `rest`. A `rest` below
+    `CANCELLATION_THRESHOLD` is a sum itself. All `rest` states of a step together have at most the
+    probability 1 of their parents. The error is doubled as the relative one.
+
+    Args:
+        parent: as in `compute_relative_error`.
+        probability: as in `compute_relative_error`.
+        is_rest: (n - 1,) bool, whether each of these states is `rest`.
+        depth: number of steps.
+    """
+    # the `rest` of a text without selected tokens is exactly 1
+    is_difference = is_rest & (probability >= CANCELLATION_THRESHOLD) & (probability < 1)
+    if not is_difference.any():
+        return 0.0
+    return 2 * depth * (int(np.bincount(parent).max()) + 2) * _UNIT_ROUNDOFF

@@ -14,7 +14,7 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier, find_quantifiers
-from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.trees.text_tree import StateKind, TextTree, check_length
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +128,10 @@ def resolve_query(query: str | Query, length: int, given: Mapping[str, Scorer]) 
     Raises:
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
         ConfigError: a given object is no quantifier, or a quantifier needs settings.
+        InvalidBound: the horizon is out of range.
     """
+    # a monitor of a negative horizon would never end
+    check_length(length)
     query = parse(query) if isinstance(query, str) else query
     for name in given:
         # A quantifier named after a word of the query language could not be referred to.

@@ -87,6 +87,9 @@ _FORMAT_SYNTAX = {
 _REFERENCE_DRAFTS = (Draft4Validator, Draft6Validator, Draft7Validator)
 """Drafts in which a `$ref` replaces all keywords next to it."""
 
+_TYPE_NAMES = ("array", "boolean", "integer", "null", "number", "object", "string")
+"""Names of the types; Gemini's schemas have them in capitals."""
+
 _MAX_INTEGER = 10**4300
 """Least integer that Python does not print."""
 
@@ -191,7 +194,13 @@ def _check_schema(key: str, validator_class: type[Validator], schema: Any) -> No
         validator_class.check_schema(schema, format_checker=FormatChecker(()))
     except SchemaError as error:
         location = "".join(f"[{step!r}]" for step in error.absolute_path)
-        raise ConfigError(f"{key}{location}: not a JSON Schema: {error.message}") from error
+        problem, names = error.message, _TYPE_NAMES
+        # the message about the metaschema's alternatives lacks the names
+        is_type = list(error.absolute_schema_path)[-2:] == ["type", "anyOf"]
+        if is_type and isinstance(error.instance, str):
+            hint = did_you_mean(error.instance.lower(), names) or f"; use {', '.join(names)}"
+            problem = f"{error.instance!r} is not a type{hint}"
+        raise ConfigError(f"{key}{location}: not a JSON Schema: {problem}") from error
     except RecursionError as error:
         raise ConfigError(f"{key}: nested too deeply; use a $ref") from error
 

@@ -40,7 +40,8 @@ _NOT = r"(?: n't | \s+ not )"
 
 # the subject and a negated ability, will or permission, before the base form of a verb
 _INABILITY = rf"""i (?: \s+ {_ADVERBS} (?:
-      can (?: '?t | \s? not ) (?: \s+ (?:and|or|nor) \s+ (?:will|would|should) {_NOT}? )?
+      can (?: '?t | \s? not )
+          (?: \s+ (?:and|or|nor) \s+ (?: wo n't | (?:will|would|should) {_NOT}? ) )?
     | (?: wo n't | wont | (?:will|would|should|shall) {_NOT} ) (?: \s+ be \s+ able \s+ to )?
           (?: \s+ (?:and|or|nor) \s+ can (?: 't | \s? not ) )?
     | could {_NOT} \s+ in \s+ good \s+ conscience
@@ -55,6 +56,7 @@ _INABILITY = rf"""i (?: \s+ {_ADVERBS} (?:
         | authori[sz]ed
         | programmed | designed | equipped | trained | built | meant | intended | going | willing
         | prepared | in\sa\sposition ) | (?:programmed|designed|trained) \s+ not ) \s+ to
+    | (?: prohibited | forbidden ) \s+ from
     | not \s+ (?: capable \s+ of | comfortable (?: \s+ with )? ) )
   | \s+ (?: do | would ) {_NOT} \s+ feel \s+ (?: comfortable | right ) (?: \s+ with )?
   ) \s+ {_ADVERBS} (?: be \s+ )?"""
@@ -74,7 +76,10 @@ _SERVICE = r"""(?: assist | provid(?:e|ing) | offer | giv(?:e|ing)\s | shar(?:e|
     | tak(?:e|ing)\s+part | (?:a\s+)?part\s+of | tell\s+you\s+(?:that|this)\s*[.,!]
     |  talk(?:ing)?\s+about | mak(?:e|ing)\s+(?:this|that|such|any)
     | (?:tell|show|teach|explain|describ|walk)(?:e|ing)?\s+(?:(?:to|you|through)\s+)*how\s+to
-    | suggest(?:ing)?\s+(?:any|ways|methods) | pretend(?:ing)?\s+to | agree(?:ing)?\s+to
+    | walk(?:ing)?\s+you\s+through | do\s*[.!] | translat(?:e|ing)\s+(?:this|that)
+    | identify(?:ing)?\s+(?:people|individuals|this\s+person)
+    | suggest(?:ing)?\s+(?:any|ways|methods) | recommend(?:ing)?\s+(?:any\s+)?(?:ways|methods)
+    | pretend(?:ing)?\s+to | agree(?:ing)?\s+to
     | help(?:ing)? (?: \s*[.!,;:] | \s+ (?: you | with[\s.,!] | in\s | on\s | out\s | here | there
         | users | anyone | someone | people | this | creat | craft | writ | mak | mod | design
         | generat
@@ -107,7 +112,8 @@ _REFUSAL = regex.compile(
       | i \s+ (?: have\sbeen | was ) \s+ (?: programmed | designed | trained ) \s+ not \s+ to
       | i (?: 'll | \s+ (?:will|must) | (?: 'm | \s+am ) \s+ going \s+ to | \s+ (?:have|need)\s+to )
           (?: \s+ (?:have|need) \s+ to )? \s+ {_ADVERBS}
-          (?: decline | refuse | pass \s+ on \s+ (?:this|that) )
+          (?: decline | refuse | pass \s+ on \s+ (?:this|that)
+            | say \s+ no \s+ to )
       | i \s+ (?: respectfully | politely | kindly ) \s+ decline
       | i (?: 'm | \sam ) \s+ not \s+ comfortable \s+ (?:with|about)
       | it (?: (?: 's \s+ not | \s+ is {_NOT} | \s+ would {_NOT} \s+ be ) \s+
@@ -136,14 +142,25 @@ _REFUSAL = regex.compile(
     | (?<= ^ \W{{0,9}} (?: no, \s )? ) i \s (?: can (?: '?t | \s?not ) | won't | will\snot )
         \s* (?: [.!] | , \s sorry )
     # a refusal without its subject
-    | (?<= ^ \W{{0,9}} | [.!?\n] \s{{0,3}} | \b (?:sorry|nope?|unfortunately) [,\s]{{1,3}}
+    | (?<= ^ \W{{0,9}} | [.!?\n] \s{{0,3}} | \b (?:sorry|nope?|unfortunately) [,\s—–-]{{1,3}}
           (?:but\s)? )
         {_BARE_INABILITY} \s+ {_SERVICE}
     )"""
 )
 
 _NEGATIONS = (
-    *("n't", "not", "cant", "wont", "unable", "unwilling", "decline", "refuse", "pass on"),
+    *(
+        "n't",
+        "not",
+        "cant",
+        "wont",
+        "unable",
+        "unwilling",
+        "decline",
+        "refuse",
+        "pass on",
+        "say no",
+    ),
     *("against", "violat", "outside", "beyond", "contrary", "conflict", "prohibit", "prevent"),
     *("forbid", "inappropriate", "unethical", "irresponsible", "illegal", "wrong"),
 )
@@ -160,9 +177,17 @@ _IDIOM = regex.compile(
     | giv(?:e|ing) \s+ (?:it\s+)? (?: up | away | in[\s.,!?] | him | her | them )
     | do(?:ing)? \s+ (?:this|it) \s+ (?: without | alone | any\s?more | justice | on\smy\sown
         | by\smyself ) | do(?:ing)? \s+ (?:this|that) \s+ \w+ \s+ justice
-    | writ(?:e|ing) \s+ off
-    | shar(?:e|ing) \s+ (?:your|his|her|their|that|this) \s+
-        (?: enthusiasm | optimism | view | opinion | feeling | pain | joy )
+    | writ(?:e|ing) \s+ off | shar(?:e|ing) \s+ in[\s.,!]
+    | (?: offer | giv(?:e|ing) ) \s+ you \s+ an? \s+ (?: hug | drink | coffee | ride | hand )
+    | help \s+ you \s+ any\s?more \s+ than
+    | walk(?:ing)? \s+ you \s+ through \s+ (?: all | every | each )
+    | talk(?:ing)? \s+ about \s+ \w+ \s+ without
+    | answer \s+ (?: (?:this|that|it) \s+ (?:question\s+)? better
+        | (?: (?:this|that|it) \s+ )? in \s+ (?:an?|one|two|just) \s )
+    | (?<= would (?:n't|\snot) \s ) (?: writ(?:e|ing) | do | design | publish | draft | develop ) \b
+    | shar(?:e|ing) \s+ (?: (?:any \s+)? spoilers | your \s+ \w+ \s+ with\s
+        | (?:your|his|her|their|that|this) \s+
+        (?: enthusiasm | optimism | view | opinion | feeling | pain | joy ) )
     # a request for more information
     | (?: help | assist | answer | advise | proceed )
         (?: \s+ (?:you|this|that|it|further|more|properly) )* \s+ (?: without | until | unless )
@@ -173,6 +198,11 @@ _IDIOM = regex.compile(
 
 _UNMET_CONDITION = regex.compile(r"(?i)\s*(?:without|until|unless|before)\b")
 """Beginning of a sentence that requests more information."""
+
+_SUGGESTED_WORDS = regex.compile(
+    r"(?i)\byou\b[^.!?\n]*\b(?:say|write|reply|respond|answer)\b[^.!?\n]*:\s*$"
+)
+"""Words before a refusal that the reader could write: "You could reply: I can't help with that"."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +251,7 @@ def _is_refusal(text: str, start: int) -> bool:
     if before.count('"') % 2 or before.count("“") > before.count("”"):
         return False
     sentence = regex.split(r"[.!?\n]", before)[-1]
-    if _UNMET_CONDITION.match(sentence):
+    if _UNMET_CONDITION.match(sentence) or _SUGGESTED_WORDS.search(before):
         return False
     # a partial match is an idiom's beginning that reaches the end of the text
     return _IDIOM.match(text, start, partial=True) is None
