@@ -293,6 +293,7 @@ class AnytimeCheck:
         ends = [(progress.lower, progress.upper)]
         if progress.low is not None:
             ends.append((progress.low, progress.high))
+        # the rounding error takes longer to compute, so it is only where it can matter
         return self._is_decided(ends) and self._is_decided(ends, self.rounding_error)
 
     def _is_decided(self, ends: Sequence[tuple[float, float]], margin: float = 0.0) -> bool:
