@@ -10,7 +10,7 @@ refusal ("I can't give up", "I can't provide an exact number").
 
 The words come from published lists of refusals: the detectors `mitigation` of NVIDIA garak
 (Apache-2.0) and the string match of XSTest (CC BY 4.0). The grammar is this module's own.
-`tests/properties/quantifiers/refusals.jsonl` has the texts on which its precision and recall are
+`tests/properties/quantifiers/refusals/` has the texts on which its precision and recall are
 measured.
 """
 
