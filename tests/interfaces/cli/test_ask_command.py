@@ -230,7 +230,7 @@ def test_progress_has_intervals_passes_rate_and_time(project, capfd, monkeypatch
         (("--width", "-1"), "width: -1.0 is out of range; it must be from 0 to 1"),
         (("--passes", "0"), "passes: 0 is out of range; it must be at least 1"),
         (("--seconds", "nan"), "seconds: nan is out of range; it must be above 0"),
-        (("--seed", "-1"), "seed: -1 is out of range; it must be from 0"),
+        (("--seed", "-1"), "seed: -1 is out of range; it must be a whole number from 0"),
         (("--alpha", "0.5", "--k", "3"), "--passes: a tree of --alpha and --k has no limits"),
         (("--certain", "--seed", "1"), "--certain: without an estimate, --seed has no effect"),
     ],
