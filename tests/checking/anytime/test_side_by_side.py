@@ -165,9 +165,8 @@ def test_an_error_of_a_question_leaves_the_others():
     assert "no number" in str(found[2])
 
 
-@pytest.mark.parametrize("failure", [CheckFailed("aab: refused"), RuntimeError("refused")])
-def test_a_text_that_the_model_refuses_ends_its_own_question(failure):
-    """If a batch fails, each of its questions is asked alone, and only the cause fails."""
+def check_with_failing_text(failure):
+    """Check three questions of a model that fails on one text; return the outcomes by number."""
     model = table_model(4)
 
     class Picky(_CountingModel):
@@ -187,7 +186,13 @@ def test_a_text_that_the_model_refuses_ends_its_own_question(failure):
             return Prefix()
 
     questions = [question(start, QUERIES[0], passes=30) for start in ("aab", "aac", "aad")]
-    found = dict(check_side_by_side(Picky(model), questions))
+    return dict(check_side_by_side(Picky(model), questions))
+
+
+@pytest.mark.parametrize("failure", [CheckFailed("aab: refused"), RuntimeError("refused")])
+def test_a_text_that_the_model_refuses_ends_its_own_question(failure):
+    """If a batch fails, each of its questions is asked alone, and only the cause fails."""
+    found = check_with_failing_text(failure)
     assert "refused" in str(found[0])
     assert all(isinstance(found[index], AnytimeResult) for index in (1, 2))
 
@@ -342,25 +347,6 @@ def test_an_interrupt_ends_all_questions():
 
 def test_memory_that_a_batch_lacks_ends_its_own_question():
     """If memory runs out in a shared batch, each question is asked alone."""
-    model = table_model(4)
-
-    class Small(_CountingModel):
-        def open_prefix(self, prompt, max_length=0):
-            prefix = self._model.open_prefix(prompt, max_length)
-
-            class Prefix:
-                def map_next(self, function, continuations, will_extend=False):
-                    texts = model.decode([[*prompt, *row] for row in continuations.tolist()])
-                    if any(text.startswith("aab") for text in texts):
-                        raise MemoryError
-                    return prefix.map_next(function, continuations, will_extend)
-
-                def read_ahead(self, continuations):
-                    raise MemoryError
-
-            return Prefix()
-
-    questions = [question(start, QUERIES[0], passes=30) for start in ("aab", "aac", "aad")]
-    found = dict(check_side_by_side(Small(model), questions))
+    found = check_with_failing_text(MemoryError())
     assert isinstance(found[0], MemoryError)
     assert all(isinstance(found[index], AnytimeResult) for index in (1, 2))
