@@ -14,7 +14,6 @@ from llmchecker.interfaces.python.suite import suite as suite
 from llmchecker.interfaces.python.tree import Tree as Tree
 from llmchecker.interfaces.python.tree import grow as grow
 from llmchecker.models.table_model import TableModel as TableModel
-from llmchecker.programs.experiments.provable_quantifier import Provable as Provable
 from llmchecker.properties.custom_class import OwnClass as OwnClass
 from llmchecker.properties.logic.parser import parse as parse
 from llmchecker.properties.logic.query import Query as Query
@@ -30,5 +29,6 @@ from llmchecker.properties.quantifiers.refusal import Refusal as Refusal
 from llmchecker.properties.quantifiers.similarity import Similarity as Similarity
 from llmchecker.properties.quantifiers.word_count import Words as Words
 from llmchecker.trees.text_tree import Truncation as Truncation
+from loop_invariants.experiments.provable_quantifier import Provable as Provable
 
 __version__: str

@@ -17,11 +17,11 @@ from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
 from llmchecker.models.sources.fetch import ModelSource
 from llmchecker.models.sources.source_spec import Source
-from llmchecker.programs.ir.expressions import Semantics
-from llmchecker.programs.proposals.settings import ProposalSettings
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.similarity import Similarity
 from llmchecker.trees.text_tree import Truncation
+from loop_invariants.ir.expressions import Semantics
+from loop_invariants.proposals.settings import ProposalSettings
 
 ROOT = Path(__file__).parents[2]
 ABSENT = object()

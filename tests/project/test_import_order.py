@@ -9,18 +9,20 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src/llmchecker"
+SOURCE = Path(__file__).parents[2] / "src"
 
 LAYERS = (
-    "errors utils models trees properties checking programs config reporting suites interfaces"
+    "errors utils models trees properties checking loop_invariants config reporting suites "
+    "interfaces"
 ).split()
-"""The folders of the package, each before all that may import from it."""
+"""The folders of llmchecker and the package loop_invariants, each before all that may import from
+it."""
 
 SUBFOLDERS = {
     "models": "sources decoding transformers servers".split(),
     "properties": "logic quantifiers".split(),
     "checking": "markov anytime".split(),
-    "programs": (
+    "loop_invariants": (
         "ir interpreter generation frontend verification proposals experiments repair".split()
     ),
     "suites": ["promptfoo"],
@@ -30,15 +32,15 @@ SUBFOLDERS = {
 
 
 def modules_below(folder: Path) -> list[str]:
-    """The modules in a folder of the package and in its folders, by their dotted names."""
+    """The modules in a folder and in its folders, by their dotted names."""
     found = []
     for path in sorted(folder.rglob("*.py")):
-        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        parts = path.relative_to(SOURCE).with_suffix("").parts
         found.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
     return found
 
 
-MODULES = modules_below(PACKAGE)
+MODULES = modules_below(SOURCE)
 
 WRAPPED = {
     "torch": ["models", "trees.selection"],
@@ -46,9 +48,9 @@ WRAPPED = {
     "httpx2": ["models.servers.http_client"],
     "httpcore2": ["models.servers"],
     "stormpy": ["checking.storm"],
-    "z3": ["programs.verification", "programs.repair.counterexamples"],
-    "pycparser": ["programs.frontend", "programs.verification.esbmc_annotation"],
-    "pcpp": ["programs.frontend.preprocessing.preprocessor"],
+    "z3": ["loop_invariants.verification", "loop_invariants.repair.counterexamples"],
+    "pycparser": ["loop_invariants.frontend", "loop_invariants.verification.esbmc_annotation"],
+    "pcpp": ["loop_invariants.frontend.preprocessing.preprocessor"],
     "matplotlib": ["reporting"],
     "snakemake": [],
 }
@@ -56,8 +58,8 @@ WRAPPED = {
 
 
 def file_of(module: str) -> Path:
-    """The source file of a module of the package."""
-    path = PACKAGE.joinpath(*module.split(".")[1:])
+    """The source file of a module."""
+    path = SOURCE.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
@@ -75,10 +77,10 @@ def imported(module: str) -> list[tuple[str, str]]:
 
 
 def imported_modules(module: str) -> set[str]:
-    """The modules of the package that a module imports: `from package import module` is one too."""
+    """The modules of the packages that a module imports: `from p import module` is one too."""
     found = set()
     for source, name in imported(module):
-        if source.partition(".")[0] == "llmchecker":
+        if source.partition(".")[0] in ("llmchecker", "loop_invariants"):
             full = f"{source}.{name}"
             found.add(full if full in MODULES else source)
     return found
@@ -86,12 +88,12 @@ def imported_modules(module: str) -> set[str]:
 
 def layer_of(module: str) -> str:
     """The folder of a module, or the module itself where it has none."""
-    return [*module.split("."), ""][1]
+    return [*module.removeprefix("llmchecker").removeprefix(".").split("."), ""][0]
 
 
 def unit_of(module: str) -> str:
     """The sub-folder of a module, or the module itself where its folder has none for it."""
-    return ".".join(module.split(".")[:3])
+    return ".".join(module.removeprefix("llmchecker.").split(".")[:2])
 
 
 def test_every_module_has_its_layer():
@@ -101,7 +103,8 @@ def test_every_module_has_its_layer():
 
 def test_every_subfolder_has_its_place():
     """Every sub-folder stands in the order of its folder, and nothing else."""
-    found = {path.parent.relative_to(PACKAGE).parts for path in PACKAGE.rglob("*.py")}
+    packages = {module for module in MODULES if file_of(module).name == "__init__.py"}
+    found = {tuple(module.removeprefix("llmchecker.").split(".")) for module in packages}
     listed = {(folder, name) for folder, names in SUBFOLDERS.items() for name in names}
     assert {parts[:2] for parts in found if len(parts) > 1} == listed
 
@@ -118,7 +121,7 @@ def test_a_module_imports_only_from_its_own_layer_and_those_before(module):
 @pytest.mark.parametrize("folder", SUBFOLDERS)
 def test_a_subfolder_imports_only_from_those_before(folder):
     """Imports between the sub-folders of a folder go one way."""
-    order = {f"llmchecker.{folder}.{name}": i for i, name in enumerate(SUBFOLDERS[folder])}
+    order = {f"{folder}.{name}": i for i, name in enumerate(SUBFOLDERS[folder])}
     for module in MODULES:
         place = order.get(unit_of(module))
         if place is not None:

@@ -1,4 +1,4 @@
-"""The package as pip installs it: all that it needs is in the wheel, and it works in any folder."""
+"""The packages as pip installs them: all that they need is in the wheel, and work in any folder."""
 
 import json
 import os
@@ -50,17 +50,18 @@ def python(installed: Path, code: str, *arguments: str, cwd: Path) -> str:
     return run.stdout
 
 
-def test_the_wheel_holds_every_file_of_the_package(installed):
+@pytest.mark.parametrize("name", ["llmchecker", "loop_invariants"])
+def test_the_wheel_holds_every_file_of_a_package(installed, name):
     """Schema, word lists, templates, stub and marker come along; the command is registered."""
-    package = ROOT / "src/llmchecker"
+    package = ROOT / "src" / name
     expected = {
         str(path.relative_to(package))
         for path in package.rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
     found = {
-        str(path.relative_to(installed / "llmchecker"))
-        for path in (installed / "llmchecker").rglob("*")
+        str(path.relative_to(installed / name))
+        for path in (installed / name).rglob("*")
         if path.is_file()
     }
     assert found == expected

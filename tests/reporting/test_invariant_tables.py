@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from llmchecker.errors import InvalidTable
-from llmchecker.programs.experiments.attempts import (
+from llmchecker.reporting import invariant_notes, invariant_tables
+from llmchecker.reporting import table_io as writers
+from loop_invariants.experiments.attempts import (
     MODEL_COMBINATIONS,
     MODEL_FREE_COMBINATIONS,
     REPAIR_COMBINATIONS,
@@ -15,10 +17,8 @@ from llmchecker.programs.experiments.attempts import (
     Attempt,
     Invariant,
 )
-from llmchecker.programs.ir.expressions import Semantics
-from llmchecker.programs.verification.result import CandidateSource, Limit, Outcome
-from llmchecker.reporting import invariant_notes, invariant_tables
-from llmchecker.reporting import table_io as writers
+from loop_invariants.ir.expressions import Semantics
+from loop_invariants.verification.result import CandidateSource, Limit, Outcome
 
 PUBLISHED = Path(__file__).parents[2] / "resources/published/invariants.csv"
 INTEGERS, INT32 = Semantics

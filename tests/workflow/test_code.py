@@ -11,7 +11,8 @@ from helpers.project import EMPTY, SCORING, Project
 
 from llmchecker.interfaces.snakemake import code_dependencies
 from llmchecker.interfaces.snakemake.code_dependencies import (
-    _PACKAGE,
+    _PACKAGES,
+    _SOURCE,
     compute_code_digest,
     source_files_of,
 )
@@ -19,23 +20,24 @@ from llmchecker.properties.registry import BUILTIN_TYPES
 from llmchecker.trees.fingerprint import _SERVER_MODULES, _TREE_MODULES
 
 KEEPING = {
-    *("trees/builder.py", "trees/lazy_model.py"),
-    *("trees/growth_forecast.py", "trees/distribution_cache.py"),
-    *("interfaces/snakemake/model_params.py", "interfaces/snakemake/tree_jobs.py"),
+    *("llmchecker/trees/builder.py", "llmchecker/trees/lazy_model.py"),
+    *("llmchecker/trees/growth_forecast.py", "llmchecker/trees/distribution_cache.py"),
+    "llmchecker/interfaces/snakemake/model_params.py",
+    "llmchecker/interfaces/snakemake/tree_jobs.py",
 }
 """Modules of the jobs of trees that do not determine a tree: they keep what others computed, and
 refuse what would be too large."""
 
 OF_NO_DISTRIBUTION = {
-    "errors.py": "says why there is no result",
-    "utils/": "logs, processes and the writing of files; others decide what is in a tree",
-    "models/sources/": "what was fetched is in a fingerprint by its checksums",
-    "models/transformers/checkpoint_checks.py": "refuses models; computes no distribution",
-    "models/interface.py": "says what a model offers, and computes nothing",
-    "trees/fingerprint.py": "recognises what is kept; it compares what the other modules are",
-    "trees/run_metadata.py": "tells how a tree was made",
-    "trees/sealed_parquet.py": "how tables of numbers are written and read",
-    "trees/text_tree.py": "holds and checks a tree; others decide what is in it",
+    "llmchecker/errors.py": "says why there is no result",
+    "llmchecker/utils/": "logs, processes and files; others decide what is in a tree",
+    "llmchecker/models/sources/": "what was fetched is in a fingerprint by its checksums",
+    "llmchecker/models/transformers/checkpoint_checks.py": "refuses models, computes nothing",
+    "llmchecker/models/interface.py": "says what a model offers, and computes nothing",
+    "llmchecker/trees/fingerprint.py": "compares what the other modules are",
+    "llmchecker/trees/run_metadata.py": "tells how a tree was made",
+    "llmchecker/trees/sealed_parquet.py": "how tables of numbers are written and read",
+    "llmchecker/trees/text_tree.py": "holds and checks a tree; others decide what is in it",
 }
 """Modules behind the jobs of trees that no fingerprint of a tree has, each with its reason."""
 
@@ -44,8 +46,8 @@ FETCHED = ("config/", "resources/")
 
 
 def python_files(paths) -> set[str]:
-    """The modules among files of the package, as paths below it; packages are no modules."""
-    found = {str(path.relative_to(_PACKAGE)) for path in map(Path, paths) if path.suffix == ".py"}
+    """The modules among files of the packages, as paths below src/; packages are no modules."""
+    found = {str(path.relative_to(_SOURCE)) for path in map(Path, paths) if path.suffix == ".py"}
     return {path for path in found if not path.endswith("__init__.py")}
 
 
@@ -60,7 +62,8 @@ def test_code_is_what_the_bytecode_imports(name):
 def test_what_grows_a_tree_is_in_its_fingerprint(name):
     """The modules behind a part of a tree are those of its fingerprint, and what keeps answers."""
     behind = imported_by(SCRIPTS[name], set(OF_NO_DISTRIBUTION))
-    assert behind - {"trees/top_k_mass.py"} == {*_TREE_MODULES, *_SERVER_MODULES, *KEEPING}
+    own = {f"llmchecker/{module}" for module in (*_TREE_MODULES, *_SERVER_MODULES)}
+    assert behind - {"llmchecker/trees/top_k_mass.py"} == own | KEEPING
 
 
 @pytest.mark.few(2)
@@ -73,24 +76,25 @@ def test_every_exception_of_the_fingerprint_is_needed(path):
 def test_statistics_do_not_depend_on_what_grows_trees():
     """The top-k statistics ask a model without the code that grows trees."""
     behind = python_files(source_files_of(SCRIPTS["topk"]))
-    assert not behind & {"trees/expansion.py", "trees/shards.py", "trees/builder.py"}
+    growing = ("expansion.py", "shards.py", "builder.py")
+    assert not behind & {f"llmchecker/trees/{module}" for module in growing}
 
 
 def test_a_digest_is_one_of_names_and_contents(tmp_path, monkeypatch):
     """Another place and another time of the same files give the same digest, a changed byte not."""
     script = SCRIPTS["prism"]
     expected = compute_code_digest(script)
-    copied = shutil.copytree(_PACKAGE, tmp_path / "elsewhere" / _PACKAGE.name)
-    monkeypatch.setattr(code_dependencies, "_PACKAGE", copied)
+    copied = shutil.copytree(_SOURCE, tmp_path / "elsewhere")
+    monkeypatch.setattr(code_dependencies, "_SOURCE", copied)
     for function in (code_dependencies.find_imported_files, code_dependencies._find_file):
         function.cache_clear()
     try:
-        (copied / "trees/text_tree.py").touch()
+        (copied / "llmchecker/trees/text_tree.py").touch()
         assert compute_code_digest(script) == expected
-        with (copied / "trees/expansion.py").open("a") as file:
+        with (copied / "llmchecker/trees/expansion.py").open("a") as file:
             file.write("# changed")
         assert compute_code_digest(script) == expected
-        with (copied / "trees/text_tree.py").open("a") as file:
+        with (copied / "llmchecker/trees/text_tree.py").open("a") as file:
             file.write("# changed")
         code_dependencies._compute_sha256.cache_clear()
         assert compute_code_digest(script) != expected
@@ -102,24 +106,24 @@ def test_a_digest_is_one_of_names_and_contents(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "module"),
     [
-        ("invariants_provable", "checking/bounds.py"),
-        ("invariants_provable", "checking/check.py"),
-        ("invariants_provable", "checking/markov/dtmc.py"),
-        ("invariants_provable", "programs/experiments/provable_quantifier.py"),
-        ("report", "reporting/tables.py"),
-        ("report", "reporting/templates/report.css"),
+        ("invariants_provable", "llmchecker/checking/bounds.py"),
+        ("invariants_provable", "llmchecker/checking/check.py"),
+        ("invariants_provable", "llmchecker/checking/markov/dtmc.py"),
+        ("invariants_provable", "loop_invariants/experiments/provable_quantifier.py"),
+        ("report", "llmchecker/reporting/tables.py"),
+        ("report", "llmchecker/reporting/templates/report.css"),
     ],
 )
 def test_imports_at_a_distance_count(name, module):
     """What a script needs through others, inside of functions too, is code behind it."""
-    assert _PACKAGE / module in source_files_of(SCRIPTS[name])
+    assert _SOURCE / module in source_files_of(SCRIPTS[name])
 
 
 def test_what_a_module_named_in_data_imports_counts():
     """A type of quantifier that the registry names counts with all that its module imports."""
     behind = set(source_files_of(SCRIPTS["scores"], [BUILTIN_TYPES["provable"].module]))
-    assert _PACKAGE / "programs/verification/verification_conditions.py" in behind
-    assert _PACKAGE / "programs/frontend/translation_unit.py" in behind
+    assert _SOURCE / "loop_invariants/verification/verification_conditions.py" in behind
+    assert _SOURCE / "loop_invariants/frontend/translation_unit.py" in behind
     assert not behind <= set(source_files_of(SCRIPTS["scores"]))
 
 
@@ -138,33 +142,32 @@ def test_imports_of_every_form_are_found(tmp_path):
         encoding="utf-8",
     )
     found = {
-        str(file.relative_to(_PACKAGE)) for file in code_dependencies.find_imported_files(script)
+        str(file.relative_to(_SOURCE)) for file in code_dependencies.find_imported_files(script)
     }
     assert found == {
         *(
-            "utils/atomic_files.py",
-            "checking/markov/prism.py",
-            "properties/logic/ast.py",
-            "properties/logic/valuations.py",
+            "llmchecker/utils/atomic_files.py",
+            "llmchecker/checking/markov/prism.py",
+            "llmchecker/properties/logic/ast.py",
+            "llmchecker/properties/logic/valuations.py",
         ),
-        *("checking/verdict.py", "trees/text_tree.py"),
+        *("llmchecker/checking/verdict.py", "llmchecker/trees/text_tree.py"),
     }
 
 
-def test_every_data_file_of_the_package_is_known():
-    """A file of the package that is no module is read by code that names it, is a setting, or is
+def test_every_data_file_of_the_packages_is_known():
+    """A file of the packages that is no module is read by code that names it, is a setting, or is
     generated from code, as the JSON schema is."""
     known = {
-        file
-        for pattern in code_dependencies._DATA_FILES.values()
-        for file in _PACKAGE.glob(pattern)
+        file for pattern in code_dependencies._DATA_FILES.values() for file in _SOURCE.glob(pattern)
     }
     known |= set(
-        _PACKAGE.glob("properties/quantifiers/gender_words/*")
+        _SOURCE.glob("llmchecker/properties/quantifiers/gender_words/*")
     )  # an input of their own: `find_quantifier_files`
-    known.add(_PACKAGE / "config/config.schema.yaml")
+    known.add(_SOURCE / "llmchecker/config/config.schema.yaml")
     code = (".py", ".pyc", ".pyi", ".typed")  # the last two are for type checkers
-    assert {f for f in _PACKAGE.rglob("*") if f.is_file() and f.suffix not in code} == known
+    files = {file for package in _PACKAGES for file in (_SOURCE / package).rglob("*")}
+    assert {f for f in files if f.is_file() and f.suffix not in code} == known
 
 
 LISTING = """
@@ -193,7 +196,7 @@ def rules(tmp_path_factory) -> dict[str, dict]:
     """For every rule of the workflow its outputs and the digest of the code behind it."""
     config = deepcopy(EMPTY)
     config["models"]["one"]["source"] = "hf:owner/name"
-    config["quantifiers"]["provable"] = {"program": "programs/counts.c"}
+    config["quantifiers"]["provable"] = {"program": "loop_invariants/counts.c"}
     (experiment,) = config["experiments"]
     experiment |= {"shards": 2, "queries": [*experiment["queries"], "P=? [ F provable = 2 ]"]}
     shape = {key: experiment[key] for key in ("alpha", "k", "L")}
@@ -209,7 +212,7 @@ def rules(tmp_path_factory) -> dict[str, dict]:
         "model: one\ncases: [{start: The, require: 'P>=0.5 [ F gender > 0 ]'}]\n"
     )
     (directory / "programs").mkdir()
-    (directory / "programs/counts.c").write_text(
+    (directory / "loop_invariants/counts.c").write_text(
         "#include <assert.h>\nint main() { int i = 0; while (i < 9) i++; assert(i == 9); }\n"
     )
     project = Project(directory, config)

@@ -1,7 +1,7 @@
-from llmchecker.programs.experiments.provable_records import read_provable_probabilities
 from llmchecker.reporting import invariant_notes, invariant_tables, provenance
 from llmchecker.reporting.table_io import write_table
 from llmchecker.utils.job_logging import job_log
+from loop_invariants.experiments.provable_records import read_provable_probabilities
 
 with job_log(snakemake.log[0]) as work, work():
     params = snakemake.params

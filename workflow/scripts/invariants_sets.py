@@ -1,8 +1,8 @@
-from llmchecker.programs.experiments.attempts import read_attempts, select_method_attempts
 from llmchecker.reporting import invariant_figures, invariant_tables
 from llmchecker.reporting.figures import write_figure
 from llmchecker.reporting.table_io import write_csv
 from llmchecker.utils.job_logging import job_log
+from loop_invariants.experiments.attempts import read_attempts, select_method_attempts
 
 with job_log(snakemake.log[0]) as work, work():
     output = snakemake.output

@@ -1,11 +1,11 @@
-from llmchecker.programs.experiments.attempts import (
+from llmchecker.reporting import invariant_notes, invariant_tables, provenance
+from llmchecker.reporting.table_io import write_table
+from llmchecker.utils.job_logging import job_log
+from loop_invariants.experiments.attempts import (
     SEARCH_TOOLS,
     read_attempts,
     select_method_attempts,
 )
-from llmchecker.reporting import invariant_notes, invariant_tables, provenance
-from llmchecker.reporting.table_io import write_table
-from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
     params, output = snakemake.params, snakemake.output

@@ -21,11 +21,11 @@ from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.servers.settings import ApiName
 from llmchecker.models.sources.datasets import DatasetSource
 from llmchecker.models.sources.source_spec import parse_source
-from llmchecker.programs.ir.expressions import Semantics
-from llmchecker.programs.proposals.settings import ProposalSettings, RepairSettings
-from llmchecker.programs.sources import ProgramSource, parse_program_source
 from llmchecker.trees.growth_forecast import GrowthLimits
 from llmchecker.trees.text_tree import Truncation
+from loop_invariants.ir.expressions import Semantics
+from loop_invariants.proposals.settings import ProposalSettings, RepairSettings
+from loop_invariants.sources import ProgramSource, parse_program_source
 
 _Alpha = Annotated[
     float,

@@ -28,24 +28,23 @@ _TYPE_KEY = "type"
 """Key of the setting for the type; its default is the quantifier's name."""
 
 _CLASS_PATHS = {
-    "classifier": "properties.quantifiers.classifier:Classifier",
-    "gender": "properties.quantifiers.gender:Gender",
-    "json": "properties.quantifiers.json_validity:JsonText",
-    "language": "properties.quantifiers.language:Language",
-    "length": "properties.quantifiers.length:Length",
-    "pattern": "properties.quantifiers.pattern:Pattern",
-    "polarity": "properties.quantifiers.polarity:Polarity",
-    "provable": "programs.experiments.provable_quantifier:Provable",
-    "python": "properties.custom_class:OwnClass",
-    "readability": "properties.quantifiers.readability:Readability",
-    "refuses": "properties.quantifiers.refusal:Refusal",
-    "similarity": "properties.quantifiers.similarity:Similarity",
-    "words": "properties.quantifiers.word_count:Words",
+    "classifier": "llmchecker.properties.quantifiers.classifier:Classifier",
+    "gender": "llmchecker.properties.quantifiers.gender:Gender",
+    "json": "llmchecker.properties.quantifiers.json_validity:JsonText",
+    "language": "llmchecker.properties.quantifiers.language:Language",
+    "length": "llmchecker.properties.quantifiers.length:Length",
+    "pattern": "llmchecker.properties.quantifiers.pattern:Pattern",
+    "polarity": "llmchecker.properties.quantifiers.polarity:Polarity",
+    "provable": "loop_invariants.experiments.provable_quantifier:Provable",
+    "python": "llmchecker.properties.custom_class:OwnClass",
+    "readability": "llmchecker.properties.quantifiers.readability:Readability",
+    "refuses": "llmchecker.properties.quantifiers.refusal:Refusal",
+    "similarity": "llmchecker.properties.quantifiers.similarity:Similarity",
+    "words": "llmchecker.properties.quantifiers.word_count:Words",
 }
 
 BUILTIN_TYPES = {
-    name: EntryPoint(name, f"llmchecker.{place}", ENTRY_POINT_GROUP)
-    for name, place in _CLASS_PATHS.items()
+    name: EntryPoint(name, place, ENTRY_POINT_GROUP) for name, place in _CLASS_PATHS.items()
 }
 """Types of this package by name; no installed package replaces them."""
 
@@ -191,7 +190,8 @@ def _instantiate(quantifier_type: type[Quantifier], settings: Mapping[str, Any])
 
 
 def _is_builtin(quantifier_type: type[Quantifier]) -> bool:
-    return quantifier_type.__module__.partition(".")[0] == __package__.partition(".")[0]
+    # `provable` is in a package of its own
+    return quantifier_type.__module__.partition(".")[0] in ("llmchecker", "loop_invariants")
 
 
 def _collect_setting_fields(quantifier_type: type[Quantifier]) -> dict[str, Field]:

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from llmchecker.errors import InvalidTable
-from llmchecker.programs.verification.result import PROOFS
 from llmchecker.reporting.figures import COLUMN_WIDTH, HATCHES, set_log_scales, use_figure_style
 from llmchecker.reporting.tree_drawing import escape_unprintable
+from loop_invariants.verification.result import PROOFS
 
 _MAX_SETS = 14
 """Maximum number of bars of a panel that leaves room for numbers."""

@@ -4,15 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
-from llmchecker.programs.experiments.attempts import (
-    MODEL_COMBINATIONS,
-    MODEL_FREE_COMBINATIONS,
-    REPAIR_COMBINATIONS,
-    Attempt,
-)
-from llmchecker.programs.experiments.provable_records import ProvableProbability
-from llmchecker.programs.ir.expressions import Semantics
-from llmchecker.programs.verification.result import PROOFS, CandidateSource, Outcome
 from llmchecker.reporting.invariant_tables import (
     PROGRAM_SOURCES,
     TIMEOUT_OUTCOMES,
@@ -21,6 +12,15 @@ from llmchecker.reporting.invariant_tables import (
     build_frame,
     select_solved_by,
 )
+from loop_invariants.experiments.attempts import (
+    MODEL_COMBINATIONS,
+    MODEL_FREE_COMBINATIONS,
+    REPAIR_COMBINATIONS,
+    Attempt,
+)
+from loop_invariants.experiments.provable_records import ProvableProbability
+from loop_invariants.ir.expressions import Semantics
+from loop_invariants.verification.result import PROOFS, CandidateSource, Outcome
 
 _LEGEND_OF_VARIANTS = """\
 Candidates are what the model wrote to this prompt, and nothing else. Unique: solved by no other

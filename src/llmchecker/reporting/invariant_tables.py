@@ -11,11 +11,11 @@ from pathlib import Path
 import pandas as pd
 
 from llmchecker.errors import InvalidTable
-from llmchecker.programs.experiments.attempts import THIS_METHOD, Attempt
-from llmchecker.programs.experiments.provable_records import QUERIES, ProvableProbability
-from llmchecker.programs.ir.expressions import Semantics
-from llmchecker.programs.verification.result import Limit, Outcome
 from llmchecker.utils.number_format import format_count
+from loop_invariants.experiments.attempts import THIS_METHOD, Attempt
+from loop_invariants.experiments.provable_records import QUERIES, ProvableProbability
+from loop_invariants.ir.expressions import Semantics
+from loop_invariants.verification.result import Limit, Outcome
 
 _COLUMNS_OF_VARIANTS = """
     model semantics variant programs solved unique mean_seconds_of_solved mean_iterations_of_solved

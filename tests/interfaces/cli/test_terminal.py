@@ -12,8 +12,8 @@ from llmchecker.interfaces.cli import check_command, verify_command
 from llmchecker.interfaces.cli.main import main
 from llmchecker.interfaces.cli.terminal import Bar, print_outcome
 from llmchecker.interfaces.cli.verdict_bars import build_bars
-from llmchecker.programs.verification.result import Outcome, VerificationResult
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
+from loop_invariants.verification.result import Outcome, VerificationResult
 
 QUERY = "P=? [ F gender > 0 ]"
 HOSTILE = "[red]he[/red] \x1b[31m\x9b31m \u202eeh"

@@ -10,7 +10,7 @@ import pytest
 
 from llmchecker.interfaces.cli import verify_command
 from llmchecker.interfaces.cli.main import main
-from llmchecker.programs.verification.result import Outcome, VerificationResult
+from loop_invariants.verification.result import Outcome, VerificationResult
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -50,7 +50,7 @@ def test_a_worker_that_dies_ends_its_file_alone(programs, jobs, monkeypatch, cap
 
 def test_memory_that_runs_out_is_told(programs, monkeypatch, capsys) -> None:
     """A program that needs more memory than the machine has ends with a message."""
-    monkeypatch.setattr("llmchecker.programs.verification.portfolio.read_program", out_of_memory)
+    monkeypatch.setattr("loop_invariants.verification.portfolio.read_program", out_of_memory)
     assert main(["verify", str(programs / "a.c")]) == 2
     assert "killed" in (line := capsys.readouterr().out)
     assert "more memory than the machine has" in line

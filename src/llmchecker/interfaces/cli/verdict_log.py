@@ -14,11 +14,11 @@ from typing import Any
 from llmchecker import __version__
 from llmchecker.errors import ConfigError, UnreadableProgram
 from llmchecker.interfaces.cli.output import check_output_file
-from llmchecker.programs.frontend.preprocessing.source_files import (
+from loop_invariants.frontend.preprocessing.source_files import (
     read_included_headers,
     read_source,
 )
-from llmchecker.programs.verification.result import Outcome
+from loop_invariants.verification.result import Outcome
 
 _TEMPORARY_OUTCOMES = (Outcome.KILLED, Outcome.ESBMC_ERROR)
 """Outcomes that memory or a missing tool may cause, so that a later run tries again."""

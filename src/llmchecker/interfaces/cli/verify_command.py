@@ -29,16 +29,20 @@ from llmchecker.errors import ConfigError, MissingTool, UnreadableProgram
 from llmchecker.interfaces.cli.output import is_terminal
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.cli.verdict_log import VerdictLog, compute_digest, format_line
-from llmchecker.programs.interpreter.simulation import (
+from llmchecker.reporting.tree_drawing import escape_unprintable
+from llmchecker.utils.atomic_files import atomic_write
+from llmchecker.utils.number_format import format_count
+from llmchecker.utils.processes import WorkerInitializer, kill_children_on_error
+from loop_invariants.interpreter.simulation import (
     Failure,
     HeadState,
     NondetValue,
     RepeatedIterations,
 )
-from llmchecker.programs.ir.expressions import Semantics, format_c
-from llmchecker.programs.ir.instrumentation import Property
-from llmchecker.programs.sources import find_program_files
-from llmchecker.programs.verification.result import (
+from loop_invariants.ir.expressions import Semantics, format_c
+from loop_invariants.ir.instrumentation import Property
+from loop_invariants.sources import find_program_files
+from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
     PROOFS,
     Limit,
@@ -46,13 +50,9 @@ from llmchecker.programs.verification.result import (
     VerificationResult,
     check_seconds,
 )
-from llmchecker.reporting.tree_drawing import escape_unprintable
-from llmchecker.utils.atomic_files import atomic_write
-from llmchecker.utils.number_format import format_count
-from llmchecker.utils.processes import WorkerInitializer, kill_children_on_error
 
 if TYPE_CHECKING:
-    from llmchecker.programs.verification.portfolio import FileTask
+    from loop_invariants.verification.portfolio import FileTask
 
 _EXIT_FALSE = 1
 _EXIT_UNKNOWN = 2
@@ -162,8 +162,8 @@ def _run_verify(arguments: argparse.Namespace) -> int:
             integers, a witness cannot be written, or the file of --resume is unusable.
     """
     # Imported here, because the prover would delay other commands.
-    from llmchecker.programs.frontend.error_names import parse_error_names
-    from llmchecker.programs.verification.portfolio import FileTask
+    from loop_invariants.frontend.error_names import parse_error_names
+    from loop_invariants.verification.portfolio import FileTask
 
     path: Path = arguments.path
     files = find_program_files(path) if path.is_dir() else (path,)
@@ -406,8 +406,8 @@ def _verify_file(
     task: "FileTask",
 ) -> _VerifyReport:
     # Imported here, because the prover takes half a second, which would delay other commands.
-    from llmchecker.programs.verification.portfolio import verify_file
-    from llmchecker.programs.verification.svcomp_witness import build_witness
+    from loop_invariants.verification.portfolio import verify_file
+    from loop_invariants.verification.svcomp_witness import build_witness
 
     try:
         result, program = verify_file(file, task)

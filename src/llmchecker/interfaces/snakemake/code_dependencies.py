@@ -1,6 +1,6 @@
-"""Code dependencies of a script: all modules of the package that it imports.
+"""Code dependencies of a script: all modules of this distribution that it imports.
 
-Snakemake runs a rule again after a change of its script, but not of the package that the script
+Snakemake runs a rule again after a change of its script, but not of a package that the script
 imports. Therefore every rule has a digest of that code as a param. This module finds the files and
 computes the digest. It parses import statements instead of executing them, so that it also finds
 imports in functions. Imports for type checkers only do not count.
@@ -12,10 +12,12 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
-_PACKAGE = Path(__file__).parents[2]
+_SOURCE = Path(__file__).parents[3]
+
+_PACKAGES = ("llmchecker", "loop_invariants")
 
 _DATA_FILES = {
-    "reporting/html_report.py": "reporting/templates/*",
+    "llmchecker/reporting/html_report.py": "llmchecker/reporting/templates/*",
 }
 """Patterns of the data files of a module, which count as its code."""
 
@@ -23,17 +25,17 @@ _DATA_FILES = {
 def compute_code_digest(script: Path, also: Collection[str] = ()) -> str:
     """Compute the sha256 of the files that a script depends on, with their names.
 
-    The location of the package and the times of its files do not change the digest.
+    The location of the packages and the times of its files do not change the digest.
     """
     digests = {
-        file.relative_to(_PACKAGE).as_posix(): _compute_sha256(file)
+        file.relative_to(_SOURCE).as_posix(): _compute_sha256(file)
         for file in source_files_of(script, also)
     }
     return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 
 def source_files_of(script: Path, extra_modules: Collection[str] = ()) -> list[Path]:
-    """List the files of the package that a script depends on, sorted.
+    """List the files of the packages that a script depends on, sorted.
 
     Args:
         script: a Python file.
@@ -59,7 +61,7 @@ def _compute_sha256(file: Path) -> str:
 
 @cache
 def find_imported_files(file: Path) -> frozenset[Path]:
-    """Return the files of the package that a file imports at run time."""
+    """Return the files of the packages that a file imports at run time."""
     tree = ast.parse(file.read_bytes())
     return frozenset(path for name in _find_imported_names(tree.body) if (path := _find_file(name)))
 
@@ -93,12 +95,12 @@ def _find_imported_names(statements: list[ast.stmt]) -> Iterator[str]:
 
 @cache
 def _find_file(name: str) -> Path | None:
-    """Return the file of a module or of a name; None outside of the package."""
-    package, *steps = name.split(".")
-    if package != _PACKAGE.name:
+    """Return the file of a module or of a name; None outside of the packages."""
+    steps = name.split(".")
+    if steps[0] not in _PACKAGES:
         return None
     # Last, a name without a module of its own is defined in its parent module.
-    for module in (_PACKAGE.joinpath(*steps), _PACKAGE.joinpath(*steps[:-1])):
+    for module in (_SOURCE.joinpath(*steps), _SOURCE.joinpath(*steps[:-1])):
         for file in (module.with_suffix(".py"), module / "__init__.py"):
             if file.is_file():
                 return file
@@ -106,6 +108,6 @@ def _find_file(name: str) -> Path | None:
 
 
 def _find_data_files(file: Path) -> Iterator[Path]:
-    pattern = _DATA_FILES.get(file.relative_to(_PACKAGE).as_posix())
+    pattern = _DATA_FILES.get(file.relative_to(_SOURCE).as_posix())
     if pattern is not None:
-        yield from _PACKAGE.glob(pattern)
+        yield from _SOURCE.glob(pattern)
