@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from helpers.marks import long
-from programs.frontend.test_lowering import RUNS, compiled, inputs, needs_gcc, ours
+from test_lowering import RUNS, compiled, inputs, needs_gcc, ours
 
 from llmchecker.errors import UnsupportedProgram
 from loop_invariants.frontend.translation_unit import parse_program
