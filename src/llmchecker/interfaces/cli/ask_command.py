@@ -54,7 +54,6 @@ def run_ask(request: CheckRequest) -> _AnsweredRequest:
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.answer import check_anytime
 
-    distributions = builder.open_distributions(request.start)
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
             result = check_anytime(
