@@ -33,14 +33,13 @@ from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils import job_logging
+from llmchecker.utils.exit_status import ExitStatus
 
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
     from llmchecker.checking.anytime.answer import AnytimeResult
     from llmchecker.checking.anytime.comparison import Comparison, Side
     from llmchecker.interfaces.cli.terminal import Bar
-
-_EXIT_DECIDED, _EXIT_UNDECIDED = 0, 2
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def _run_compare(arguments: argparse.Namespace) -> int:
     if answer.failure is not None:
         raise answer.failure
     is_unknown = answer.comparison.outcome == ComparisonOutcome.UNKNOWN
-    return _EXIT_UNDECIDED if is_unknown else _EXIT_DECIDED
+    return ExitStatus.UNKNOWN if is_unknown else ExitStatus.SUCCESS
 
 
 def _compare(first: CheckRequest, versus: CheckRequest) -> _ComparedRequests:

@@ -20,6 +20,7 @@ from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
 from llmchecker.reporting import tree_drawing
 from llmchecker.utils.atomic_files import atomic_write
+from llmchecker.utils.exit_status import ExitStatus
 
 
 def add_tree_command(commands: argparse._SubParsersAction) -> None:
@@ -53,7 +54,7 @@ def _run_tree(arguments: argparse.Namespace) -> int:
     if output is None:
         # Binary, so that the encoding of the terminal does not change the file.
         sys.stdout.buffer.write(text.encode())
-        return 0
+        return ExitStatus.SUCCESS
     try:
         with atomic_write(output) as partial:
             partial.write_text(text, encoding="utf-8")
@@ -61,7 +62,7 @@ def _run_tree(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--output: {output} cannot be written: {error}") from error
     except MachineLimit as error:
         raise ConfigError(f"--output: {error}") from error
-    return 0
+    return ExitStatus.SUCCESS
 
 
 def _draw_tree(request: CheckRequest) -> tree_drawing.Drawing:
