@@ -6,7 +6,7 @@ from helpers.fake_server import running
 from helpers.served_models import DIALECTS, TOLD, fake
 from helpers.suites import load
 
-from llmchecker.config.keys import ExpansionConfig
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError
 from llmchecker.suites.deployments import open_deployment, resolve_deployment
 from llmchecker.suites.session import run_suite

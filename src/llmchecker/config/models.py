@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.config import paths
-from llmchecker.config.keys import ModelKeys
+from llmchecker.config.registry_keys import ModelKeys
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,

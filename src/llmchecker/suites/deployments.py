@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.config import paths
-from llmchecker.config.config import Config
-from llmchecker.config.keys import DecodingKeys, ExpansionConfig, ModelKeys
 from llmchecker.config.models import (
     ModelConfig,
     check_has_distributions,
     parse_model,
     select_decoding,
 )
-from llmchecker.config.schema import parse_section
+from llmchecker.config.registry import Registry
+from llmchecker.config.registry_keys import DecodingKeys, ExpansionConfig, ModelKeys
+from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json, parse_decoding
@@ -66,7 +66,7 @@ class Deployment:
 def resolve_deployment(
     key: str,
     name: str,
-    config: Config | None,
+    config: Registry | None,
     folder: Path,
     system: str | None,
     decoding: Mapping[str, Any],

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker import __version__
-from llmchecker.config.config import Config
+from llmchecker.config.registry import Registry
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
     ConfigError,
@@ -34,7 +34,7 @@ def load_suite(
     path: str | Path,
     *,
     models: Sequence[str] = (),
-    config: str | Path | Config | None = None,
+    config: str | Path | Registry | None = None,
     has_baseline: bool = False,
 ) -> Suite:
     """Load a suite and check all of it, without loading a model.
@@ -64,11 +64,11 @@ def _build_suite(
     file: YamlFile,
     keys: SuiteKeys,
     models: tuple[str, ...],
-    given_config: str | Path | Config | None,
+    given_config: str | Path | Registry | None,
     has_baseline: bool,
 ) -> Suite:
     folder = file.path.parent
-    if isinstance(given_config, Config):
+    if isinstance(given_config, Registry):
         config, project = given_config, Path.cwd()
     else:
         config, project = _read_config(keys.config, folder, given_config)
@@ -117,7 +117,7 @@ def _build_suite(
 
 def _read_config(
     name: str | None, folder: Path, config_path: str | Path | None
-) -> tuple[Config | None, Path]:
+) -> tuple[Registry | None, Path]:
     """Read the configuration of a suite.
 
     Returns:
@@ -140,13 +140,13 @@ def _read_config(
     if not project.is_dir():
         raise ConfigError(f"config: {path} is absent; name a configuration")
     with contextlib.chdir(project):
-        return Config.read(path), project
+        return Registry.read(path), project
 
 
 def _resolve_variants(
     key: str,
     name: str,
-    config: Config | None,
+    config: Registry | None,
     folder: Path,
     system: str | None,
     explicit_keys: Mapping[str, Any],
@@ -174,7 +174,7 @@ def _resolve_variants(
 
 
 def _resolve_versus(
-    keys: SuiteKeys, names: Sequence[str], config: Config | None, folder: Path, has_tables: bool
+    keys: SuiteKeys, names: Sequence[str], config: Registry | None, folder: Path, has_tables: bool
 ) -> RowDeployments | None:
     versus = keys.versus
     if versus is None:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.config.keys import ExpansionConfig
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.deployments import Deployment, open_deployment

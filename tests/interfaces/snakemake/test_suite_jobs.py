@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from helpers.suites import OpenTable, load, words_model
 
-from llmchecker.config.keys import ExpansionConfig
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.snakemake import suite_jobs
 from llmchecker.suites import runner
