@@ -3,6 +3,7 @@
 A question from the shell and a suite read only the registry. The workflow's plan is in `config`.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from llmchecker.config.models import ModelConfig, check_labels, parse_model
+from llmchecker.config.project import find_project
 from llmchecker.config.registry_keys import (
     ExpansionConfig,
     MessageKeys,
@@ -34,12 +36,14 @@ class Registry:
         start_strings: start strings by name; texts to continue, or messages to answer.
         quantifiers: quantifiers by name.
         expansion: the settings of the expansion of trees.
+        project: the directory to which paths in the configuration are relative.
     """
 
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
     start_strings: Mapping[str, Start] = field(default_factory=dict)
     quantifiers: Mapping[str, Quantifier] = field(default_factory=dict)
     expansion: ExpansionConfig = field(default_factory=ExpansionConfig)
+    project: Path = field(default_factory=Path.cwd, compare=False)
 
     @classmethod
     def read(
@@ -104,6 +108,18 @@ class Registry:
     def distribution_models(self) -> Mapping[str, ModelConfig]:
         """The models with next-token distributions: all but text-only servers."""
         return {name: model for name, model in self.models.items() if model.has_distributions}
+
+
+def open_registry(config: str | Path) -> Registry:
+    """Read the registry of a configuration in its project, wherever the command runs.
+
+    Raises:
+        ConfigError: the file is absent, unreadable or invalid.
+    """
+    path = Path(config).absolute()
+    # paths in a configuration are relative to the project, as in a run of the workflow
+    with contextlib.chdir(find_project(path)):
+        return Registry.read(path)
 
 
 def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

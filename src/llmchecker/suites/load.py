@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker import __version__
-from llmchecker.config.registry import Registry
+from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
     ConfigError,
@@ -68,10 +68,12 @@ def _build_suite(
     has_baseline: bool,
 ) -> Suite:
     folder = file.path.parent
-    if isinstance(given_config, Registry):
-        config, project = given_config, Path.cwd()
-    else:
-        config, project = _read_config(keys.config, folder, given_config)
+    config = (
+        given_config
+        if isinstance(given_config, Registry)
+        else _read_config(keys.config, folder, given_config)
+    )
+    project = folder if config is None else config.project
     names = models or ((keys.model,) if isinstance(keys.model, str) else keys.model)
     if len(set(names)) < len(names):
         raise ConfigError(f"model: {', '.join(names)} has a model twice; remove one")
@@ -115,14 +117,8 @@ def _build_suite(
     return suite
 
 
-def _read_config(
-    name: str | None, folder: Path, config_path: str | Path | None
-) -> tuple[Registry | None, Path]:
-    """Read the configuration of a suite.
-
-    Returns:
-        The configuration, or None without one; and the project to which its paths are relative.
-    """
+def _read_config(name: str | None, folder: Path, config_path: str | Path | None) -> Registry | None:
+    """Read the registry of a suite's configuration; None without one."""
     if config_path is not None:
         path = Path(config_path).absolute()
     elif name is not None:
@@ -132,15 +128,12 @@ def _read_config(
         found = next((candidate for candidate in candidates if candidate.is_file()), None)
         # a suite of directories needs no configuration
         if found is None:
-            return None, folder
+            return None
         path = found
-    project = path.parent
-    # a configuration in a folder of a checkout, such as config/, is relative to the checkout
-    project = next((p for p in path.parents if (p / "Snakefile").is_file()), project)
-    if not project.is_dir():
+    # an error inside the file has its own place
+    if not path.is_file():
         raise ConfigError(f"config: {path} is absent; name a configuration")
-    with contextlib.chdir(project):
-        return Registry.read(path), project
+    return open_registry(path)
 
 
 def _resolve_variants(

@@ -22,7 +22,7 @@ def load_configured(folder, cases, monkeypatch, **keys):
     """A suite of a configuration, which the jobs run on a table."""
     suite = load(folder, cases, properties=PROPERTIES, **keys)
     object.__setattr__(suite, "config", SimpleNamespace(expansion=ExpansionConfig()))
-    monkeypatch.setattr(suite_jobs, "open_deployment", lambda *_, **__: OpenTable(words_model()))
+    monkeypatch.setattr(suite_jobs, "open_model", lambda *_, **__: OpenTable(words_model()))
     return suite
 
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from llmchecker.checking.verdict import Verdict
-from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
+from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import ConfigError, MachineLimit
 from llmchecker.interfaces.cli.arguments import CheckRequest
+from llmchecker.trees.text_tree import Horizon
 from llmchecker.utils.atomic_files import atomic_write
 
 
