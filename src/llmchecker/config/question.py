@@ -63,11 +63,12 @@ def parse_prompt(entry: object) -> Start:
     keys = {key: value for key, value in entry.items() if value is not None}
     if not keys:
         raise ConfigError("start: a start string is missing; give start, user or messages")
+    prompts = [key for key in keys if key != "system"]
+    if len(prompts) > 1:
+        raise ConfigError(f"{prompts[0]}: {prompts[1]} is given too; keep one prompt")
     # a start string is continued without a chat template
     if "system" in keys and not {"user", "messages"} & keys.keys():
         raise ConfigError("system: it belongs to a chat, not to a start string; give user")
-    if len(keys) > 1 + ("system" in keys) or {"start", "system"} <= keys.keys():
-        raise ConfigError(f"{', '.join(keys)}: several prompts; keep one")
     if "start" in keys:
         return parse_prompt(keys["start"])
     system = {"system": keys["system"]} if "system" in keys else {}

@@ -21,7 +21,13 @@ from llmchecker.config.registry_keys import (
 )
 from llmchecker.config.section import parse_section
 from llmchecker.config.yaml_reader import SHARED_SCHEMA, YamlFile, read_yaml
-from llmchecker.errors import ConfigError, LLMCheckerError, prefix_errors
+from llmchecker.errors import (
+    ConfigError,
+    LLMCheckerError,
+    UnknownName,
+    did_you_mean,
+    prefix_errors,
+)
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties import registry
 from llmchecker.properties.quantifiers.interface import Quantifier
@@ -103,6 +109,22 @@ class Registry:
             },
             expansion=keys.expansion,
         )
+
+    def find_model(self, place: str, name: str) -> ModelConfig:
+        """Return the model of a name.
+
+        Args:
+            place: the option or key with the name, for messages.
+            name: the name.
+
+        Raises:
+            UnknownName: no model has the name.
+        """
+        if name not in self.models:
+            hint = did_you_mean(name, self.models) or ";"
+            known = ", ".join(self.models)
+            raise UnknownName(f"{place}: {name!r} is not defined{hint} known are {known}")
+        return self.models[name]
 
     @cached_property
     def distribution_models(self) -> Mapping[str, ModelConfig]:
