@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.config.config import Config, ExpansionConfig
+from llmchecker.config.config import Config
 from llmchecker.config.plan import Check, TreeSpec, _slugify
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
 from llmchecker.models.sources.fetch import ModelSource

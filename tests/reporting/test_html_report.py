@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from llmchecker.checking import storm
 from llmchecker.checking.anytime.estimate import Estimate, with_estimate
 from llmchecker.checking.check import check_query
-from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
+from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import DamagedFile
 from llmchecker.interfaces.snakemake.suite_jobs import build_suites_table
 from llmchecker.models.decoding.chat_template import Chat
@@ -34,7 +34,7 @@ from llmchecker.reporting.query_wording import describe_query
 from llmchecker.reporting.table_io import format_heading, write_table
 from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.reporting.tree_drawing import escape_unprintable
-from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
+from llmchecker.trees.text_tree import Horizon, StateKind, TextTree, Truncation
 from llmchecker.utils.number_format import format_lower, format_upper
 
 ROOT = Path(__file__).parents[2]

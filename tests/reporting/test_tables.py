@@ -9,13 +9,13 @@ import pytest
 from llmchecker.checking.anytime.answer_record import AnswerRecord
 from llmchecker.checking.formatting import format_verdict_as_html, format_verdict_as_text
 from llmchecker.checking.verdict import Interval, Verdict
-from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
+from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting import tables
 from llmchecker.reporting.table_io import write_csv, write_table
 from llmchecker.reporting.tables import AnsweredQuery
-from llmchecker.trees.text_tree import Truncation
+from llmchecker.trees.text_tree import Horizon, Truncation
 
 LABELS = {"smollm2-135m": "SmolLM2-135M", "gemma3-270m": "Gemma-3-270M"}
 POSITIVE = "P=? [ F gender > 0 ]"

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from llmchecker.utils.exit_status import ExitStatus
+
 
 class Outcome(StrEnum):
     """Whether a query holds for the whole model."""
@@ -12,7 +14,11 @@ class Outcome(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-EXIT_STATUS = {Outcome.HOLDS: 0, Outcome.VIOLATED: 1, Outcome.UNKNOWN: 2}
+EXIT_STATUS = {
+    Outcome.HOLDS: ExitStatus.SUCCESS,
+    Outcome.VIOLATED: ExitStatus.VIOLATED,
+    Outcome.UNKNOWN: ExitStatus.UNKNOWN,
+}
 """The exit status of a command for each outcome."""
 
 

@@ -5,12 +5,10 @@ in which every name is defined and every query parses. Otherwise they raise an e
 fault.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.config import paths
@@ -19,34 +17,22 @@ from llmchecker.config.experiments import (
     check_name,
     parse_experiments,
 )
-from llmchecker.config.keys import (
-    ExpansionConfig,
-    InvariantsConfig,
-    MessageKeys,
-    PromptsConfig,
-    SuiteEntry,
-    build_start,
-)
-from llmchecker.config.models import ModelConfig, check_labels, check_listed_tokens, parse_model
+from llmchecker.config.keys import ConfigKeys, InvariantsConfig, PromptsConfig, SuiteEntry
+from llmchecker.config.models import ModelConfig, check_listed_tokens
 from llmchecker.config.plan import Check, TableRow, TreeSpec, quantifiers_in
-from llmchecker.config.schema import compute_config_sha256, parse_keys
-from llmchecker.config.yaml_reader import SHARED_SCHEMA, YamlFile, read_yaml
-from llmchecker.errors import ConfigError, LLMCheckerError, prefix_errors
-from llmchecker.models.decoding.chat_template import Start
+from llmchecker.config.registry import Registry
+from llmchecker.config.schema import compute_config_sha256
+from llmchecker.config.section import parse_section
+from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.sources.source_spec import parse_source
-from llmchecker.properties import registry
 from llmchecker.properties.quantifiers.interface import Quantifier
 
 
-@dataclass(frozen=True)
-class Config:
-    """The validated configuration of a run.
+@dataclass(frozen=True, kw_only=True)
+class Config(Registry):
+    """The validated configuration of a run: its registry, and the plan of the workflow.
 
     Attributes:
-        models: models by name.
-        start_strings: start strings by name; texts to continue, or messages to answer.
-        quantifiers: quantifiers by name.
-        expansion: the settings of the expansion of trees.
         prompts: the prompts of the top-k statistics; None without the section `topk`.
         experiments: the checks of Table II and Figure 4, and the budgets of their answers.
         suites: the names of models and the file of each suite, by name.
@@ -54,10 +40,6 @@ class Config:
         sha256: checksum of the content; see `compute_config_sha256`.
     """
 
-    models: Mapping[str, ModelConfig]
-    start_strings: Mapping[str, Start]
-    quantifiers: Mapping[str, Quantifier]
-    expansion: ExpansionConfig
     prompts: PromptsConfig | None
     experiments: Experiments
     suites: Mapping[str, SuiteEntry]
@@ -65,66 +47,23 @@ class Config:
     sha256: str
 
     @classmethod
-    def read(
-        cls,
-        *files: str | Path,
-        changes: Mapping[str, Any] = MappingProxyType({}),
-        validate: Callable[["Config"], None] = lambda config: None,
-    ) -> "Config":
-        """Read a configuration from YAML files.
-
-        Args:
-            files: paths of YAML files; a later file overrides the keys of the earlier ones.
-            changes: keys and values that override those of the files.
-            validate: an additional check of the configuration, which raises an error that begins
-                with the key.
-
-        Raises:
-            ConfigError: as in `read_yaml` and `parse`, with the file and the line.
-        """
-        yaml_files = [read_yaml(file, SHARED_SCHEMA) for file in files]
-        data: dict[str, Any] = {}
-        for content in (*(file.content for file in yaml_files), changes):
-            data = _merge(data, content)
-        try:
-            config = cls.parse(data)
-            validate(config)
-            return config
-        # Any error of the package that names a key can be traced to a file.
-        except LLMCheckerError as error:
-            raise type(error)(_add_location(yaml_files, str(error))) from error
-
-    @classmethod
-    def parse(cls, raw: Mapping[str, Any]) -> "Config":
+    def parse(cls, raw: Mapping[str, Any]) -> Self:
         """Validate the content of YAML files and build the configuration.
 
         Raises:
             ConfigError: a key is invalid; the message contains the key, its value and the fix.
         """
-        keys = parse_keys(raw)
-        models = {name: parse_model(name, entry) for name, entry in keys.models.items()}
-        check_labels(models)
-        quantifiers = {
-            name: _create_quantifier(name, entry) for name, entry in keys.quantifiers.items()
-        }
+        keys = parse_section(ConfigKeys, raw)
+        registry = Registry.from_keys(keys)
+        models = registry.models
         return cls(
-            models=models,
-            start_strings={
-                name: _parse_start(name, text) for name, text in keys.start_strings.items()
-            },
-            quantifiers=quantifiers,
-            expansion=keys.expansion,
-            prompts=_parse_prompts(keys.topk, _select_distribution_models(models)),
-            experiments=parse_experiments(keys, models, quantifiers),
-            suites=_parse_suites(keys.suites, _select_distribution_models(models)),
+            **{entry.name: getattr(registry, entry.name) for entry in fields(registry)},
+            prompts=_parse_prompts(keys.topk, registry.distribution_models),
+            experiments=parse_experiments(keys, models, registry.quantifiers),
+            suites=_parse_suites(keys.suites, registry.distribution_models),
             invariants=_parse_invariants(keys.invariants, models),
             sha256=compute_config_sha256(keys),
         )
-
-    @cached_property
-    def distribution_models(self) -> Mapping[str, ModelConfig]:
-        """The models with next-token distributions: all but text-only servers."""
-        return _select_distribution_models(self.models)
 
     @cached_property
     def causal_models(self) -> Mapping[str, ModelConfig]:
@@ -232,45 +171,6 @@ class Config:
     def answer_files(self, checks: Iterable[Check]) -> list[str]:
         """Return the files of the answers of those checks that have one."""
         return [paths.answer_file(c) for c in checks if c in self.experiments.answers]
-
-
-def _select_distribution_models(models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
-    return {name: model for name, model in models.items() if model.has_distributions}
-
-
-def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two mappings at every depth; values of `new` override old values."""
-    # Lists and single values are replaced as a whole.
-    merged_values = {
-        key: _merge(old[key], value)
-        for key, value in new.items()
-        if isinstance(value, Mapping) and isinstance(old.get(key), Mapping)
-    }
-    return {**old, **new, **merged_values}
-
-
-def _add_location(files: Sequence[YamlFile], message: str) -> str:
-    """Prefix a message about a key with its last file, and the line there."""
-    messages = [file.add_location(message) for file in reversed(files)]
-    # A file without the key has no line; the last file is the fallback.
-    return next(
-        (candidate for candidate in messages if ", line " in candidate[: -len(message)]),
-        messages[0],
-    )
-
-
-def _parse_start(name: str, entry: str | tuple[MessageKeys, ...]) -> Start:
-    try:
-        return build_start(entry)
-    except ConfigError as error:
-        # The message may begin with the index of a chat message, which extends the key.
-        separator = "" if str(error).startswith("[") else ": "
-        raise ConfigError(f"start_strings.{name}{separator}{error}") from error
-
-
-def _create_quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:
-    with prefix_errors(f"quantifiers.{name}"):
-        return registry.create_quantifier(name, settings)
 
 
 def _parse_prompts(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.config import paths
-from llmchecker.config.keys import ModelKeys
+from llmchecker.config.registry_keys import ModelKeys
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
@@ -35,6 +35,7 @@ class ModelConfig:
         mem_mb: memory of a job with the model, in MB.
         gpu_mem_mb: GPU memory of a job with the model, in MB.
         decoding: the choice of next tokens.
+        given_directory: the directory that a user names; None for a model of the configuration.
     """
 
     name: str
@@ -46,6 +47,12 @@ class ModelConfig:
     mem_mb: int
     gpu_mem_mb: int
     decoding: DecodingChoice = None
+    given_directory: Path | None = None
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the model, which is absent until the model is fetched."""
+        return self.given_directory or Path(paths.model_directory(self.name))
 
     @property
     def has_distributions(self) -> bool:
@@ -100,6 +107,17 @@ def parse_model(name: str, keys: ModelKeys) -> ModelConfig:
     return replace(
         model, decoding=select_decoding(f"models.{name}.decoding", keys.explicit_keys, model)
     )
+
+
+def describe_directory(name: str, directory: Path) -> ModelConfig:
+    """Describe the model in a directory that a user names.
+
+    Args:
+        name: the name in paths of trees.
+        directory: the absolute path.
+    """
+    keys = ModelKeys(label=directory.name or str(directory), source=f"path:{directory}")
+    return replace(parse_model(name, keys), given_directory=directory)
 
 
 def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> DecodingChoice:

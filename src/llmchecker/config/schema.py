@@ -1,63 +1,23 @@
-"""Validation of the keys of a configuration, and its JSON schema for editors.
+"""The checksum of a configuration's keys, and their JSON schema for editors.
 
     .venv/bin/python -m llmchecker.config.schema
 
-writes the schema to `config.schema.yaml` from the keys in `keys.py`. Validation covers single
-keys; `config` checks that names refer to defined models, start strings and quantifiers.
+writes the schema to `config.schema.yaml` from the keys in `keys.py` and `registry_keys.py`.
 """
 
 import hashlib
 import json
-import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
-from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import ErrorDetails
 
 from llmchecker.config.keys import ConfigKeys
-from llmchecker.config.section import Section, format_value
-from llmchecker.errors import ConfigError
-from llmchecker.utils.number_format import format_count
+from llmchecker.config.section import Section
 
 SCHEMA_FILE = Path(__file__).with_name("config.schema.yaml")
 """The file of the JSON schema."""
-
-_SectionT = TypeVar("_SectionT", bound=Section)
-
-_TYPES = {
-    **{"bool_type": "boolean", "string_type": "string", "tuple_type": "array"},
-    **{"int_type": "integer", "float_type": "number", "finite_number": "number"},
-    **{"dict_type": "object", "model_type": "object"},
-}
-"""Names of types in messages, by the type of pydantic's error."""
-
-
-def parse_keys(raw: Mapping[str, Any]) -> ConfigKeys:
-    """Validate every key of a configuration, and add the defaults.
-
-    Raises:
-        ConfigError: as in `parse_section`.
-    """
-    return parse_section(ConfigKeys, raw)
-
-
-def parse_section(section: type[_SectionT], raw: Mapping[str, Any]) -> _SectionT:
-    """Validate the keys of a section, and add the defaults.
-
-    Raises:
-        ConfigError: a key is invalid; of several problems, the first by its path.
-    """
-    try:
-        return section.model_validate(raw)
-    except ValidationError as error:
-        problems = map(_format_problem, error.errors(include_url=False))
-        path, text = min(problems, key=lambda found: list(map(str, found[0])))
-        # pydantic's error quotes whole sections, which may contain a server's secret key by mistake
-        raise ConfigError(f"{_format_key(path)}: {text}") from None
 
 
 def compute_config_sha256(keys: ConfigKeys) -> str:
@@ -119,56 +79,6 @@ class _Dumper(yaml.SafeDumper):
     # PyYAML would otherwise write equal values as anchors and aliases.
     def ignore_aliases(self, data: Any) -> bool:
         return True
-
-
-def _format_problem(error: ErrorDetails) -> tuple[tuple[int | str, ...], str]:
-    """Return the path of the key in an error of pydantic, and a message."""
-    path, value, context = error["loc"], error["input"], error.get("ctx", {})
-    if path[-1:] == ("[key]",):  # the name of an entry, such as that of a model
-        path = path[:-2]
-    value_text = format_value(value)
-    match error["type"]:
-        case "missing":
-            # pydantic reports a missing key at the path of the key itself.
-            return path[:-1], f"the key {path[-1]!r} is missing"
-        case "greater_than_equal":
-            text = (
-                f"{value_text} is too small; it must be at least {_convert_number(context['ge'])}"
-            )
-        case "greater_than":
-            text = f"{value_text} is too small; it must be above {_convert_number(context['gt'])}"
-        case "less_than_equal":
-            text = f"{value_text} is too large; it must be at most {_convert_number(context['le'])}"
-        case "string_too_long":
-            length = format_count(len(value), "character")
-            text = f"{value[:20]!r}… has {length}; it must have at most {context['max_length']}"
-        case "too_short" | "string_too_short":
-            text = f"{value_text} is too short; it must have at least {context['min_length']}"
-        case "string_pattern_mismatch":
-            text = f"{value_text} does not match {context['pattern']}"
-        case "literal_error" | "enum":
-            choices = re.findall("'([^']*)'", context["expected"])
-            text = f"{value_text} is not one of {', '.join(choices)}"
-        # pydantic's own messages contain Python's names of types, such as tuple.
-        case kind if kind in _TYPES:
-            text = f"{value_text} is not of type {_TYPES[kind]}"
-        # The error belongs to the section; the message names the key in it.
-        case "renamed":
-            path, text = (*path, context["key"]), error["msg"]
-        # Validators of this package raise errors with complete messages.
-        case _:
-            text = error["msg"]
-    return path, text
-
-
-def _convert_number(limit: float) -> float:
-    # pydantic returns limits as floats, also for integers.
-    return int(limit) if limit == int(limit) else limit
-
-
-def _format_key(path: tuple[int | str, ...]) -> str:
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
-    return "".join(steps).removeprefix(".") or "config"
 
 
 if __name__ == "__main__":

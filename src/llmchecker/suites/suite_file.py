@@ -13,9 +13,18 @@ from typing import Annotated, Any
 from pydantic import Field, ValidatorFunctionWrapHandler, model_validator
 
 from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
-from llmchecker.config.keys import DecodingKeys, Length, MessageKeys, QuantifierEntry, Seed
-from llmchecker.config.schema import parse_section
-from llmchecker.config.section import NonEmpty, OptionalKey, OrText, Section, Sha256, build_error
+from llmchecker.config.registry_keys import DecodingKeys, MessageKeys, QuantifierEntry
+from llmchecker.config.section import (
+    Length,
+    NonEmpty,
+    OptionalKey,
+    OrText,
+    Section,
+    Seed,
+    Sha256,
+    build_error,
+    parse_section,
+)
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
 from llmchecker.errors import ConfigError
 from llmchecker.suites.assertions import check_quotes, is_assertion, select_texts

@@ -11,6 +11,7 @@ from fractions import Fraction
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, bound_mean
 from llmchecker.checking.decision import Decision, Outcome, decide
 from llmchecker.errors import ConfigError, InvalidEstimate
+from llmchecker.utils.exit_status import ExitStatus
 
 
 class Status(StrEnum):
@@ -192,14 +193,15 @@ class Counts:
     unknown: int = 0
     errors: int = 0
 
-    def exit_status(self, allow_unknown: bool = False) -> int:
+    def exit_status(self, allow_unknown: bool = False) -> ExitStatus:
         """Return the exit status: 0 all hold, 1 violated, 2 unknown, 3 errors."""
         # an error hides verdicts, so it counts before all others
         if self.errors:
-            return 3
+            return ExitStatus.ERROR
         if self.violated:
-            return 1
-        return 2 if self.unknown and not allow_unknown else 0
+            return ExitStatus.VIOLATED
+        is_unknown = self.unknown and not allow_unknown
+        return ExitStatus.UNKNOWN if is_unknown else ExitStatus.SUCCESS
 
 
 def count_statuses(statuses: Sequence[Status]) -> Counts:

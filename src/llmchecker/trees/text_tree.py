@@ -86,6 +86,26 @@ class Truncation:
 
 
 @dataclass(frozen=True)
+class Horizon:
+    """All texts of a model up to a length, without a truncation.
+
+    Attributes:
+        length: the horizon L, in tokens.
+
+    Raises:
+        InvalidBound: the length is below 1, not an integer, or too large.
+    """
+
+    length: int
+
+    def __post_init__(self) -> None:
+        check_length(self.length)
+
+    def __str__(self) -> str:
+        return f"L={self.length}"
+
+
+@dataclass(frozen=True)
 class TextTree:
     """All states of one bounded text generation process, or of one shard of it.
 

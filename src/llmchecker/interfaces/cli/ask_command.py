@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from llmchecker.checking import formatting
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.config.opening import open_model
+from llmchecker.config.question import Question
+from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
-from llmchecker.interfaces.cli.arguments import CheckRequest
-from llmchecker.interfaces.cli.tree_cache import create_tree_builder
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.utils import job_logging
@@ -28,38 +29,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _AnsweredRequest:
-    """A request and its answer.
+    """A question and its answer.
 
     Attributes:
-        request: the request.
+        request: the question.
         result: the answer, with its passes and seconds.
         failure: the error of a model that failed after it had evaluated texts; None without one.
     """
 
-    request: CheckRequest
+    request: Question
     result: "AnytimeResult"
     failure: InterruptedCheck | None = None
 
 
-def run_ask(request: CheckRequest) -> _AnsweredRequest:
-    """Answer the query of a request within its budget.
+def run_ask(registry: Registry, request: Question) -> _AnsweredRequest:
+    """Answer the query of a question within its budget.
 
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    builder = create_tree_builder(request)
+    builder = open_model(request.model, registry.expansion)
     model = builder.model
     # Loaded first: its log line is on the screen while Storm's import takes seconds.
-    distributions = builder.open_distributions(request.start)
+    distributions = builder.open_distributions(request.prompt)
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.answer import check_anytime
 
-    distributions = builder.open_distributions(request.start)
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
             result = check_anytime(
                 model,
-                request.start,
+                request.prompt,
                 request.checked_query,
                 request.budget,
                 end_of_sequence=builder.end_of_sequence,
@@ -81,7 +81,7 @@ def format_ask_json(answer: _AnsweredRequest) -> dict[str, Any]:
     details = {
         "model": request.model.name,
         "decoding": decoding_as_json(request.model.decoding),
-        "start": start_as_json(request.start),
+        "start": start_as_json(request.prompt),
         # The tree of an anytime answer has no alpha and k.
         "alpha": None,
         "k": None,

@@ -1,6 +1,7 @@
 """The command `check`; with alpha and k, it answers on the tree of the paper."""
 
 import argparse
+import contextlib
 import logging
 import time
 from collections.abc import Mapping
@@ -11,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llmchecker.checking import formatting
+from llmchecker.config.question import Question
+from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.answer_page import write_answer_page
 from llmchecker.interfaces.cli.arguments import (
-    CheckRequest,
     add_budget_arguments,
-    add_request_arguments,
+    add_question_arguments,
     add_truncation_arguments,
-    parse_request,
+    parse_question,
 )
 from llmchecker.interfaces.cli.ask_command import (
     build_ask_rows,
@@ -50,17 +52,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _AnsweredRequest:
-    """A request, its answer, and the times of this run.
+    """A question, its answer, and the times of this run.
 
     Attributes:
-        request: the request.
+        request: the question.
         cached_tree: the tree of the answer.
         verdict: the answer; its `encode_seconds` include the expansion, the scoring and the
             construction of the chain, as far as this run did them.
         scoring_seconds: duration of the scoring by all quantifiers of the query, in seconds.
     """
 
-    request: CheckRequest
+    request: Question
     cached_tree: CachedTree
     verdict: "Verdict"
     scoring_seconds: float
@@ -77,7 +79,7 @@ def add_check_command(commands: argparse._SubParsersAction) -> None:
     )
     parser.set_defaults(run=_run_check)
     parser.add_argument("query", nargs="?", help='such as "P=? [ F gender > 0 ]"')
-    add_request_arguments(parser)
+    add_question_arguments(parser)
     add_assertion_arguments(parser)
     add_truncation_arguments(parser, required=False)
     add_budget_arguments(parser)
@@ -97,16 +99,18 @@ def _run_check(arguments: argparse.Namespace) -> int:
     failure = None
     # Before the work, and before the current directory changes.
     page = None if arguments.html is None else check_output_file("--html", arguments.html)
-    with redirect_stdout(), parse_request(arguments) as request:
-        if request.budget is None:
-            answer = run_check(request)
-            verdict, costs = answer.verdict, _describe_check_costs(answer)
-            rows, fields = _build_check_rows(answer), _format_check_json(answer)
-        else:
-            anytime_answer = run_ask(request)
-            verdict, failure = anytime_answer.result.verdict, anytime_answer.failure
-            costs = describe_ask_costs(anytime_answer)
-            rows, fields = build_ask_rows(anytime_answer), format_ask_json(anytime_answer)
+    with redirect_stdout():
+        registry, request = parse_question(arguments, asked)
+        with contextlib.chdir(registry.project):
+            if request.budget is None:
+                answer = run_check(registry, request)
+                verdict, costs = answer.verdict, _describe_check_costs(answer)
+                rows, fields = _build_check_rows(answer), _format_check_json(answer)
+            else:
+                anytime_answer = run_ask(registry, request)
+                verdict, failure = anytime_answer.result.verdict, anytime_answer.failure
+                costs = describe_ask_costs(anytime_answer)
+                rows, fields = build_ask_rows(anytime_answer), format_ask_json(anytime_answer)
     if arguments.json:
         print_answer(fields)
     else:
@@ -119,13 +123,13 @@ def _run_check(arguments: argparse.Namespace) -> int:
     return get_exit_status(request.query, verdict)
 
 
-def run_check(request: CheckRequest) -> _AnsweredRequest:
-    """Answer the query of a request on its tree.
+def run_check(registry: Registry, request: Question) -> _AnsweredRequest:
+    """Answer the query of a question on its tree.
 
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    cached_tree = load_or_build_tree(request)
+    cached_tree = load_or_build_tree(registry, request)
     tree = cached_tree.tree
     start_time = time.monotonic()
     values = score_quantifiers(request, tree)
@@ -140,7 +144,7 @@ def run_check(request: CheckRequest) -> _AnsweredRequest:
     return _AnsweredRequest(request, cached_tree, verdict, scoring_seconds)
 
 
-def score_quantifiers(request: CheckRequest, tree: TextTree) -> dict[str, np.ndarray]:
+def score_quantifiers(request: Question, tree: TextTree) -> dict[str, np.ndarray]:
     """Return the scores of all states for each quantifier of the query, by name."""
     values = {}
     for name, quantifier in request.checked_query.quantifiers.items():
@@ -155,7 +159,7 @@ def _format_check_json(answer: _AnsweredRequest) -> dict[str, Any]:
     details = {
         "model": request.model.name,
         "decoding": decoding_as_json(request.model.decoding),
-        "start": start_as_json(request.start),
+        "start": start_as_json(request.prompt),
         "alpha": request.truncation.alpha,
         "k": request.truncation.k,
         "L": request.truncation.length,

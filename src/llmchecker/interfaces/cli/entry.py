@@ -4,10 +4,8 @@ import signal
 import sys
 import traceback
 
+from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.processes import install_sigint_handler, is_interrupt
-
-_EXIT_ERROR, _EXIT_INTERRUPTED = 3, 130
-"""As in `parser`, whose import may fail."""
 
 
 def run() -> None:
@@ -22,10 +20,10 @@ def run() -> None:
         # an import that Ctrl-C interrupts may raise anything
         if is_interrupt(error):
             print("interrupted", file=sys.stderr)
-            sys.exit(_EXIT_INTERRUPTED)
+            sys.exit(ExitStatus.INTERRUPTED)
         # Python's own status for it would be that of a violated query.
         traceback.print_exc()
-        sys.exit(_EXIT_ERROR)
+        sys.exit(ExitStatus.ERROR)
     # The output is complete, and Python could only print a traceback for an interrupt at exit.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(status)

@@ -26,6 +26,7 @@ from llmchecker.properties.reference import (
     QUERY_FORMS,
     QueryForm,
 )
+from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.number_format import format_size
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -86,7 +87,7 @@ def _run_models(arguments: argparse.Namespace) -> int:
         for name, entry in models.items()
     ]
     _print_rows(rows, ("model", "label", "state"), arguments.names)
-    return 0
+    return ExitStatus.SUCCESS
 
 
 def _format_state(entry: Mapping[str, Any], directory: Path) -> str:
@@ -104,10 +105,10 @@ def _run_starts(arguments: argparse.Namespace) -> int:
     if arguments.texts:
         texts = (text for text in starts.values() if isinstance(text, str))
         _print_lines(text for text in texts if text.isprintable())
-        return 0
+        return ExitStatus.SUCCESS
     rows = [(name, _format_start(start)) for name, start in starts.items()]
     _print_rows(rows, ("start", "text"), arguments.names)
-    return 0
+    return ExitStatus.SUCCESS
 
 
 def _format_start(start: str | list[Any]) -> str:
@@ -132,7 +133,7 @@ def _run_quantifiers(arguments: argparse.Namespace) -> int:
             if reference.settings:
                 rows.append(("", ", ".join(reference.settings)))
         _print_rows(rows)
-    return 0
+    return ExitStatus.SUCCESS
 
 
 def _format_settings(entry: Mapping[str, Any]) -> str:
@@ -149,7 +150,7 @@ def _format_value(value: Any) -> str:
 def _run_queries(arguments: argparse.Namespace) -> int:
     _print_forms("Queries:", QUERY_FORMS)
     _print_forms("\nFormulas φ and ψ, over step and quantifiers:", PATH_FORMS)
-    return 0
+    return ExitStatus.SUCCESS
 
 
 def _print_forms(title: str, forms: Sequence[QueryForm]) -> None:

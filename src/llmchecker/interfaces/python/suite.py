@@ -13,6 +13,7 @@ from llmchecker.suites.runner import SuiteProgress
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.terminal_table import format_table
 from llmchecker.suites.verdicts import Status
+from llmchecker.utils.exit_status import ExitStatus
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,7 @@ class SuiteReport:
     @property
     def holds(self) -> bool:
         """Whether all requirements hold, and all cases ran."""
-        return self.exit_status == 0
+        return self.exit_status == ExitStatus.SUCCESS
 
     @property
     def exit_status(self) -> int:
