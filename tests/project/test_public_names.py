@@ -50,9 +50,9 @@ def parse_modules() -> dict[Path, ast.Module]:
 def words_of_other_files() -> list[set[str]]:
     """The words of each file that is no module of the packages but may use one.
 
-    `__init__.py` is one of them, because it imports its names when they are first used.
+    `__init__.pyi` is one of them: the package imports its names when they are first used.
     """
-    files = [ROOT / "Snakefile", ROOT / "pyproject.toml", SOURCE / "llmchecker/__init__.py"]
+    files = [ROOT / "Snakefile", ROOT / "pyproject.toml", SOURCE / "llmchecker/__init__.pyi"]
     for folder in FOLDERS:
         files += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".smk")]
     return [set(re.findall(r"\w+", path.read_text(encoding="utf-8"))) for path in files]

@@ -26,8 +26,8 @@ from loop_invariants.ir.expressions import (
     promote,
 )
 
-_Value = TypeVar("Value")
-_Truth = TypeVar("Truth")
+_Value = TypeVar("_Value")
+_Truth = TypeVar("_Truth")
 
 
 class Interpretation(Generic[_Value, _Truth]):

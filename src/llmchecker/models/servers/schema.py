@@ -33,7 +33,7 @@ def _check_printable(name: str) -> str:
 _Name = Annotated[str, Field(max_length=_MAX_NAME_LENGTH), AfterValidator(_check_printable)]
 _Size = Annotated[int, Field(ge=1, lt=2**31)]
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
-_Share = TypeVar("Share")
+_Share = TypeVar("_Share")
 _Single = Annotated[list[_Share], Field(min_length=1, max_length=1)]
 
 _Shape = TypeVar("_Shape")
