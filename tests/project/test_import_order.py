@@ -44,7 +44,7 @@ WRAPPED = {
     "torch": ["models", "trees.selection"],
     "transformers": ["models", "interfaces.python.load"],
     "httpx2": ["models.servers.http_client"],
-    "httpcore2": ["models.servers"],
+    "anyio": ["models.servers.http_client"],
     "stormpy": ["checking.storm"],
     "z3": ["programs.verification", "programs.repair.counterexamples"],
     "pycparser": ["programs.frontend", "programs.verification.esbmc_annotation"],
