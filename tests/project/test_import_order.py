@@ -46,7 +46,7 @@ WRAPPED = {
     "torch": ["models", "trees.selection"],
     "transformers": ["models", "interfaces.python.load"],
     "httpx2": ["models.servers.http_client"],
-    "httpcore2": ["models.servers"],
+    "anyio": ["models.servers.http_client"],
     "stormpy": ["checking.storm"],
     "z3": ["loop_invariants.verification", "loop_invariants.repair.counterexamples"],
     "pycparser": ["loop_invariants.frontend", "loop_invariants.verification.esbmc_annotation"],

@@ -43,7 +43,7 @@ _SERVER_MODULES = (
     "models/servers/http_client.py",
     "models/servers/connection.py",
     "models/servers/apis.py",
-    "models/servers/deadline.py",
+    "models/servers/event_loop.py",
     "models/servers/schema.py",
     "models/servers/top_logprobs.py",
     "models/servers/served_model.py",
