@@ -34,7 +34,6 @@ _EXPORTS = {
     "llmchecker.properties.quantifiers.length": "Length",
     "llmchecker.properties.quantifiers.pattern": "Pattern",
     "llmchecker.properties.quantifiers.polarity": "Polarity",
-    "loop_invariants.experiments.provable_quantifier": "Provable",
     "llmchecker.properties.quantifiers.readability": "Readability",
     "llmchecker.properties.quantifiers.refusal": "Refusal",
     "llmchecker.properties.quantifiers.similarity": "Similarity",

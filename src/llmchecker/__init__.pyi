@@ -29,6 +29,5 @@ from llmchecker.properties.quantifiers.refusal import Refusal as Refusal
 from llmchecker.properties.quantifiers.similarity import Similarity as Similarity
 from llmchecker.properties.quantifiers.word_count import Words as Words
 from llmchecker.trees.text_tree import Truncation as Truncation
-from loop_invariants.experiments.provable_quantifier import Provable as Provable
 
 __version__: str
