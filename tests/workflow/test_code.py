@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from helpers.imports import SCRIPTS, SOURCE, imported_by, script_of
+from helpers.installed import install
 from helpers.project import EMPTY, SCORING, Project
 
 from llmchecker.interfaces.snakemake import code_dependencies
@@ -41,6 +42,9 @@ OF_NO_DISTRIBUTION = {
 
 PROVABLE = "loop_invariants.experiments.provable_quantifier"
 """The module of a type of an installed package."""
+
+CACHED = ("_list_packages", "_find_root", "_find_file", "find_imported_files")
+"""Functions of the code's digest that keep what they found."""
 
 FETCHED = ("config/", "resources/")
 """The folders of what is fetched: it is kept until its source changes, whatever code changes."""
@@ -129,6 +133,28 @@ def test_what_a_module_named_in_data_imports_counts():
     assert SOURCE / "loop_invariants/verification/verification_conditions.py" in behind
     assert SOURCE / "loop_invariants/frontend/translation_unit.py" in behind
     assert not behind <= set(source_files_of(SCRIPTS["scores"]))
+
+
+def test_the_modules_of_an_installed_type_count(tmp_path, monkeypatch):
+    """The modules of an installed package that registers a type count, with their imports."""
+    (tmp_path / "loud_of_test").mkdir()
+    (tmp_path / "loud_of_test/__init__.py").write_text("import llmchecker.utils.number_format\n")
+    (tmp_path / "loud_of_test/types.py").write_text("import loud_of_test\n")
+    install(tmp_path, "loud", "[llmchecker.quantifiers]\nloud = loud_of_test.types:Loud\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    caches = [getattr(code_dependencies, name) for name in CACHED]
+    try:
+        [function.cache_clear() for function in caches]
+        behind = source_files_of(SCRIPTS["lock"], ["loud_of_test.types"])
+        assert {file.relative_to(tmp_path) for file in behind if file.is_relative_to(tmp_path)} == {
+            Path("loud_of_test/__init__.py"),
+            Path("loud_of_test/types.py"),
+        }
+        assert SOURCE / "llmchecker/utils/number_format.py" in behind
+        before = compute_code_digest(SCRIPTS["lock"], ["loud_of_test.types"])
+        assert before != compute_code_digest(SCRIPTS["lock"])
+    finally:
+        [function.cache_clear() for function in caches]
 
 
 def test_imports_of_every_form_are_found(tmp_path):

@@ -21,7 +21,6 @@ from llmchecker.config.experiments import (
 )
 from llmchecker.config.keys import (
     ExpansionConfig,
-    InvariantsConfig,
     MessageKeys,
     PromptsConfig,
     SuiteEntry,
@@ -29,6 +28,7 @@ from llmchecker.config.keys import (
 )
 from llmchecker.config.models import ModelConfig, check_labels, check_listed_tokens, parse_model
 from llmchecker.config.plan import Check, TableRow, TreeSpec, quantifiers_in
+from llmchecker.config.plugins import complete_sections
 from llmchecker.config.schema import compute_config_sha256, parse_keys
 from llmchecker.config.yaml_reader import SHARED_SCHEMA, YamlFile, read_yaml
 from llmchecker.errors import ConfigError, LLMCheckerError, prefix_errors
@@ -50,7 +50,7 @@ class Config:
         prompts: the prompts of the top-k statistics; None without the section `topk`.
         experiments: the checks of Table II and Figure 4, and the budgets of their answers.
         suites: the names of models and the file of each suite, by name.
-        invariants: the programs to verify; None without the section `invariants`.
+        sections: the sections of installed packages by name; see `extend_keys`.
         sha256: checksum of the content; see `compute_config_sha256`.
     """
 
@@ -61,7 +61,7 @@ class Config:
     prompts: PromptsConfig | None
     experiments: Experiments
     suites: Mapping[str, SuiteEntry]
-    invariants: InvariantsConfig | None
+    sections: Mapping[str, Any]
     sha256: str
 
     @classmethod
@@ -117,7 +117,7 @@ class Config:
             prompts=_parse_prompts(keys.topk, _select_distribution_models(models)),
             experiments=parse_experiments(keys, models, quantifiers),
             suites=_parse_suites(keys.suites, _select_distribution_models(models)),
-            invariants=_parse_invariants(keys.invariants, models),
+            sections=complete_sections(keys, models),
             sha256=compute_config_sha256(keys),
         )
 
@@ -298,31 +298,3 @@ def _parse_suites(
         name: suite.model_copy(update={"models": suite.models or tuple(models)})
         for name, suite in suites.items()
     }
-
-
-def _parse_invariants(
-    section: InvariantsConfig | None, models: Mapping[str, ModelConfig]
-) -> InvariantsConfig | None:
-    if section is None:
-        return None
-    with prefix_errors("invariants.programs"):
-        # Raises for an absent local directory now, and not in a job hours later.
-        section.programs.state()
-    # The default skips models that cannot propose; a list with such a model is an error.
-    causal_names = [name for name, m in models.items() if m.kind == "causal" and m.decoding is None]
-    names = tuple(causal_names) if section.models is None else section.models
-    for number, name in enumerate(names):
-        key = f"invariants.models[{number}]"
-        # A masked model predicts a token at a mask and does not continue a text.
-        if models[check_name(key, name, models, "model")].kind == "masked":
-            raise ConfigError(f"{key}: {name!r} is a masked model; name a causal model")
-        # Proposals are always drawn at temperature 1.
-        if models[name].decoding is not None:
-            raise ConfigError(
-                f"{key}: {name!r} has a decoding, but proposals need temperature 1; name a "
-                "model without decoding"
-            )
-    if not names:
-        raise ConfigError("invariants.models: no causal model; add one")
-    # The section is frozen; the copy contains the default names of models.
-    return section.model_copy(update={"models": names})

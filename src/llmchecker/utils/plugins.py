@@ -9,6 +9,8 @@ COMMANDS = "llmchecker.commands"
 """Group of the entry points of commands: functions that add a parser."""
 QUANTIFIERS = "llmchecker.quantifiers"
 """Group of the entry points of types of quantifiers: classes."""
+SECTIONS = "llmchecker.config_sections"
+"""Group of the entry points of sections of a configuration: pydantic models."""
 
 
 def find_plugin_packages() -> set[str]:
@@ -16,7 +18,7 @@ def find_plugin_packages() -> set[str]:
     installed = entry_points()
     return {
         entry.module.partition(".")[0]
-        for group in (COMMANDS, QUANTIFIERS)
+        for group in (COMMANDS, QUANTIFIERS, SECTIONS)
         for entry in installed.select(group=group)
     }
 
