@@ -12,19 +12,24 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src"
 
 LAYERS = (
-    "errors utils models trees properties checking loop_invariants config reporting suites "
-    "interfaces"
+    "errors utils models trees properties checking config reporting suites interfaces"
 ).split()
-"""The folders of llmchecker and the package loop_invariants, each before all that may import from
-it."""
+"""The folders of llmchecker, each before all that may import from it."""
+
+PROGRAMS = "loop_invariants"
+PROGRAMS_ABOVE = {"errors", "utils", "models", "trees", "properties", "checking"}
+"""The folders of llmchecker from which the package on programs imports."""
+EXTENSIONS = {f"{PROGRAMS}.{name}" for name in ("cli", "reporting", "workflow")}
+"""The folders of the package on programs that extend llmchecker, and import from all of it."""
 
 SUBFOLDERS = {
     "models": "sources decoding transformers servers".split(),
     "properties": "logic quantifiers".split(),
     "checking": "markov anytime".split(),
     "loop_invariants": (
-        "ir interpreter generation frontend verification proposals experiments repair".split()
-    ),
+        "ir interpreter generation frontend verification proposals experiments repair "
+        "reporting workflow cli"
+    ).split(),
     "suites": ["promptfoo"],
     "interfaces": "snakemake python cli".split(),
 }
@@ -51,7 +56,7 @@ WRAPPED = {
     "z3": ["loop_invariants.verification", "loop_invariants.repair.counterexamples"],
     "pycparser": ["loop_invariants.frontend", "loop_invariants.verification.esbmc_annotation"],
     "pcpp": ["loop_invariants.frontend.preprocessing.preprocessor"],
-    "matplotlib": ["reporting"],
+    "matplotlib": ["reporting", "loop_invariants.reporting"],
     "snakemake": [],
 }
 """The folders and modules that alone may import a package that is slow to import or optional."""
@@ -97,8 +102,8 @@ def unit_of(module: str) -> str:
 
 
 def test_every_module_has_its_layer():
-    """Every module and folder of the package stands in the order of layers, and nothing else."""
-    assert sorted({layer_of(module) for module in MODULES} - {""}) == sorted(LAYERS)
+    """Every module and folder of llmchecker stands in the order of layers, and nothing else."""
+    assert sorted({layer_of(module) for module in MODULES} - {""}) == sorted([*LAYERS, PROGRAMS])
 
 
 def test_every_subfolder_has_its_place():
@@ -111,10 +116,14 @@ def test_every_subfolder_has_its_place():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_imports_only_from_its_own_layer_and_those_before(module):
-    """Imports within the package go one way through the folders."""
-    if module == "llmchecker":
-        return
-    above = set(LAYERS[: LAYERS.index(layer_of(module)) + 1])
+    """Imports go one way through the folders, and llmchecker imports nothing on programs."""
+    layer = layer_of(module)
+    if unit_of(module) in EXTENSIONS:
+        above = {*LAYERS, PROGRAMS}
+    elif layer == PROGRAMS:
+        above = {*PROGRAMS_ABOVE, PROGRAMS}
+    else:
+        above = set(LAYERS[: LAYERS.index(layer) + 1]) if layer else {*LAYERS}
     assert {layer_of(other) for other in imported_modules(module)} - {""} <= above
 
 
@@ -172,7 +181,7 @@ print([name for name in sys.argv[1:] if name in sys.modules])
 
 def test_tables_figures_and_configurations_load_no_heavy_package():
     """What reads a configuration or results waits for no model, model checker or lexicon."""
-    heavy = ("torch", "transformers", "stormpy", "z3", "textblob", "textstat")
+    heavy = ("torch", "transformers", "stormpy", "z3", "textblob", "textstat", "loop_invariants")
     run = subprocess.run(
         [sys.executable, "-c", LIGHT, *heavy], capture_output=True, text=True, check=True
     )

@@ -52,7 +52,7 @@ def python(installed: Path, code: str, *arguments: str, cwd: Path) -> str:
 
 @pytest.mark.parametrize("name", ["llmchecker", "loop_invariants"])
 def test_the_wheel_holds_every_file_of_a_package(installed, name):
-    """Schema, word lists, templates, stub and marker come along; the command is registered."""
+    """Schema, word lists, templates, stub and marker come along; commands are registered."""
     package = ROOT / "src" / name
     expected = {
         str(path.relative_to(package))
@@ -66,9 +66,11 @@ def test_the_wheel_holds_every_file_of_a_package(installed, name):
     }
     assert found == expected
     (entry_points,) = installed.glob("llmchecker-*.dist-info/entry_points.txt")
-    assert "llmchecker = llmchecker.interfaces.cli.entry:run" in entry_points.read_text(
-        encoding="utf-8"
-    )
+    lines = entry_points.read_text(encoding="utf-8").splitlines()
+    assert "llmchecker = llmchecker.interfaces.cli.entry:run" in lines
+    assert "loop-invariants = loop_invariants.cli.main:run" in lines
+    assert "verify = loop_invariants.cli.main:add_verify_command" in lines
+    assert "provable = loop_invariants:Provable" in lines
 
 
 @pytest.mark.long

@@ -6,13 +6,12 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from helpers.imports import SCRIPTS, imported_by, script_of
+from helpers.imports import SCRIPTS, SOURCE, imported_by, script_of
+from helpers.installed import install
 from helpers.project import EMPTY, SCORING, Project
 
 from llmchecker.interfaces.snakemake import code_dependencies
 from llmchecker.interfaces.snakemake.code_dependencies import (
-    _PACKAGES,
-    _SOURCE,
     compute_code_digest,
     source_files_of,
 )
@@ -41,13 +40,19 @@ OF_NO_DISTRIBUTION = {
 }
 """Modules behind the jobs of trees that no fingerprint of a tree has, each with its reason."""
 
+PROVABLE = "loop_invariants.experiments.provable_quantifier"
+"""The module of a type of an installed package."""
+
+CACHED = ("_list_packages", "_find_root", "_find_file", "find_imported_files")
+"""Functions of the code's digest that keep what they found."""
+
 FETCHED = ("config/", "resources/")
 """The folders of what is fetched: it is kept until its source changes, whatever code changes."""
 
 
 def python_files(paths) -> set[str]:
     """The modules among files of the packages, as paths below src/; packages are no modules."""
-    found = {str(path.relative_to(_SOURCE)) for path in map(Path, paths) if path.suffix == ".py"}
+    found = {str(path.relative_to(SOURCE)) for path in map(Path, paths) if path.suffix == ".py"}
     return {path for path in found if not path.endswith("__init__.py")}
 
 
@@ -84,8 +89,11 @@ def test_a_digest_is_one_of_names_and_contents(tmp_path, monkeypatch):
     """Another place and another time of the same files give the same digest, a changed byte not."""
     script = SCRIPTS["prism"]
     expected = compute_code_digest(script)
-    copied = shutil.copytree(_SOURCE, tmp_path / "elsewhere")
-    monkeypatch.setattr(code_dependencies, "_SOURCE", copied)
+    copied = shutil.copytree(SOURCE, tmp_path / "elsewhere")
+    packages = ("llmchecker", "loop_invariants")
+    monkeypatch.setattr(
+        code_dependencies, "_find_root", lambda package: copied if package in packages else None
+    )
     for function in (code_dependencies.find_imported_files, code_dependencies._find_file):
         function.cache_clear()
     try:
@@ -116,15 +124,37 @@ def test_a_digest_is_one_of_names_and_contents(tmp_path, monkeypatch):
 )
 def test_imports_at_a_distance_count(name, module):
     """What a script needs through others, inside of functions too, is code behind it."""
-    assert _SOURCE / module in source_files_of(SCRIPTS[name])
+    assert SOURCE / module in source_files_of(SCRIPTS[name])
 
 
 def test_what_a_module_named_in_data_imports_counts():
     """A type of quantifier that the registry names counts with all that its module imports."""
-    behind = set(source_files_of(SCRIPTS["scores"], [BUILTIN_TYPES["provable"].module]))
-    assert _SOURCE / "loop_invariants/verification/verification_conditions.py" in behind
-    assert _SOURCE / "loop_invariants/frontend/translation_unit.py" in behind
+    behind = set(source_files_of(SCRIPTS["scores"], [PROVABLE]))
+    assert SOURCE / "loop_invariants/verification/verification_conditions.py" in behind
+    assert SOURCE / "loop_invariants/frontend/translation_unit.py" in behind
     assert not behind <= set(source_files_of(SCRIPTS["scores"]))
+
+
+def test_the_modules_of_an_installed_type_count(tmp_path, monkeypatch):
+    """The modules of an installed package that registers a type count, with their imports."""
+    (tmp_path / "loud_of_test").mkdir()
+    (tmp_path / "loud_of_test/__init__.py").write_text("import llmchecker.utils.number_format\n")
+    (tmp_path / "loud_of_test/types.py").write_text("import loud_of_test\n")
+    install(tmp_path, "loud", "[llmchecker.quantifiers]\nloud = loud_of_test.types:Loud\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    caches = [getattr(code_dependencies, name) for name in CACHED]
+    try:
+        [function.cache_clear() for function in caches]
+        behind = source_files_of(SCRIPTS["lock"], ["loud_of_test.types"])
+        assert {file.relative_to(tmp_path) for file in behind if file.is_relative_to(tmp_path)} == {
+            Path("loud_of_test/__init__.py"),
+            Path("loud_of_test/types.py"),
+        }
+        assert SOURCE / "llmchecker/utils/number_format.py" in behind
+        before = compute_code_digest(SCRIPTS["lock"], ["loud_of_test.types"])
+        assert before != compute_code_digest(SCRIPTS["lock"])
+    finally:
+        [function.cache_clear() for function in caches]
 
 
 def test_imports_of_every_form_are_found(tmp_path):
@@ -142,7 +172,7 @@ def test_imports_of_every_form_are_found(tmp_path):
         encoding="utf-8",
     )
     found = {
-        str(file.relative_to(_SOURCE)) for file in code_dependencies.find_imported_files(script)
+        str(file.relative_to(SOURCE)) for file in code_dependencies.find_imported_files(script)
     }
     assert found == {
         *(
@@ -159,14 +189,15 @@ def test_every_data_file_of_the_packages_is_known():
     """A file of the packages that is no module is read by code that names it, is a setting, or is
     generated from code, as the JSON schema is."""
     known = {
-        file for pattern in code_dependencies._DATA_FILES.values() for file in _SOURCE.glob(pattern)
+        file for pattern in code_dependencies._DATA_FILES.values() for file in SOURCE.glob(pattern)
     }
     known |= set(
-        _SOURCE.glob("llmchecker/properties/quantifiers/gender_words/*")
+        SOURCE.glob("llmchecker/properties/quantifiers/gender_words/*")
     )  # an input of their own: `find_quantifier_files`
-    known.add(_SOURCE / "llmchecker/config/config.schema.yaml")
+    known.add(SOURCE / "llmchecker/config/config.schema.yaml")
     code = (".py", ".pyc", ".pyi", ".typed")  # the last two are for type checkers
-    files = {file for package in _PACKAGES for file in (_SOURCE / package).rglob("*")}
+    packages = ("llmchecker", "loop_invariants")
+    files = {file for package in packages for file in (SOURCE / package).rglob("*")}
     assert {f for f in files if f.is_file() and f.suffix not in code} == known
 
 
@@ -196,7 +227,7 @@ def rules(tmp_path_factory) -> dict[str, dict]:
     """For every rule of the workflow its outputs and the digest of the code behind it."""
     config = deepcopy(EMPTY)
     config["models"]["one"]["source"] = "hf:owner/name"
-    config["quantifiers"]["provable"] = {"program": "loop_invariants/counts.c"}
+    config["quantifiers"]["provable"] = {"program": "programs/counts.c"}
     (experiment,) = config["experiments"]
     experiment |= {"shards": 2, "queries": [*experiment["queries"], "P=? [ F provable = 2 ]"]}
     shape = {key: experiment[key] for key in ("alpha", "k", "L")}
@@ -212,7 +243,7 @@ def rules(tmp_path_factory) -> dict[str, dict]:
         "model: one\ncases: [{start: The, require: 'P>=0.5 [ F gender > 0 ]'}]\n"
     )
     (directory / "programs").mkdir()
-    (directory / "loop_invariants/counts.c").write_text(
+    (directory / "programs/counts.c").write_text(
         "#include <assert.h>\nint main() { int i = 0; while (i < 9) i++; assert(i == 9); }\n"
     )
     project = Project(directory, config)
@@ -236,8 +267,7 @@ def test_every_rule_has_a_digest_of_its_code(rules):
         if all(output.startswith(FETCHED) for output in rule["outputs"]):
             assert rule["code"] is None, name
         else:
-            types = ("gender", "provable") if script in SCORING else ()
-            also = [BUILTIN_TYPES[type].module for type in types]
+            also = [BUILTIN_TYPES["gender"].module, PROVABLE] if script in SCORING else []
             assert rule["code"] == compute_code_digest(SCRIPTS[script], also), name
     assert seen == set(SCRIPTS)
 

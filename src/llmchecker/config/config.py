@@ -17,13 +17,14 @@ from llmchecker.config.experiments import (
     check_name,
     parse_experiments,
 )
-from llmchecker.config.keys import ConfigKeys, InvariantsConfig, PromptsConfig, SuiteEntry
+from llmchecker.config.keys import PromptsConfig, SuiteEntry
 from llmchecker.config.models import ModelConfig, check_listed_tokens
 from llmchecker.config.plan import Check, TableRow, TreeSpec, quantifiers_in
+from llmchecker.config.plugins import complete_sections, extend_keys
 from llmchecker.config.registry import Registry
 from llmchecker.config.schema import compute_config_sha256
 from llmchecker.config.section import parse_section
-from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.errors import prefix_errors
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.properties.quantifiers.interface import Quantifier
 
@@ -36,14 +37,14 @@ class Config(Registry):
         prompts: the prompts of the top-k statistics; None without the section `topk`.
         experiments: the checks of Table II and Figure 4, and the budgets of their answers.
         suites: the names of models and the file of each suite, by name.
-        invariants: the programs to verify; None without the section `invariants`.
+        sections: the sections of installed packages by name; see `extend_keys`.
         sha256: checksum of the content; see `compute_config_sha256`.
     """
 
     prompts: PromptsConfig | None
     experiments: Experiments
     suites: Mapping[str, SuiteEntry]
-    invariants: InvariantsConfig | None
+    sections: Mapping[str, Any]
     sha256: str
 
     @classmethod
@@ -53,7 +54,7 @@ class Config(Registry):
         Raises:
             ConfigError: a key is invalid; the message contains the key, its value and the fix.
         """
-        keys = parse_section(ConfigKeys, raw)
+        keys = parse_section(extend_keys(raw), raw)
         registry = Registry.from_keys(keys)
         models = registry.models
         return cls(
@@ -61,7 +62,7 @@ class Config(Registry):
             prompts=_parse_prompts(keys.topk, registry.distribution_models),
             experiments=parse_experiments(keys, models, registry.quantifiers),
             suites=_parse_suites(keys.suites, registry.distribution_models),
-            invariants=_parse_invariants(keys.invariants, models),
+            sections=complete_sections(keys, models),
             sha256=compute_config_sha256(keys),
         )
 
@@ -198,31 +199,3 @@ def _parse_suites(
         name: suite.model_copy(update={"models": suite.models or tuple(models)})
         for name, suite in suites.items()
     }
-
-
-def _parse_invariants(
-    section: InvariantsConfig | None, models: Mapping[str, ModelConfig]
-) -> InvariantsConfig | None:
-    if section is None:
-        return None
-    with prefix_errors("invariants.programs"):
-        # Raises for an absent local directory now, and not in a job hours later.
-        section.programs.state()
-    # The default skips models that cannot propose; a list with such a model is an error.
-    causal_names = [name for name, m in models.items() if m.kind == "causal" and m.decoding is None]
-    names = tuple(causal_names) if section.models is None else section.models
-    for number, name in enumerate(names):
-        key = f"invariants.models[{number}]"
-        # A masked model predicts a token at a mask and does not continue a text.
-        if models[check_name(key, name, models, "model")].kind == "masked":
-            raise ConfigError(f"{key}: {name!r} is a masked model; name a causal model")
-        # Proposals are always drawn at temperature 1.
-        if models[name].decoding is not None:
-            raise ConfigError(
-                f"{key}: {name!r} has a decoding, but proposals need temperature 1; name a "
-                "model without decoding"
-            )
-    if not names:
-        raise ConfigError("invariants.models: no causal model; add one")
-    # The section is frozen; the copy contains the default names of models.
-    return section.model_copy(update={"models": names})

@@ -1,11 +1,11 @@
-"""The keys of the workflow's plan: experiments, figures, statistics, suites and programs.
+"""The keys of the workflow's plan: experiments, figures, statistics and suites.
 
 `registry_keys` has the others. Each key has its type, limits, default and description.
 """
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE, AnswerBudget
 from llmchecker.config.registry_keys import RENAMED_KEYS, DecodingEntry, RegistryKeys
@@ -17,7 +17,6 @@ from llmchecker.config.section import (
     NonEmpty,
     OptionalKey,
     OrFalse,
-    OrText,
     Section,
     Seed,
     Sha256,
@@ -26,9 +25,6 @@ from llmchecker.config.section import (
 from llmchecker.models.sources.datasets import DatasetSource
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.trees.text_tree import Truncation
-from loop_invariants.ir.expressions import Semantics
-from loop_invariants.proposals.settings import ProposalSettings, RepairSettings
-from loop_invariants.sources import ProgramSource, parse_program_source
 
 _Alpha = Annotated[
     float,
@@ -39,12 +35,6 @@ _Alpha = Annotated[
 _K = Annotated[
     int,
     Field(ge=1, le=1_000_000, description="The largest number of selected tokens of a state."),
-]
-# not strict: a file holds the name of the value
-_SemanticsName = Annotated[
-    Semantics,
-    Field(strict=False),
-    WithJsonSchema({"type": "string", "enum": [s.value for s in Semantics]}),
 ]
 
 
@@ -157,28 +147,6 @@ class FigureKeys(Section):
     """The query, in PRISM's syntax."""
 
 
-class ProgramKeys(Section):
-    """The origin of programs."""
-
-    source: str
-    """path:directory, or archive: with the https address or path of a .tar.gz or .zip file."""
-    folder: OptionalKey[str] = None
-    """For an archive, the folder of the C files, without its single top directory."""
-    sha256: OptionalKey[Sha256] = None
-    """Checksum of the programs and the files that they include, required for an archive. `LC_ALL=C;
-    sha256sum * | sha256sum` prints it in a directory with these files alone."""
-
-
-class RepairKeys(Section):
-    """The section `repair`."""
-
-    rounds: int = Field(default=0, ge=0, le=1_000)
-    """The largest number of rounds for a program. Fewer if it is verified, its time is used
-    up, or a loop has enough candidates."""
-    answers: int = Field(default=5, ge=1, le=30)
-    """Answers for each loop in a round."""
-
-
 class TruncationKeys(Section):
     """A truncation."""
 
@@ -198,74 +166,6 @@ def build_truncation(alpha: float, k: int, length: int) -> Truncation:
     return Truncation(float(alpha) + 0.0, k, length)
 
 
-class InvariantsConfig(Section):
-    """Programs to verify, the models that propose invariants, and limits of the work."""
-
-    program_keys: Annotated[str | ProgramKeys, OrText("object")] = Field(alias="programs")
-    """The programs: path:directory with C files, or the keys below."""
-    models: OptionalKey[Distinct[str]] = None
-    """Names of causal models that propose invariants; by default all local ones. The first also
-    proposes for the comparison of tools."""
-    semantics: Distinct[_SemanticsName] = tuple(Semantics)
-    """Mathematical integers (integers), or machine integers that wrap around (int32)."""
-    seconds: float = Field(default=60, gt=0, le=1_000_000)
-    """Time limit in seconds of one attempt on a program."""
-    tool_seconds: float = Field(default=5, gt=0, le=1_000_000)
-    """Time limit in seconds of ESBMC for a program without invariants."""
-    iterations: int = Field(default=30, ge=1, le=30)
-    """Answers of a model to each kind of prompt."""
-    nodes: int = Field(default=200, ge=1, le=10_000_000)
-    """The largest number of next-token distributions in the search for a loop's conditions."""
-    candidates: int = Field(default=100, ge=1, le=1_000_000)
-    """The largest number of candidates of each source but sampling, for a loop."""
-    seed: Seed = 0
-    """Seed of a model's sampled answers and of random candidates."""
-    repair: RepairKeys = RepairKeys()
-    """Repair by counterexample."""
-    provable_keys: TruncationKeys = Field(
-        default=TruncationKeys(alpha=0.8, k=4, L=7), alias="provable"
-    )
-    """Truncation of the trees for the probability of a provable invariant."""
-
-    @property
-    def programs(self) -> ProgramSource:
-        """The origin of the programs.
-
-        Raises:
-            ConfigError: the keys do not name programs.
-        """
-        keys = self.program_keys
-        return parse_program_source(
-            # A single text is short for the key `source`.
-            **({"source": keys} if isinstance(keys, str) else keys.explicit_keys)
-        )
-
-    @property
-    def proposal_settings(self) -> ProposalSettings:
-        """The settings of proposals.
-
-        The number of candidates also limits every source but sampling, and the seed is also that of
-        random candidates.
-        """
-        return ProposalSettings(self.iterations, self.nodes, self.candidates, self.seed)
-
-    @property
-    def attempt_settings(self) -> dict[str, float]:
-        """The limits of an attempt on a program, and the seed of random candidates."""
-        names = ("seconds", "tool_seconds", "candidates", "seed")
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def repair_settings(self) -> RepairSettings:
-        """The settings of repair."""
-        return RepairSettings(self.repair.rounds, self.repair.answers)
-
-    @property
-    def provable_truncation(self) -> Truncation:
-        """The truncation of the trees for the table of provable invariants."""
-        return self.provable_keys.truncation
-
-
 class SuiteEntry(Section):
     """A suite of requirements and its models."""
 
@@ -278,7 +178,10 @@ class SuiteEntry(Section):
 
 
 class ConfigKeys(RegistryKeys):
-    """All keys of a configuration: its registry and the plan of the workflow."""
+    """The registry of a configuration and the plan of the workflow.
+
+    `extend_keys` adds the sections of installed packages.
+    """
 
     unread_keys: ClassVar[tuple[str, ...]] = ()
 
@@ -295,5 +198,3 @@ class ConfigKeys(RegistryKeys):
     """One query for several start strings (Figure 4)."""
     suites: dict[Name, SuiteEntry] = Field(default={})
     """Suites of requirements by name."""
-    invariants: OptionalKey[InvariantsConfig] = None
-    """Loop invariants of C programs, for the target `invariants`."""

@@ -31,6 +31,7 @@ from llmchecker.errors import (
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties import registry
 from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.utils.plugins import SECTIONS, find_plugins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,12 +84,16 @@ class Registry:
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> "Registry":
-        """Validate the registry of YAML files and build it; the plan is not looked at.
+        """Validate the registry of YAML files and build it.
+
+        The plan and the sections of installed packages are not looked at.
 
         Raises:
             ConfigError: a key is invalid; the message contains the key, its value and the fix.
         """
-        return cls.from_keys(parse_section(RegistryKeys, raw))
+        sections = find_plugins(SECTIONS, "section")
+        keys = {key: value for key, value in raw.items() if key not in sections}
+        return cls.from_keys(parse_section(RegistryKeys, keys))
 
     @staticmethod
     def from_keys(keys: RegistryKeys) -> "Registry":

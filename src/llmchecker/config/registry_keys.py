@@ -214,9 +214,7 @@ class RegistryKeys(Section):
     """The keys of a configuration that a question from the shell or a suite needs."""
 
     renamed_keys: ClassVar[dict[str, str]] = RENAMED_KEYS
-    unread_keys: ClassVar[tuple[str, ...]] = (
-        *("topk", "answer", "experiments", "figure4", "suites", "invariants"),
-    )
+    unread_keys: ClassVar[tuple[str, ...]] = ("topk", "answer", "experiments", "figure4", "suites")
 
     models: dict[Name, ModelKeys] = Field(min_length=1)
     """Language models by name."""

@@ -21,8 +21,9 @@ from llmchecker.properties.custom_class import (
 )
 from llmchecker.properties.logic.ast import STEP, is_variable_name
 from llmchecker.properties.logic.query import Query
-from llmchecker.properties.plugins import ENTRY_POINT_GROUP, find_installed_types, load_type
+from llmchecker.properties.plugins import find_installed_types, load_type
 from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.utils.plugins import QUANTIFIERS
 
 _TYPE_KEY = "type"
 """Key of the setting for the type; its default is the quantifier's name."""
@@ -35,7 +36,6 @@ _CLASS_PATHS = {
     "length": "llmchecker.properties.quantifiers.length:Length",
     "pattern": "llmchecker.properties.quantifiers.pattern:Pattern",
     "polarity": "llmchecker.properties.quantifiers.polarity:Polarity",
-    "provable": "loop_invariants.experiments.provable_quantifier:Provable",
     "python": "llmchecker.properties.custom_class:OwnClass",
     "readability": "llmchecker.properties.quantifiers.readability:Readability",
     "refuses": "llmchecker.properties.quantifiers.refusal:Refusal",
@@ -43,9 +43,7 @@ _CLASS_PATHS = {
     "words": "llmchecker.properties.quantifiers.word_count:Words",
 }
 
-BUILTIN_TYPES = {
-    name: EntryPoint(name, place, ENTRY_POINT_GROUP) for name, place in _CLASS_PATHS.items()
-}
+BUILTIN_TYPES = {name: EntryPoint(name, place, QUANTIFIERS) for name, place in _CLASS_PATHS.items()}
 """Types of this package by name; no installed package replaces them."""
 
 
@@ -86,8 +84,8 @@ def find_quantifiers(
 ) -> dict[str, Quantifier]:
     """Find the quantifiers of a query by name: the defined ones, and standard ones.
 
-    A standard quantifier is a type of this package without required settings, such as `gender`. A
-    query may name it without a definition.
+    A standard quantifier is a type without required settings, such as `gender`. A query may name it
+    without a definition.
 
     Args:
         query: the query.
@@ -99,7 +97,11 @@ def find_quantifiers(
         InvalidQuery: the query contains an unknown name.
         ConfigError: a quantifier without a definition has required settings.
     """
-    query.check_references({*BUILTIN_TYPES, *defined}, length)
+    known = {*BUILTIN_TYPES, *defined}
+    # entry points are read only if a name is neither defined nor built in
+    if not query.variables - {STEP} <= known:
+        known |= find_installed_types().keys()
+    query.check_references(known, length)
     # `step` is a variable of the query language, not a quantifier.
     names = sorted(query.variables - {STEP})
     return {name: defined[name] if name in defined else create(name) for name in names}
@@ -122,10 +124,16 @@ def find_quantifier_files(quantifier: Quantifier) -> list[Path]:
 
 
 def find_quantifier_modules(quantifiers: Iterable[Quantifier]) -> list[str]:
-    """Return the sorted names of this package's modules that define the types."""
-    return sorted(
-        {type(quantifier).__module__ for quantifier in quantifiers if _is_builtin(type(quantifier))}
-    )
+    """Return the sorted names of the modules that define the types."""
+    return sorted({type(quantifier).__module__ for quantifier in quantifiers})
+
+
+def name_class(type_name: str) -> str:
+    """Return the public name of a type's class, such as `llmchecker.Gender`."""
+    if type_name in BUILTIN_TYPES:
+        return f"llmchecker.{BUILTIN_TYPES[type_name].attr}"
+    entry = find_installed_types()[type_name]
+    return f"{entry.module}.{entry.attr}"
 
 
 def _check_name(name: object) -> None:
@@ -190,8 +198,7 @@ def _instantiate(quantifier_type: type[Quantifier], settings: Mapping[str, Any])
 
 
 def _is_builtin(quantifier_type: type[Quantifier]) -> bool:
-    # `provable` is in a package of its own
-    return quantifier_type.__module__.partition(".")[0] in ("llmchecker", "loop_invariants")
+    return quantifier_type.__module__.partition(".")[0] == __package__.partition(".")[0]
 
 
 def _collect_setting_fields(quantifier_type: type[Quantifier]) -> dict[str, Field]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from llmchecker.errors import ConfigError, ProgramError
+from loop_invariants.dependencies import check_dependencies
 
 _QUERY_SECONDS = 5.0
 """Maximum seconds for each query of the prover."""
@@ -12,11 +13,12 @@ _QUERY_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Provable:
-    """The score of a continuation, up to its closing parenthesis, as an invariant.
+    """Score: 2 if an invariant proves the program, 1 for another invariant, else 0.
 
-    The score is 2 for a proven invariant from which every assertion of the program follows, 1 for
-    any other proven invariant, and 0 otherwise. Without an assertion no text scores 2. A text that
-    is not a condition over the loop's variables, or has no closing parenthesis yet, scores 0.
+    A continuation is read up to its closing parenthesis. It scores 2 if it is a proven invariant
+    from which every assertion of the program follows, 1 for any other proven invariant, and 0
+    otherwise. Without an assertion no text scores 2. A text that is not a condition over the loop's
+    variables, or has no closing parenthesis yet, scores 0.
 
     An invariant is proven if its base and step case hold without any other invariant. A query that
     is undecided after 5 seconds counts as not proven. The text after the closing parenthesis does
@@ -30,8 +32,8 @@ class Provable:
         scorer: the `InvariantScorer` of the loop.
 
     Raises:
-        ConfigError: the program cannot be read or is not supported, it has no such loop, or the
-            semantics are unknown.
+        ConfigError: a package is missing, the program cannot be read or is not supported, it has no
+            such loop, or the semantics are unknown.
     """
 
     program: Path
@@ -44,6 +46,7 @@ class Provable:
     maximum: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
+        check_dependencies()
         # The import takes half a second, and most runs do not use a prover.
         from loop_invariants.frontend.preprocessing.source_files import (
             read_included_headers,

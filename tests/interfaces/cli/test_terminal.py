@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 from llmchecker.checking.verdict import Verdict
-from llmchecker.interfaces.cli import check_command, verify_command
+from llmchecker.interfaces.cli import check_command
 from llmchecker.interfaces.cli.main import main
 from llmchecker.interfaces.cli.terminal import Bar, print_outcome
 from llmchecker.interfaces.cli.verdict_bars import build_bars
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
+from loop_invariants.cli import verify_command
 from loop_invariants.verification.result import Outcome, VerificationResult
 
 QUERY = "P=? [ F gender > 0 ]"

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from llmchecker.interfaces.cli.main import main
+from loop_invariants.cli.main import main
 from loop_invariants.experiments.attempts import (
     THIS_METHOD,
     read_attempts,
@@ -172,11 +172,11 @@ def test_proposals_survive_their_file(tmp_path):
 @pytest.mark.parametrize("semantics", ["integers", "int32"])
 def test_programs_are_verified_from_the_shell(files, semantics, capsys):
     """One line a program with its outcome; the exit status tells whether all are verified."""
-    assert main(["verify", str(files[0]), "--semantics", semantics]) == 0
+    assert main([str(files[0]), "--semantics", semantics]) == 0
     name, outcome, _, invariants = capsys.readouterr().out.strip().split("\t")
     assert (name, outcome) == ("count", "verified")
     assert "x <= n [atoms" in invariants
-    assert main(["verify", str(files[0].parent), "--semantics", semantics, "--jobs", "2"]) == 1
+    assert main([str(files[0].parent), "--semantics", semantics, "--jobs", "2"]) == 1
     *lines, counted = capsys.readouterr().out.strip().splitlines()
     # a program has its line when it is done; below a false one stands the run that shows it
     assert sorted(line.split("\t")[1] for line in lines if "\t" in line) == [
@@ -193,15 +193,15 @@ def test_sources_are_switched_off_from_the_shell(files, capsys):
     """Every source has its switch; with all of them off nothing is proven."""
     without = [word for source in BUILTIN_SOURCES for word in ("--without", source)]
     # ESBMC searches for violations as long as the program has time
-    assert main(["verify", str(files[0]), *without, "--seconds", "2"]) == 2
+    assert main([str(files[0]), *without, "--seconds", "2"]) == 2
     assert capsys.readouterr().out.split("\t")[1] == "no candidate"
-    assert main(["verify", str(files[0]), "--without", "atoms"]) == 0
+    assert main([str(files[0]), "--without", "atoms"]) == 0
     assert "(n - x) >= 0 [relations]" in capsys.readouterr().out
 
 
 def test_a_directory_without_programs_is_told(tmp_path, capsys):
     """There is nothing to verify in an empty directory, and the message says what was sought."""
-    assert main(["verify", str(tmp_path)]) == 3
+    assert main([str(tmp_path)]) == 3
     assert "no C file" in capsys.readouterr().err
 
 
@@ -209,7 +209,7 @@ def test_a_number_of_thousands_of_digits_stops_no_other_program(tmp_path, capsys
     """A constant too long to be read is a message for its file, and the others are verified."""
     (tmp_path / "a_long.c").write_text(f"int main(void) {{ int x = {'9' * 5000}; }}")
     (tmp_path / "b_count.c").write_text(COUNT)
-    assert main(["verify", str(tmp_path), "--jobs", "2"]) == 2
+    assert main([str(tmp_path), "--jobs", "2"]) == 2
     *lines, _ = capsys.readouterr().out.strip().splitlines()
     # a program has its line when it is done
     long, count = sorted(lines)
@@ -222,6 +222,6 @@ def test_a_number_of_thousands_of_digits_stops_no_other_program(tmp_path, capsys
 def test_seconds_that_no_program_can_have_are_refused(files, seconds, capsys):
     """Seconds that are no positive number are a message that names the argument."""
     with pytest.raises(SystemExit) as ended:
-        main(["verify", str(files[0]), f"--seconds={seconds}"])
+        main([str(files[0]), f"--seconds={seconds}"])
     assert ended.value.code == 3
     assert f"argument --seconds: {seconds!r}" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from helpers.marks import long_cases
 
-from llmchecker.interfaces.cli.main import main
+from loop_invariants.cli.main import main
 from loop_invariants.experiments.runner import EXPERIMENTS, ExperimentSettings, iter_attempts
 from loop_invariants.frontend.translation_unit import parse_program
 from loop_invariants.ir.expressions import Semantics
@@ -113,7 +113,7 @@ def test_limits_stand_in_json_and_in_the_line(seconds, limits, tmp_path, capsys)
     """`verify` tells the limits of a program: none where there is a verdict."""
     file = tmp_path / "count.c"
     file.write_text(COUNT)
-    main(["verify", str(file), "--seconds", seconds, "--json"])
+    main([str(file), "--seconds", seconds, "--json"])
     assert json.loads(capsys.readouterr().out)["programs"][0]["limits"] == limits
-    main(["verify", str(file), "--seconds", seconds])
+    main([str(file), "--seconds", seconds])
     assert ("ended by the limit of: prover time" in capsys.readouterr().out) == bool(limits)

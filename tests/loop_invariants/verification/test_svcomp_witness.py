@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 import yaml
 
-from llmchecker.interfaces.cli.main import main
+from loop_invariants.cli.main import main
 
 LOCATION = {
     "type": "object",
@@ -230,7 +230,7 @@ def test_witnesses_are_of_the_published_form(text, kind, status, tmp_path, capsy
     """What is written for a verdict satisfies the schema, and names the very file by its digest."""
     (tmp_path / "program.c").write_text(text)
     out = tmp_path / "out" / "witness.yml"
-    assert main(["verify", str(tmp_path / "program.c"), "--witness", str(out)]) == status
+    assert main([str(tmp_path / "program.c"), "--witness", str(out)]) == status
     made = yaml.safe_load(out.read_text())
     validate(made, kind)
     (entry,) = made
@@ -241,7 +241,7 @@ def test_witnesses_are_of_the_published_form(text, kind, status, tmp_path, capsy
 def test_an_invariant_stands_at_its_loop(tmp_path, capsys):
     """The invariant of the counter is a C expression at the line of the `while`."""
     (tmp_path / "program.c").write_text(TRUE)
-    main(["verify", str(tmp_path / "program.c"), "--witness", str(tmp_path / "w.yml")])
+    main([str(tmp_path / "program.c"), "--witness", str(tmp_path / "w.yml")])
     ((entry,)) = yaml.safe_load((tmp_path / "w.yml").read_text())
     (invariant,) = [item["invariant"] for item in entry["content"]]
     assert invariant["value"] == "x <= n"
@@ -251,7 +251,7 @@ def test_an_invariant_stands_at_its_loop(tmp_path, capsys):
 def test_a_violation_has_the_values_at_the_loop_and_its_line(tmp_path, capsys):
     """The run reaches the loop with the values that are told, and fails at the assertion's line."""
     (tmp_path / "program.c").write_text(FALSE)
-    main(["verify", str(tmp_path / "program.c"), "--witness", str(tmp_path / "w.yml")])
+    main([str(tmp_path / "program.c"), "--witness", str(tmp_path / "w.yml")])
     (entry,) = yaml.safe_load((tmp_path / "w.yml").read_text())
     first, last = [item["segment"][0]["waypoint"] for item in entry["content"]]
     values = dict(re.findall(r"(\w+) == (\d+)", first["constraint"]["value"]))
@@ -266,7 +266,7 @@ def test_nothing_is_claimed_of_a_program_that_was_written_anew(tmp_path, capsys)
     """Where loops and names are not those of the text, the witness names no invariant or value."""
     for text in (OPEN, FALSE.replace("x < n)", "x < n && x++ < n)")):
         (tmp_path / "program.c").write_text(text)
-        main(["verify", str(tmp_path / "program.c"), "--witness", str(tmp_path / "w.yml")])
+        main([str(tmp_path / "program.c"), "--witness", str(tmp_path / "w.yml")])
         (entry,) = yaml.safe_load((tmp_path / "w.yml").read_text())
         (item,) = entry["content"]
         if entry["entry_type"] == "invariant_set":  # which must hold one, so it says what is true
@@ -282,6 +282,6 @@ def test_nothing_is_claimed_of_a_program_that_was_written_anew(tmp_path, capsys)
 def test_no_verdict_has_no_witness(tmp_path, capsys):
     """A program that is not covered gets no witness, and the exit status of what is unknown."""
     (tmp_path / "program.c").write_text("int main(void) { float x; }")
-    status = main(["verify", str(tmp_path / "program.c"), "--witness", str(tmp_path / "w.yml")])
+    status = main([str(tmp_path / "program.c"), "--witness", str(tmp_path / "w.yml")])
     assert status == 2
     assert not (tmp_path / "w.yml").exists()

@@ -3,19 +3,22 @@
 import signal
 import sys
 import traceback
+from importlib import import_module
 
 from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.processes import install_sigint_handler, is_interrupt
 
 
-def run() -> None:
-    """Run one command and exit with its status."""
+def run(module: str = "llmchecker.interfaces.cli.main") -> None:
+    """Run one command and exit with its status.
+
+    Args:
+        module: the module of the function `main`, which runs the command and returns its status.
+    """
     install_sigint_handler()
     try:
         # Imported after the handler is installed, because the imports take long.
-        from llmchecker.interfaces.cli.main import main
-
-        status = main()
+        status = import_module(module).main()
     except (KeyboardInterrupt, Exception) as error:
         # an import that Ctrl-C interrupts may raise anything
         if is_interrupt(error):

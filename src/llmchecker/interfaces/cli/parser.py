@@ -22,7 +22,6 @@ COMMAND_HELP = {
     "compare": "compare two models, texts or decodings by one query",
     "test": "decide the requirements of a suite",
     "init": "write a suite and a workflow that runs it",
-    "verify": "verify C programs with suggested loop invariants",
     "repair": "remove remains of killed runs and damaged files",
     "completion": "print the completion script of a shell",
     "models": "list the models of the configuration",
@@ -31,7 +30,7 @@ COMMAND_HELP = {
     "queries": "show the query language with examples",
     "summary": "show the main result of a run and the path of its report",
 }
-"""The line of each command in the list of commands, in the order of the list."""
+"""The line of each command of this package in the list of commands, in the order of the list."""
 
 
 class ArgumentParser(argparse.ArgumentParser):

@@ -13,7 +13,7 @@ from llmchecker.properties.logic.ast import is_variable_name
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier, find_quantifiers
+from llmchecker.properties.registry import create_quantifier, find_quantifiers, name_class
 from llmchecker.trees.text_tree import StateKind, TextTree, check_length
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _create_quantifier(name: str) -> Quantifier:
         return create_quantifier(name)
     except ConfigError as error:
         # The quantifier needs settings, which only the caller has.
-        example = f"{name}=llmchecker.{BUILTIN_TYPES[name].attr}(…)"
+        example = f"{name}={name_class(name)}(…)"
         raise ConfigError(
             f"{error}; give it to check, as in check(query, tree, {example})"
         ) from error

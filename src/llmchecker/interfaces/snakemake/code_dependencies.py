@@ -1,4 +1,4 @@
-"""Code dependencies of a script: all modules of this distribution that it imports.
+"""Code dependencies of a script: the modules of this package and of plug-ins that it imports.
 
 Snakemake runs a rule again after a change of its script, but not of a package that the script
 imports. Therefore every rule has a digest of that code as a param. This module finds the files and
@@ -10,11 +10,12 @@ import ast
 import hashlib
 from collections.abc import Collection, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
-_SOURCE = Path(__file__).parents[3]
+from llmchecker.utils.plugins import find_plugin_packages
 
-_PACKAGES = ("llmchecker", "loop_invariants")
+_PACKAGE = __package__.partition(".")[0]
 
 _DATA_FILES = {
     "llmchecker/reporting/html_report.py": "llmchecker/reporting/templates/*",
@@ -27,10 +28,7 @@ def compute_code_digest(script: Path, also: Collection[str] = ()) -> str:
 
     The location of the packages and the times of its files do not change the digest.
     """
-    digests = {
-        file.relative_to(_SOURCE).as_posix(): _compute_sha256(file)
-        for file in source_files_of(script, also)
-    }
+    digests = {_name_file(file): _compute_sha256(file) for file in source_files_of(script, also)}
     return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 
@@ -97,10 +95,11 @@ def _find_imported_names(statements: list[ast.stmt]) -> Iterator[str]:
 def _find_file(name: str) -> Path | None:
     """Return the file of a module or of a name; None outside of the packages."""
     steps = name.split(".")
-    if steps[0] not in _PACKAGES:
+    root = _find_root(steps[0])
+    if root is None:
         return None
     # Last, a name without a module of its own is defined in its parent module.
-    for module in (_SOURCE.joinpath(*steps), _SOURCE.joinpath(*steps[:-1])):
+    for module in (root.joinpath(*steps), root.joinpath(*steps[:-1])):
         for file in (module.with_suffix(".py"), module / "__init__.py"):
             if file.is_file():
                 return file
@@ -108,6 +107,35 @@ def _find_file(name: str) -> Path | None:
 
 
 def _find_data_files(file: Path) -> Iterator[Path]:
-    pattern = _DATA_FILES.get(file.relative_to(_SOURCE).as_posix())
-    if pattern is not None:
-        yield from _SOURCE.glob(pattern)
+    pattern = _DATA_FILES.get(_name_file(file))
+    root = _find_root(_PACKAGE)
+    if pattern is not None and root is not None:
+        yield from root.glob(pattern)
+
+
+def _name_file(file: Path) -> str:
+    """Return the path of a file of a package, from the package on."""
+    for package in _list_packages():
+        root = _find_root(package)
+        if root is not None and file.is_relative_to(root / package):
+            return file.relative_to(root).as_posix()
+    # a plug-in that is a single module
+    return file.name
+
+
+@cache
+def _list_packages() -> tuple[str, ...]:
+    """List this package and the packages of plug-ins."""
+    return (_PACKAGE, *sorted(find_plugin_packages() - {_PACKAGE}))
+
+
+@cache
+def _find_root(package: str) -> Path | None:
+    """Return the folder that contains a package whose code counts; None for other packages."""
+    spec = find_spec(package) if package in _list_packages() else None
+    # A plug-in may be registered without its code.
+    if spec is None or spec.origin is None:
+        return None
+    file = Path(spec.origin)
+    # A package is a folder with `__init__.py`, or a single module.
+    return file.parents[1] if spec.submodule_search_locations else file.parent

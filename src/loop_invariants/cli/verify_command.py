@@ -1,7 +1,7 @@
-"""The command `verify`: verify C programs without a model and a workflow.
+"""The run of the command line: verify C programs without a model and a workflow.
 
-    llmchecker verify program.c --semantics int32
-    llmchecker verify directory/of/programs --jobs 2 --without relations --witness witnesses
+    loop-invariants program.c --semantics int32
+    loop-invariants directory/of/programs --jobs 2 --without relations --witness witnesses
 
 Standard output contains one line for each program: its name, the outcome, the seconds, and the
 invariants of its proof or the problem. The violating run follows the line of a false program. The
@@ -11,7 +11,6 @@ without an assertion is not verified.
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -21,18 +20,18 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from llmchecker.errors import ConfigError, MissingTool, UnreadableProgram
 from llmchecker.interfaces.cli.output import is_terminal
-from llmchecker.interfaces.cli.parser import COMMAND_HELP
-from llmchecker.interfaces.cli.verdict_log import VerdictLog, compute_digest, format_line
-from llmchecker.reporting.tree_drawing import escape_unprintable
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.number_format import format_count
+from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.processes import WorkerInitializer, kill_children_on_error
+from loop_invariants.cli.verdict_log import VerdictLog, compute_digest, format_line
+from loop_invariants.frontend.error_names import parse_error_names
 from loop_invariants.interpreter.simulation import (
     Failure,
     HeadState,
@@ -42,17 +41,15 @@ from loop_invariants.interpreter.simulation import (
 from loop_invariants.ir.expressions import Semantics, format_c
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.sources import find_program_files
+from loop_invariants.verification.portfolio import FileTask, verify_file
 from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
     PROOFS,
     Limit,
     Outcome,
     VerificationResult,
-    check_seconds,
 )
-
-if TYPE_CHECKING:
-    from loop_invariants.verification.portfolio import FileTask
+from loop_invariants.verification.svcomp_witness import build_witness
 
 _EXIT_FALSE = 1
 _EXIT_UNKNOWN = 2
@@ -76,95 +73,13 @@ class _VerifyReport:
     witness: Sequence[Mapping[str, Any]] | None = None
 
 
-def add_verify_command(commands: argparse._SubParsersAction) -> None:
-    """Add the command `verify` to a command line."""
-    parser = commands.add_parser(
-        "verify",
-        help=COMMAND_HELP["verify"],
-        description="Verify C programs without a model. The programs and their runs suggest loop "
-        "invariants, Z3 proves them, and ESBMC confirms the result.",
-    )
-    parser.add_argument("path", type=Path, help="C file, or directory of C files")
-    parser.add_argument(
-        "--semantics",
-        type=Semantics,
-        choices=list(Semantics),
-        default=Semantics.INTEGERS,
-        help="mathematical or wrapping 32-bit integers (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seconds",
-        type=_parse_seconds,
-        default=60.0,
-        help="time limit of one program in seconds (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=os.cpu_count() or 1,
-        help="number of parallel programs (default: the machine's cores, here %(default)s)",
-    )
-    parser.add_argument(
-        "--without",
-        action="append",
-        choices=[str(source) for source in BUILTIN_SOURCES],
-        default=[],
-        help="disabled source of candidates; repeatable",
-    )
-    parser.add_argument(
-        "--property",
-        type=Property,
-        choices=list(Property),
-        default=Property.ASSERT,
-        help="property to verify: every assertion, no call of reach_error, or no signed overflow "
-        "and division by zero (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--errors",
-        metavar="NAMES",
-        default="sv-comp",
-        help="errors that are named otherwise, separated by commas: the sets cbmc, cpachecker, "
-        "klee, seahorn, sv-comp, or check(c), fail(), LABEL: (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--witness",
-        type=Path,
-        metavar="PATH",
-        help="file (or directory, for a directory) of witnesses in SV-COMP's format 2.0",
-    )
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print one JSON object")
-    output.add_argument(
-        "--jsonl", action="store_true", help="print a JSON object for each program, on a line"
-    )
-    parser.add_argument(
-        "--resume",
-        type=Path,
-        metavar="FILE",
-        help="JSON lines: skip the programs with a verdict in this file, and add the others",
-    )
-    parser.set_defaults(run=_run_verify)
-
-
-def _parse_seconds(text: str) -> float:
-    """Parse the argument of `--seconds`."""
-    try:
-        return check_seconds(float(text))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
-
-
-def _run_verify(arguments: argparse.Namespace) -> int:
+def run_verify(arguments: argparse.Namespace) -> int:
     """Verify the programs and return the exit status.
 
     Raises:
         ConfigError: the directory contains no C file, no-overflow is combined with mathematical
             integers, a witness cannot be written, or the file of --resume is unusable.
     """
-    # Imported here, because the prover would delay other commands.
-    from loop_invariants.frontend.error_names import parse_error_names
-    from loop_invariants.verification.portfolio import FileTask
-
     path: Path = arguments.path
     files = find_program_files(path) if path.is_dir() else (path,)
     if arguments.property is Property.NO_OVERFLOW and arguments.semantics is Semantics.INTEGERS:
@@ -403,12 +318,8 @@ def _verify_in_own_process(verify: Callable[[Path], _VerifyReport], file: Path) 
 
 def _verify_file(
     file: Path,
-    task: "FileTask",
+    task: FileTask,
 ) -> _VerifyReport:
-    # Imported here, because the prover takes half a second, which would delay other commands.
-    from loop_invariants.verification.portfolio import verify_file
-    from loop_invariants.verification.svcomp_witness import build_witness
-
     try:
         result, program = verify_file(file, task)
     except UnreadableProgram as error:

@@ -3,7 +3,7 @@
 import pytest
 
 from llmchecker.config.config import Config
-from llmchecker.interfaces.snakemake.attempt_files import find_attempt_files
+from loop_invariants.workflow.attempt_files import find_attempt_files
 
 
 def config(tmp_path, rounds: int) -> Config:

@@ -1,4 +1,4 @@
-"""`llmchecker verify` tells an outcome for every file, whatever becomes of the others."""
+"""`loop-invariants` tells an outcome for every file, whatever becomes of the others."""
 
 import json
 import os
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from llmchecker.interfaces.cli import verify_command
-from llmchecker.interfaces.cli.main import main
+from loop_invariants.cli import verify_command
+from loop_invariants.cli.main import main
 from loop_invariants.verification.result import Outcome, VerificationResult
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -37,7 +37,7 @@ def out_of_memory(*_: object) -> VerificationResult:
 def test_a_worker_that_dies_ends_its_file_alone(programs, jobs, monkeypatch, capsys) -> None:
     """Each file whose worker dies is named as killed, and all others have their outcome."""
     monkeypatch.setattr(verify_command, "_verify_file", dying)
-    assert main(["verify", str(programs), "--jobs", str(jobs)]) == 2
+    assert main([str(programs), "--jobs", str(jobs)]) == 2
     *lines, total = capsys.readouterr().out.splitlines()
     told = {line.split("\t")[0]: line for line in lines}
     assert sorted(told) == list(NAMES)
@@ -51,7 +51,7 @@ def test_a_worker_that_dies_ends_its_file_alone(programs, jobs, monkeypatch, cap
 def test_memory_that_runs_out_is_told(programs, monkeypatch, capsys) -> None:
     """A program that needs more memory than the machine has ends with a message."""
     monkeypatch.setattr("loop_invariants.verification.portfolio.read_program", out_of_memory)
-    assert main(["verify", str(programs / "a.c")]) == 2
+    assert main([str(programs / "a.c")]) == 2
     assert "killed" in (line := capsys.readouterr().out)
     assert "more memory than the machine has" in line
 
@@ -87,7 +87,7 @@ def test_a_program_without_assertion_is_not_verified(case, asked, tmp_path, caps
     """Where no called function asserts anything, there is no verdict, no witness and a status 2."""
     (tmp_path / "p.c").write_text(SILENT[case])
     witness = tmp_path / "witness.yml"
-    arguments = ["verify", str(tmp_path / "p.c"), "--property", asked]
+    arguments = [str(tmp_path / "p.c"), "--property", asked]
     assert main([*arguments, "--witness", str(witness), "--json"]) == 2
     (told,) = json.loads(capsys.readouterr().out)["programs"]
     assert (told["outcome"], told["verdict"]) == ("no assertion", "unknown")
@@ -113,7 +113,7 @@ STATED = {
 def test_an_assertion_that_is_never_reached_is_verified(case, tmp_path, capsys) -> None:
     """An assertion counts wherever a called function contains it, reached by a run or not."""
     (tmp_path / "p.c").write_text(STATED[case])
-    assert main(["verify", str(tmp_path / "p.c")]) == 0
+    assert main([str(tmp_path / "p.c")]) == 0
     assert capsys.readouterr().out.split("\t")[1] == "verified"
 
 
@@ -121,9 +121,9 @@ def test_what_c_forbids_needs_no_assertion(tmp_path, capsys) -> None:
     """A run out of an array is false without an assertion, and overflow is asked of any text."""
     (tmp_path / "p.c").write_text("int main(void) { int a[3]; int i = 3; a[i] = 1; }")
     (tmp_path / "q.c").write_text("int main(void) { return 0; }")
-    assert main(["verify", str(tmp_path / "p.c")]) == 1
+    assert main([str(tmp_path / "p.c")]) == 1
     asked = ["--property", "no-overflow", "--semantics", "int32"]
-    assert main(["verify", str(tmp_path / "q.c"), *asked]) == 0
+    assert main([str(tmp_path / "q.c"), *asked]) == 0
 
 
 @pytest.mark.parametrize(("names", "status"), [(("true", "silent"), 2), (("false", "silent"), 1)])
@@ -131,7 +131,7 @@ def test_a_program_without_assertion_hides_among_no_others(names, status, tmp_pa
     """One program without assertion leaves a directory without the status of verified ones."""
     for name in names:
         (tmp_path / f"{name}.c").write_text(MIXED.get(name, SILENT["a loop"]))
-    assert main(["verify", str(tmp_path)]) == status
+    assert main([str(tmp_path)]) == status
     assert "1 no assertion" in capsys.readouterr().out.splitlines()[-1]
 
 
@@ -143,7 +143,7 @@ def test_the_exit_status_tells_the_verdict(names, status, tmp_path, capsys) -> N
     """0 if all are verified, 1 if one is false, 2 if there is no verdict on one."""
     for name in names:
         (tmp_path / f"{name}.c").write_text(MIXED[name])
-    assert main(["verify", str(tmp_path)]) == status
+    assert main([str(tmp_path)]) == status
 
 
 def test_json_holds_what_is_printed(tmp_path, capsys) -> None:
@@ -152,7 +152,7 @@ def test_json_holds_what_is_printed(tmp_path, capsys) -> None:
         (tmp_path / f"{name}.c").write_text(text)
     witnesses = tmp_path / "witnesses"
     arguments = ["--json", "--property", "assert", "--witness", str(witnesses)]
-    assert main(["verify", str(tmp_path), *arguments]) == 1
+    assert main([str(tmp_path), *arguments]) == 1
     told = json.loads(capsys.readouterr().out)
     by_name = {p["program"]: p for p in told["programs"]}
     assert {n: p["verdict"] for n, p in by_name.items()} == {
@@ -188,7 +188,7 @@ def test_json_lines_have_a_line_for_each_program(tmp_path, capsys) -> None:
     """`--jsonl` prints the records of `--json`, one a line, and the summary apart from them."""
     for name, text in MIXED.items():
         (tmp_path / f"{name}.c").write_text(text)
-    assert main(["verify", str(tmp_path), "--jsonl"]) == 1
+    assert main([str(tmp_path), "--jsonl"]) == 1
     captured = capsys.readouterr()
     records = [json.loads(line) for line in captured.out.splitlines()]
     assert {r["program"]: r["verdict"] for r in records} == {
@@ -198,7 +198,7 @@ def test_json_lines_have_a_line_for_each_program(tmp_path, capsys) -> None:
     }
     assert "3 programs over integers: 1 " in captured.err
     with pytest.raises(SystemExit):
-        main(["verify", str(tmp_path), "--jsonl", "--json"])
+        main([str(tmp_path), "--jsonl", "--json"])
 
 
 def test_a_resumed_run_verifies_the_other_programs_only(programs, monkeypatch, capsys) -> None:
@@ -206,8 +206,8 @@ def test_a_resumed_run_verifies_the_other_programs_only(programs, monkeypatch, c
     monkeypatch.setattr(verify_command, "_verify_file", counted)
     (programs / "b.c").write_text("bad")
     log = programs / "verdicts.jsonl"
-    resumed = ["verify", str(programs), "--jobs", "1", "--resume", str(log)]
-    assert main(["verify", str(programs / "b.c"), "--resume", str(log)]) == 1
+    resumed = [str(programs), "--jobs", "1", "--resume", str(log)]
+    assert main([str(programs / "b.c"), "--resume", str(log)]) == 1
     pop_verified(programs)
     # the line of a killed run
     with log.open("a") as output:
@@ -231,7 +231,7 @@ def test_a_changed_question_is_not_resumed(programs, monkeypatch) -> None:
     monkeypatch.setattr(verify_command, "_verify_file", counted)
     (programs / "c.c").write_text('#include "h.h"')
     (programs / "h.h").write_text("")
-    resumed = ["verify", str(programs), "--jobs", "1", "--resume", str(programs / "v.jsonl")]
+    resumed = [str(programs), "--jobs", "1", "--resume", str(programs / "v.jsonl")]
     main(resumed)
     assert pop_verified(programs) == list(NAMES)
     (programs / "b.c").write_text("int main(void) { return 1; }")
@@ -252,7 +252,7 @@ def test_a_file_without_verdicts_is_not_resumed(content, programs, capsys) -> No
     """A file with other lines stays as it is, and the message names it."""
     log = programs / "other.txt"
     log.write_text(content)
-    assert main(["verify", str(programs), "--resume", str(log)]) == 3
+    assert main([str(programs), "--resume", str(log)]) == 3
     assert f"{log}: it contains other lines than verdicts; name" in capsys.readouterr().err
     assert log.read_text() == content
 
@@ -260,7 +260,7 @@ def test_a_file_without_verdicts_is_not_resumed(content, programs, capsys) -> No
 def test_a_violation_is_printed_as_a_run(tmp_path, capsys) -> None:
     """Below the verdict stand the values drawn, the values at each loop's head, and what fails."""
     (tmp_path / "false.c").write_text(MIXED["false"])
-    main(["verify", str(tmp_path / "false.c")])
+    main([str(tmp_path / "false.c")])
     first, *run = capsys.readouterr().out.splitlines()
     assert first.startswith("false\tfalse\t")
     assert run[0].startswith("    n draws ")
@@ -272,9 +272,9 @@ def test_rounds_that_are_alike_are_told_once(tmp_path, capsys) -> None:
     """A run of a million rounds is told in a few lines, which say how many rounds were repeated."""
     path = tmp_path / "late.c"
     path.write_text("int main() { int i = 0; while (i < 1000000) i++; assert(i < 1000000); }")
-    assert main(["verify", str(path)]) == 1
+    assert main([str(path)]) == 1
     printed = capsys.readouterr().out.splitlines()
-    main(["verify", str(path), "--json"])
+    main([str(path), "--json"])
     (told,) = json.loads(capsys.readouterr().out)["programs"]
     repeated = [event for event in told["run"] if "repeated" in event]
     heads = [event["values"]["i"] for event in told["run"] if "values" in event]
@@ -288,7 +288,7 @@ def test_rounds_that_are_alike_are_told_once(tmp_path, capsys) -> None:
 def test_numbers_without_borders_are_not_asked_for_overflow(tmp_path, capsys) -> None:
     """Overflow is a question about machine integers, and it is answered there."""
     (tmp_path / "p.c").write_text("int main() { int i = 2147483647; i = i + 1; }")
-    asked = ["verify", str(tmp_path / "p.c"), "--property", "no-overflow"]
+    asked = [str(tmp_path / "p.c"), "--property", "no-overflow"]
     assert main(asked) == 3
     assert "--semantics int32" in capsys.readouterr().err
     assert main([*asked, "--semantics", "int32"]) == 1
@@ -317,7 +317,7 @@ def test_named_errors_have_verdicts_of_the_search(
     if outcome == "false" and shutil.which("gcc") is None:
         pytest.skip("there is no gcc")
     (tmp_path / "p.c").write_text(NAMED.replace("VALUE", str(value)))
-    arguments = ["verify", str(tmp_path / "p.c"), "--semantics", "int32", "--errors", "klee"]
+    arguments = [str(tmp_path / "p.c"), "--semantics", "int32", "--errors", "klee"]
     assert main([*arguments, "--json"]) == status
     (told,) = json.loads(capsys.readouterr().out)["programs"]
     assert (told["outcome"], told["verdict"]) == (outcome, verdict)
@@ -327,7 +327,7 @@ def test_named_errors_have_verdicts_of_the_search(
 def test_wrong_names_of_errors_are_refused(tmp_path, capsys):
     """A name that is neither a set nor a function or label ends with a message."""
     (tmp_path / "p.c").write_text("int main(void) { return 0; }")
-    assert main(["verify", str(tmp_path / "p.c"), "--errors", "mine"]) not in (0, 1)
+    assert main([str(tmp_path / "p.c"), "--errors", "mine"]) not in (0, 1)
     assert "--errors" in capsys.readouterr().err
 
 
@@ -336,7 +336,7 @@ def test_a_missing_tool_is_the_outcome_of_its_programs(tmp_path, monkeypatch, ca
     monkeypatch.setenv("ESBMC", "/nowhere/esbmc")
     for name, text in MIXED.items():
         (tmp_path / f"{name}.c").write_text(text)
-    assert main(["verify", str(tmp_path), "--json"]) == 1
+    assert main([str(tmp_path), "--json"]) == 1
     found = {p["program"]: p for p in json.loads(capsys.readouterr().out)["programs"]}
     assert found["false"]["outcome"] == "false"
     assert found["true"]["outcome"] == "esbmc error"
@@ -360,7 +360,7 @@ NO_C = {
 def test_a_text_that_is_no_c_is_unreadable(case, tmp_path, capsys):
     """A file of another language or kind is unreadable, not unsupported."""
     (tmp_path / "p.c").write_text(NO_C[case])
-    assert main(["verify", str(tmp_path / "p.c")]) == 2
+    assert main([str(tmp_path / "p.c")]) == 2
     assert capsys.readouterr().out.split("\t")[1] == "unreadable"
 
 
@@ -368,11 +368,11 @@ def test_a_text_that_is_no_c_is_unreadable(case, tmp_path, capsys):
 def test_c_beyond_the_covered_part_is_unsupported(constant, tmp_path, capsys):
     """C with wide characters or other letters is C."""
     (tmp_path / "p.c").write_text(f"int main(void) {{ int x = {constant}; assert(x); }}")
-    main(["verify", str(tmp_path / "p.c")])
+    main([str(tmp_path / "p.c")])
     assert capsys.readouterr().out.split("\t")[1] == "unsupported"
 
 
 def test_a_device_is_not_read_to_its_end(capsys):
     """A file without an end is too large."""
-    assert main(["verify", "/dev/zero"]) == 2
+    assert main(["/dev/zero"]) == 2
     assert "larger than 1,000,000 bytes" in capsys.readouterr().out

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from llmchecker.errors import InvalidTable
 from llmchecker.reporting.figures import COLUMN_WIDTH, HATCHES, set_log_scales, use_figure_style
-from llmchecker.reporting.tree_drawing import escape_unprintable
+from llmchecker.utils.printable_text import escape_unprintable
 from loop_invariants.verification.result import PROOFS
 
 _MAX_SETS = 14

@@ -4,14 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
-from llmchecker.reporting.invariant_tables import (
-    PROGRAM_SOURCES,
-    TIMEOUT_OUTCOMES,
-    UNTREATED_OUTCOMES,
-    AttemptsByModel,
-    build_frame,
-    select_solved_by,
-)
 from loop_invariants.experiments.attempts import (
     MODEL_COMBINATIONS,
     MODEL_FREE_COMBINATIONS,
@@ -20,6 +12,14 @@ from loop_invariants.experiments.attempts import (
 )
 from loop_invariants.experiments.provable_records import ProvableProbability
 from loop_invariants.ir.expressions import Semantics
+from loop_invariants.reporting.tables import (
+    PROGRAM_SOURCES,
+    TIMEOUT_OUTCOMES,
+    UNTREATED_OUTCOMES,
+    AttemptsByModel,
+    build_frame,
+    select_solved_by,
+)
 from loop_invariants.verification.result import PROOFS, CandidateSource, Outcome
 
 _LEGEND_OF_VARIANTS = """\

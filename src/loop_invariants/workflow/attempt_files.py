@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from llmchecker.config import paths
 from llmchecker.config.config import Config
 
 
@@ -28,11 +27,11 @@ class AttemptFiles:
 
 def find_attempt_files(config: Config) -> AttemptFiles:
     """Return the files of attempts of a configuration with the section `invariants`."""
-    section = config.invariants
+    section = config.sections["invariants"]
     models = section.models
 
     def files_of(*experiments: str) -> list[str]:
-        return [paths.attempts_file(e, name) for e in experiments for name in section.semantics]
+        return [_name_file(e, name) for e in experiments for name in section.semantics]
 
     def sources_of(model: str) -> list[str]:
         # Without rounds, no model repairs its proposals.
@@ -49,3 +48,13 @@ def find_attempt_files(config: Config) -> AttemptFiles:
         figures={f"variants_{model}": files_of(f"variants/{model}") for model in models}
         | {"tools": tools},
     )
+
+
+def _name_file(experiment: str, semantics: str) -> str:
+    """Return the file of the attempts of an experiment.
+
+    Args:
+        experiment: the name of the experiment, followed by a slash and the model, if any.
+        semantics: the name of the semantics of integers.
+    """
+    return f"results/invariants/{experiment}/{semantics}.json"

@@ -8,7 +8,7 @@ from PIL import Image
 
 from llmchecker.errors import InvalidTable
 from llmchecker.reporting import figures as writers
-from llmchecker.reporting import invariant_figures
+from loop_invariants.reporting import figures
 
 SUFFIXES = ("pdf", "svg", "png")
 
@@ -73,7 +73,7 @@ def texts(axes) -> list[str]:
 
 def test_bars_and_dots_show_the_sets():
     """Bars are as high as the sets of their semantics, and the dots below say whose they are."""
-    bars, dots, bars32, dots32 = invariant_figures.draw_solved_sets(SETS).axes
+    bars, dots, bars32, dots32 = figures.draw_solved_sets(SETS).axes
     assert (bars.get_title(loc="left"), bars32.get_title(loc="left")) == ("integers", "int32")
     assert heights(bars) == [7, 2, 9]
     assert texts(bars) == ["7", "2", "9"]
@@ -88,7 +88,7 @@ def test_bars_and_dots_show_the_sets():
 
 def test_programs_that_none_solves_look_different_without_colour():
     """The bar of what is solved by no way is hatched, and only that."""
-    bars = invariant_figures.draw_solved_sets(SETS).axes[0].containers[0]
+    bars = figures.draw_solved_sets(SETS).axes[0].containers[0]
     assert [bool(bar.get_hatch()) for bar in bars] == [False, False, True]
 
 
@@ -97,22 +97,22 @@ def test_sets_that_are_not_drawn_are_counted():
     ways = tuple("abcdefgh")
     rows = [("integers", *(bool(n >> b & 1) for b in range(8)), 40 - n) for n in range(1, 31)]
     table = sets([*rows, ("integers", *[False] * 8, 1)], ways)
-    bars, dots = invariant_figures.draw_solved_sets(table).axes
-    assert heights(bars) == [*range(39, 39 - invariant_figures._MAX_SETS + 1, -1), 1]
-    left = range(40 - 30, 40 - invariant_figures._MAX_SETS + 1)
+    bars, dots = figures.draw_solved_sets(table).axes
+    assert heights(bars) == [*range(39, 39 - figures._MAX_SETS + 1, -1), 1]
+    left = range(40 - 30, 40 - figures._MAX_SETS + 1)
     assert dots.get_xlabel() == f"smaller sets not drawn: {len(left)}, programs: {sum(left)}"
 
 
 def test_a_diagram_of_nothing_solved_has_one_bar():
     """Where no way solves any program the diagram shows how many there are."""
-    bars, dots = invariant_figures.draw_solved_sets(sets([("integers", False, False, 1)])).axes
+    bars, dots = figures.draw_solved_sets(sets([("integers", False, False, 1)])).axes
     assert heights(bars) == [1]
     assert labels(dots) == ["x  0", "y  0"]
 
 
 def test_points_show_the_seconds_and_edges_what_is_not_verified():
     """A verified program lies at its seconds, at the edge for who does not verify it."""
-    bmc, bmc32, k, k32 = invariant_figures.draw_seconds(SECONDS, "ours").axes
+    bmc, bmc32, k, k32 = figures.draw_seconds(SECONDS, "ours").axes
     assert points(bmc) == [[1.0, EDGE], [2.0, 0.5], [EDGE, 8.0]]
     assert texts(bmc) == ["not verified: 1", "not verified: 1", "1"]
     assert points(bmc32) == [[1.0, EDGE]]
@@ -130,7 +130,7 @@ def test_points_show_the_seconds_and_edges_what_is_not_verified():
 
 def test_ticks_are_numbers_that_a_person_reads():
     """No tick of a logarithmic axis shows how its number is set in type."""
-    figure = invariant_figures.draw_seconds(SECONDS, "ours")
+    figure = figures.draw_seconds(SECONDS, "ours")
     figure.canvas.draw()
     labels = [
         label.get_text()
@@ -144,14 +144,14 @@ def test_ticks_are_numbers_that_a_person_reads():
 
 def test_nothing_verified_leaves_the_scatter_empty():
     """Where nobody verifies anything there are axes and the number of programs, no point."""
-    (axes,) = invariant_figures.draw_seconds(SECONDS[SECONDS["program"] == "d"], "ours").axes
+    (axes,) = figures.draw_seconds(SECONDS[SECONDS["program"] == "d"], "ours").axes
     assert points(axes) == []
     assert texts(axes)[-1] == "1"
 
 
 def test_tools_differ_without_colour():
     """In black and white the tools of the scatter differ by their markers."""
-    axes = invariant_figures.draw_seconds(SECONDS, "ours").axes
+    axes = figures.draw_seconds(SECONDS, "ours").axes
     shapes = [len(panel.collections[0].get_paths()[0].vertices) for panel in (axes[0], axes[2])]
     assert shapes[0] != shapes[1]
 
@@ -159,8 +159,8 @@ def test_tools_differ_without_colour():
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda t: invariant_figures.draw_solved_sets(t),
-        lambda t: invariant_figures.draw_seconds(t, "ours"),
+        lambda t: figures.draw_solved_sets(t),
+        lambda t: figures.draw_seconds(t, "ours"),
     ],
 )
 def test_a_table_without_rows_is_refused(draw):
@@ -173,8 +173,8 @@ def test_a_table_without_rows_is_refused(draw):
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda: invariant_figures.draw_solved_sets(SETS),
-        lambda: invariant_figures.draw_seconds(SECONDS, "ours"),
+        lambda: figures.draw_solved_sets(SETS),
+        lambda: figures.draw_seconds(SECONDS, "ours"),
     ],
 )
 def test_files_are_a_column_wide_and_the_same_each_time(draw, tmp_path):
