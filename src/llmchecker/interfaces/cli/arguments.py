@@ -1,10 +1,9 @@
 """Command-line arguments of `check`, `compare` and `tree`, and the questions that they ask."""
 
 import argparse
-import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,14 @@ from llmchecker.config.question import (
     DEFAULT_SEED,
     Question,
     build_budget,
+    name_arguments,
     parse_prompt,
     resolve_query,
 )
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.registry_keys import ModelKeys
 from llmchecker.config.section import parse_section
-from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.assertion_arguments import AskedQuery
 from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS
 from llmchecker.trees.text_tree import Horizon, Truncation
@@ -180,7 +180,7 @@ def _parse_budget(arguments: argparse.Namespace) -> AnswerBudget | None:
     # An answer may never become as narrow as --width, so a time limit applies by default.
     if not given.keys() & {"seconds", "passes"}:
         given["seconds"] = DEFAULT_SECONDS
-    with _name_option("--"):
+    with name_arguments("--"):
         return build_budget(**given, certain=arguments.certain)
 
 
@@ -214,7 +214,7 @@ def parse_question(
     length = arguments.length
     has_tree = budget is None
     truncation = Truncation(arguments.alpha, arguments.k, length) if has_tree else Horizon(length)
-    with _name_option("--"):
+    with name_arguments("--"):
         prompt = parse_prompt(_collect_prompt(arguments, ""))
     registry = _read_registry(arguments)
     checked_query = None
@@ -256,8 +256,7 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
     second = argparse.Namespace(**(vars(arguments) | replaced | versus))
     place = "--versus-model" if "model" in versus else "--model"
     model = _select_model(place, second, registry)
-    with _name_option("--versus-"):
-        return first.vary(model, _collect_prompt(arguments, _VERSUS))
+    return first.vary(model, _collect_prompt(arguments, _VERSUS), "--versus-")
 
 
 def _read_registry(arguments: argparse.Namespace) -> Registry:
@@ -319,7 +318,7 @@ def _describe_server(arguments: argparse.Namespace) -> ModelConfig:
         raise ConfigError("--model: a server has no tokenizer; add --tokenizer with its directory")
     tokenizer = f"path:{Path(arguments.tokenizer).absolute()}"
     keys = {"source": f"server:{address}", "api": arguments.api, "tokenizer": tokenizer}
-    with _name_option("--"):
+    with name_arguments("--"):
         return parse_model(_GIVEN_MODEL, parse_section(ModelKeys, {"label": address, **keys}))
 
 
@@ -341,12 +340,3 @@ def _read_messages(path: Path) -> list[Any]:
     if not isinstance(messages, list):
         raise ConfigError(f"messages: {path} has no list; write [{{role: user, content: …}}]")
     return messages
-
-
-@contextlib.contextmanager
-def _name_option(prefix: str) -> Iterator[None]:
-    """Prefix errors whose messages begin with a key, so that they name its option."""
-    try:
-        yield
-    except LLMCheckerError as error:
-        raise type(error)(f"{prefix}{error}") from error
