@@ -102,5 +102,5 @@ def test_a_question_is_frozen_and_varies_by_a_copy():
     assert (versus.query, versus.budget) == (question.query, question.budget)
     with pytest.raises(ConfigError, match="both sides are the same"):
         question.vary("one", {"start": "a"}, "versus_")
-    with pytest.raises(ConfigError, match="^versus_system: "):
+    with pytest.raises(ConfigError, match=r"^versus_system: "):
         question.vary("two", {"system": "b"}, "versus_")

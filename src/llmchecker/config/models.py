@@ -1,5 +1,6 @@
 """Language models of a configuration: sources, settings and decodings."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from llmchecker.config import paths
 from llmchecker.config.registry_keys import ModelKeys
+from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
@@ -20,6 +22,41 @@ from llmchecker.models.sources.fetch import ModelSource
 from llmchecker.models.sources.source_spec import Source, parse_source
 
 _TREES_MARK_SUFFIX = Path(paths.trees_mark("model")).suffix
+
+
+_GIVEN_MODEL = "given"
+"""Name of a model that the command line names by its directory or address."""
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model as the command line names it, such as `smollm2-135m` or `./model`.
+
+    Attributes:
+        name: a name of the configuration, a directory with a slash in its path, or the address of a
+            server; None for the default model.
+        api, tokenizer: the API of a server, and the directory of its model's tokenizer.
+        sampling: settings of the decoding; empty for that of the model.
+        sampling_place: the options with these settings, for messages.
+    """
+
+    name: str | None
+    api: str
+    tokenizer: str | None
+    sampling: Mapping[str, Any]
+    sampling_place: str
+
+    @property
+    def is_address(self) -> bool:
+        """Whether the model is on a server that the command line names."""
+        return self.name is not None and self.name.startswith(("http://", "https://"))
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the model is a server or a directory, and no name of the configuration."""
+        # a name is looked up in the configuration, even if a directory has the same name
+        is_path = self.name is not None and os.sep in self.name
+        return self.is_address or (is_path and Path(self.name).is_dir())
 
 
 @dataclass(frozen=True)
@@ -118,6 +155,28 @@ def describe_directory(name: str, directory: Path) -> ModelConfig:
     """
     keys = ModelKeys(label=directory.name or str(directory), source=f"path:{directory}")
     return replace(parse_model(name, keys), given_directory=directory)
+
+
+def describe_given(choice: ModelChoice) -> ModelConfig:
+    """Describe the model of a server or a directory that the command line names.
+
+    Raises:
+        ConfigError: a server has no tokenizer, or an unknown API.
+    """
+    if not choice.is_address:
+        return describe_directory(_GIVEN_MODEL, Path(choice.name).absolute())
+    # a server returns tokens without their texts
+    if choice.tokenizer is None:
+        raise ConfigError("--model: a server has no tokenizer; add --tokenizer with its directory")
+    entry = {
+        "label": choice.name,
+        "source": f"server:{choice.name}",
+        "api": choice.api,
+        "tokenizer": f"path:{Path(choice.tokenizer).absolute()}",
+    }
+    with prefix_errors("--model"):
+        keys = parse_section(ModelKeys, entry)
+        return parse_model(_GIVEN_MODEL, keys)
 
 
 def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> DecodingChoice:
