@@ -119,8 +119,13 @@ class ModelConfig:
         return f"{self.label}, {'as published' if run_decoding == AS_PUBLISHED else run_decoding}"
 
 
-def parse_model(name: str, keys: ModelKeys) -> ModelConfig:
-    """Parse a model of the configuration.
+def parse_model(name: str, keys: ModelKeys, place: str | None = None) -> ModelConfig:
+    """Parse a model.
+
+    Args:
+        name: the name in the configuration and in paths.
+        keys: its keys.
+        place: the beginning of messages; by default the key of the model in the configuration.
 
     Raises:
         ConfigError: a key is invalid; the message contains the key, its value and the fix.
@@ -131,7 +136,8 @@ def parse_model(name: str, keys: ModelKeys) -> ModelConfig:
             f"models.{name}: a name that ends in {_TREES_MARK_SUFFIX} is reserved for "
             "files; rename the model"
         )
-    with prefix_errors(f"models.{name}"):
+    place = place or f"models.{name}"
+    with prefix_errors(place):
         parsed_source = parse_source(keys.source)
         if parsed_source.scheme == "server":
             source = parse_server_source(parsed_source, keys.explicit_keys)
@@ -141,9 +147,8 @@ def parse_model(name: str, keys: ModelKeys) -> ModelConfig:
             source = _parse_model_source(parsed_source, keys)
             run_settings = (keys.kind, keys.dtype, keys.device)
     model = ModelConfig(name, keys.label, source, *run_settings, keys.mem_mb, keys.gpu_mem_mb)
-    return replace(
-        model, decoding=select_decoding(f"models.{name}.decoding", keys.explicit_keys, model)
-    )
+    decoding = select_decoding(f"{place}.decoding", keys.explicit_keys, model)
+    return replace(model, decoding=decoding)
 
 
 def describe_directory(name: str, directory: Path) -> ModelConfig:
@@ -176,7 +181,7 @@ def describe_given(choice: ModelChoice) -> ModelConfig:
     }
     with prefix_errors("--model"):
         keys = parse_section(ModelKeys, entry)
-        return parse_model(_GIVEN_MODEL, keys)
+    return parse_model(_GIVEN_MODEL, keys, "--model")
 
 
 def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> DecodingChoice:

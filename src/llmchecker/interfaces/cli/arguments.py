@@ -240,8 +240,12 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
             "--versus-greedy: the most probable token needs no other decoding; leave it out"
         )
     # greedy decoding replaces sampling, and sampling replaces greedy decoding
-    replaced = dict.fromkeys(_SAMPLING_OPTIONS) if is_greedy else {"greedy": not is_sampling}
-    second = vars(arguments) | (replaced if is_greedy or is_sampling else {}) | versus
+    replaced: dict[str, Any] = {}
+    if is_greedy:
+        replaced = dict.fromkeys(_SAMPLING_OPTIONS)
+    elif is_sampling:
+        replaced = {"greedy": False}
+    second = vars(arguments) | replaced | versus
     choice = _collect_choice(argparse.Namespace(**second))
     model = registry.choose_model("--versus-model" if "model" in versus else "--model", choice)
     return first.vary(model, _collect_prompt(arguments, _VERSUS), "--versus-")
