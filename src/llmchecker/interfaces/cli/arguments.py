@@ -85,7 +85,7 @@ def add_versus_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments by which the second side of a comparison differs."""
     description = "how the second side differs; the other values are those of the first side"
     group = command.add_argument_group("second side", description)
-    group.add_argument("--versus-model", help="its name in the config")
+    group.add_argument("--versus-model", help="its name, directory or address, as in --model")
     group.add_argument("--versus-start", help="the text that the model continues")
     group.add_argument("--versus-user", help="what a user says")
     group.add_argument("--versus-system", help="the system prompt of the chat")
