@@ -103,7 +103,7 @@ def change_prompt(prompt: Start, changes: Mapping[str, object]) -> Start:
     return parse_prompt(kept | changes)
 
 
-Prompt = Annotated[Start, PlainValidator(parse_prompt)]
+_Prompt = Annotated[Start, PlainValidator(parse_prompt)]
 """A prompt of a question, from any entry of `parse_prompt`."""
 
 
@@ -181,7 +181,7 @@ class Question(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: Any
-    prompt: Prompt
+    prompt: _Prompt
     checked_query: Annotated[CheckedQuery | None, _instance_of(CheckedQuery, NoneType)] = None
     truncation: Annotated[Truncation | Horizon, _instance_of(Truncation, Horizon)]
     budget: Annotated[AnswerBudget | None, _instance_of(AnswerBudget, NoneType)] = None
