@@ -1,7 +1,7 @@
 """Language models of a configuration: sources, settings and decodings."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -130,12 +130,6 @@ def parse_model(name: str, keys: ModelKeys, place: str | None = None) -> ModelCo
     Raises:
         ConfigError: a key is invalid; the message contains the key, its value and the fix.
     """
-    # The directory of its trees would have the path of another model's mark.
-    if name.endswith(_TREES_MARK_SUFFIX):
-        raise ConfigError(
-            f"models.{name}: a name that ends in {_TREES_MARK_SUFFIX} is reserved for "
-            "files; rename the model"
-        )
     place = place or f"models.{name}"
     with prefix_errors(place):
         parsed_source = parse_source(keys.source)
@@ -221,6 +215,17 @@ def select_decoding_override(
         return None
     # None means the decoding of the model, so no decoding needs another value.
     return Decoding() if decoding is None else decoding
+
+
+def check_model_names(names: Iterable[str]) -> None:
+    """Check that no name of a configuration is reserved for a file."""
+    for name in names:
+        # the directory of its trees would have the path of another model's mark
+        if name.endswith(_TREES_MARK_SUFFIX):
+            raise ConfigError(
+                f"models.{name}: a name that ends in {_TREES_MARK_SUFFIX} is reserved for "
+                "files; rename the model"
+            )
 
 
 def check_labels(models: Mapping[str, ModelConfig]) -> None:

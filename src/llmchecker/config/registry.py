@@ -16,6 +16,7 @@ from llmchecker.config.models import (
     ModelConfig,
     check_has_distributions,
     check_labels,
+    check_model_names,
     describe_given,
     parse_model,
     select_decoding,
@@ -105,6 +106,7 @@ class Registry:
         Raises:
             ConfigError: as in `parse`.
         """
+        check_model_names(keys.models)
         models = {name: parse_model(name, entry) for name, entry in keys.models.items()}
         check_labels(models)
         return Registry(
