@@ -57,9 +57,11 @@ class AnswerKeys(Section):
     become narrow soon."""
     seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """The time limit of a query in seconds. The answer then depends on the machine's speed."""
-    confidence: float = Field(default=0.99, ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1])
+    confidence: float = Field(
+        default=AnswerBudget.confidence, ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1]
+    )
     """The confidence of the interval."""
-    seed: Seed = 0
+    seed: Seed = AnswerBudget.seed
     """The seed of the samples."""
 
     @model_validator(mode="after")

@@ -1,6 +1,5 @@
 """Opening of a configured or named model, which its first use loads."""
 
-import os
 from pathlib import Path
 
 from llmchecker.config import paths
@@ -11,6 +10,7 @@ from llmchecker.models.servers.connection import ensure_model, is_served
 from llmchecker.models.sources.model_directory import MODEL_CONFIG
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.distribution_cache import DistributionCache
+from llmchecker.utils.processes import count_cores
 
 
 def open_model(model: ModelConfig, expansion: ExpansionConfig) -> TreeBuilder:
@@ -34,7 +34,7 @@ def open_model(model: ModelConfig, expansion: ExpansionConfig) -> TreeBuilder:
         directory=directory,
         **model.load_settings,
         # without a scheduler, a model uses every core of the process by default
-        threads=expansion.threads or len(os.sched_getaffinity(0)),
+        threads=expansion.threads or count_cores(),
         memory_bytes=expansion.memory_bytes,
         end_of_sequence=expansion.end_of_sequence,
         cache=DistributionCache(Path(paths.STORE_DIRECTORY), expansion.max_cache_bytes),

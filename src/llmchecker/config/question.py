@@ -12,7 +12,8 @@ The command line and the library parse their arguments to this value, so that ea
 and one default.
 """
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from types import NoneType
 from typing import Annotated, Any
 
@@ -21,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, PlainValidator
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.formatting import format_start
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
@@ -36,7 +37,7 @@ DEFAULT_SECONDS = 30.0
 DEFAULT_CONFIDENCE = AnswerBudget.confidence
 DEFAULT_SEED = AnswerBudget.seed
 
-_PROMPT_KEYS = ("start", "user", "system", "messages")
+_PROMPT_KEYS = {"start", "user", "system", "messages"}
 
 
 def parse_prompt(entry: object) -> Start:
@@ -56,7 +57,7 @@ def parse_prompt(entry: object) -> Start:
         return entry
     if isinstance(entry, list | tuple):
         return _parse_messages(entry)
-    if not isinstance(entry, Mapping):
+    if not isinstance(entry, Mapping) or not entry.keys() <= _PROMPT_KEYS:
         raise ConfigError(
             f"start: {entry!r} is neither a text nor messages; give a string or a list of messages"
         )
@@ -102,7 +103,7 @@ def change_prompt(prompt: Start, changes: Mapping[str, object]) -> Start:
     return parse_prompt(kept | changes)
 
 
-Prompt = Annotated[Start, PlainValidator(parse_prompt)]
+_Prompt = Annotated[Start, PlainValidator(parse_prompt)]
 """A prompt of a question, from any entry of `parse_prompt`."""
 
 
@@ -180,7 +181,7 @@ class Question(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: Any
-    prompt: Prompt
+    prompt: _Prompt
     checked_query: Annotated[CheckedQuery | None, _instance_of(CheckedQuery, NoneType)] = None
     truncation: Annotated[Truncation | Horizon, _instance_of(Truncation, Horizon)]
     budget: Annotated[AnswerBudget | None, _instance_of(AnswerBudget, NoneType)] = None
@@ -195,22 +196,36 @@ class Question(BaseModel):
         """The start string in quotes, or each message of a chat, on one line."""
         return format_start(self.prompt)
 
-    def vary(self, model: Any, changes: Mapping[str, object]) -> "Question":
+    def vary(self, model: Any, changes: Mapping[str, object], place: str) -> "Question":
         """Return the second side of a comparison.
 
         Args:
             model: the model of that side, with its decoding.
             changes: changes of the prompt, as in `change_prompt`.
+            place: the beginning of the names of that side's arguments, for messages.
 
         Raises:
             ConfigError: both sides are the same, or the prompt is invalid.
         """
-        prompt = change_prompt(self.prompt, changes)
+        with name_arguments(place):
+            prompt = change_prompt(self.prompt, changes)
         if (model, prompt) == (self.model, self.prompt):
             raise ConfigError(
                 "compare: both sides are the same; change the model, the prompt or the decoding"
             )
         return self.model_copy(update={"model": model, "prompt": prompt})
+
+
+@contextlib.contextmanager
+def name_arguments(prefix: str) -> Iterator[None]:
+    """Prefix messages that begin with a key, so that they begin with the argument's name.
+
+    The key `seed` is the option `--seed` of the command line.
+    """
+    try:
+        yield
+    except LLMCheckerError as error:
+        raise type(error)(f"{prefix}{error}") from error
 
 
 def _parse_messages(messages: object) -> Chat:

@@ -5,13 +5,22 @@ A question from the shell and a suite read only the registry. The workflow's pla
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from llmchecker.config.models import ModelConfig, check_labels, parse_model
+from llmchecker.config.models import (
+    ModelChoice,
+    ModelConfig,
+    check_has_distributions,
+    check_labels,
+    check_model_names,
+    describe_given,
+    parse_model,
+    select_decoding,
+)
 from llmchecker.config.project import find_project
 from llmchecker.config.registry_keys import (
     ExpansionConfig,
@@ -102,6 +111,7 @@ class Registry:
         Raises:
             ConfigError: as in `parse`.
         """
+        check_model_names(keys.models)
         models = {name: parse_model(name, entry) for name, entry in keys.models.items()}
         check_labels(models)
         return Registry(
@@ -115,16 +125,31 @@ class Registry:
             expansion=keys.expansion,
         )
 
-    def find_model(self, place: str, name: str) -> ModelConfig:
-        """Return the model of a name.
+    def choose_model(self, place: str, choice: ModelChoice) -> ModelConfig:
+        """Return the model of a choice, with its decoding.
 
         Args:
-            place: the option or key with the name, for messages.
-            name: the name.
+            place: the option with the model, for messages.
+            choice: the choice; by default the first model with distributions.
 
         Raises:
             UnknownName: no model has the name.
+            ConfigError: the model has no distributions, or does not support the decoding.
         """
+        if choice.is_given:
+            model = describe_given(choice)
+        elif choice.name is None:
+            # servers that only write texts cannot answer a query, so the default skips them
+            model = next(iter((self.distribution_models or self.models).values()))
+        else:
+            model = self._find_model(place, choice.name)
+        check_has_distributions(place, model)
+        if not choice.sampling:
+            return model
+        decoding = {"decoding": choice.sampling}
+        return replace(model, decoding=select_decoding(choice.sampling_place, decoding, model))
+
+    def _find_model(self, place: str, name: str) -> ModelConfig:
         if name not in self.models:
             hint = did_you_mean(name, self.models) or ";"
             known = ", ".join(self.models)

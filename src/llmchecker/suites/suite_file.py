@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidatorFunctionWrapHandler, model_validator
 
-from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
+from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE, AnswerBudget
 from llmchecker.config.registry_keys import DecodingKeys, MessageKeys, QuantifierEntry
 from llmchecker.config.section import (
     Length,
@@ -140,11 +140,13 @@ class SuiteKeys(Section):
     """The decoding, as in a configuration."""
     length: Length = 40
     """The horizon in tokens."""
-    confidence: float = Field(default=0.99, ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1])
+    confidence: float = Field(
+        default=AnswerBudget.confidence, ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1]
+    )
     """The confidence of all verdicts of the suite together."""
     budget: BudgetKeys = BudgetKeys(passes=_DEFAULT_PASSES)
     """The budget of each case. Decided cases leave the rest of theirs to the others."""
-    seed: Seed = 0
+    seed: Seed = AnswerBudget.seed
     """The seed of the samples."""
     properties: OptionalKey[dict[str, QuantifierEntry]] = None
     """Quantifiers by name, as in a configuration. Texts may contain columns of the prompts."""

@@ -335,8 +335,8 @@ def test_a_model_that_fails_leaves_the_answer_so_far(model):
     ("prompt", "options", "message"),
     [
         ((), {}, "a start string is missing"),
-        ((), {"system": "Be kind."}, "a start string is missing"),
-        (("once",), {"user": "Is it so?"}, "user, system: they make a chat"),
+        ((), {"system": "Be kind."}, "system: it belongs to a chat"),
+        (("once",), {"user": "Is it so?"}, "start: user is given too"),
         ((), {"user": "Is it so?"}, "table: a table answers no messages"),
     ],
 )

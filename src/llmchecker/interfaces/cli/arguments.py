@@ -1,23 +1,12 @@
 """Command-line arguments of `check`, `compare` and `tree`, and the questions that they ask."""
 
 import argparse
-import contextlib
 import json
-import os
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.config.models import (
-    ModelConfig,
-    check_has_distributions,
-    check_listed_tokens,
-    describe_directory,
-    parse_model,
-    select_decoding,
-)
+from llmchecker.config.models import ModelChoice, check_listed_tokens
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
@@ -26,13 +15,11 @@ from llmchecker.config.question import (
     DEFAULT_SEED,
     Question,
     build_budget,
-    parse_prompt,
+    name_arguments,
     resolve_query,
 )
 from llmchecker.config.registry import Registry, open_registry
-from llmchecker.config.registry_keys import ModelKeys
-from llmchecker.config.section import parse_section
-from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.assertion_arguments import AskedQuery
 from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS
 from llmchecker.trees.text_tree import Horizon, Truncation
@@ -42,9 +29,6 @@ _BUDGET_ARGUMENTS = ("width", "passes", "seconds", "confidence", "seed")
 _SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "min_p")
 _VERSUS = "versus_"
 """The beginning of the names of arguments of the second side."""
-
-_GIVEN_MODEL = "given"
-"""Name of a model that the command line names by its directory or address."""
 
 
 def add_question_arguments(command: argparse.ArgumentParser) -> None:
@@ -101,7 +85,7 @@ def add_versus_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments by which the second side of a comparison differs."""
     description = "how the second side differs; the other values are those of the first side"
     group = command.add_argument_group("second side", description)
-    group.add_argument("--versus-model", help="its name in the config")
+    group.add_argument("--versus-model", help="its name, directory or address, as in --model")
     group.add_argument("--versus-start", help="the text that the model continues")
     group.add_argument("--versus-user", help="what a user says")
     group.add_argument("--versus-system", help="the system prompt of the chat")
@@ -153,8 +137,11 @@ def add_budget_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _parse_budget(arguments: argparse.Namespace) -> AnswerBudget | None:
-    """Return the budget of the arguments; None if they define the paper's tree."""
+def _collect_limits(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the limits of the arguments; None if they define the paper's tree."""
+    # `tree` has no limits.
+    if not hasattr(arguments, "certain"):
+        return None
     given = {
         name: getattr(arguments, name)
         for name in _BUDGET_ARGUMENTS
@@ -180,8 +167,7 @@ def _parse_budget(arguments: argparse.Namespace) -> AnswerBudget | None:
     # An answer may never become as narrow as --width, so a time limit applies by default.
     if not given.keys() & {"seconds", "passes"}:
         given["seconds"] = DEFAULT_SECONDS
-    with _name_option("--"):
-        return build_budget(**given, certain=arguments.certain)
+    return {**given, "certain": arguments.certain}
 
 
 def _check_no_budget(names: list[str]) -> None:
@@ -209,28 +195,31 @@ def parse_question(
     Raises:
         ConfigError: the config is unreadable, or an argument is invalid or has an undefined name.
     """
-    # `tree` has no budget arguments.
-    budget = _parse_budget(arguments) if hasattr(arguments, "certain") else None
-    length = arguments.length
-    has_tree = budget is None
+    limits = _collect_limits(arguments)
+    prompt = _collect_prompt(arguments, "")
+    choice = _collect_choice(arguments)
+    length, has_tree = arguments.length, limits is None
     truncation = Truncation(arguments.alpha, arguments.k, length) if has_tree else Horizon(length)
-    with _name_option("--"):
-        prompt = parse_prompt(_collect_prompt(arguments, ""))
-    registry = _read_registry(arguments)
+    with name_arguments("--"):
+        budget = None if has_tree else build_budget(**limits)
+    # A model that the command line names needs no config.
+    needs_config = not choice.is_given or arguments.config.is_file()
+    registry = open_registry(arguments.config) if needs_config else Registry()
+    model = registry.choose_model("--model", choice)
+    if has_tree:
+        check_listed_tokens("--k", truncation.k, model)
     checked_query = None
     if asked is not None:
         quantifiers = {**registry.quantifiers, **asked.quantifiers}
         checked_query = resolve_query(asked.text, length, quantifiers)
-    model = _select_model("--model", arguments, registry)
-    if has_tree:
-        check_listed_tokens("--k", truncation.k, model)
-    return registry, Question(
-        model=model,
-        prompt=prompt,
-        checked_query=checked_query,
-        truncation=truncation,
-        budget=budget,
-    )
+    with name_arguments("--"):
+        return registry, Question(
+            model=model,
+            prompt=prompt,
+            checked_query=checked_query,
+            truncation=truncation,
+            budget=budget,
+        )
 
 
 def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Question) -> Question:
@@ -251,76 +240,32 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
             "--versus-greedy: the most probable token needs no other decoding; leave it out"
         )
     # greedy decoding replaces sampling, and sampling replaces greedy decoding
-    replaced = dict.fromkeys(_SAMPLING_OPTIONS) if is_greedy else {"greedy": False}
-    replaced = replaced if is_greedy or is_sampling else {}
-    second = argparse.Namespace(**(vars(arguments) | replaced | versus))
-    place = "--versus-model" if "model" in versus else "--model"
-    model = _select_model(place, second, registry)
-    with _name_option("--versus-"):
-        return first.vary(model, _collect_prompt(arguments, _VERSUS))
+    replaced: dict[str, Any] = {}
+    if is_greedy:
+        replaced = dict.fromkeys(_SAMPLING_OPTIONS)
+    elif is_sampling:
+        replaced = {"greedy": False}
+    second = vars(arguments) | replaced | versus
+    choice = _collect_choice(argparse.Namespace(**second))
+    model = registry.choose_model("--versus-model" if "model" in versus else "--model", choice)
+    return first.vary(model, _collect_prompt(arguments, _VERSUS), "--versus-")
 
 
-def _read_registry(arguments: argparse.Namespace) -> Registry:
-    """Read the registry of the config; an empty one if no argument needs it."""
-    # A model that the command line names needs no config.
-    if _is_given(arguments.model) and not arguments.config.is_file():
-        return Registry()
-    return open_registry(arguments.config)
-
-
-def _is_given(name: str | None) -> bool:
-    """Return whether a model is the address of a server or a directory, and no name."""
-    if name is None:
-        return False
-    # A name is looked up in the config, even if a directory has the same name.
-    return _is_address(name) or (os.sep in name and Path(name).is_dir())
-
-
-def _is_address(name: str) -> bool:
-    return name.startswith(("http://", "https://"))
-
-
-def _select_model(place: str, arguments: argparse.Namespace, registry: Registry) -> ModelConfig:
-    """Return the model of the arguments with its decoding."""
-    name = arguments.model
-    if name is None:
-        # Servers that only write texts cannot answer a query, so the default skips them.
-        model = next(iter((registry.distribution_models or registry.models).values()))
-    elif _is_address(name):
-        model = _describe_server(arguments)
-    elif _is_given(name):
-        model = describe_directory(_GIVEN_MODEL, Path(name).absolute())
-    else:
-        model = registry.find_model(place, name)
-    check_has_distributions(place, model)
-    return _apply_decoding(model, arguments)
-
-
-def _apply_decoding(model: ModelConfig, arguments: argparse.Namespace) -> ModelConfig:
-    """Return the model with the decoding of the arguments, or else with its own."""
-    settings = {name: getattr(arguments, name, None) for name in SAMPLING_SETTINGS}
-    sampling = {name: value for name, value in settings.items() if value is not None}
+def _collect_choice(arguments: argparse.Namespace) -> ModelChoice:
+    """Return the model of the arguments, and their decoding."""
+    sampling = {
+        name: value
+        for name in SAMPLING_SETTINGS
+        if (value := getattr(arguments, name, None)) is not None
+    }
+    options = [f"--{name.replace('_', '-')}" for name in sampling]
     if arguments.greedy:
         # `generate` of transformers expresses greedy decoding by this setting.
         sampling["do_sample"] = False
-    if not sampling:
-        return model
-    options = [f"--{GREEDY}" if n == "do_sample" else f"--{n.replace('_', '-')}" for n in sampling]
-    return replace(
-        model, decoding=select_decoding(", ".join(options), {"decoding": sampling}, model)
+        options.append(f"--{GREEDY}")
+    return ModelChoice(
+        arguments.model, arguments.api, arguments.tokenizer, sampling, ", ".join(options)
     )
-
-
-def _describe_server(arguments: argparse.Namespace) -> ModelConfig:
-    """Describe the model of a server that the command line names."""
-    address = arguments.model
-    # A server returns tokens without their texts.
-    if arguments.tokenizer is None:
-        raise ConfigError("--model: a server has no tokenizer; add --tokenizer with its directory")
-    tokenizer = f"path:{Path(arguments.tokenizer).absolute()}"
-    keys = {"source": f"server:{address}", "api": arguments.api, "tokenizer": tokenizer}
-    with _name_option("--"):
-        return parse_model(_GIVEN_MODEL, parse_section(ModelKeys, {"label": address, **keys}))
 
 
 def _collect_prompt(arguments: argparse.Namespace, prefix: str) -> dict[str, Any]:
@@ -341,12 +286,3 @@ def _read_messages(path: Path) -> list[Any]:
     if not isinstance(messages, list):
         raise ConfigError(f"messages: {path} has no list; write [{{role: user, content: …}}]")
     return messages
-
-
-@contextlib.contextmanager
-def _name_option(prefix: str) -> Iterator[None]:
-    """Prefix errors whose messages begin with a key, so that they name its option."""
-    try:
-        yield
-    except LLMCheckerError as error:
-        raise type(error)(f"{prefix}{error}") from error

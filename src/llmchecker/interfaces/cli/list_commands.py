@@ -4,7 +4,7 @@
     llmchecker quantifiers --names
 
 They read the names in the configuration without checking its other values, so that they answer at
-once. `check` reports all problems of a configuration.
+once. A run of the workflow reports all problems of a configuration.
 """
 
 import argparse

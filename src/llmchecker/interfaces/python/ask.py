@@ -5,14 +5,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from llmchecker.checking import formatting
-from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.verdict import Verdict
+from llmchecker.config.question import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_LENGTH,
+    DEFAULT_SEED,
+    Question,
+    build_budget,
+)
 from llmchecker.errors import ConfigError, InterruptedCheck, NoTruthValue
 from llmchecker.interfaces.python.check import Scorer, resolve_query
-from llmchecker.interfaces.python.tree import Tree, parse_start
-from llmchecker.models.decoding.chat_template import Start
+from llmchecker.interfaces.python.tree import Tree
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
+from llmchecker.trees.text_tree import Horizon
 
 if TYPE_CHECKING:
     from llmchecker.checking.anytime.answer import AnytimeResult
@@ -20,9 +26,6 @@ if TYPE_CHECKING:
     from llmchecker.checking.anytime.anytime_check import AnytimeProgress
     from llmchecker.models.interface import LanguageModel
     from llmchecker.reporting.answer_figure import Axes
-
-_DEFAULT_SECONDS = 30.0
-"""Time limit in seconds, if width, passes and seconds are not given."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +128,12 @@ def ask(
     *,
     user: str | None = None,
     system: str | None = None,
-    length: int = 5,
+    length: int = DEFAULT_LENGTH,
     width: float = 0.0,
     passes: int | None = None,
     seconds: float | None = None,
-    confidence: float = 0.99,
-    seed: int = 0,
+    confidence: float = DEFAULT_CONFIDENCE,
+    seed: int = DEFAULT_SEED,
     certain: bool = False,
     end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
     progress: Callable[[str], None] | None = None,
@@ -169,26 +172,32 @@ def ask(
         CheckFailed: the query has no answer; the message contains the reason.
     """
     check_model(model)
-    text = parse_prompt(start, user, system)
-    checked_query = resolve_query(query, length, quantifiers)
+    question = Question(
+        model=model,
+        prompt={"start": start, "user": user, "system": system},
+        checked_query=resolve_query(query, length, quantifiers),
+        truncation=Horizon(length),
+        budget=build_budget(
+            width, passes, seconds, confidence=confidence, seed=seed, certain=certain
+        ),
+    )
     # Imported after the checks of the arguments, because torch and Storm take seconds to load.
     from llmchecker.checking.anytime.answer import check_anytime
 
-    budget = create_budget(width, passes, seconds, confidence, seed, certain)
-    has_answer = checked_query.estimation_obstacle is None
+    has_answer = question.checked_query.estimation_obstacle is None
     try:
         result = check_anytime(
-            model,
-            text,
-            checked_query,
-            budget,
+            question.model,
+            question.prompt,
+            question.checked_query,
+            question.budget,
             end_of_sequence=end_of_sequence,
             watch=combine_watches(progress, watch, has_answer),
         )
     except InterruptedCheck as error:
-        answer = _build_answer(error.result, checked_query.query)
+        answer = _build_answer(error.result, question.query)
         raise InterruptedCheck(error.problem, answer) from error.__cause__
-    return _build_answer(result, checked_query.query)
+    return _build_answer(result, question.query)
 
 
 def check_model(model: object) -> None:
@@ -200,44 +209,6 @@ def check_model(model: object) -> None:
     # A model is recognised by its method, so that a caller's own class is accepted.
     if isinstance(model, str) or not hasattr(model, "open_prefix"):
         raise ConfigError(f"model: {model!r} is not a language model; load(…) returns one")
-
-
-def parse_prompt(start: object, user: str | None, system: str | None) -> Start:
-    """Return the start string, or the chat of a user and a system prompt.
-
-    Raises:
-        ConfigError: none or both are given, or the start string is invalid.
-    """
-    if start is not None:
-        # a start string is continued without a chat template
-        if user is not None or system is not None:
-            raise ConfigError("user, system: they make a chat; leave them out, or the start string")
-        return parse_start(start)
-    if user is None:
-        raise ConfigError("start: a start string is missing; give one, messages, or user=…")
-    messages = {"system": system, "user": user}
-    return parse_start(
-        [{"role": role, "content": text} for role, text in messages.items() if text is not None]
-    )
-
-
-def create_budget(
-    width: float,
-    passes: int | None,
-    seconds: float | None,
-    confidence: float,
-    seed: int,
-    certain: bool,
-) -> AnswerBudget:
-    """Create the budget of the arguments, with a time limit if no limit is given.
-
-    Raises:
-        InvalidEstimate: a limit is out of its range.
-    """
-    # only these three arguments bound the work
-    if passes is None and seconds is None and width == 0:
-        seconds = _DEFAULT_SECONDS
-    return AnswerBudget(width, passes, seconds, confidence, seed, certain)
 
 
 def combine_watches(

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from llmchecker.checking import formatting
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.verdict import Verdict
+from llmchecker.config import question
 from llmchecker.errors import ConfigError
 from llmchecker.properties import scores
 from llmchecker.properties.logic.ast import is_variable_name
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.registry import create_quantifier, find_quantifiers, name_class
-from llmchecker.trees.text_tree import StateKind, TextTree, check_length
+from llmchecker.properties.registry import create_quantifier, name_class
+from llmchecker.trees.text_tree import StateKind, TextTree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,16 +131,12 @@ def resolve_query(query: str | Query, length: int, given: Mapping[str, Scorer]) 
         ConfigError: a given object is no quantifier, or a quantifier needs settings.
         InvalidBound: the horizon is out of range.
     """
-    # a monitor of a negative horizon would never end
-    check_length(length)
-    query = parse(query) if isinstance(query, str) else query
     for name in given:
         # A quantifier named after a word of the query language could not be referred to.
         if not is_variable_name(name):
             raise ConfigError(f"{name!r}: a query reserves this name; rename the quantifier")
     defined = {name: _as_quantifier(name, scorer) for name, scorer in given.items()}
-    quantifiers = find_quantifiers(query, length, defined, _create_quantifier)
-    return CheckedQuery(query, quantifiers, length)
+    return question.resolve_query(query, length, defined, _create_quantifier)
 
 
 def _create_quantifier(name: str) -> Quantifier:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llmchecker.checking.verdict import Verdict
+from llmchecker.config.question import parse_prompt
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.python.check import score
-from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.reporting import tree_drawing
 from llmchecker.trees.growth_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
@@ -202,7 +202,7 @@ def grow(
     # `load` accepts a path; `grow` needs the model that `load` returns.
     if isinstance(model, str | Path) or not hasattr(model, "open_prefix"):
         raise ConfigError(f"model: {model!r} is not a language model; call load(…)")
-    start = parse_start(start)
+    start = parse_prompt(start)
     if end_of_sequence not in ("terminal", "ordinary"):
         raise ConfigError(
             f"end_of_sequence: {end_of_sequence!r} is unknown; use 'terminal' or 'ordinary'"
@@ -220,25 +220,6 @@ def grow(
     return Tree.from_text_tree(
         expansion.build_tree(model, start, truncation, end_of_sequence, **options)
     )
-
-
-def parse_start(start: object) -> Start:
-    """Parse a start string, which is a text or messages.
-
-    Raises:
-        ConfigError: the start string is neither, or its messages are invalid.
-    """
-    if isinstance(start, str | Chat):
-        return start
-    if not isinstance(start, list | tuple):
-        raise ConfigError(
-            f"start: {start!r} is neither a text nor messages; give a string or a list of messages"
-        )
-    try:
-        return Chat.from_messages(start)
-    except ConfigError as error:
-        # A message of an error about one message begins with its index.
-        raise ConfigError(f"messages{': ' * (str(error)[0] != '[')}{error}") from error
 
 
 def _select_truncation(

@@ -36,7 +36,6 @@ from llmchecker.models.sources.fetch import (
     fetch_checkpoint,
 )
 from llmchecker.models.sources.model_directory import MODEL_CONFIG, PROVENANCE, TOKENIZER_FILES
-from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.models.transformers.tokenizer import format_loading_error, load_tokenizer
 from llmchecker.utils.atomic_files import compute_sha256, partial_prefix, read_json, write_json
 
@@ -209,14 +208,7 @@ def _read_record(directory: Path) -> tuple[ServerSource, ServedModelInfo]:
     """Return the source of a directory's model, and the server's description on fetch."""
     check_checksums(directory)
     record = read_json(directory / PROVENANCE)
-    tokenizer = record["tokenizer"]
-    source = ServerSource(
-        parse_source(record["source"]),
-        tokenizer=None if tokenizer is None else parse_source(tokenizer),
-        **{key: record[key] for key in ("api", "tokens", "served_as", "key_from")},
-        **{key: record[key] for key in ("requests", "seconds")},
-    )
-    return source, ServedModelInfo(**record["serving"])
+    return ServerSource.from_record(record), ServedModelInfo(**record["serving"])
 
 
 def _build_client(source: ServerSource, limits: RequestLimits) -> ServerClient:
