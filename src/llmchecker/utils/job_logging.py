@@ -262,7 +262,7 @@ def build_status_log(
 
     def report(status: str) -> None:
         nonlocal last_report
-        current_time = time.monotonic()
+        current_time = clock()
         if current_time - last_report >= _REPORT_INTERVAL_SECONDS:
             last_report = current_time
             logging.info("%s: %s", name, status)

@@ -351,8 +351,8 @@ def test_lies_about_the_model_name_the_server(tmp_path, monkeypatch, dialect, pa
         check_message(str(caught.value), address)
 
 
-def test_changed_models_and_drawn_tokens_are_quoted():
-    """Names and tokens of a server are short and without control characters in messages."""
+def test_changed_models_are_quoted():
+    """Names of a server are short and without control characters in messages."""
     before, after = (
         ServedModelInfo("a", "1", 1, None),
         ServedModelInfo("\x1b[2J" + "b" * 999, "1", 1, None),
@@ -361,10 +361,46 @@ def test_changed_models_and_drawn_tokens_are_quoted():
         check_unchanged(before, after, "http://a")
     check_message(str(caught.value), "http://a")
     assert len(str(caught.value)) < 300
-    with pytest.raises(LLMCheckerError) as caught:
-        check_sampled_token("\x1b[2J" * 999, [], 5)
-    check_message(str(caught.value), "")
-    assert len(str(caught.value)) < 300
+
+
+TOKENS = [
+    None,
+    3,
+    "5",
+    "a",
+    "token_id:",
+    "token_id:-1",
+    "token_id:01",
+    "token_id:1.0",
+    "token_id: 1",
+    "token_id:\x1b[2J",
+    "token_id:" + "9" * 99,
+]
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_token_that_is_not_an_id_is_refused(tmp_path, token):
+    """A sampled token of vLLM in any other form than `token_id:5` is an error with the server."""
+
+    def fault(server: FakeServer, answer):
+        answer["choices"][0]["logprobs"]["tokens"] = [token]
+        return answer
+
+    server = fake(tmp_path, "vllm")
+    with running(server) as address:
+        model = connected(tmp_path, server, address)
+        server.fault = fault
+        prefix = model.open_prefix(model.encode(START))
+        with pytest.raises(LLMCheckerError, match=r"logprobs\.tokens\.0") as caught:
+            prefix.sample_next(np.empty((1, 0), int), [np.array([0])], [7])
+    check_message(str(caught.value), address)
+
+
+@pytest.mark.parametrize(("token", "told"), [(END + 1, "is not from 0"), (0, "was sampled")])
+def test_a_sampled_token_is_one_of_those_left(token, told):
+    """A token outside the vocabulary, or one that the request excludes, is refused."""
+    with pytest.raises(LLMCheckerError, match=told):
+        check_sampled_token(token, [0], END + 1)
 
 
 HEADERS_WITHOUT_END = b"HTTP/1.1 200 OK\r\nX: " + b"a" * 60

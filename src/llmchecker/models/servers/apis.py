@@ -4,10 +4,9 @@ Requests are for the probabilities of the model itself: at temperature 1, before
 truncation. They override the defaults of a server.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from llmchecker.errors import ConfigError, InvalidDistribution, RequestRefused, SourceUnavailable
 from llmchecker.models.servers.http_client import ServerSession
@@ -165,7 +164,7 @@ class Vllm:
         }
         answer = await session.request(VllmSample, "/v1/completions", payload | _VLLM_SETTINGS)
         _check_order([choice.index for choice in answer.choices], 1)
-        return _parse_token_id(answer.choices[0].logprobs.tokens[0])
+        return answer.choices[0].logprobs.tokens[0]
 
 
 class LlamaCpp:
@@ -296,29 +295,17 @@ def _drop_sampled_token(logprobs: VllmLogprobs, n: int) -> _TokenLogprobs:
     # vLLM adds the sampled token if it is not among the n most probable
     if len(head) == n + 1 and sampled_token in head and head[sampled_token] <= min(head.values()):
         head = {token: logprob for token, logprob in head.items() if token != sampled_token}
-    return [_parse_token_id(token) for token in head], list(head.values())
+    return list(head), list(head.values())
 
 
-def _parse_token_id(token: str) -> int:
-    match = re.fullmatch(r"token_id:([0-9]{1,10})", token)
-    if match is None:
-        raise InvalidDistribution(
-            f"token: {quote(token)!r} is not a token id; start the server without changes"
-        )
-    return int(match[1])
-
-
-def check_sampled_token(token: Any, excluded: Sequence[int], vocabulary_size: int) -> int:
-    """Check that a sampled token is valid and not excluded, and return it.
+def check_sampled_token(token: int, excluded: Sequence[int], vocabulary_size: int) -> int:
+    """Check that a sampled token is in the vocabulary and not excluded, and return it.
 
     Raises:
-        InvalidDistribution: the token is excluded, or is not a token id.
+        InvalidDistribution: the token is excluded, or outside the vocabulary.
     """
-    # `bool` is a subclass of int, so isinstance would accept true
-    if type(token) is not int or not 0 <= token < vocabulary_size:
-        raise InvalidDistribution(
-            f"token: {quote(repr(token))} is not from 0 to {vocabulary_size - 1}"
-        )
+    if token >= vocabulary_size:
+        raise InvalidDistribution(f"token: {token} is not from 0 to {vocabulary_size - 1}")
     if token in excluded:
         raise InvalidDistribution(f"token: {token} was sampled although the request excludes it")
     return token
