@@ -73,7 +73,7 @@ def read_masses(path: str | Path) -> pd.DataFrame:
         DamagedFile: the contents differ from those written, or are not masses: numbers from 0 to 1
             that do not decrease with k.
     """
-    table = read_parquet(path)[0].to_pandas(use_threads=False)
+    table: pd.DataFrame = read_parquet(path)[0].to_pandas(use_threads=False)
     if list(table.columns) != list(_COLUMNS):
         raise DamagedFile(f"{path}: no masses", path)
     # the first row of a prompt follows the last row of another prompt
