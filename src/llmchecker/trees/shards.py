@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmchecker.errors import InvalidBound, InvalidTree
-from llmchecker.trees.stored_texts import StoredTexts
 from llmchecker.trees.text_tree import StateKind, TextTree
 
 _TEXTS_PER_SHARD = 8
@@ -102,7 +101,7 @@ def merge_shards(shards: Sequence[TextTree]) -> TextTree:
         parents.append(uids[shard.parent[shared_count:]])
         start += len(shard) - shared_count
 
-    def merge(columns: Sequence[np.ndarray | StoredTexts]) -> np.ndarray:
+    def merge(columns: Sequence[np.ndarray]) -> np.ndarray:
         unshared = np.concatenate([column[shared_count:] for column in columns])
         return np.concatenate([columns[0][:shared_count], unshared[order]])
 
@@ -114,7 +113,7 @@ def merge_shards(shards: Sequence[TextTree]) -> TextTree:
         token=merge([shard.token for shard in shards]),
         probability=merge([shard.probability for shard in shards]),
         kind=merge([shard.kind for shard in shards]),
-        text=merge([shard.text for shard in shards]),
+        text=merge([np.asarray(shard.text) for shard in shards]),
     )
 
 
