@@ -16,7 +16,7 @@ from llmchecker.interfaces.snakemake.code_dependencies import (
     source_files_of,
 )
 from llmchecker.properties.registry import BUILTIN_TYPES
-from llmchecker.trees.fingerprint import _SERVER_MODULES, _TREE_MODULES
+from llmchecker.trees.fingerprint import SERVER_MODULES, TREE_MODULES
 
 KEEPING = {
     *("trees/builder.py", "trees/lazy_model.py"),
@@ -60,7 +60,7 @@ def test_code_is_what_the_bytecode_imports(name):
 def test_what_grows_a_tree_is_in_its_fingerprint(name):
     """The modules behind a part of a tree are those of its fingerprint, and what keeps answers."""
     behind = imported_by(SCRIPTS[name], set(OF_NO_DISTRIBUTION))
-    assert behind - {"trees/top_k_mass.py"} == {*_TREE_MODULES, *_SERVER_MODULES, *KEEPING}
+    assert behind - {"trees/top_k_mass.py"} == {*TREE_MODULES, *SERVER_MODULES, *KEEPING}
 
 
 @pytest.mark.few(2)

@@ -30,7 +30,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import lookup_recursive_ref, specification_with
 
 from llmchecker.errors import ConfigError, did_you_mean
-from llmchecker.properties.quantifiers.ecma_pattern import check_pattern, is_found
+from llmchecker.properties.quantifiers.ecma_pattern import PatternEngine
 
 if TYPE_CHECKING:
     from referencing._core import Resolver  # public by name, but not exported
@@ -102,6 +102,8 @@ _REFERENCE_DRAFTS = (Draft4Validator, Draft6Validator, Draft7Validator)
 
 _TYPE_NAMES = ("array", "boolean", "integer", "null", "number", "object", "string")
 """Names of the types; Gemini's schemas have them in capitals."""
+
+_ENGINE = PatternEngine()
 
 _MAX_INTEGER = 10**4300
 """Least integer that Python does not print."""
@@ -277,7 +279,7 @@ def _check_patterns(place: str, schema: Mapping[str, Any]) -> None:
     for pattern in (*patterns, *schema.get("patternProperties", ())):
         keyword = "pattern" if pattern in patterns else "patternProperties"
         try:
-            check_pattern(pattern)
+            _ENGINE.check_pattern(pattern)
         except ConfigError as error:
             raise ConfigError(f"{place}[{keyword!r}]: {error}") from error
 
@@ -395,7 +397,7 @@ def _is_pattern(value: object) -> bool:
     if not isinstance(value, str):
         return True
     try:
-        check_pattern(value)
+        _ENGINE.check_pattern(value)
     except ConfigError:
         return False
     return True
@@ -431,7 +433,7 @@ def _check_text(
     validator: _DraftValidator, pattern: str, value: Any, schema: Any
 ) -> Iterator[ValidationError]:
     """Yield an error unless a pattern matches in a text."""
-    if validator.is_type(value, "string") and not is_found(pattern, value):
+    if validator.is_type(value, "string") and not _ENGINE.is_found(pattern, value):
         yield ValidationError(f"it does not match {pattern!r}")
 
 
@@ -442,7 +444,7 @@ def _check_matching_properties(
     if validator.is_type(value, "object"):
         for pattern, subschema in schemas.items():
             for name in value:
-                if is_found(pattern, name):
+                if _ENGINE.is_found(pattern, name):
                     yield from validator.descend(value[name], subschema, name, pattern)
 
 
@@ -469,7 +471,9 @@ def _find_declared_names(value: Mapping[str, Any], schema: Mapping[str, Any]) ->
     """Return the properties that a schema names or matches."""
     patterns = schema.get("patternProperties", {})
     names: set[str] = schema.get("properties", {}).keys() & value.keys()
-    return names | {name for name in value if any(is_found(pattern, name) for pattern in patterns)}
+    return names | {
+        name for name in value if any(_ENGINE.is_found(pattern, name) for pattern in patterns)
+    }
 
 
 def _find_evaluated_names(
