@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 
@@ -199,7 +199,7 @@ class PathQuantifier:
 Formula = Atom | Literal | Label | Connective | Temporal | Probability | PathQuantifier
 
 
-def is_proposition(formula: object) -> bool:
+def is_proposition(formula: object) -> TypeGuard[Atom | Literal | Label]:
     """Return whether a formula is an atom, a literal or a label."""
     return isinstance(formula, Atom | Literal | Label)
 

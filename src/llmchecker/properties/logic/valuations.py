@@ -21,7 +21,7 @@ from llmchecker.properties.logic.ast import (
     evaluate_arithmetic,
 )
 
-ScoreRange = tuple[int | None, ...]
+ScoreRange = tuple[int | None, int | None, *tuple[int, ...]]
 """Minimum and maximum score (None for no limit), then final scores.
 
 A text keeps a final score in every continuation. Example: (0, 2, 0) has the scores 0 to 2, of
