@@ -16,7 +16,7 @@ from llmchecker.interfaces.snakemake.code_dependencies import (
     source_files_of,
 )
 from llmchecker.properties.registry import BUILTIN_TYPES
-from llmchecker.trees.fingerprint import _SERVER_MODULES, _TREE_MODULES
+from llmchecker.trees.fingerprint import SERVER_MODULES, TREE_MODULES
 
 KEEPING = {
     *("llmchecker/trees/builder.py", "llmchecker/trees/lazy_model.py"),
@@ -67,7 +67,7 @@ def test_code_is_what_the_bytecode_imports(name):
 def test_what_grows_a_tree_is_in_its_fingerprint(name):
     """The modules behind a part of a tree are those of its fingerprint, and what keeps answers."""
     behind = imported_by(SCRIPTS[name], set(OF_NO_DISTRIBUTION))
-    own = {f"llmchecker/{module}" for module in (*_TREE_MODULES, *_SERVER_MODULES)}
+    own = {f"llmchecker/{module}" for module in (*TREE_MODULES, *SERVER_MODULES)}
     assert behind - {"llmchecker/trees/top_k_mass.py"} == own | KEEPING
 
 

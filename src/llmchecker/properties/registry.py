@@ -158,7 +158,8 @@ def _find_type(name: str, settings: Mapping[str, Any]) -> type[Quantifier]:
     type_name = settings.get(_TYPE_KEY, name)
     if isinstance(type_name, str) and type_name in BUILTIN_TYPES:
         # a built-in type imports its module only here, since modules may need large libraries
-        return BUILTIN_TYPES[type_name].load()
+        builtin_type: type[Quantifier] = BUILTIN_TYPES[type_name].load()
+        return builtin_type
     installed_types = find_installed_types()
     if isinstance(type_name, str) and type_name in installed_types:
         return load_type(installed_types[type_name])
@@ -201,7 +202,7 @@ def _is_builtin(quantifier_type: type[Quantifier]) -> bool:
     return quantifier_type.__module__.partition(".")[0] == __package__.partition(".")[0]
 
 
-def _collect_setting_fields(quantifier_type: type[Quantifier]) -> dict[str, Field]:
+def _collect_setting_fields(quantifier_type: type[Quantifier]) -> dict[str, Field[Any]]:
     """Return the fields of a type by setting key: `class_` has the key `class`."""
     # a foreign class need not be a dataclass; then it has no settings
     if not is_dataclass(quantifier_type):
@@ -210,7 +211,7 @@ def _collect_setting_fields(quantifier_type: type[Quantifier]) -> dict[str, Fiel
 
 
 def _check_keys(
-    name: str, setting_fields: Mapping[str, Field], settings: Mapping[str, Any]
+    name: str, setting_fields: Mapping[str, Field[Any]], settings: Mapping[str, Any]
 ) -> None:
     for key in settings:
         if key not in setting_fields:
