@@ -10,10 +10,11 @@ from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import compute_bounds as whole_model_bounds
 from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import crosscheck
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
-from llmchecker.checking.verdict import Interval, Verdict
+from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
@@ -42,7 +43,7 @@ def value(query: str) -> float | bool | None:
 
 
 def bounds(query: str) -> Interval:
-    return whole_model_bounds(tenths(), SCORES, parse(query), {"gender": (None, None)})
+    return whole_model_bounds(tenths(), SCORES, parse(query), {"gender": (None, None)})[0]
 
 
 CERTAIN = [

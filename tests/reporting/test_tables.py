@@ -8,7 +8,8 @@ import pytest
 
 from llmchecker.checking.anytime.answer_record import AnswerRecord
 from llmchecker.checking.formatting import format_verdict_as_html, format_verdict_as_text
-from llmchecker.checking.verdict import Interval, Verdict
+from llmchecker.checking.interval import NUMBERS, Interval
+from llmchecker.checking.verdict import Verdict
 from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
@@ -256,7 +257,7 @@ def test_answers_need_a_verdict_for_every_row():
 
 def test_an_unbounded_expected_score_reaches_infinity(tmp_path):
     """A score without bounds on its sides has infinite ones in the table, which read back."""
-    open_sided = verdict('R{"gender"}=? [ I=2 ]', 0.25).with_bounds(Interval(None, None))
+    open_sided = verdict('R{"gender"}=? [ I=2 ]', 0.25).with_bounds(NUMBERS)
     table = tables.build_table2([answer("gemma3-270m", open_sided)])
     write_csv(table, tmp_path / "table2.csv")
     back = pd.read_csv(tmp_path / "table2.csv")

@@ -8,8 +8,9 @@ import numpy as np
 
 from llmchecker.checking import bounds, storm, witnesses
 from llmchecker.checking.bounded_value import check_chain
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
-from llmchecker.checking.verdict import Interval, Verdict
+from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import CheckFailed, ImpossibleCondition
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import ScoreRange
@@ -47,7 +48,7 @@ def check_query(
     start_time = time.monotonic()
     chain = dtmc.build_dtmc(tree, scores)
     verdict = check_chain(chain, query, seconds_before + time.monotonic() - start_time)
-    verdict = verdict.with_bounds(_compute_bounds(tree, scores, query, ranges))
+    verdict = verdict.with_bounds(*_compute_bounds(tree, scores, query, ranges))
     texts = witnesses.find_witnesses(
         tree, chain, query, score_ranges=ranges, is_whole_model=is_whole_model
     )
@@ -70,7 +71,7 @@ def bound_query(
         ImpossibleCondition: as in `check_query`.
     """
     verdict = Verdict.without_process(query.text, storm.VERSIONS)
-    return verdict.with_bounds(_compute_bounds(tree, scores, query, ranges))
+    return verdict.with_bounds(*_compute_bounds(tree, scores, query, ranges))
 
 
 def _compute_bounds(
@@ -78,7 +79,7 @@ def _compute_bounds(
     scores: Mapping[str, np.ndarray],
     query: Query,
     ranges: Mapping[str, ScoreRange],
-) -> Interval:
+) -> tuple[Interval, str | None]:
     """Compute the bounds of a query; trivial bounds with the reason if that fails."""
     try:
         return bounds.compute_bounds(tree, scores, query, ranges)
@@ -87,4 +88,4 @@ def _compute_bounds(
         raise
     # a value or an estimate is correct without the bounds, so a failure must not discard it
     except CheckFailed as error:
-        return bounds.build_trivial_interval(query, f"the bounds say nothing: {error}")
+        return bounds.select_trivial_interval(query), f"the bounds say nothing: {error}"

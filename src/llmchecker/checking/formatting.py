@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.verdict import Verdict
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
@@ -62,9 +63,9 @@ def format_value(value: float | bool | None, digits: int = DIGITS) -> str:
     return str(value).lower() if isinstance(value, bool) else format_number(value, digits)
 
 
-def format_interval(low: float, high: float, digits: int = DIGITS) -> str:
+def format_interval(interval: Interval, digits: int = DIGITS) -> str:
     """Format an interval, whose ends are rounded outwards."""
-    return f"[{format_lower(low, digits)}, {format_upper(high, digits)}]"
+    return f"[{format_lower(interval.lower, digits)}, {format_upper(interval.upper, digits)}]"
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def format_figures(
         estimate=format_value(verdict.estimate, digits),
         low=format_lower(verdict.low, digits),
         high=format_upper(verdict.high, digits),
-        interval=format_interval(verdict.low, verdict.high, digits),
+        interval=format_interval(Interval(verdict.low, verdict.high), digits),
         confidence=format_number(verdict.confidence),
         samples=format_count(verdict.samples, "sample"),
     )
@@ -170,12 +171,13 @@ def format_progress(progress: IntervalProgress, has_answer: bool = True) -> str:
             is only the undecided probability.
     """
     if has_answer:
-        parts = [f"certain {format_interval(progress.lower, progress.upper, _PROGRESS_DIGITS)}"]
+        certain = Interval(progress.lower, progress.upper)
+        parts = [f"certain {format_interval(certain, _PROGRESS_DIGITS)}"]
     else:
         parts = [f"undecided {format_upper(progress.upper - progress.lower, _PROGRESS_DIGITS)}"]
     # without samples there is no interval with confidence
     if progress.low is not None:
-        interval = format_interval(progress.low, progress.high, _PROGRESS_DIGITS)
+        interval = format_interval(Interval(progress.low, progress.high), _PROGRESS_DIGITS)
         parts.append(f"estimate {interval}")
     return ", ".join([*parts, format_count(progress.passes, "pass")])
 

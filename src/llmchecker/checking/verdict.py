@@ -1,33 +1,14 @@
 """Verdicts: the value of a query, bounds for the whole model, and costs."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from llmchecker.checking.decision import Decision, decide
+from llmchecker.checking.interval import Interval
 from llmchecker.errors import CheckFailed
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
-
-
-@dataclass(frozen=True)
-class Interval:
-    """The certain bounds of a query's answer for the whole model.
-
-    The whole model includes all tokens.
-
-    The ends of a number are its least and its greatest possible value. An end is None where an
-    expected score has no limit on that side. For a yes-or-no query the ends are whether it surely
-    holds and whether it may hold: (True, True) is true, (False, False) is false, and (False, True)
-    is unknown.
-
-    Attributes:
-        lower, upper: the two ends.
-        note: the reason why the interval is wider than necessary, as a sentence; None if it is not.
-    """
-
-    lower: float | bool | None
-    upper: float | bool | None
-    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -94,11 +75,14 @@ class Verdict:
             return None
         return decide(self.lower, self.upper, self.estimate, self.confidence)
 
-    def with_bounds(self, interval: Interval) -> "Verdict":
-        """Return the same verdict with bounds for the whole model."""
+    def with_bounds(self, interval: Interval, note: str | None = None) -> "Verdict":
+        """Return the same verdict with bounds for the whole model, and their note."""
         # notes on the value stay: they have other reasons than those on the bounds
-        notes = self.notes if interval.note is None else (*self.notes, interval.note)
-        return replace(self, lower=interval.lower, upper=interval.upper, notes=notes)
+        notes = self.notes if note is None else (*self.notes, note)
+        # JSON has no infinity
+        ends = (interval.lower, interval.upper)
+        lower, upper = (None if math.isinf(end) else end for end in ends)
+        return replace(self, lower=lower, upper=upper, notes=notes)
 
     def with_witnesses(self, witnesses: Iterable[Mapping[str, object]]) -> "Verdict":
         """Return the same verdict with the texts that decide the query."""

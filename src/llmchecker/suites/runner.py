@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.interval import Interval
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.deployments import Deployment
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.verdicts import (
     CaseResult,
-    Interval,
+    Measurement,
     Status,
     Text,
     forecast_passes,
@@ -299,20 +300,20 @@ def _build_result(
         seconds: seconds of the case.
     """
     verdict = result.verdict
-    interval = _find_interval(case, result)
+    measurement = _find_measurement(case, result)
     # a member of an average has no verdict of its own
-    decision = None if case.is_measured else _find_decision(case, result, interval, confidence)
+    decision = None if case.is_measured else _find_decision(case, result, measurement, confidence)
     status = Status.MEASURED if decision is None else Status(decision.outcome)
     required_passes = None
     if status is Status.UNKNOWN and case.threshold is not None:
-        required_passes = forecast_passes(case.threshold, interval, result.passes)
+        required_passes = forecast_passes(case.threshold, measurement, result.passes)
     texts = _find_violating_texts(case, result) if status is Status.VIOLATED else ()
     return CaseResult(
         case=case.name,
         deployment=case.deployment.name,
         status=status,
         is_certain=decision is not None and is_certain(decision),
-        interval=interval,
+        measurement=measurement,
         passes=result.passes,
         samples=verdict.samples or 0,
         seconds=seconds,
@@ -322,8 +323,8 @@ def _build_result(
     )
 
 
-def _find_interval(case: Case, result: "AnytimeResult") -> Interval:
-    """Return the interval of the probability that a query names."""
+def _find_measurement(case: Case, result: "AnytimeResult") -> Measurement:
+    """Return bounds and interval of the probability that a query names."""
     verdict = result.verdict
     lower, upper, estimate = verdict.lower, verdict.upper, verdict.estimate
     if verdict.decision is not None:
@@ -332,26 +333,24 @@ def _find_interval(case: Case, result: "AnytimeResult") -> Interval:
         estimate = None
     # bounds of a probability are missing if Storm computed none
     lower, upper = (0.0, 1.0) if lower is None or upper is None else (lower, upper)
-    if verdict.low is None or verdict.high is None:
-        # without samples the bounds are the interval
-        low, high = lower, upper
-    else:
-        # an interval that misses the bounds is wrong, and the bounds are right
-        low, high = min(max(verdict.low, lower), upper), max(min(verdict.high, upper), lower)
-    if estimate is None and (verdict.low is not None or low == high):
-        estimate = (low + high) / 2
-    return Interval(lower, upper, low, high, estimate)
+    certain = Interval(lower, upper)
+    # without samples the bounds are the interval
+    has_samples = verdict.low is not None and verdict.high is not None
+    sampled = certain.cut(Interval(verdict.low, verdict.high)) if has_samples else certain
+    if estimate is None and (has_samples or sampled.is_exact):
+        estimate = (sampled.lower + sampled.upper) / 2
+    return Measurement(certain, sampled, estimate)
 
 
 def _find_decision(
-    case: Case, result: "AnytimeResult", interval: Interval, confidence: float
+    case: Case, result: "AnytimeResult", measurement: Measurement, confidence: float
 ) -> Decision:
     """Return the decision of a requirement."""
     if (decision := result.verdict.decision) is not None:
         return decision
     # the answer to a query without its threshold is a number
     if case.threshold is not None:
-        return case.threshold.decide(interval, confidence)
+        return case.threshold.decide(measurement, confidence)
     return Decision(Outcome.UNKNOWN)
 
 

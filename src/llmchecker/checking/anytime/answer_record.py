@@ -12,6 +12,7 @@ from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.estimate import Estimate, with_estimate
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.query import Query
@@ -88,7 +89,7 @@ class AnswerRecord:
         if self.samples is not None:
             parts.append(
                 f"{format_value(self.estimate, FEW_DIGITS)} in "
-                f"{format_interval(self.low, self.high, FEW_DIGITS)} with confidence "
+                f"{format_interval(Interval(self.low, self.high), FEW_DIGITS)} with confidence "
                 f"{format_number(self.confidence)}, {format_count(self.samples, 'sample')}"
             )
         return f"{', '.join(parts)}, {format_count(self.passes, 'pass')}, {self.seconds:.1f} s"

@@ -11,6 +11,7 @@ from llmchecker.checking.formatting import (
     format_figures,
     format_interval,
 )
+from llmchecker.checking.interval import Interval
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import format_number
@@ -95,11 +96,11 @@ def collect_notes(comparison: "Comparison") -> list[str]:
 
 def _format_difference(comparison: "Comparison") -> str:
     """Format the bounds and the interval of the first answer minus the second."""
-    certain = f"certain {format_interval(comparison.lower, comparison.upper)}"
+    certain = f"certain {format_interval(Interval(comparison.lower, comparison.upper))}"
     # without samples there is no interval with confidence
     if comparison.low is None:
         return certain
-    interval = format_interval(comparison.low, comparison.high)
+    interval = format_interval(Interval(comparison.low, comparison.high))
     confidence = format_number(comparison.confidence)
     return f"{certain}; estimate {interval} with confidence {confidence}"
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.verdict import Verdict
 from llmchecker.properties.logic.query import Query
 
@@ -66,13 +67,13 @@ def _clip_to_bounds(
     original: Estimate, min_value: float | None, max_value: float | None
 ) -> Estimate:
     """Cut the estimate to certain bounds, with low <= estimate <= high."""
-    lower_limit = -math.inf if min_value is None else min_value
-    upper_limit = math.inf if max_value is None else max_value
-    # the ends are sorted first, since low <= high must hold afterwards
-    low = min(max(min(original.low, original.high), lower_limit), upper_limit)
-    high = max(min(max(original.low, original.high), upper_limit), lower_limit)
-    estimate = None if original.estimate is None else min(max(original.estimate, low), high)
-    return replace(original, estimate=estimate, low=low, high=high)
+    bounds = Interval(
+        -math.inf if min_value is None else min_value,
+        math.inf if max_value is None else max_value,
+    )
+    interval = bounds.cut(Interval(original.low, original.high))
+    estimate = None if original.estimate is None else interval.clip(original.estimate)
+    return replace(original, estimate=estimate, low=interval.lower, high=interval.upper)
 
 
 def _compare_with_threshold(query: Query, estimate: Estimate) -> bool | None:
