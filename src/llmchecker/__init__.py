@@ -4,7 +4,7 @@
 
     model = lc.load("resources/models/smollm2-135m")
     tree = lc.grow(model, "The player won because", alpha=0.8, k=4, length=3)
-    verdict = lc.check("P=? [ F gender > 0 ]", tree)
+    answer = lc.check("P=? [ F gender > 0 ]", tree)
 
 The package imports a name at its first use, so that importing the package is fast. Only the names
 in `__all__` are public; docs/library.md describes them.
@@ -18,14 +18,14 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "llmchecker.interfaces.python.load": "load",
     "llmchecker.interfaces.python.tree": "Tree grow",
-    "llmchecker.interfaces.python.check": "check score",
-    "llmchecker.interfaces.python.ask": "Answer ask",
+    "llmchecker.interfaces.python.check": "score",
+    "llmchecker.interfaces.python.answer": "Answer",
+    "llmchecker.interfaces.python.ask": "ask check",
     "llmchecker.interfaces.python.compare": "Comparison compare",
     "llmchecker.interfaces.python.suite": "SuiteReport suite",
     "llmchecker.trees.text_tree": "Truncation",
     "llmchecker.properties.logic.parser": "parse",
     "llmchecker.properties.logic.query": "Query",
-    "llmchecker.checking.verdict": "Verdict",
     "llmchecker.models.table_model": "TableModel",
     "llmchecker.properties.quantifiers.classifier": "Classifier",
     "llmchecker.properties.quantifiers.gender": "Gender",

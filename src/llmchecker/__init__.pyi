@@ -1,10 +1,9 @@
 """The public names with their types, for editors and type checkers; see `__init__.py`."""
 
 from llmchecker import errors as errors
-from llmchecker.checking.verdict import Verdict as Verdict
-from llmchecker.interfaces.python.ask import Answer as Answer
+from llmchecker.interfaces.python.answer import Answer as Answer
 from llmchecker.interfaces.python.ask import ask as ask
-from llmchecker.interfaces.python.check import check as check
+from llmchecker.interfaces.python.ask import check as check
 from llmchecker.interfaces.python.check import score as score
 from llmchecker.interfaces.python.compare import Comparison as Comparison
 from llmchecker.interfaces.python.compare import compare as compare

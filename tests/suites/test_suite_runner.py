@@ -6,7 +6,6 @@ import re
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,10 +14,12 @@ from helpers.random_tables import LETTERS, table_model, whole_tree
 from helpers.suites import HE, WORDS, OpenTable, load, run, words_model
 
 import llmchecker as lc
+from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
 from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.interval import TRUTHS, Interval
 from llmchecker.errors import ConfigError, InvalidEstimate, LLMCheckerError, UnusableText
+from llmchecker.properties.logic.parser import parse
 from llmchecker.suites import runner
 from llmchecker.suites.html_page import format_html
 from llmchecker.suites.json_lines import iter_lines
@@ -514,17 +515,15 @@ def test_an_error_is_repeated_in_the_next_run(tmp_path):
     assert run(suite, model, log=log).counts.holds == 1
 
 
-def build_answer(passes: int, estimate: float, half_width: float, answer: bool | None):
-    """An answer to a threshold query, as a model would give it."""
-    verdict = Verdict(
-        *("", None, 1, 1, 1, 1, 0.0, 0.0, {}, False, True),
-        estimate=answer,
-        low=estimate - half_width,
-        high=estimate + half_width,
-        confidence=0.99,
-        samples=passes,
+def build_answer() -> Answer:
+    """An answer to a threshold query that its samples decide."""
+    return Answer(
+        query=parse("P>=0.1 [ F step = 1 ]"),
+        horizon=1,
+        certain=TRUTHS,
+        sampled=Sampled(Interval(0.4, 0.6), 0.5, 0.99, 10),
+        costs=Costs(states=1, transitions=1, passes=10, seconds=0.0),
     )
-    return SimpleNamespace(verdict=verdict, passes=passes, probability_bounds=(0.0, 1.0))
 
 
 @pytest.mark.parametrize("is_met", [True, False])
@@ -645,7 +644,7 @@ def test_ten_thousand_cases_run_in_bounded_memory(tmp_path, monkeypatch):
     def answer(opened, questions, *options):
         for index, question in enumerate(questions):
             evaluated.append(question.start)
-            yield index, build_answer(10, 0.5, 0.1, True)
+            yield index, build_answer()
 
     monkeypatch.setattr(runner, "evaluate", answer)
     peaks, reports = {}, []

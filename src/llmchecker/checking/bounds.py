@@ -13,7 +13,7 @@ import numpy as np
 
 from llmchecker.checking import storm
 from llmchecker.checking.bounded_value import compute_expected_score
-from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.dtmc import MarkovChain
 from llmchecker.checking.markov.rest_abstraction import (
@@ -81,14 +81,6 @@ def compute_bounds(
             low, high = score_ranges.get(query.root.quantifier, (None, None))[:2]
             return _compute_score_bounds(chain, query, low, high), None
         return _compute_formula_bounds(abstract_rest(tree, scores, query, score_ranges), query)
-
-
-def select_trivial_interval(query: Query) -> Interval:
-    """Select the interval that contains every answer to a query."""
-    if not query.is_numeric:
-        return TRUTHS
-    # a quantifier may have no limits, so no finite ends hold for all scores
-    return NUMBERS if isinstance(query.root, Expectation) else PROBABILITIES
 
 
 def _compute_formula_bounds(

@@ -80,10 +80,10 @@ def average(intervals: Iterable[Interval]) -> Interval:
         sum(Fraction(end) for end in ends) / len(intervals)
         for ends in ([each.lower for each in intervals], [each.upper for each in intervals])
     )
-    return Interval(round_down(lower), -round_down(-upper))
+    return Interval(_round_down(lower), -_round_down(-upper))
 
 
-def round_down(number: Fraction) -> float:
+def _round_down(number: Fraction) -> float:
     """Return the greatest float64 that is at most a number."""
     nearest = float(number)
     return nearest if Fraction(nearest) <= number else math.nextafter(nearest, -math.inf)
@@ -94,4 +94,4 @@ def _subtract_down(minuend: float, subtrahend: float) -> float:
     # an end without a limit leaves the difference without one
     if math.isinf(minuend) or math.isinf(subtrahend):
         return -math.inf
-    return round_down(Fraction(minuend) - Fraction(subtrahend))
+    return _round_down(Fraction(minuend) - Fraction(subtrahend))

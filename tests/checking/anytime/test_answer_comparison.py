@@ -110,8 +110,8 @@ def test_both_sides_have_independent_samples():
     """A model against itself draws other samples on each side."""
     model = table_model(2)
     found = compared(model, model, passes=60)
-    assert found.first.estimate.seed != found.versus.estimate.seed
-    assert found.first.estimate.confidence == pytest.approx(0.995)
+    assert found.first.sampled.seed != found.versus.sampled.seed
+    assert found.first.sampled.confidence == pytest.approx(0.995)
 
 
 def test_a_watch_ends_the_work():

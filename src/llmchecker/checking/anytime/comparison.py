@@ -12,14 +12,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from llmchecker.checking.anytime.answer import AnytimeResult, AnytimeRun, describe_failure
-from llmchecker.checking.anytime.answer_forecast import Forecast, forecast_decision, forecast_width
+from llmchecker.checking.answer import Answer
+from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
+from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
 from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.decision import ComparisonOutcome
+from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import InterruptedCheck, InvalidQuery
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
@@ -67,8 +68,8 @@ class Comparison:
             unknown.
     """
 
-    first: AnytimeResult
-    versus: AnytimeResult
+    first: Answer
+    versus: Answer
     lower: float
     upper: float
     low: float | None
@@ -225,11 +226,11 @@ class _ComparisonRun:
     def _build_comparison(self) -> Comparison:
         self.record()
         first, versus = (run.finish() for run in self._runs)
-        certain = _get_bounds(first.verdict) - _get_bounds(versus.verdict)
+        certain = first.certain - versus.certain
         low = high = confidence = None
         # a side without samples has its certain bounds as its interval
-        if first.estimate is not None or versus.estimate is not None:
-            interval = _get_interval(first.verdict) - _get_interval(versus.verdict)
+        if first.sampled is not None or versus.sampled is not None:
+            interval = _select_interval(first) - _select_interval(versus)
             low, high = interval.lower, interval.upper
             confidence = self._budget.confidence
         comparison = Comparison(
@@ -311,12 +312,6 @@ def _find_greater(low: float, high: float) -> ComparisonOutcome:
     return ComparisonOutcome.EQUAL if low == high == 0 else ComparisonOutcome.UNKNOWN
 
 
-def _get_bounds(verdict: Verdict) -> Interval:
-    """Return the certain bounds of a number; an end without a limit is infinite."""
-    lower = -math.inf if verdict.lower is None else verdict.lower
-    return Interval(lower, math.inf if verdict.upper is None else verdict.upper)
-
-
-def _get_interval(verdict: Verdict) -> Interval:
+def _select_interval(answer: Answer) -> Interval:
     """Return the interval of the samples, or else the certain bounds."""
-    return _get_bounds(verdict) if verdict.low is None else Interval(verdict.low, verdict.high)
+    return answer.certain if answer.sampled is None else answer.sampled.interval
