@@ -4,7 +4,7 @@
 
     model = lc.load("resources/models/smollm2-135m")
     tree = lc.grow(model, "The player won because", alpha=0.8, k=4, length=3)
-    verdict = lc.check("P=? [ F gender > 0 ]", tree)
+    answer = lc.check("P=? [ F gender > 0 ]", tree)
 
 The package imports a name at its first use, so that importing the package is fast. `__init__.pyi`
 lists the public names with their modules; docs/library.md describes them.
