@@ -19,7 +19,7 @@ from llmchecker.config.schema import parse_section
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json, parse_decoding
-from llmchecker.models.servers.connection import ensure_model
+from llmchecker.models.fetch import ensure_model
 from llmchecker.suites.templates import Row, insert_columns, insert_values, locate_errors
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.distribution_cache import DistributionCache

@@ -17,6 +17,7 @@ from llmchecker.trees import fingerprint, run_metadata
 from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
 from llmchecker.trees.selection import CANCELLATION_THRESHOLD
 from llmchecker.utils.number_format import format_size
+from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
     from llmchecker.models.servers.served_model import ServedModel
@@ -90,7 +91,8 @@ class LazyModel:
         if self.shared_from is not None:
             return self.shared_from._base_model
         if (self.directory / SERVER_FILE).is_file():
-            from llmchecker.models.servers.connection import connect_model
+            with explain_missing_packages():
+                from llmchecker.models.servers.connection import connect_model
 
             return connect_model(self.directory)
         if self.kind == "served":

@@ -12,7 +12,7 @@ from pathlib import Path
 from llmchecker.config import paths
 from llmchecker.errors import InvalidTree
 from llmchecker.interfaces.cli.arguments import CheckRequest
-from llmchecker.models.servers.connection import ensure_model
+from llmchecker.models.fetch import ensure_model
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.text_tree import TextTree

@@ -13,6 +13,7 @@ from llmchecker.interfaces.python.tree import Tree, parse_start
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
+from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
     from llmchecker.checking.anytime.answer import AnytimeResult
@@ -100,7 +101,8 @@ class Answer:
             axes: axes for the plot; None for new ones.
         """
         # imported here, because matplotlib takes a second to load
-        from llmchecker.reporting.answer_figure import draw_history
+        with explain_missing_packages():
+            from llmchecker.reporting.answer_figure import draw_history
 
         root = self.query.root
         threshold = root.threshold if isinstance(root, Probability) else None

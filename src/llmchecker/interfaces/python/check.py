@@ -15,6 +15,7 @@ from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier, find_quantifiers
 from llmchecker.trees.text_tree import StateKind, TextTree, check_length
+from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +47,8 @@ class ReadableVerdict(Verdict):
             InvalidQuery: the query has no =?, and no single text decides it.
         """
         # imported here, because matplotlib takes a second to load
-        from llmchecker.reporting.answer_figure import draw_verdict
+        with explain_missing_packages():
+            from llmchecker.reporting.answer_figure import draw_verdict
 
         return draw_verdict(self, parse(self.query), label, axes)
 

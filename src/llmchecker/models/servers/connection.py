@@ -27,12 +27,7 @@ from llmchecker.models.servers.http_client import MAX_BYTES, ServerClient
 from llmchecker.models.servers.schema import quote
 from llmchecker.models.servers.settings import SERVER_FILE, ServerSource
 from llmchecker.models.sources.checksums import check_checksums
-from llmchecker.models.sources.fetch import (
-    ModelSource,
-    check_record,
-    ensure_checkpoint,
-    fetch_checkpoint,
-)
+from llmchecker.models.sources.fetch import check_record
 from llmchecker.models.sources.model_directory import MODEL_CONFIG, PROVENANCE, TOKENIZER_FILES
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.models.transformers.tokenizer import format_loading_error, load_tokenizer
@@ -66,29 +61,15 @@ _TOKENIZER_PROBES = (
 """Texts for which the server and the tokenizer must give the same tokens."""
 
 
-def fetch_model(
-    source: ModelSource | ServerSource, directory: str | Path, lock: str | Path | None = None
-) -> None:
-    """Create a model directory from weights or, for a served model, from its server."""
-    if isinstance(source, ServerSource):
-        fetch_served_model(source, directory)
-    else:
-        fetch_checkpoint(source, directory, lock=lock)
-
-
-def ensure_model(
-    source: ModelSource | ServerSource, directory: str | Path, lock: str | Path
-) -> None:
-    """Fetch a model if its directory is absent; otherwise check its record.
+def ensure_served_model(source: ServerSource, directory: str | Path) -> None:
+    """Create the directory of a served model if it is absent; otherwise check its record.
 
     Raises:
-        SourceError: the model is absent and cannot be fetched.
+        SourceError: the directory is absent and the server cannot be used.
         ConfigError: the directory contains another model, or one with other settings.
         DamagedFile: the record of the model's source is damaged.
     """
-    if isinstance(source, ModelSource):
-        ensure_checkpoint(source, directory, lock)
-    elif Path(directory).exists():
+    if Path(directory).exists():
         check_record(source.record, Path(directory))
     else:
         fetch_served_model(source, directory)

@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
-from llmchecker.errors import ConfigError, MissingTool
+from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
+from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
     from lingua import LanguageDetector
-
-_REQUIREMENT = "lingua-language-detector==2.1.1"
 
 
 @dataclass(frozen=True)
@@ -80,10 +79,6 @@ def _build_detector(codes: tuple[str, ...]) -> "LanguageDetector":
 
 def _import_lingua():
     # an optional package, which only this type needs
-    try:
+    with explain_missing_packages():
         import lingua
-    except ImportError as error:
-        raise MissingTool(
-            f"type language: a package is missing; install it by pip install {_REQUIREMENT}"
-        ) from error
     return lingua
