@@ -110,6 +110,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+	$(BIN)/lint-imports
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(if $(PACKAGES),grep ' wheelhouse/' SHA256SUMS | sha256sum --quiet --check -)
