@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from docutils.core import publish_parts
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -182,6 +181,9 @@ def build_tree_view(
 
 def _render_caption(path: str | Path) -> Markup:
     """Render a reStructuredText caption of Snakemake's report as HTML."""
+    # only the workflow's report has captions, so other pages need no docutils
+    from docutils.core import publish_parts
+
     source = Path(path).read_text(encoding="utf-8")
     return Markup(
         publish_parts(source, writer="html5", settings_overrides=_CAPTION_SETTINGS)["body"]

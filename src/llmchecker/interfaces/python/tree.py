@@ -19,6 +19,7 @@ from llmchecker.reporting import tree_drawing
 from llmchecker.trees.growth_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
 from llmchecker.utils.number_format import format_count, format_number
+from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +116,8 @@ class Tree(TextTree):
             InvalidBound: `max_states` is below 1, or too large for a readable plot.
         """
         # imported here, because matplotlib takes a second to load
-        from llmchecker.reporting.tree_figure import draw_tree
+        with explain_missing_packages():
+            from llmchecker.reporting.tree_figure import draw_tree
 
         witnesses = () if answer is None else answer.witnesses
         kinds = {witness["uid"]: witness["kind"] for witness in witnesses}
