@@ -7,7 +7,7 @@
     verdict = lc.check("P=? [ F gender > 0 ]", tree)
 
 The package imports a name at its first use, so that importing the package is fast. Only the names
-in `__all__` are public; docs/library.md describes them.
+in `__all__` are public; docs/how-to/python.md describes them.
 """
 
 import os
