@@ -9,7 +9,7 @@ import argparse
 import html
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -31,6 +31,9 @@ PAGES = {
 
 COPIES = PurePosixPath("repository")
 """Folder of the site with copies of files."""
+
+BAR = "\\|"
+"""A bar in a cell of a Markdown table."""
 
 COMMANDS_MARK = "<!-- options of all commands -->"
 _LINK = re.compile(r"(?<=\]\()([^()\s:#]+)(?=[)#])")
@@ -75,31 +78,29 @@ def describe_commands() -> str:
 
 def _describe_command(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     yield f"### {name}\n\n{_escape(parser.description or COMMAND_HELP[name])}\n"
+    # argparse's own two groups, of positional arguments and of options, are one table
+    first, second, *others = parser._action_groups
+    yield _format_actions(parser, first._group_actions + second._group_actions)
+    for group in others:
+        if table := _format_actions(parser, group._group_actions):
+            yield f"**{group.title}**: {_escape(group.description or '')}\n\n{table}"
+
+
+def _format_actions(parser: argparse.ArgumentParser, actions: Sequence[argparse.Action]) -> str:
+    """Format a table of arguments; empty without any."""
     formatter = parser._get_formatter()
-    for group in parser._action_groups:
-        actions = [
-            action
-            for action in group._group_actions
-            if action.help is not argparse.SUPPRESS and not isinstance(action, argparse._HelpAction)
-        ]
-        if not actions:
-            continue
-        # argparse's own groups have names that add nothing
-        if group not in parser._action_groups[:2]:
-            yield f"**{group.title}**\n" + (
-                f"\n{_escape(group.description)}\n" if group.description else ""
-            )
-        yield "| argument | meaning |\n| --- | --- |"
-        for action in actions:
-            invocation = formatter._format_action_invocation(action).replace("|", "\\|")
-            meaning = formatter._expand_help(action) if action.help else ""
-            yield f"| `{invocation}` | {_escape(meaning)} |"
-        yield ""
+    rows = [
+        f"| `{formatter._format_action_invocation(action).replace('|', BAR)}` "
+        f"| {_escape(formatter._expand_help(action) if action.help else '')} |\n"
+        for action in actions
+        if action.help is not argparse.SUPPRESS and not isinstance(action, argparse._HelpAction)
+    ]
+    return "| argument | meaning |\n| --- | --- |\n" + "".join(rows) if rows else ""
 
 
 def _escape(text: str) -> str:
     """Escape what Markdown would interpret in a text of the parser."""
-    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_\[\]{}<>|])", r"\\\1", " ".join(text.split()))
 
 
 def _find_path(file: File) -> PurePosixPath:

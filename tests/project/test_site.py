@@ -1,5 +1,7 @@
 """The documentation site: complete, without dead links, and without anything from other servers."""
 
+import argparse
+import html
 import os
 import re
 import subprocess
@@ -13,6 +15,8 @@ import yaml
 from helpers.printed_text import alike
 
 import llmchecker
+from llmchecker.interfaces.cli.commands import build_parser
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -80,8 +84,6 @@ def test_every_public_name_is_on_the_page_of_the_api():
 def test_the_options_of_every_command_are_described(monkeypatch):
     """The text for the page of commands has each command, and the options in its help."""
     text = import_hooks(monkeypatch).describe_commands()
-    from llmchecker.interfaces.cli.parser import COMMAND_HELP
-
     assert re.findall(r"^### (\w+)$", text, flags=re.M) == list(COMMAND_HELP)
     sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", text, flags=re.M | re.S))
     assert "| `--versus-start " in sections["compare"]
@@ -220,6 +222,23 @@ def test_formulas_are_part_of_the_pages(site):
     assert text.count("<math ") > 40
     assert "\\(" not in text
     assert "\\[" not in text
+
+
+@pytest.mark.long
+def test_the_help_of_every_option_is_on_the_site(site):
+    """Braces, brackets and stars of a help text are no markup on the page of commands."""
+    (page,) = (path for path in site if path.match("reference/commands.html"))
+    text = html.unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
+    words = " ".join(text.split())
+    (commands,) = (action for action in build_parser()._actions if action.choices)
+    shown = [
+        " ".join(parser._get_formatter()._expand_help(action).split())
+        for parser in commands.choices.values()
+        for action in parser._actions
+        if action.dest != "help" and action.help not in (None, argparse.SUPPRESS)
+    ]
+    assert len(shown) > 50
+    assert [line for line in shown if line not in words] == []
 
 
 @pytest.mark.long
