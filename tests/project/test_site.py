@@ -17,6 +17,7 @@ from helpers.printed_text import alike
 import llmchecker
 from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.suites.suite_file import CaseKeys, SuiteKeys
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -89,6 +90,15 @@ def test_the_options_of_every_command_are_described(monkeypatch):
     assert "| `--versus-start " in sections["compare"]
     assert "| `query` |" in sections["check"]
     assert "| `--junit " in sections["test"]
+
+
+@pytest.mark.parametrize(("heading", "keys"), [("the suite", SuiteKeys), ("a case", CaseKeys)])
+def test_every_key_of_a_suite_is_described(heading, keys):
+    """The tables of docs/reference/suites.md have each key, in the order of the file's reader."""
+    text = (DOCS / "reference/suites.md").read_text(encoding="utf-8")
+    table = text.split(f"| key of {heading} |")[1].split("\n\n")[0]
+    cells = "\n".join(re.findall(r"^\| (`.*?) \|", table, flags=re.M))
+    assert re.findall(r"`(\w+)`", cells) == list(keys.model_fields)
 
 
 def python_blocks(page: Path) -> str:
