@@ -7,7 +7,7 @@
     answer = lc.check("P=? [ F gender > 0 ]", tree)
 
 The package imports a name at its first use, so that importing the package is fast. `__init__.pyi`
-lists the public names with their modules; docs/library.md describes them.
+lists the public names with their modules; docs/how-to/python.md describes them.
 """
 
 import os

@@ -71,7 +71,7 @@ CASES = {
     "test_a_flipped_bit_of_a_model_is_refused_when_it_is_loaded": FLIPS * len(FILES_OF_A_MODEL),
     "test_a_flipped_bit_of_a_models_record_never_vouches_for_other_files": FLIPS,
 }
-"""How many faults a test tries that tries more than one; docs/trust.md tells them."""
+"""How many faults a test tries that tries more than one; docs/explanation/trust.md tells them."""
 
 
 def found(project: Path, pattern: str) -> Path:
