@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 
@@ -25,11 +25,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import Normal, withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
-from matplotlib.typing import RcKeyType
 
 from llmchecker.utils.atomic_files import atomic_write, atomic_write_with_checksum
 from llmchecker.utils.number_format import format_number
 from llmchecker.utils.printable_text import escape_unprintable
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
 
 COLUMN_WIDTH = 3.5
 """Width of one column of a two-column page, in inches."""
@@ -48,7 +50,7 @@ _AXIS_CHARACTERS = 32
 """Maximum number of characters in a line of the label of the y axis."""
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++")
 
-STYLE: dict[RcKeyType, Any] = {
+STYLE: "dict[RcKeyType, Any]" = {
     "font.size": 9,
     "axes.labelsize": 9,
     "legend.fontsize": 8,
