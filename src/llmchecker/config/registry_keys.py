@@ -218,7 +218,7 @@ class RegistryKeys(Section):
         *("topk", "answer", "experiments", "figure4", "suites", "invariants"),
     )
 
-    models: dict[Name, ModelKeys] = Field(min_length=1)
+    models: dict[Name, ModelKeys] = Field(default={})
     """Language models by name."""
     start_strings: dict[Name, _StartEntry] = Field(default={})
     """Start strings by name."""
