@@ -216,7 +216,7 @@ class RegistryKeys(Section):
     renamed_keys: ClassVar[dict[str, str]] = RENAMED_KEYS
     unread_keys: ClassVar[tuple[str, ...]] = ("topk", "answer", "experiments", "figure4", "suites")
 
-    models: dict[Name, ModelKeys] = Field(min_length=1)
+    models: dict[Name, ModelKeys] = Field(default={})
     """Language models by name."""
     start_strings: dict[Name, _StartEntry] = Field(default={})
     """Start strings by name."""
