@@ -52,7 +52,7 @@ _VllmToken = Annotated[_TokenId, BeforeValidator(_parse_vllm_token)]
 _Name = Annotated[str, Field(max_length=_MAX_NAME_LENGTH), AfterValidator(_check_printable)]
 _Size = Annotated[int, Field(ge=1, lt=2**31)]
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
-_Share = TypeVar("Share")
+_Share = TypeVar("_Share")
 _Single = Annotated[list[_Share], Field(min_length=1, max_length=1)]
 
 _Shape = TypeVar("_Shape")
@@ -213,9 +213,11 @@ def parse_response(shape: type[_Shape], answer: Any) -> _Shape:
     try:
         return TypeAdapter(shape).validate_python(answer)
     except (ValidationError, RecursionError, OverflowError) as error:
-        details = error.errors()[0] if isinstance(error, ValidationError) else {}
-        field = quote(".".join(map(str, details.get("loc", ()))), 100) or "the answer"
-        problem = quote(str(details.get("msg", type(error).__name__)))
+        field, problem = "", type(error).__name__
+        if isinstance(error, ValidationError):
+            details = error.errors()[0]
+            field, problem = ".".join(map(str, details["loc"])), details["msg"]
+        field, problem = quote(field, 100) or "the answer", quote(problem)
         # `from None`, because the error quotes the whole response
         raise SourceUnavailable(f"{field}: {problem}; check its version and `api`") from None
 
