@@ -26,19 +26,19 @@ from llmchecker.models.servers.connection import (
 from llmchecker.models.servers.http_client import RequestLimits
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.sources.source_spec import parse_source
-from llmchecker.programs.proposals.prompt_templates import (
+from loop_invariants.proposals.prompt_templates import (
     INVARIANT_KEYWORD,
     PromptVariant,
     build_message,
     build_prompt,
 )
-from llmchecker.programs.proposals.proposers import (
+from loop_invariants.proposals.proposers import (
     ServerProposer,
     _propose_for_program,
     load_proposer,
 )
-from llmchecker.programs.proposals.sampling import _MAX_TOKENS
-from llmchecker.programs.proposals.settings import ProposalSettings
+from loop_invariants.proposals.sampling import _MAX_TOKENS
+from loop_invariants.proposals.settings import ProposalSettings
 
 APIS = ("openai", "openai-chat")
 QUICK = replace(TEXT_LIMITS, first_pause_seconds=0.001)
