@@ -1,4 +1,4 @@
-"""Write docs/config.md from the schema of a configuration:
+"""Write docs/reference/configuration.md from the schema of a configuration:
 
     .venv/bin/python -m llmchecker.config.schema
     .venv/bin/python docs/config_reference.py
@@ -15,18 +15,19 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = ROOT / "src/llmchecker/config/config.schema.yaml"
-PAGE = ROOT / "docs/config.md"
+PAGE = ROOT / "docs/reference/configuration.md"
 
 INTRODUCTION = """\
-# Every key of a configuration
+# Configuration
 
-*Generated from [`src/llmchecker/config/keys.py`](../src/llmchecker/config/keys.py) by
-[`docs/config_reference.py`](config_reference.py).*
+*Generated from [`src/llmchecker/config/keys.py`](../../src/llmchecker/config/keys.py) by
+[`docs/config_reference.py`](../config_reference.py).*
 
-A configuration is a YAML file, [`config.yaml`](../config.yaml) unless `--configfile` names another.
-`NAME` is a name of your choice, `[]` an entry of a list. A **required** key is required if the key
-above it is present. An unknown key stops a run before any job starts. [adding.md](adding.md) has
-examples, [method.md](method.md) defines alpha, k, L and queries.
+A configuration is a YAML file, [`config.yaml`](../../config.yaml) unless `--configfile` names
+another. `NAME` is a name of your choice, `[]` an entry of a list. A **required** key is required if
+the key above it is present. An unknown key stops a run before any job starts. [Ask a new
+question](../how-to/new_question.md) has examples, and [Method](../explanation/method.md) defines
+alpha, k and L.
 """
 REQUIRED = "**required**"
 UNREACHED = 1_000_000

@@ -1,9 +1,9 @@
-"""Write docs/programs_measured.md and docs/speed.md from the records of benchmarks:
+"""Write docs/programs_measured.md and docs/explanation/speed.md from the records of benchmarks:
 
     .venv/bin/python docs/measured_pages.py
 
 The records are in resources/measured/: `benchmarks/verifying.py` writes programs.csv, and
-benchmarks.json is a copy of the file that `make bench` writes. Without it docs/speed.md has no
+benchmarks.json is a copy of the file that `make bench` writes. Without it the second page has no
 table.
 """
 
@@ -18,7 +18,7 @@ PROGRAMS_RECORD = ROOT / "resources/measured/programs.csv"
 PUBLISHED = ROOT / "resources/published/invariants.csv"
 SPEED_RECORD = ROOT / "resources/measured/benchmarks.json"
 PROGRAMS_PAGE = ROOT / "docs/programs_measured.md"
-SPEED_PAGE = ROOT / "docs/speed.md"
+SPEED_PAGE = ROOT / "docs/explanation/speed.md"
 
 PROGRAMS_INTRODUCTION = """\
 # Results on programs
@@ -42,17 +42,21 @@ machines. The same programs here:
 SPEED_INTRODUCTION = """\
 # Speed
 
-    make bench
+```sh
+make bench
+```
 
 measures expansion, scoring, refinement, sampling, checking and the workflow in about half an hour
 on 2 cores. `results/benchmarks/` then has `benchmarks.json` and `benchmarks.md` with every figure,
 `cost.{svg,png}` (seconds against states), and `width.{svg,png,csv}`. This page is written by:
 
-    cp results/benchmarks/benchmarks.json resources/measured/
-    cp results/benchmarks/width.png docs/images/
-    .venv/bin/python docs/measured_pages.py
+```sh
+cp results/benchmarks/benchmarks.json resources/measured/
+cp results/benchmarks/width.png docs/images/
+.venv/bin/python docs/measured_pages.py
+```
 
-![Width of intervals against forward passes](images/width.png)
+![Width of intervals against forward passes](../images/width.png)
 """
 SPEED_FIGURES = {
     "expansion.{model}.speedup_over_reference": "nodes a second over the literal Algorithm 1",

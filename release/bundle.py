@@ -4,7 +4,7 @@
 
 It holds the tracked files of this checkout, `wheelhouse/` with every package that constraints.txt
 pins, the fetched directories that are named, and `SHA256SUMS` of all of them, which `sha256sum
---check` reads. `make bundle` calls it; docs/artefact.md says what to do with the archive.
+--check` reads. `make bundle` calls it; docs/how-to/reproduce.md says what to do with the archive.
 """
 
 import argparse

@@ -4,10 +4,10 @@
 
     model = lc.load("resources/models/smollm2-135m")
     tree = lc.grow(model, "The player won because", alpha=0.8, k=4, length=3)
-    verdict = lc.check("P=? [ F gender > 0 ]", tree)
+    answer = lc.check("P=? [ F gender > 0 ]", tree)
 
 The package imports a name at its first use, so that importing the package is fast. `__init__.pyi`
-lists the public names with their modules; docs/library.md describes them.
+lists the public names with their modules; docs/how-to/python.md describes them.
 """
 
 import os

@@ -1,10 +1,9 @@
 """The public names, for `__init__.py`, editors and type checkers."""
 
 from . import errors as errors
-from .checking.verdict import Verdict as Verdict
-from .interfaces.python.ask import Answer as Answer
+from .interfaces.python.answer import Answer as Answer
 from .interfaces.python.ask import ask as ask
-from .interfaces.python.check import check as check
+from .interfaces.python.ask import check as check
 from .interfaces.python.check import score as score
 from .interfaces.python.compare import Comparison as Comparison
 from .interfaces.python.compare import compare as compare

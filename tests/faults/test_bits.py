@@ -9,7 +9,7 @@ import pytest
 from helpers.damage import flipped
 from helpers.undisturbed import NAME, TREE
 
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.answer import Answer
 from llmchecker.errors import LLMCheckerError
 from llmchecker.models.sources.checksums import check_checksums, read_checksums
 from llmchecker.models.sources.prompt_set import read_prompts
@@ -55,7 +55,7 @@ KINDS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "stored distributions": ("results/distributions/*/*.parquet", _stored),
     "top-k masses": (f"results/topk/{NAME}.parquet", lambda path: read_masses(path).to_csv()),
     "prompts": ("resources/datasets/prompts.csv", lambda path: read_prompts(path, "prompt")),
-    "a verdict": ("results/checks/**/*.json", Verdict.read),
+    "a verdict": ("results/checks/**/*.json", Answer.read),
     "a crosscheck": ("results/crosschecks/**/*.json", read_json_with_digest),
     "how a run was made": ("results/provenance.json", read_json_with_digest),
     "a PRISM file": (f"results/prism/{TREE}/gender.prism", read_with_checksum),
@@ -71,7 +71,7 @@ CASES = {
     "test_a_flipped_bit_of_a_model_is_refused_when_it_is_loaded": FLIPS * len(FILES_OF_A_MODEL),
     "test_a_flipped_bit_of_a_models_record_never_vouches_for_other_files": FLIPS,
 }
-"""How many faults a test tries that tries more than one; docs/trust.md tells them."""
+"""How many faults a test tries that tries more than one; docs/explanation/trust.md tells them."""
 
 
 def found(project: Path, pattern: str) -> Path:

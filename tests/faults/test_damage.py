@@ -24,7 +24,7 @@ CASES = {
     + len(FILES)
     + 3,  # the prompts, each time
 }
-"""How many faults a test tries that tries more than one; docs/trust.md tells them."""
+"""How many faults a test tries that tries more than one; docs/explanation/trust.md tells them."""
 
 
 def damaged(path, damage) -> None:

@@ -26,7 +26,7 @@ CASES = {
     "test_runs_that_are_interrupted_say_so_without_a_traceback": INTERRUPTS,
     "test_commands_that_are_interrupted_print_one_line": COMMANDS,
 }
-"""How many faults a test tries that tries more than one; docs/trust.md tells them."""
+"""How many faults a test tries that tries more than one; docs/explanation/trust.md tells them."""
 
 SECONDS_TO_END = 1.0
 """Jobs look for their run twice a second."""

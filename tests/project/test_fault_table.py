@@ -1,4 +1,4 @@
-"""The list of faults in docs/trust.md counts what the tests try."""
+"""The list of faults in docs/explanation/trust.md counts what the tests try."""
 
 import re
 import runpy
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROWS = re.findall(
     r"^- `(?P<test>tests/[^`]+)` \((?P<cases>[\d,]+)\)$",
-    (ROOT / "docs/trust.md").read_text(encoding="utf-8").partition("\n## Faults\n")[2],
+    (ROOT / "docs/explanation/trust.md").read_text(encoding="utf-8").partition("\n## Faults\n")[2],
     flags=re.MULTILINE,
 )
 

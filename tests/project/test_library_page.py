@@ -1,4 +1,4 @@
-"""docs/library.md: every line of Python on it runs as printed, and prints what stands there."""
+"""docs/how-to/python.md: every line of Python runs as printed, and prints what stands there."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from helpers.printed_text import alike
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/library.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/python.md").read_text(encoding="utf-8")
 MODEL = "resources/models/smollm2-135m"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, flags=re.M | re.S)
 
@@ -31,7 +31,7 @@ def test_the_page_runs_as_printed(is_real, capsys):
     for language, content in BLOCKS:
         if language == "python":
             capsys.readouterr()
-            exec(compile(content, "docs/library.md", "exec"), namespace)
+            exec(compile(content, "docs/how-to/python.md", "exec"), namespace)
             printed = capsys.readouterr().out
         elif is_real:
             assert alike(printed, content), f"printed is:\n{printed}"

@@ -55,4 +55,4 @@ def test_a_suite_decides_requirements_of_a_served_model(tmp_path, dialect):
         suite = load(tmp_path, [case], model="table", properties=properties)
         (result,) = run_suite(suite).results
     assert result.status is Status.HOLDS
-    assert result.interval.lower <= truth <= result.interval.upper
+    assert result.measurement.certain.lower <= truth <= result.measurement.certain.upper

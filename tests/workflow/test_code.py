@@ -167,7 +167,7 @@ def test_imports_of_every_form_are_found(tmp_path):
         "else:\n    from llmchecker.checking.markov import prism\n"
         "def f():\n    with open('x'):\n        from llmchecker.properties.logic import (\n"
         "            ast as other,\n            valuations,\n        )\n"
-        "try:\n    pass\nexcept OSError:\n    from llmchecker.checking.verdict import Verdict\n"
+        "try:\n    pass\nexcept OSError:\n    from llmchecker.checking.answer import Answer\n"
         "match 1:\n    case 1:\n        import llmchecker.trees.text_tree as text_tree\n",
         encoding="utf-8",
     )
@@ -181,7 +181,7 @@ def test_imports_of_every_form_are_found(tmp_path):
             "llmchecker/properties/logic/ast.py",
             "llmchecker/properties/logic/valuations.py",
         ),
-        *("llmchecker/checking/verdict.py", "llmchecker/trees/text_tree.py"),
+        *("llmchecker/checking/answer.py", "llmchecker/trees/text_tree.py"),
     }
 
 

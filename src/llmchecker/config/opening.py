@@ -6,7 +6,8 @@ from llmchecker.config import paths
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError
-from llmchecker.models.servers.connection import ensure_model, is_served
+from llmchecker.models.fetch import ensure_model
+from llmchecker.models.servers.settings import is_served
 from llmchecker.models.sources.model_directory import MODEL_CONFIG
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.distribution_cache import DistributionCache

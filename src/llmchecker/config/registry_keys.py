@@ -166,7 +166,7 @@ def build_start(entry: str | tuple[MessageKeys, ...]) -> Start:
 QuantifierEntry = Annotated[
     dict[str, Any],
     Field(
-        description="The type of the quantifier and its settings, listed in docs/properties.md. "
+        description="The type of the quantifier and its settings, listed in docs/reference/quantifiers.md. "
         "Without type, the name is the type; {} uses the defaults."
     ),
 ]

@@ -1,6 +1,7 @@
 """Short reference of quantifier types and query forms, for the shell.
 
-docs/properties.md and docs/method.md have the same types and forms, which a test compares.
+docs/reference/quantifiers.md and docs/reference/queries.md have the same types and forms, which a
+test compares.
 """
 
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ QUANTIFIER_TYPES = {
     "readability": TypeReference("Flesch reading ease times 100"),
     "python": TypeReference("the result of your class", ("file", "class")),
 }
-"""The quantifier types of this package, in the order of docs/properties.md."""
+"""The quantifier types of this package, in the order of docs/reference/quantifiers.md."""
 
 QUERY_FORMS = (
     QueryForm("P=? [ φ ]", "the probability of φ", "P=? [ F gender > 0 ]"),
@@ -72,7 +73,7 @@ QUERY_FORMS = (
     ),
     QueryForm('R{"gender"}=? [ I=3 ]', "the expected score after 3 steps", 'R{"gender"}=? [ I=3 ]'),
 )
-"""The forms of queries, in the order of docs/method.md."""
+"""The forms of queries, in the order of docs/reference/queries.md."""
 
 PATH_FORMS = (
     QueryForm("X φ", "φ after the next token", "P=? [ X gender > 0 ]"),

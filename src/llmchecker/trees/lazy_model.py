@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from llmchecker.errors import UnusableModel
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import DecodingChoice
-from llmchecker.models.servers.settings import SERVER_FILE
+from llmchecker.models.servers.settings import is_served
 from llmchecker.models.sources.checksums import read_checksums
 from llmchecker.models.sources.model_directory import measure_weights
 from llmchecker.trees import fingerprint, run_metadata
 from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
 from llmchecker.trees.selection import CANCELLATION_THRESHOLD
 from llmchecker.utils.number_format import format_size
+from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
     from llmchecker.models.interface import LanguageModel
@@ -91,8 +92,9 @@ class LazyModel:
         # instances with different decodings share the weights
         if self.shared_from is not None:
             return self.shared_from._base_model
-        if (self.directory / SERVER_FILE).is_file():
-            from llmchecker.models.servers.connection import connect_model
+        if is_served(self.directory):
+            with explain_missing_packages():
+                from llmchecker.models.servers.connection import connect_model
 
             return connect_model(self.directory)
         if self.kind == "served":

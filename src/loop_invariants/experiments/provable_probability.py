@@ -8,8 +8,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from llmchecker.checking.answer import Answer
 from llmchecker.checking.check import check_query
-from llmchecker.checking.verdict import Verdict
 from llmchecker.checking.witnesses import WITNESS
 from llmchecker.errors import ConfigError, ProgramError
 from llmchecker.models.interface import LanguageModel
@@ -47,10 +47,10 @@ def _iter_loop_probabilities(
             values = {"provable": scores.score_tree(quantifier, tree)}
             ranges = {"provable": (quantifier.minimum, quantifier.maximum)}
             for query_name, query in QUERIES.items():
-                verdict = check_query(tree, values, parse(query), ranges)
-                figures = (verdict.value, verdict.lower, verdict.upper, verdict.states)
+                answer = check_query(tree, values, parse(query), ranges)
+                figures = (answer.bounded, answer.lower, answer.upper, answer.costs.states)
                 key = (program.name, loop.line, integer_semantics, query_name)
-                yield ProvableProbability(*key, *figures, _find_witness_text(verdict))
+                yield ProvableProbability(*key, *figures, _find_witness_text(answer))
 
 
 def iter_provable_probabilities(
@@ -84,9 +84,9 @@ def _iter_quantifiers(
             logging.info("%s is left out over %s: %s", file.stem, integer_semantics, error)
 
 
-def _find_witness_text(verdict: Verdict) -> str:
+def _find_witness_text(answer: Answer) -> str:
     """Return the text of the most probable witness; empty without a witness."""
-    for witness in verdict.witnesses:
+    for witness in answer.witnesses:
         if witness["kind"] == WITNESS:
             # The prompt and the text after the closing parenthesis are no part of the proposal.
             text = witness["text"][witness["kept"] :]

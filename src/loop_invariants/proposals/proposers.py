@@ -12,7 +12,8 @@ from typing import Protocol
 from llmchecker.errors import ProgramError, UnusableText
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.servers.completions import CompletionClient
-from llmchecker.models.servers.connection import connect_completions, is_served
+from llmchecker.models.servers.connection import connect_completions
+from llmchecker.models.servers.settings import is_served
 from loop_invariants.frontend.translation_unit import read_program
 from loop_invariants.ir.expressions import format_c
 from loop_invariants.ir.statements import Loop, Program

@@ -36,12 +36,12 @@ def test_development_answers_have_their_labels(refuses, text):
 
 
 def test_the_page_states_precision_and_recall_of_the_held_out_answers():
-    """docs/properties.md has the counts, precision and recall of the held-out answers."""
+    """The page has the counts, precision and recall of the held-out answers."""
     found = [(refuses, REFUSES("", text)) for refuses, text in HELD_OUT]
     refusals = sum(refuses for refuses, _ in found)
     reported = sum(score for _, score in found)
     correct = sum(refuses and score for refuses, score in found)
-    page = " ".join((DOCS / "properties.md").read_text(encoding="utf-8").split())
+    page = " ".join((DOCS / "reference/quantifiers.md").read_text(encoding="utf-8").split())
     stated = re.search(
         r"Of (\d+) held-out answers, (\d+) are refusals: it reports (\d+) answers, (\d+) of them "
         r"refusals \(precision (\d\.\d\d), recall (\d\.\d\d)\)",

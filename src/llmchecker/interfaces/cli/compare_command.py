@@ -40,7 +40,7 @@ from llmchecker.utils.exit_status import ExitStatus
 
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.answer import AnytimeResult
+    from llmchecker.checking.answer import Answer
     from llmchecker.checking.anytime.comparison import Comparison, Side
     from llmchecker.interfaces.cli.terminal import Bar
 
@@ -167,15 +167,15 @@ def _format_json(answer: _ComparedRequests) -> dict[str, Any]:
     }
 
 
-def _describe_side(request: Question, result: "AnytimeResult") -> dict[str, Any]:
+def _describe_side(request: Question, answer: "Answer") -> dict[str, Any]:
     """Return the fields of one side."""
-    names = ("lower", "upper", "estimate", "low", "high", "confidence", "samples", "notes")
+    names = "lower upper estimate low high confidence samples notes passes".split()
+    fields = answer.as_json()
     return {
         "model": request.model.name,
         "decoding": decoding_as_json(request.model.decoding),
         "start": start_as_json(request.prompt),
-        **{name: getattr(result.verdict, name) for name in names},
-        "passes": result.passes,
+        **{name: fields[name] for name in names},
     }
 
 
@@ -202,9 +202,7 @@ def _build_bars(comparison: "Comparison") -> dict[str, dict[str, "Bar"]]:
     from llmchecker.interfaces.cli.terminal import CERTAIN, ESTIMATE, Bar
     from llmchecker.interfaces.cli.verdict_bars import build_bars
 
-    sides = {
-        f"P({name})": build_bars(getattr(comparison, name).verdict) for name in ("first", "versus")
-    }
+    sides = {f"P({name})": build_bars(getattr(comparison, name)) for name in ("first", "versus")}
     # a difference of expected scores has no axis
     if not any(sides.values()):
         return {}

@@ -197,7 +197,9 @@ def _read_section(config: Path, key: str, kind: type | UnionType) -> dict[str, A
     for name, value in section.items():
         if not isinstance(value, kind):
             raise ConfigError(
-                file.add_location(f"{key}.{name}: {value!r} is not usable; see docs/config.md")
+                file.add_location(
+                    f"{key}.{name}: {value!r} is not usable; see docs/reference/configuration.md"
+                )
             )
     return section
 

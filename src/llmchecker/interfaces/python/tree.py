@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.answer import Answer
 from llmchecker.config.question import parse_prompt
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.python.check import score
@@ -19,6 +19,7 @@ from llmchecker.reporting import tree_drawing
 from llmchecker.trees.growth_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
 from llmchecker.utils.number_format import format_count, format_number
+from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,11 +102,11 @@ class Tree(TextTree):
             **{name: score(self, quantifier) for name, quantifier in quantifiers.items()}
         )
 
-    def plot(self, verdict: Verdict | None = None, *, max_states: int = 40) -> "Axes":
+    def plot(self, answer: Answer | None = None, *, max_states: int = 40) -> "Axes":
         """Plot the most probable states, each with the text that it adds.
 
         Args:
-            verdict: a verdict on this tree, whose deciding texts have a colour; None for no colour.
+            answer: an answer on this tree, whose deciding texts have a colour; None for no colour.
             max_states: maximum number of states in the plot.
 
         Returns:
@@ -115,9 +116,10 @@ class Tree(TextTree):
             InvalidBound: `max_states` is below 1, or too large for a readable plot.
         """
         # imported here, because matplotlib takes a second to load
-        from llmchecker.reporting.tree_figure import draw_tree
+        with explain_missing_packages():
+            from llmchecker.reporting.tree_figure import draw_tree
 
-        witnesses = () if verdict is None else verdict.witnesses
+        witnesses = () if answer is None else answer.witnesses
         kinds = {witness["uid"]: witness["kind"] for witness in witnesses}
         return draw_tree(tree_drawing.Drawing(self, {}, kinds), max_states)
 

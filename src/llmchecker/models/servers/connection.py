@@ -29,12 +29,7 @@ from llmchecker.models.servers.http_client import RequestLimits, ServerClient, S
 from llmchecker.models.servers.schema import quote
 from llmchecker.models.servers.settings import SERVER_FILE, ServerSource
 from llmchecker.models.sources.checksums import check_checksums
-from llmchecker.models.sources.fetch import (
-    ModelSource,
-    check_record,
-    ensure_checkpoint,
-    fetch_checkpoint,
-)
+from llmchecker.models.sources.fetch import check_record
 from llmchecker.models.sources.model_directory import MODEL_CONFIG, PROVENANCE, TOKENIZER_FILES
 from llmchecker.models.transformers.tokenizer import format_loading_error, load_tokenizer
 from llmchecker.utils.atomic_files import compute_sha256, partial_prefix, read_json, write_json
@@ -70,29 +65,15 @@ _TOKENIZER_PROBES = (
 """Texts for which the server and the tokenizer must give the same tokens."""
 
 
-def fetch_model(
-    source: ModelSource | ServerSource, directory: str | Path, lock: str | Path | None = None
-) -> None:
-    """Create a model directory from weights or, for a served model, from its server."""
-    if isinstance(source, ServerSource):
-        fetch_served_model(source, directory)
-    else:
-        fetch_checkpoint(source, directory, lock=lock)
-
-
-def ensure_model(
-    source: ModelSource | ServerSource, directory: str | Path, lock: str | Path
-) -> None:
-    """Fetch a model if its directory is absent; otherwise check its record.
+def ensure_served_model(source: ServerSource, directory: str | Path) -> None:
+    """Create the directory of a served model if it is absent; otherwise check its record.
 
     Raises:
-        SourceError: the model is absent and cannot be fetched.
+        SourceError: the directory is absent and the server cannot be used.
         ConfigError: the directory contains another model, or one with other settings.
         DamagedFile: the record of the model's source is damaged.
     """
-    if isinstance(source, ModelSource):
-        ensure_checkpoint(source, directory, lock)
-    elif Path(directory).exists():
+    if Path(directory).exists():
         check_record(source.record, Path(directory))
     else:
         fetch_served_model(source, directory)
@@ -197,11 +178,6 @@ def connect_completions(
     if info.model != recorded_info.model:
         check_unchanged(recorded_info, info, source.address)
     return CompletionClient(directory.name, client, recorded_info.model, source.api, source.tokens)
-
-
-def is_served(directory: str | Path) -> bool:
-    """Return whether a model directory is that of a served model."""
-    return (Path(directory) / SERVER_FILE).is_file()
 
 
 def _read_record(directory: Path) -> tuple[ServerSource, ServedModelInfo]:

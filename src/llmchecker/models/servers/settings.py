@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from llmchecker.errors import ConfigError
@@ -143,3 +144,8 @@ def parse_server_source(source: Source, entry: Mapping[str, Any]) -> ServerSourc
 
 def _is_variable_name(name: str | None) -> bool:
     return name is None or bool(_VARIABLE_NAME.fullmatch(name))
+
+
+def is_served(directory: str | Path) -> bool:
+    """Return whether a model directory is that of a served model."""
+    return (Path(directory) / SERVER_FILE).is_file()

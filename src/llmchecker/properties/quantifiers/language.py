@@ -7,13 +7,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar
 
-from llmchecker.errors import ConfigError, MissingTool
+from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
+from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
     from lingua import LanguageDetector
-
-_REQUIREMENT = "lingua-language-detector==2.1.1"
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,5 @@ def _build_detector(codes: tuple[str, ...]) -> "LanguageDetector":
 
 def _import_lingua() -> ModuleType:
     # an optional package, which only this type needs
-    try:
+    with explain_missing_packages():
         return import_module("lingua")
-    except ImportError as error:
-        raise MissingTool(
-            f"type language: a package is missing; install it by pip install {_REQUIREMENT}"
-        ) from error

@@ -1,0 +1,72 @@
+"""Run the commands that pages show with their outputs, and write the outputs into the pages:
+
+    .venv/bin/python docs/shown_outputs.py
+
+A command is a block of `sh` with a block of `text` next to it. A block of YAML that begins with
+`# NAME.yaml` is written to that file for the commands that follow it.
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SHOWING_PAGES = ("README.md", "docs/index.md", "docs/tutorial.md")
+_BLOCKS = re.compile(
+    r"^```yaml\n# (?P<name>\w+\.yaml)\n(?P<yaml>.*?)^```$"
+    r"|^```sh\n\.venv/bin/llmchecker (?P<command>[^`]*)```\n\n```text\n(?P<output>.*?)^```$",
+    flags=re.MULTILINE | re.DOTALL,
+)
+_SHELL = "from llmchecker.interfaces.cli.entry import run; run()"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command of a page.
+
+    Attributes:
+        command: the arguments of llmchecker.
+        output: the output on the page.
+        printed: the output of the command now.
+        status: its exit status.
+    """
+
+    command: str
+    output: str
+    printed: str
+    status: int
+
+
+def run_page(text: str, folder: Path) -> Iterator[Shown]:
+    """Run each command of a page in a folder, in order, and yield it with its output."""
+    for name in ("config.yaml", "resources"):
+        (folder / name).symlink_to(ROOT / name)
+    for block in _BLOCKS.finditer(text):
+        if block["name"]:
+            (folder / block["name"]).write_text(block["yaml"], encoding="utf-8")
+            continue
+        words = shlex.split(block["command"].replace("\\\n", " "))
+        command = [sys.executable, "-c", _SHELL, *words]
+        run = subprocess.run(
+            command, cwd=folder, capture_output=True, encoding="utf-8", check=False
+        )
+        yield Shown(" ".join(words), block["output"], run.stdout, run.returncode)
+
+
+def write_outputs(page: Path) -> None:
+    """Replace the outputs on a page by those of a run."""
+    text = page.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        for shown in run_page(text, Path(folder)):
+            text = text.replace(shown.output, shown.printed)
+    page.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for name in SHOWING_PAGES:
+        write_outputs(ROOT / name)

@@ -1,0 +1,149 @@
+"""Hooks of the documentation site, which mkdocs.yml names.
+
+The pages also work in a file browser, so their links to files outside of docs/ are relative paths
+of the repository. The site has a page for each document of `PAGES`, and a copy of every other file
+that a page links to.
+"""
+
+import argparse
+import html
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+import latex2mathml.converter
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from llmchecker.interfaces.cli.commands import build_parser
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changes.md",
+    "results/README.md": "results.md",
+}
+"""Documents outside of docs/, by path in the repository, and their pages on the site."""
+
+COPIES = PurePosixPath("repository")
+"""Folder of the site with copies of files."""
+
+BAR = "\\|"
+"""A bar in a cell of a Markdown table."""
+
+COMMANDS_MARK = "<!-- options of all commands -->"
+_LINK = re.compile(r"(?<=\]\()([^()\s:#]+)(?=[)#])")
+_MATH = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', flags=re.DOTALL)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the documents outside of docs/, and the files that pages link to."""
+    for path, uri in PAGES.items():
+        files.append(File.generated(config, uri, abs_src_path=str(ROOT / path)))
+    for path in sorted(set(_find_linked_files(files))):
+        copy = str(COPIES / path)
+        # As text, so that Markdown is not a page of the site.
+        files.append(File.generated(config, _name_copy(copy), content=(ROOT / path).read_bytes()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Rewrite the links of a page, and add the options of the commands."""
+    folder = PurePosixPath(page.file.src_uri).parent
+    if COMMANDS_MARK in markdown:
+        markdown = markdown.replace(COMMANDS_MARK, describe_commands())
+    return _LINK.sub(partial(_rewrite_link, _find_path(page.file), folder), markdown)
+
+
+def on_page_content(html_text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Replace TeX by MathML, which browsers render without a script."""
+    return _MATH.sub(_convert_math, html_text)
+
+
+def describe_commands() -> str:
+    """Describe every command with its arguments, as Markdown, from the parser of the shell."""
+    commands = next(
+        action
+        for action in build_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    return "\n".join(
+        line for name in COMMAND_HELP for line in _describe_command(name, commands.choices[name])
+    )
+
+
+def _describe_command(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    yield f"### {name}\n\n{_escape(parser.description or COMMAND_HELP[name])}\n"
+    # argparse's own two groups, of positional arguments and of options, are one table
+    first, second, *others = parser._action_groups
+    yield _format_actions(parser, first._group_actions + second._group_actions)
+    for group in others:
+        if table := _format_actions(parser, group._group_actions):
+            yield f"**{group.title}**: {_escape(group.description or '')}\n\n{table}"
+
+
+def _format_actions(parser: argparse.ArgumentParser, actions: Sequence[argparse.Action]) -> str:
+    """Format a table of arguments; empty without any."""
+    formatter = parser._get_formatter()
+    rows = [
+        f"| `{formatter._format_action_invocation(action).replace('|', BAR)}` "
+        f"| {_escape(formatter._expand_help(action) if action.help else '')} |\n"
+        for action in actions
+        if action.help is not argparse.SUPPRESS and not isinstance(action, argparse._HelpAction)
+    ]
+    return "| argument | meaning |\n| --- | --- |\n" + "".join(rows) if rows else ""
+
+
+def _escape(text: str) -> str:
+    """Escape what Markdown would interpret in a text of the parser."""
+    return re.sub(r"([\\`*_\[\]{}<>|])", r"\\\1", " ".join(text.split()))
+
+
+def _find_path(file: File) -> PurePosixPath:
+    """Return the path of a page's source in the repository."""
+    for path, uri in PAGES.items():
+        if uri == file.src_uri:
+            return PurePosixPath(path)
+    return PurePosixPath("docs") / file.src_uri
+
+
+def _resolve(source: PurePosixPath, link: str) -> PurePosixPath:
+    """Return the path in the repository of a file that a document links to."""
+    return PurePosixPath(os.path.normpath(source.parent / link))
+
+
+def _find_linked_files(files: Files) -> Iterator[PurePosixPath]:
+    """Yield the files outside of docs/ that pages link to, and that are no pages."""
+    for file in files.documentation_pages():
+        source = _find_path(file)
+        for link in _LINK.findall(file.content_string):
+            path = _resolve(source, link)
+            if path.parts[0] == "docs" and path.suffix != ".py":
+                continue
+            if str(path) not in PAGES and (ROOT / path).is_file():
+                yield path
+
+
+def _name_copy(path: str) -> str:
+    return path + ".txt" if path.endswith((".md", ".py", ".yaml", ".cff")) else path
+
+
+def _rewrite_link(source: PurePosixPath, folder: PurePosixPath, link: re.Match[str]) -> str:
+    """Return the link on the site: to a page, to a file of docs/, or to a copy."""
+    path = _resolve(source, link[1])
+    if str(path) in PAGES:
+        target = PAGES[str(path)]
+    elif path.parts[0] == "docs" and path.suffix != ".py":
+        target = str(path.relative_to("docs"))
+    else:
+        target = _name_copy(str(COPIES / path))
+    return os.path.relpath(target, folder)
+
+
+def _convert_math(found: re.Match[str]) -> str:
+    display = "block" if found[2] == "[" else "inline"
+    return latex2mathml.converter.convert(html.unescape(found[3]), display=display)

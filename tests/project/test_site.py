@@ -1,0 +1,259 @@
+"""The documentation site: complete, without dead links, and without anything from other servers."""
+
+import argparse
+import html
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+from helpers.printed_text import alike
+
+import llmchecker
+from llmchecker.interfaces.cli.commands import build_parser
+from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.suites.suite_file import CaseKeys, SuiteKeys
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
+WITH_REFERENCES = "src workflow config release benchmarks examples tests".split()
+# the text of a page: not a part of an address
+PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader of mkdocs.yml, whose tags name functions that no test needs."""
+
+
+_Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, suffix, node: None)
+
+
+def import_hooks(monkeypatch):
+    """Import docs/site_hooks.py; without the packages of the site, skip the test outside of CI."""
+    if "CI" not in os.environ:
+        pytest.importorskip("material", reason="`make docs` installs the packages of the site")
+    monkeypatch.syspath_prepend(DOCS)
+    import site_hooks
+
+    return site_hooks
+
+
+def list_pages(nav) -> list[str]:
+    """List the pages of a navigation, in order."""
+    if isinstance(nav, str):
+        return [nav]
+    entries = nav.values() if isinstance(nav, dict) else nav
+    return [page for entry in entries for page in list_pages(entry)]
+
+
+def test_every_page_is_in_the_navigation(monkeypatch):
+    """The navigation has each page of docs/ and each document from outside once, and no other."""
+    hooks = import_hooks(monkeypatch)
+    settings = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), _Loader)
+    pages = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
+    assert sorted(list_pages(settings["nav"])) == sorted([*pages, *hooks.PAGES.values()])
+
+
+def test_pages_that_files_name_exist():
+    """Each page that a message, a comment or a document names is there."""
+    named = {
+        (str(path.relative_to(ROOT)), page)
+        for folder in WITH_REFERENCES
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".smk", ".yaml", ".rst", ".ipynb", ".c", ".html")
+        for page in PAGE.findall(path.read_text(encoding="utf-8"))
+    }
+    for name in ("Makefile", "Snakefile", "config.yaml", "pyproject.toml", "CONTRIBUTING.md"):
+        named |= {(name, page) for page in PAGE.findall((ROOT / name).read_text("utf-8"))}
+    assert len(named) > 10
+    assert [(file, page) for file, page in sorted(named) if not (ROOT / page).is_file()] == []
+
+
+def test_every_public_name_is_on_the_page_of_the_api():
+    """docs/reference/python.md describes each name of `lc.__all__` but the version and `errors`."""
+    text = (DOCS / "reference/python.md").read_text(encoding="utf-8")
+    described = re.findall(r"^::: llmchecker\.(\w+)$", text, flags=re.M)
+    assert sorted(described) == sorted(set(llmchecker.__all__) - {"__version__", "errors"})
+
+
+def test_the_options_of_every_command_are_described(monkeypatch):
+    """The text for the page of commands has each command, and the options in its help."""
+    text = import_hooks(monkeypatch).describe_commands()
+    assert re.findall(r"^### (\w+)$", text, flags=re.M) == list(COMMAND_HELP)
+    sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", text, flags=re.M | re.S))
+    assert "| `--versus-start " in sections["compare"]
+    assert "| `query` |" in sections["check"]
+    assert "| `--junit " in sections["test"]
+
+
+@pytest.mark.parametrize(("heading", "keys"), [("the suite", SuiteKeys), ("a case", CaseKeys)])
+def test_every_key_of_a_suite_is_described(heading, keys):
+    """The tables of docs/reference/suites.md have each key, in the order of the file's reader."""
+    text = (DOCS / "reference/suites.md").read_text(encoding="utf-8")
+    table = text.split(f"| key of {heading} |")[1].split("\n\n")[0]
+    cells = "\n".join(re.findall(r"^\| (`.*?) \|", table, flags=re.M))
+    assert re.findall(r"`(\w+)`", cells) == list(keys.model_fields)
+
+
+def python_blocks(page: Path) -> str:
+    return "".join(re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S))
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in HOW_TO if page.name != "python.md"], ids=lambda page: page.stem
+)
+def test_python_on_a_page_runs(page, monkeypatch):
+    """The blocks of Python of a how-to run one after the other."""
+    monkeypatch.chdir(ROOT)
+    exec(compile(python_blocks(page), str(page), "exec"), {"__name__": "page"})
+
+
+@pytest.mark.long
+def test_python_of_the_readme_runs(monkeypatch, capsys):
+    """The example of the README prints an answer."""
+    if not (ROOT / "resources/models/smollm2-135m").is_dir():
+        pytest.skip("SmolLM2 has not been fetched")
+    monkeypatch.chdir(ROOT)
+    exec(compile(python_blocks(ROOT / "README.md"), "README.md", "exec"), {"__name__": "page"})
+    assert "certain" in capsys.readouterr().out
+
+
+def without_seconds(text: str) -> str:
+    return re.sub(r"^seconds .*$", "", text, flags=re.M)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["README.md", "docs/index.md", "docs/tutorial.md"])
+def test_commands_print_the_outputs_on_the_page(name, tmp_path, monkeypatch):
+    """SmolLM2 gives each output again, and the exit status that the page states, else 0."""
+    if not (ROOT / "resources/models/smollm2-135m").is_dir():
+        pytest.skip("SmolLM2 has not been fetched")
+    monkeypatch.syspath_prepend(DOCS)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    from shown_outputs import SHOWING_PAGES, run_page
+
+    assert name in SHOWING_PAGES
+    text = (ROOT / name).read_text(encoding="utf-8")
+    commands = list(run_page(text, tmp_path))
+    assert len(commands) == text.count("```text\n")
+    for shown in commands:
+        assert alike(without_seconds(shown.printed), without_seconds(shown.output)), shown
+        stated = re.match(r"```\n\nThe exit status is (\d)", text.partition(shown.output)[2])
+        assert shown.status == (int(stated[1]) if stated else 0)
+
+
+class _Elements(HTMLParser):
+    """The addresses and anchors of a page.
+
+    Attributes:
+        loaded: addresses that a browser loads with the page.
+        links: addresses that a reader may follow.
+        anchors: the ids and names of elements.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.anchors |= {attributes[key] for key in ("id", "name") if attributes.get(key)}
+        if tag == "a" and attributes.get("href"):
+            self.links.append(attributes["href"])
+        elif tag == "link" and attributes.get("rel") not in ("canonical", "prev", "next"):
+            self.loaded.append(attributes["href"])
+        elif attributes.get("src"):
+            self.loaded.append(attributes["src"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> dict[Path, _Elements]:
+    """The pages of the site, built strictly, where any connection would fail."""
+    if "CI" not in os.environ:
+        pytest.importorskip("material", reason="`make docs` installs the packages of the site")
+    folder = tmp_path_factory.mktemp("site")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "src"),
+        "NO_MKDOCS_2_WARNING": "1",
+        "http_proxy": "http://127.0.0.1:1",
+        "https_proxy": "http://127.0.0.1:1",
+    }
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    run = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    return {path: _Elements(path.read_text("utf-8")) for path in folder.rglob("*.html")}
+
+
+@pytest.mark.long
+def test_links_and_anchors_of_the_site_exist(site):
+    """Each relative address is that of a file, and each anchor is on its page."""
+    dead = []
+    for page, elements in site.items():
+        # the page for a wrong address has links from the root of the site
+        if page.name == "404.html":
+            continue
+        for address in elements.links + elements.loaded:
+            parts = urlsplit(address)
+            if parts.scheme or parts.netloc:
+                continue
+            path = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            anchors = site[path].anchors if path in site else set()
+            if not path.is_file() or (parts.fragment and unquote(parts.fragment) not in anchors):
+                dead.append((page.name, address))
+    assert len(site) > 25
+    assert dead == []
+
+
+@pytest.mark.long
+def test_the_site_loads_nothing_from_other_servers(site):
+    """No page has a script, a style, a font or an image with an address of another server."""
+    loaded = {address for elements in site.values() for address in elements.loaded}
+    assert loaded
+    assert [address for address in loaded if re.match(r"(https?:)?//", address)] == []
+
+
+@pytest.mark.long
+def test_formulas_are_part_of_the_pages(site):
+    """Formulas are MathML, which needs no script, and none is left in TeX."""
+    (method,) = (path for path in site if path.name == "method.html")
+    text = method.read_text(encoding="utf-8")
+    assert text.count("<math ") > 40
+    assert "\\(" not in text
+    assert "\\[" not in text
+
+
+@pytest.mark.long
+def test_the_help_of_every_option_is_on_the_site(site):
+    """Braces, brackets and stars of a help text are no markup on the page of commands."""
+    (page,) = (path for path in site if path.match("reference/commands.html"))
+    text = html.unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
+    words = " ".join(text.split())
+    (commands,) = (action for action in build_parser()._actions if action.choices)
+    shown = [
+        " ".join(parser._get_formatter()._expand_help(action).split())
+        for parser in commands.choices.values()
+        for action in parser._actions
+        if action.dest != "help" and action.help not in (None, argparse.SUPPRESS)
+    ]
+    assert len(shown) > 50
+    assert [line for line in shown if line not in words] == []
+
+
+@pytest.mark.long
+def test_the_reference_of_the_api_has_signatures(site):
+    """The page of the API has an anchor and the arguments of a function."""
+    (page,) = (path for path in site if path.match("reference/python.html"))
+    assert "llmchecker.load" in site[page].anchors
+    assert "memory_gb" in page.read_text(encoding="utf-8")
