@@ -27,6 +27,7 @@ import yaml
 from llmchecker.errors import ConfigError, MissingTool, UnreadableProgram
 from llmchecker.interfaces.cli.output import is_terminal
 from llmchecker.utils.atomic_files import atomic_write
+from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.processes import WorkerInitializer, kill_children_on_error
@@ -50,9 +51,6 @@ from loop_invariants.verification.result import (
     VerificationResult,
 )
 from loop_invariants.verification.svcomp_witness import build_witness
-
-_EXIT_FALSE = 1
-_EXIT_UNKNOWN = 2
 
 _MAX_EVENTS = 24
 """Maximum number of lines of a run; a longer run is cut in its middle."""
@@ -145,9 +143,9 @@ def run_verify(arguments: argparse.Namespace) -> int:
             file=sys.stderr if arguments.jsonl else sys.stdout,
         )
     if set(outcomes) <= set(PROOFS):
-        return 0
+        return ExitStatus.SUCCESS
     # A false program outweighs unknown ones.
-    return _EXIT_FALSE if outcomes[Outcome.FALSE] else _EXIT_UNKNOWN
+    return ExitStatus.VIOLATED if outcomes[Outcome.FALSE] else ExitStatus.UNKNOWN
 
 
 def _print_program(file: Path, result: VerificationResult) -> None:

@@ -7,7 +7,6 @@
         --start "The player won because" --alpha 0.8 --k 5 --length 2 --output tree.svg
     llmchecker init --from promptfooconfig.yaml
     llmchecker test suite.yaml --junit results.xml
-    llmchecker verify program.c --semantics int32
     llmchecker repair --dry-run
     llmchecker models
 
@@ -15,9 +14,10 @@ Standard output contains the answer only; progress, logs and errors go to standa
 terminal, answers have colours and drawn intervals; in a pipe or a file they are plain text. The
 exit status of `check` is 0 for a number and for a query that holds, 1 for a violated query and 2
 for an unknown one. `test` exits with 0 if all requirements hold, 1 if some are violated, and 2 if
-some are unknown. An error has 3, and an interrupt 130. `verify` exits with 0 if all programs are
-verified, 1 if a program is false, and 2 otherwise. `compare` exits with 0 if the sides are decided,
-and else with 2. `repair --dry-run` exits with 1 if repairs are necessary.
+some are unknown. An error has 3, and an interrupt 130. `compare` exits with 0 if the sides are
+decided, and else with 2. `repair --dry-run` exits with 1 if repairs are necessary.
+
+Installed packages add commands, as loop_invariants adds `verify`; see `commands`.
 
 A config defines models, quantifiers and the settings of trees. Its paths, and the paths of models
 and trees, are relative to the project. The project is the checkout that contains the config, or

@@ -26,7 +26,7 @@ _DATA_FILES = {
 def compute_code_digest(script: Path, also: Collection[str] = ()) -> str:
     """Compute the sha256 of the files that a script depends on, with their names.
 
-    The location of the packages and the times of its files do not change the digest.
+    The location of the packages and the times of their files do not change the digest.
     """
     digests = {_name_file(file): _compute_sha256(file) for file in source_files_of(script, also)}
     return hashlib.sha256(repr(digests).encode()).hexdigest()
