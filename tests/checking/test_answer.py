@@ -5,8 +5,11 @@ import json
 import pytest
 
 from llmchecker.checking.answer import Answer, Costs, Sampled
-from llmchecker.checking.anytime.answer_record import AnswerRecord
+from llmchecker.checking.anytime.answer_record import AnswerRecord, build_record
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
@@ -91,3 +94,19 @@ def test_answers_to_one_query_share_their_bounds():
     assert found.sampled.interval == Interval(0.25, 0.4)
     with pytest.raises(CheckFailed, match="disjoint"):
         tree.narrow(Answer(NUMBER, 3, Interval(0.6, 0.9)))
+
+
+def test_a_record_has_what_depends_on_the_seed_alone():
+    """Sizes and times of the refined tree, and forecasts, are no part of a record."""
+    asked = CheckedQuery(parse("P=? [ F step = 1 ]"), {}, 1)
+    answer = Answer(
+        asked.query,
+        1,
+        PROBABILITIES,
+        costs=Costs(*range(1, 9)),
+        forecast=Forecast(100, 2.5),
+    )
+    for has_tree in (True, False):
+        record = build_record("check", asked, AnswerBudget(passes=7), answer, {}, has_tree)
+        assert record.answer.costs == Costs(passes=7, seconds=8)
+        assert record.answer.forecast is None
