@@ -147,7 +147,7 @@ def test_imports_of_every_form_are_found(tmp_path):
             "properties/logic/ast.py",
             "properties/logic/valuations.py",
         ),
-        *("checking/verdict.py", "trees/text_tree.py"),
+        *("checking/answer.py", "trees/text_tree.py"),
     }
 
 
