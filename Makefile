@@ -10,12 +10,11 @@ ADDED := make test-all adds the tests marked long: more generated cases, all arc
 FETCHED := resources/models/smollm2-135m resources/models/gemma3-270m
 # an archive that `make bundle` wrote holds all packages, which are then taken from nowhere else
 PACKAGES := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
-INSTALLED_SLURM := .venv/installed-slurm
 
 # after it `make docs` needs no network
 INSTALLED_DOCS := .venv/installed-docs
 
-.PHONY: docs quick results invariants report test test-all test-faults test-slurm test-servers bench bench-servers bench-suites bundle test-bundle lint
+.PHONY: docs quick results invariants report test test-all test-faults test-slurm test-servers bench bench-servers bench-suites bundle test-bundle dist lint
 
 # damaged results are renamed and the lock of a killed run goes; a run that works there is an error
 REPAIRED = $(BIN)/llmchecker repair
@@ -64,7 +63,7 @@ test-faults: $(INSTALLED)
 	$(BIN)/pytest tests/faults
 
 # a Slurm of one node, started and stopped by the tests; Debian's packages if they may be installed
-test-slurm: $(INSTALLED_SLURM)
+test-slurm: $(INSTALLED)
 	tests/slurm/install.sh
 	$(BIN)/pytest tests/slurm
 
@@ -106,6 +105,10 @@ bundle: $(INSTALLED)
 test-bundle: bundle
 	release/test_bundle.sh bundle/llmchecker.tar
 
+# what PyPI takes: dist/ with the sources and a wheel
+dist: $(INSTALLED)
+	$(BIN)/python -m build --outdir dist $(if $(PACKAGES),--no-isolation)
+
 # the documentation site, into site/; a page outside of the navigation or a dead link is an error
 docs: $(INSTALLED_DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -113,21 +116,19 @@ docs: $(INSTALLED_DOCS)
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+	$(BIN)/lint-imports
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(if $(PACKAGES),grep ' wheelhouse/' SHA256SUMS | sha256sum --quiet --check -)
 	$(PYTHON) -m venv .venv
 	@echo "Installing the pinned packages into .venv, which takes some minutes"
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet $(PACKAGES) \
-	    --constraint constraints.txt --editable ".[test]"
+	    --constraint constraints.txt --editable ".[all,test]"
 	touch $@
 
 $(INSTALLED_DOCS): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet $(PACKAGES) --constraint constraints.txt --editable ".[docs,test]"
-	touch $@
-
-$(INSTALLED_SLURM): $(INSTALLED)
-	$(BIN)/python -m pip install $(PACKAGES) --constraint constraints.txt --editable ".[slurm,test]"
+	$(BIN)/python -m pip install --quiet $(PACKAGES) --constraint constraints.txt --editable ".[all,docs,test]"
 	touch $@

@@ -57,7 +57,7 @@ if CONFIG.suites:
     include: "workflow/rules/suites.smk"
 
 
-if CONFIG.invariants is not None:
+if "invariants" in CONFIG.sections:
 
     include: "workflow/rules/invariants.smk"
 

@@ -127,7 +127,7 @@ def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
     }
     if bounds:
         began = time.perf_counter()
-        bounded = verdict.with_bounds(whole_model_bounds(tree, values, query, RANGES))
+        bounded = verdict.with_bounds(*whole_model_bounds(tree, values, query, RANGES))
         figures["bounds_seconds"] = time.perf_counter() - began
         figures["bounds_ratio"] = figures["bounds_seconds"] / plain
         if not bounded.lower - 1e-9 <= verdict.value <= bounded.upper + 1e-9:

@@ -12,7 +12,8 @@ from statistics import mean
 import generating
 from plain_sampling import PlainPool
 
-from llmchecker.checking.anytime.answer import AnytimeResult, check_anytime
+from llmchecker.checking.answer import Answer
+from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.check import check_query
@@ -250,7 +251,7 @@ class _Asked:
             for now in result.history
             if now.passes
         ]
-        return points, len(result.tree)
+        return points, len(result.evidence.tree)
 
     def compare_widths(
         self, model: LanguageModel, pools: Sequence[PlainPool], passes: int
@@ -259,7 +260,7 @@ class _Asked:
         answered, sampled = [], []
         for seed, pool in enumerate(pools):
             result = self._answer(model, passes, seed)
-            verdict = result.verdict
+            verdict = result
             # the time of the loop alone: the check of the tree is no pass
             seconds = result.history[-1].seconds
             answered.append(
@@ -290,15 +291,15 @@ class _Asked:
             for seed, pool in enumerate(pools):
                 budget = AnswerBudget(passes=max_passes, confidence=THRESHOLD_CONFIDENCE, seed=seed)
                 result = check_anytime(model, START, asked, budget)
-                passes += max_passes if result.verdict.decision.holds is None else result.passes
+                passes += max_passes if result.holds is None else result.passes
                 plain_passes += pool.test(self.query, threshold, THRESHOLD_CONFIDENCE)
         return passes / plain_passes
 
-    def _answer(self, model: LanguageModel, passes: int, seed: int) -> AnytimeResult:
+    def _answer(self, model: LanguageModel, passes: int, seed: int) -> Answer:
         budget = AnswerBudget(passes=passes, confidence=CONFIDENCE, seed=seed)
         result = check_anytime(model, START, self.query, budget)
-        self.certain_width = result.verdict.upper - result.verdict.lower
-        self._estimate = result.verdict.estimate
+        self.certain_width = result.upper - result.lower
+        self._estimate = result.estimate
         return result
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pandas as pd
 
-from llmchecker.programs.ir.expressions import Semantics
 from llmchecker.utils.atomic_files import atomic_write
+from loop_invariants.ir.expressions import Semantics
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "resources/measured/programs.csv"

@@ -1,34 +1,32 @@
-"""The public names with their types, for editors and type checkers; see `__init__.py`."""
+"""The public names, for `__init__.py`, editors and type checkers."""
 
-from llmchecker import errors as errors
-from llmchecker.checking.verdict import Verdict as Verdict
-from llmchecker.interfaces.python.ask import Answer as Answer
-from llmchecker.interfaces.python.ask import ask as ask
-from llmchecker.interfaces.python.check import check as check
-from llmchecker.interfaces.python.check import score as score
-from llmchecker.interfaces.python.compare import Comparison as Comparison
-from llmchecker.interfaces.python.compare import compare as compare
-from llmchecker.interfaces.python.load import load as load
-from llmchecker.interfaces.python.suite import SuiteReport as SuiteReport
-from llmchecker.interfaces.python.suite import suite as suite
-from llmchecker.interfaces.python.tree import Tree as Tree
-from llmchecker.interfaces.python.tree import grow as grow
-from llmchecker.models.table_model import TableModel as TableModel
-from llmchecker.programs.experiments.provable_quantifier import Provable as Provable
-from llmchecker.properties.custom_class import OwnClass as OwnClass
-from llmchecker.properties.logic.parser import parse as parse
-from llmchecker.properties.logic.query import Query as Query
-from llmchecker.properties.quantifiers.classifier import Classifier as Classifier
-from llmchecker.properties.quantifiers.gender import Gender as Gender
-from llmchecker.properties.quantifiers.json_validity import JsonText as JsonText
-from llmchecker.properties.quantifiers.language import Language as Language
-from llmchecker.properties.quantifiers.length import Length as Length
-from llmchecker.properties.quantifiers.pattern import Pattern as Pattern
-from llmchecker.properties.quantifiers.polarity import Polarity as Polarity
-from llmchecker.properties.quantifiers.readability import Readability as Readability
-from llmchecker.properties.quantifiers.refusal import Refusal as Refusal
-from llmchecker.properties.quantifiers.similarity import Similarity as Similarity
-from llmchecker.properties.quantifiers.word_count import Words as Words
-from llmchecker.trees.text_tree import Truncation as Truncation
+from . import errors as errors
+from .interfaces.python.answer import Answer as Answer
+from .interfaces.python.ask import ask as ask
+from .interfaces.python.ask import check as check
+from .interfaces.python.check import score as score
+from .interfaces.python.compare import Comparison as Comparison
+from .interfaces.python.compare import compare as compare
+from .interfaces.python.load import load as load
+from .interfaces.python.suite import SuiteReport as SuiteReport
+from .interfaces.python.suite import suite as suite
+from .interfaces.python.tree import Tree as Tree
+from .interfaces.python.tree import grow as grow
+from .models.table_model import TableModel as TableModel
+from .properties.custom_class import OwnClass as OwnClass
+from .properties.logic.parser import parse as parse
+from .properties.logic.query import Query as Query
+from .properties.quantifiers.classifier import Classifier as Classifier
+from .properties.quantifiers.gender import Gender as Gender
+from .properties.quantifiers.json_validity import JsonText as JsonText
+from .properties.quantifiers.language import Language as Language
+from .properties.quantifiers.length import Length as Length
+from .properties.quantifiers.pattern import Pattern as Pattern
+from .properties.quantifiers.polarity import Polarity as Polarity
+from .properties.quantifiers.readability import Readability as Readability
+from .properties.quantifiers.refusal import Refusal as Refusal
+from .properties.quantifiers.similarity import Similarity as Similarity
+from .properties.quantifiers.word_count import Words as Words
+from .trees.text_tree import Truncation as Truncation
 
 __version__: str

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from helpers import trees
 
+from llmchecker.checking.answer import Answer
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.crosscheck import crosscheck
 from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
-from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.text_tree import StateKind
@@ -24,7 +24,7 @@ TREE = trees.by_hand(
 SCORES = {"gender": np.array([0, 1, 2, 99, -1, 99])}
 
 
-def verdict(query: str) -> Verdict:
+def verdict(query: str) -> Answer:
     return check_chain(dtmc.build_dtmc(TREE, SCORES), parse(query))
 
 
@@ -85,15 +85,15 @@ def test_agreement(query, value, compare, language):
 @pytest.mark.parametrize(
     ("query", "change"),
     [
-        ("P=? [ F gender > 0 ]", {"value": 0.75 + 1e-11}),
-        ("P=? [ F gender > 0 ]", {"value": 0.75 - 1e-11}),
-        ("P>=0.74 [ F gender > 0 ]", {"value": False}),
-        ("P>0.76 [ F gender > 0 ]", {"value": True}),
-        ("E [ F gender < 0 ]", {"value": False}),
-        ("P>=0.5 [ F gender > 0 ] & E [ F gender < 0 ]", {"value": False}),
-        ("P=? [ F gender > 0 || F gender < 0 ]", {"value": 0.99}),
-        ("P=? [ F gender > 0 || F gender = 99 ]", {"value": 0.0}),
-        ('R{"gender"}=? [ I=1 ]', {"value": 1 + 1e-11}),
+        ("P=? [ F gender > 0 ]", {"bounded": 0.75 + 1e-11}),
+        ("P=? [ F gender > 0 ]", {"bounded": 0.75 - 1e-11}),
+        ("P>=0.74 [ F gender > 0 ]", {"bounded": False}),
+        ("P>0.76 [ F gender > 0 ]", {"bounded": True}),
+        ("E [ F gender < 0 ]", {"bounded": False}),
+        ("P>=0.5 [ F gender > 0 ] & E [ F gender < 0 ]", {"bounded": False}),
+        ("P=? [ F gender > 0 || F gender < 0 ]", {"bounded": 0.99}),
+        ("P=? [ F gender > 0 || F gender = 99 ]", {"bounded": 0.0}),
+        ('R{"gender"}=? [ I=1 ]', {"bounded": 1 + 1e-11}),
         ("P=? [ F gender > 0 ]", {"states_explored": 5}),
         ("P=? [ F gender > 0 ]", {"transitions_explored": 7}),
     ],
@@ -101,7 +101,11 @@ def test_agreement(query, value, compare, language):
 def test_disagreement(query, change, compare, language):
     """A verdict with another value or size than the file's fails, and both are named."""
     true = verdict(query)
-    tampered = replace(true, **change)
+    # a change is of the value, or of a size
+    sizes = {name: size for name, size in change.items() if name != "bounded"}
+    tampered = replace(true, costs=replace(true.costs, **sizes))
+    if "bounded" in change:
+        tampered = replace(tampered, bounded=change["bounded"])
     ((key, wrong),) = change.items()
     with pytest.raises(CheckFailed) as caught:
         compare(tampered)
@@ -109,7 +113,7 @@ def test_disagreement(query, change, compare, language):
     assert query in message
     assert f"w.{language}" in message
     assert repr(wrong) in message
-    assert repr(getattr(true, key)) in message
+    assert repr(getattr(true if key == "bounded" else true.costs, key)) in message
 
 
 def test_a_file_that_was_cut_is_found(compare, language, tmp_path):
@@ -124,7 +128,7 @@ def test_a_file_that_was_cut_is_found(compare, language, tmp_path):
 
 def test_a_difference_within_rounding_agrees(compare):
     """Values that differ by less than 1e-12 agree."""
-    rounded = replace(verdict("P=? [ F gender > 0 ]"), value=0.75 + 9e-13)
+    rounded = replace(verdict("P=? [ F gender > 0 ]"), bounded=0.75 + 9e-13)
     assert compare(rounded)["compared"] is True
 
 

@@ -74,7 +74,7 @@ def check(seed: int) -> None:
             assert (value in (0, 1)) == (expected in (0, 1)) or case.kind == "expected"
     expected = truth(exact_tree(case.whole, case.whole_scores), case)
     try:
-        interval = bounds.compute_bounds(case.cut, case.cut_scores, query, RANGES)
+        interval, _ = bounds.compute_bounds(case.cut, case.cut_scores, query, RANGES)
     except ImpossibleCondition:
         assert expected is None
         return

@@ -6,14 +6,15 @@ from helpers import trees
 
 from llmchecker.checking import bounds as bounds_module
 from llmchecker.checking import storm
+from llmchecker.checking.answer import Answer
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import compute_bounds as whole_model_bounds
 from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import crosscheck
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
-from llmchecker.checking.verdict import Interval, Verdict
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
@@ -42,7 +43,7 @@ def value(query: str) -> float | bool | None:
 
 
 def bounds(query: str) -> Interval:
-    return whole_model_bounds(tenths(), SCORES, parse(query), {"gender": (None, None)})
+    return whole_model_bounds(tenths(), SCORES, parse(query), {"gender": (None, None)})[0]
 
 
 CERTAIN = [
@@ -127,7 +128,7 @@ def test_an_unknown_value_survives_its_file_and_is_not_compared(tmp_path):
     verdict = check_chain(dtmc.build_dtmc(tenths(), SCORES), parse('P>0.9 [ X !"rest" ]'))
     verdict.write(tmp_path / "verdict.json")
     assert '"value": null' in (tmp_path / "verdict.json").read_text()
-    read = Verdict.read(tmp_path / "verdict.json")
+    read = Answer.read(tmp_path / "verdict.json")
     assert read == verdict
     none = tmp_path / "none"
     outcome = crosscheck(read, none, none, max_prism_states=100, max_jani_states=100)

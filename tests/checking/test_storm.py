@@ -1,5 +1,6 @@
 """Storm's answers on the explicit chain are exact, and the same by way of the PRISM program."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from llmchecker.checking import bounds, storm
+from llmchecker.checking.answer import Answer, Sampled
 from llmchecker.checking.bounded_value import NO_CONDITION_NOTE, check_chain
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
-from llmchecker.checking.verdict import Interval, Verdict
 from llmchecker.errors import (
     CheckFailed,
     DamagedFile,
@@ -41,7 +43,7 @@ NAMES = ("gender", "polarity")
 GENERATED = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 
-def ask(query: str) -> Verdict:
+def ask(query: str) -> Answer:
     chain = dtmc.build_dtmc(trees.by_hand(DRAWN), {"gender": GENDER})
     return check_chain(chain, parse(query))
 
@@ -152,8 +154,8 @@ def test_a_condition_without_probability_has_no_value():
 def test_the_size_is_reported_in_full_and_as_explored():
     """A verdict has the whole chain's size, and that of the part where nothing is decided yet."""
     verdict = ask("P=? [ F gender > 0 ]")
-    assert (verdict.states, verdict.transitions) == (6, 9)
-    assert (verdict.states_explored, verdict.transitions_explored) == (4, 6)
+    assert (verdict.costs.states, verdict.costs.transitions) == (6, 9)
+    assert (verdict.costs.states_explored, verdict.costs.transitions_explored) == (4, 6)
 
 
 @given(st.data())
@@ -214,11 +216,11 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
     exact = as_oracle(tree, scores)
     value = check_chain(dtmc.build_dtmc(tree, scores), query).value
     assert value == pytest.approx(float(exact.expectation("gender", step)), abs=1e-12)
-    found = bounds.compute_bounds(tree, scores, query, {"gender": (low, high)})
+    found, _ = bounds.compute_bounds(tree, scores, query, {"gender": (low, high)})
     resting = exact.probability_of(("F", step, ("label", "rest"))) > 0
     for bound, limit in ((found.lower, low), (found.upper, high)):
         if limit is None and resting:
-            assert bound is None
+            assert math.isinf(bound)
         else:
             expected = exact.expectation("gender", step, rest=limit or 0)
             assert bound == pytest.approx(float(expected), abs=1e-12)
@@ -226,7 +228,7 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
 
 def interval(query: str) -> Interval:
     tree, scores, question = trees.by_hand(DRAWN), {"gender": GENDER}, parse(query)
-    return bounds.compute_bounds(tree, scores, question, {"gender": (None, None)})
+    return bounds.compute_bounds(tree, scores, question, {"gender": (None, None)})[0]
 
 
 @pytest.mark.parametrize(
@@ -285,7 +287,7 @@ def every_route(tree: TextTree, scores: dict, query: Query, directory) -> None:
     write_prism(tree, scores, directory / "w.prism")
     write_jani(tree, scores, directory / "w.jani")
     verdict = check_chain(dtmc.build_dtmc(tree, scores), query)
-    explored = verdict.states_explored, verdict.transitions_explored
+    explored = verdict.costs.states_explored, verdict.costs.transitions_explored
     for answer in (
         storm.check_prism(directory / "w.prism", query),
         storm.check_jani(directory / "w.jani", query),
@@ -416,19 +418,24 @@ def test_an_impossible_child_is_counted_by_neither_route(tmp_path):
 
 def test_a_verdict_is_read_as_it_was_written(tmp_path):
     """Every field of a verdict survives its JSON file, for values and for yes and no."""
-    for query in ("P=? [ F gender > 0 ]", "P>=0.5 [ F gender > 0 ]"):
-        verdict = ask(query)
-        verdict = verdict.with_bounds(Interval(None, 0.5))
+    for query, certain in (
+        ("P=? [ F gender > 0 ]", Interval(0.25, 0.5)),
+        ("P>=0.5 [ F gender > 0 ]", Interval(False, True)),
+        ('R{"gender"}=? [ I=1 ]', Interval(-math.inf, 0.5)),
+    ):
+        verdict = ask(query).with_bounds(certain, "It is hard.")
+        sampled = Sampled(Interval(0.25, 0.5), 0.3, 0.99, 20, 7)
+        verdict = verdict.with_samples(sampled)
         verdict.write(tmp_path / "verdict.json")
-        assert Verdict.read(tmp_path / "verdict.json") == verdict
+        assert Answer.read(tmp_path / "verdict.json") == verdict
 
 
 def test_a_verdict_names_its_versions_and_seconds():
     """A verdict says which Storm gave it and how long it took."""
     chain = dtmc.build_dtmc(trees.by_hand(DRAWN), {"gender": GENDER})
     verdict = check_chain(chain, parse("P=? [ F gender > 0 ]"), encode_seconds=2.5)
-    assert verdict.encode_seconds == 2.5
-    assert verdict.check_seconds > 0
+    assert verdict.costs.encode_seconds == 2.5
+    assert verdict.costs.check_seconds > 0
     assert verdict.versions.keys() == {"storm", "stormpy", "llmchecker"}
     assert verdict.versions["storm"].startswith("2.")
 
@@ -438,10 +445,10 @@ def test_a_file_that_is_no_verdict_is_refused(content, tmp_path):
     """A file that no verdict was written to, and one of something else, are named."""
     (tmp_path / "v.json").write_text(content)
     with pytest.raises(DamagedFile, match=r"v\.json: damaged or from an older version"):
-        Verdict.read(tmp_path / "v.json")
+        Answer.read(tmp_path / "v.json")
     write_json_with_digest({"query": 1}, tmp_path / "v.json")
-    with pytest.raises(CheckFailed, match=r"v\.json: not a verdict"):
-        Verdict.read(tmp_path / "v.json")
+    with pytest.raises(DamagedFile, match=r"v\.json: damaged .* the format None, not "):
+        Answer.read(tmp_path / "v.json")
 
 
 def test_a_verdict_of_which_a_bit_flipped_is_refused(tmp_path):
@@ -452,7 +459,7 @@ def test_a_verdict_of_which_a_bit_flipped_is_refused(tmp_path):
     for bit in range(0, 8 * len(whole), 13):
         path.write_bytes(flipped(whole, bit))
         with pytest.raises(DamagedFile, match=r"v\.json"):
-            Verdict.read(path)
+            Answer.read(path)
 
 
 def test_a_query_over_an_unscored_quantifier_is_refused(tmp_path):

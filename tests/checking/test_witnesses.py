@@ -12,12 +12,12 @@ from helpers.trees import by_hand, full, kept, scores, text_trees
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmchecker.checking.answer import Answer, Costs, select_trivial_interval
 from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.markov import dtmc
-from llmchecker.checking.verdict import Verdict
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
     WITNESS,
@@ -423,17 +423,22 @@ def test_the_texts_of_an_answer_make_up_its_decided_masses(seed, passes):
         asked = CheckedQuery(parse(f"P=? [ {path} ]"), quantifiers, 4)
         budget = AnswerBudget(passes=passes, certain=True)
         result = check_anytime(model, random_tables.START, asked, budget)
-        chain = dtmc.build_dtmc(result.tree, result.scores)
+        chain = dtmc.build_dtmc(result.evidence.tree, result.evidence.scores)
         last = result.history[-1]
         for kind, expected in ((WITNESS, last.lower), (COUNTEREXAMPLE, 1 - last.upper)):
             found = find_path_texts(
-                result.tree, chain, asked.paths[0], kind, None, result.score_ranges
+                result.evidence.tree,
+                chain,
+                asked.paths[0],
+                kind,
+                None,
+                result.evidence.score_ranges,
             )
             assert float(mass(found)) == pytest.approx(expected, abs=1e-12)
             # no text continues another
-            tokens = {path_to(result.tree, text.uid) for text in found}
+            tokens = {path_to(result.evidence.tree, text.uid) for text in found}
             assert not any(path[:n] in tokens for path in tokens for n in range(len(path)))
-        shown = result.verdict.witnesses
+        shown = result.witnesses
         assert not any(text["rest"] for text in shown)
         decided = 1 - last.upper if path.startswith("G") else last.lower
         assert sum(text["probability"] for text in shown) <= decided + 1e-12
@@ -471,15 +476,22 @@ def decides(found, comparison, threshold):
     return True if holds else False if fails else None
 
 
-def answer(found: Verdict) -> AnsweredQuery:
+def answer(found: Answer) -> AnsweredQuery:
     """A verdict as the answer to a row of Table II."""
     tree = TreeSpec("m", "player", Truncation(0.5, 3, 2))
-    row = TableRow("Player|1", "Gender", Check(tree, parse(found.query)))
+    row = TableRow("Player|1", "Gender", Check(tree, found.query))
     return AnsweredQuery(row, "Model", "w", found)
 
 
-def verdict(query: str, value: float | bool, found=()) -> Verdict:
-    plain = Verdict(query, value, 9, 14, 8, 12, 0.0, 0.0, {})
+def verdict(query: str, value: float | bool, found=()) -> Answer:
+    asked = parse(query)
+    plain = Answer(
+        query=asked,
+        horizon=2,
+        certain=select_trivial_interval(asked),
+        bounded=value,
+        costs=Costs(9, 14, 8, 12, 0.0, 0.0),
+    )
     return plain.with_witnesses(map(asdict, found))
 
 
@@ -490,7 +502,7 @@ def test_a_verdict_keeps_its_witnesses(tmp_path):
     found = find_witnesses(TREE, chain, query)
     kept = check_chain(chain, query).with_witnesses(map(asdict, found))
     kept.write(tmp_path / "verdict.json")
-    assert Verdict.read(tmp_path / "verdict.json") == kept
+    assert Answer.read(tmp_path / "verdict.json") == kept
     assert tuple(Witness(**fields) for fields in kept.witnesses) == found
 
 

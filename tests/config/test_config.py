@@ -11,17 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.config.config import Config, ExpansionConfig
+from llmchecker.config.config import Config
 from llmchecker.config.plan import Check, TreeSpec, _slugify
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
 from llmchecker.models.sources.fetch import ModelSource
 from llmchecker.models.sources.source_spec import Source
-from llmchecker.programs.ir.expressions import Semantics
-from llmchecker.programs.proposals.settings import ProposalSettings
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.similarity import Similarity
 from llmchecker.trees.text_tree import Truncation
+from loop_invariants.ir.expressions import Semantics
+from loop_invariants.proposals.settings import ProposalSettings
 
 ROOT = Path(__file__).parents[2]
 ABSENT = object()
@@ -645,7 +646,8 @@ ARCHIVE = {"source": "archive:https://a.b/c.zip", "folder": "d", "sha256": "0" *
 
 def test_programs_have_defaults():
     """Programs alone are enough: all causal models, both semantics, and the documented limits."""
-    config = read(("invariants", PROGRAMS), ("models", "two", "kind", "masked")).invariants
+    changed = read(("invariants", PROGRAMS), ("models", "two", "kind", "masked"))
+    config = changed.sections["invariants"]
     assert config.models == ("one",)
     assert config.semantics == (Semantics.INTEGERS, Semantics.INT32)
     assert (config.seconds, config.tool_seconds) == (60, 5)
@@ -653,12 +655,12 @@ def test_programs_have_defaults():
         iterations=30, nodes=200, candidates=100, seed=0
     )
     assert config.provable_truncation == Truncation(0.8, 4, 7)
-    assert read().invariants is None
+    assert read().sections == {}
 
 
 def test_an_archive_of_programs_is_not_looked_at():
     """What is fetched need not be there when a configuration is read."""
-    source = read(("invariants", {"programs": ARCHIVE})).invariants.programs
+    source = read(("invariants", {"programs": ARCHIVE})).sections["invariants"].programs
     assert (source.location, source.folder, source.sha256) == ("https://a.b/c.zip", "d", "0" * 64)
 
 

@@ -15,7 +15,9 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from llmchecker.config.config import Config
-from llmchecker.config.schema import SCHEMA_FILE, generate_schema, parse_keys
+from llmchecker.config.plugins import extend_keys
+from llmchecker.config.schema import SCHEMA_FILE, generate_schema
+from llmchecker.config.section import parse_section
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.errors import ConfigError, LLMCheckerError
 
@@ -158,7 +160,7 @@ def check_taken_or_refused(name: str, value: Any) -> None:
 def is_accepted(raw: Mapping[str, Any]) -> bool:
     """Whether the keys accept a configuration."""
     try:
-        parse_keys(raw)
+        parse_section(extend_keys(raw), raw)
     except ConfigError:
         return False
     return True

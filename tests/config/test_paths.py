@@ -27,7 +27,6 @@ STEPS = Check(TREE, parse("P=? [ F step = 5 ]"))
         (paths.scores_record(TREE, "gender"), f"results/scores/{SHAPE}/gender.json"),
         (paths.chain_file(CHECK, "prism"), f"results/prism/{SHAPE}/gender-similarity.prism"),
         (paths.chain_file(STEPS, "jani"), f"results/jani/{SHAPE}/step.jani"),
-        (paths.attempts_file("tools", "int32"), "results/invariants/tools/int32.json"),
     ],
 )
 def test_every_result_has_its_place(path, expected):

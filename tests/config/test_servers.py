@@ -110,7 +110,7 @@ def test_any_server_is_asked_for_invariants(api, tmp_path):
     if api.startswith("openai"):
         model = WRITER | {"api": api}
     config = Config.parse(with_programs(tmp_path, asked=model))
-    assert config.invariants.models == ("asked",)
+    assert config.sections["invariants"].models == ("asked",)
     assert list(config.distribution_models) == ([] if api.startswith("openai") else ["asked"])
 
 

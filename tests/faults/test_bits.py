@@ -9,7 +9,7 @@ import pytest
 from helpers.damage import flipped
 from helpers.undisturbed import NAME, TREE
 
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.answer import Answer
 from llmchecker.errors import LLMCheckerError
 from llmchecker.models.sources.checksums import check_checksums, read_checksums
 from llmchecker.models.sources.prompt_set import read_prompts
@@ -55,7 +55,7 @@ KINDS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "stored distributions": ("results/distributions/*/*.parquet", _stored),
     "top-k masses": (f"results/topk/{NAME}.parquet", lambda path: read_masses(path).to_csv()),
     "prompts": ("resources/datasets/prompts.csv", lambda path: read_prompts(path, "prompt")),
-    "a verdict": ("results/checks/**/*.json", Verdict.read),
+    "a verdict": ("results/checks/**/*.json", Answer.read),
     "a crosscheck": ("results/crosschecks/**/*.json", read_json_with_digest),
     "how a run was made": ("results/provenance.json", read_json_with_digest),
     "a PRISM file": (f"results/prism/{TREE}/gender.prism", read_with_checksum),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from llmchecker.programs.ir.expressions import Semantics
+from loop_invariants.ir.expressions import Semantics
 
 GCC = shutil.which("gcc")
 OBJCOPY = shutil.which("objcopy")

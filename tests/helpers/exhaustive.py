@@ -9,7 +9,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from llmchecker.programs.ir.expressions import (
+from loop_invariants.ir.expressions import (
     COMPARISONS,
     Binary,
     Constant,
@@ -20,7 +20,7 @@ from llmchecker.programs.ir.expressions import (
     Type,
     Unary,
 )
-from llmchecker.programs.ir.statements import (
+from loop_invariants.ir.statements import (
     Assert,
     Assign,
     Assume,

@@ -11,15 +11,15 @@ from helpers.project import ROOT
 
 from llmchecker.properties.registry import BUILTIN_TYPES
 
-PACKAGE = ROOT / "src/llmchecker"
+SOURCE = ROOT / "src"
 SCRIPTS = {script.stem: script for script in sorted((ROOT / "workflow/scripts").glob("*.py"))}
 
 
 class Imports(ModuleFinder):
-    """Modules that a script imports, as its bytecode says; the package's own alone are followed."""
+    """Modules that a script imports, as its bytecode says; those of src/ alone are followed."""
 
     def __init__(self, without: set[str]) -> None:
-        super().__init__(path=[str(PACKAGE.parent)], excludes=sorted(without))
+        super().__init__(path=[str(SOURCE)], excludes=sorted(without))
 
     def load_module(self, fqname, fp, pathname, file_info):
         """Compile without what is for type checkers: the compiler drops what cannot be reached."""
@@ -34,20 +34,20 @@ def module_names(paths: set[str]) -> set[str]:
     """The dotted names of modules, and of all modules in folders, given as in the exceptions."""
     names = set()
     for path in paths:
-        files = PACKAGE.glob(f"{path}*.py") if path.endswith("/") else [PACKAGE / path]
-        names |= {".".join(f.relative_to(PACKAGE.parent).with_suffix("").parts) for f in files}
+        files = SOURCE.glob(f"{path}*.py") if path.endswith("/") else [SOURCE / path]
+        names |= {".".join(f.relative_to(SOURCE).with_suffix("").parts) for f in files}
     return names
 
 
 def imported_by(script: Path, without: set[str], *also: Path) -> set[str]:
-    """The modules behind a script and further modules, as paths below the package."""
-    found = {str(file.relative_to(PACKAGE)) for file in also}
+    """The modules behind a script and further modules, as paths below src/."""
+    found = {str(file.relative_to(SOURCE)) for file in also}
     for start in (script, *also):
         finder = Imports(module_names(without))
         finder.run_script(str(start))
         files = {Path(module.__file__) for module in finder.modules.values() if module.__file__}
-        found |= {str(f.relative_to(PACKAGE)) for f in files if f.is_relative_to(PACKAGE)}
-    return found - {str(f.relative_to(PACKAGE)) for f in PACKAGE.rglob("__init__.py")}
+        found |= {str(f.relative_to(SOURCE)) for f in files if f.is_relative_to(SOURCE)}
+    return found - {str(f.relative_to(SOURCE)) for f in SOURCE.rglob("__init__.py")}
 
 
 def types(*names: str) -> list[Path]:

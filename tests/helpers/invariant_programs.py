@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from llmchecker.programs.frontend.translation_unit import parse_program
-from llmchecker.programs.ir.expressions import (
+from loop_invariants.frontend.translation_unit import parse_program
+from loop_invariants.ir.expressions import (
     COMPARISONS,
     CONNECTIVES,
     INT,

@@ -15,7 +15,7 @@ from helpers.compiled import GCC
 from helpers.given_inputs import BORDERS, GIVEN_INPUTS
 from helpers.written_c import WrittenProgram
 
-from llmchecker.programs.ir.instrumentation import Property
+from loop_invariants.ir.instrumentation import Property
 
 _UNDEFINED = "address,bounds,integer-divide-by-zero,shift-exponent,null,vla-bound,return"
 WRAPPING = ("-fwrapv", f"-fsanitize={_UNDEFINED}")

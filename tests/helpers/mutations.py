@@ -14,14 +14,14 @@ import pytest
 from pycparser import c_ast, c_generator, c_parser
 
 from llmchecker.errors import UnsupportedProgram
-from llmchecker.programs.frontend.expressions import parse_condition
-from llmchecker.programs.frontend.translation_unit import parse_program
-from llmchecker.programs.frontend.verifier_builtins import ASSERT_FUNCTIONS, ASSUME_FUNCTIONS
-from llmchecker.programs.generation.syntactic import build_disjunctions, collect_atoms
-from llmchecker.programs.ir.expressions import COMPARISONS, Expression
-from llmchecker.programs.ir.statements import Loop, Program
-from llmchecker.programs.verification.esbmc_annotation import annotate
-from llmchecker.programs.verification.houdini import Candidate
+from loop_invariants.frontend.expressions import parse_condition
+from loop_invariants.frontend.translation_unit import parse_program
+from loop_invariants.frontend.verifier_builtins import ASSERT_FUNCTIONS, ASSUME_FUNCTIONS
+from loop_invariants.generation.syntactic import build_disjunctions, collect_atoms
+from loop_invariants.ir.expressions import COMPARISONS, Expression
+from loop_invariants.ir.statements import Loop, Program
+from loop_invariants.verification.esbmc_annotation import annotate
+from loop_invariants.verification.houdini import Candidate
 
 KINDS = ("guard", "body", "assertion", "assumption")
 

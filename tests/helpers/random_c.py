@@ -3,7 +3,7 @@
 import random
 from collections.abc import Mapping
 
-from llmchecker.programs.ir.expressions import (
+from loop_invariants.ir.expressions import (
     BOOL,
     INT,
     Binary,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from helpers.compiled import GCC
 
-from llmchecker.programs.interpreter.simulation import HeadState, NondetValue, RepeatedIterations
-from llmchecker.programs.ir.expressions import Semantics
+from loop_invariants.interpreter.simulation import HeadState, NondetValue, RepeatedIterations
+from loop_invariants.ir.expressions import Semantics
 
 _HARNESS = r"""
 #include <stdlib.h>

@@ -7,14 +7,17 @@ from helpers.fake_server import FakeServer, save_tokenizer
 from helpers.random_tables import table_model
 from transformers import AutoTokenizer
 
-from llmchecker.models.servers import served_model
 from llmchecker.models.servers.connection import connect_model, fetch_served_model
+from llmchecker.models.servers.http_client import RequestLimits
+from llmchecker.models.servers.served_model import ServedModel
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.trees.text_tree import StateKind, TextTree
 
 DIALECTS = ("vllm", "llama.cpp")
 TOLD = 3
+QUICK = RequestLimits(first_pause_seconds=0.001)
+"""The usual limits, without pauses that a test would wait for."""
 
 
 def fake(tmp_path: Path, dialect: str, seed: int = 0) -> FakeServer:
@@ -25,15 +28,19 @@ def fake(tmp_path: Path, dialect: str, seed: int = 0) -> FakeServer:
 
 
 def connected(
-    tmp_path: Path, server: FakeServer, address: str, **settings
-) -> served_model.ServedModel:
+    tmp_path: Path,
+    server: FakeServer,
+    address: str,
+    limits: RequestLimits = QUICK,
+    **settings,
+) -> ServedModel:
     """The model of a server, fetched without a fault and then asked."""
     settings = {"tokens": TOLD, "requests": 3, "seconds": 0.5} | settings
     tokenizer = parse_source(f"path:{tmp_path / 'tokenizer'}")
     source = ServerSource(parse_source(f"server:{address}"), server.dialect, tokenizer, **settings)
     fault, server.fault = server.fault, None
-    fetch_served_model(source, tmp_path / "table")
-    model = connect_model(tmp_path / "table")
+    fetch_served_model(source, tmp_path / "table", limits)
+    model = connect_model(tmp_path / "table", limits)
     server.fault, server.asked = fault, []
     return model
 

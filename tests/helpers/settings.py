@@ -10,7 +10,6 @@ SETTINGS = {
     "json": {"schema": {"type": "object", "required": ["name"]}},
     "length": {"unit": "sentences"},
     "pattern": {"pattern": r"(?i)\b(no|not)\b"},
-    "provable": {"program": str(ROOT / "resources/programs/count_to_limit.c")},
     "python": {"file": str(ROOT / "tests/helpers/own_checks.py"), "class": "Rude"},
     "similarity": {"protected": ["Lolita, light of my life, fire of my loins. My sin, my soul."]},
     "words": {"words": ["he", "she", "don't"]},

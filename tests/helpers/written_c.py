@@ -9,7 +9,7 @@ import random
 import re
 from dataclasses import dataclass
 
-from llmchecker.programs.ir.expressions import Type
+from loop_invariants.ir.expressions import Type
 
 OBSERVED = {
     "int": Type(32),

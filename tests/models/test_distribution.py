@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from llmchecker.errors import InvalidDistribution
-from llmchecker.models.distribution import _CHUNK_SIZE, Distributions
+from llmchecker.models.distribution import Distributions, find_by_inversion
 
-VOCABULARY = 2 * _CHUNK_SIZE + 100
+VOCABULARY = 20_000
+"""Larger than the parts that are summed at once."""
 EXTREMES = [0.0, np.nextafter(0, 1), 0.5, np.nextafter(1, 0)]
 
 
@@ -17,9 +18,8 @@ def test_numbers_choose_what_the_inverse_of_the_whole_distribution_chooses(given
     probabilities chooses, with and without tokens that are excluded."""
     generator = np.random.default_rng(7)
     logits = torch.from_numpy(generator.normal(0, 3, (2, VOCABULARY)))
-    logits[
-        0, : _CHUNK_SIZE + 5
-    ] = -torch.inf  # a part without any weight, and the begin of the next
+    # at least one part without any weight
+    logits[0, : VOCABULARY // 2] = -torch.inf
     distributions = Distributions.from_logits(logits)
     if given == "probabilities":
         distributions = Distributions.from_probabilities(distributions.probabilities())
@@ -46,3 +46,10 @@ def test_what_is_left_of_nothing_is_refused():
     assert one.sample_by_inversion(0, np.array(EXTREMES), np.array([1])).tolist() == [2] * 4
     with pytest.raises(InvalidDistribution, match="all remaining tokens have probability 0"):
         one.sample_by_inversion(0, np.array([0.5]), np.array([1, 2]))
+
+
+def test_an_extreme_number_chooses_an_index_with_a_weight():
+    """Without weight an index is not chosen, even if a product is rounded up to the whole sum."""
+    sums = np.array([0.0, 0.0, 0.25, 0.25, 1.0, 1.0])
+    targets = np.array([0.0, 0.2, 0.25, np.nextafter(1, 0), 1.0])
+    assert find_by_inversion(sums, targets).tolist() == [2, 2, 4, 4, 4]

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src/llmchecker"
+SOURCE = Path(__file__).parents[2] / "src"
 OTHER_VERBS = ("demand", "require", "refuse", "ensure_no")
 """Verbs for what `check` names: to raise an error where a value is not as it must be."""
 OTHER_LIMITS = ("MOST", "LARGEST", "DEEPEST", "LONGEST", "FEWEST", "SMALLEST", "ENOUGH", "AT_MOST")
@@ -17,14 +17,14 @@ def modules() -> Iterator[ast.Module]:
 
 
 def functions() -> list[str]:
-    """The names of all functions and methods of the package, without dunder methods."""
+    """The names of all functions and methods of the packages, without dunder methods."""
     nodes = (node for module in modules() for node in ast.walk(module))
     names = [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
     return [name for name in names if not name.startswith("__")]
 
 
 def constants() -> list[str]:
-    """The names of all constants of the package's modules."""
+    """The names of all constants of the packages' modules."""
     assignments = (node for module in modules() for node in module.body)
     targets = (
         target

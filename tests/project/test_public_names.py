@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src/llmchecker"
+SOURCE = ROOT / "src"
 FOLDERS = "tests workflow benchmarks docs examples release".split()
 HOOK = re.compile(r"pytest_|add_[a-z]+_command$")
 """Functions that pytest and `cli/commands.py` find by their name."""
@@ -43,16 +43,16 @@ def used_names(module: ast.Module) -> set[tuple[str, str]]:
 
 @cache
 def parse_modules() -> dict[Path, ast.Module]:
-    """The modules of the package, by their paths."""
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    """The modules of the packages, by their paths."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
 
 
 def words_of_other_files() -> list[set[str]]:
-    """The words of each file that is no module of the package but may use one.
+    """The words of each file that is no module of the packages but may use one.
 
-    `__init__.py` is one of them, because it imports its names when they are first used.
+    `__init__.pyi` is one of them: the package imports its names when they are first used.
     """
-    files = [ROOT / "Snakefile", ROOT / "pyproject.toml", PACKAGE / "__init__.py"]
+    files = [ROOT / "Snakefile", ROOT / "pyproject.toml", SOURCE / "llmchecker/__init__.pyi"]
     for folder in FOLDERS:
         files += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".smk")]
     return [set(re.findall(r"\w+", path.read_text(encoding="utf-8"))) for path in files]
@@ -64,7 +64,7 @@ def test_a_name_that_no_other_file_uses_is_private():
     used = set().union(*map(used_names, modules.values()))
     others = words_of_other_files()
     unused = [
-        f"{path.relative_to(PACKAGE)}: {name}"
+        f"{path.relative_to(SOURCE)}: {name}"
         for path, module in modules.items()
         for name in defined_names(module)
         if (path.stem, name) not in used
@@ -74,7 +74,7 @@ def test_a_name_that_no_other_file_uses_is_private():
 
 
 def test_a_private_name_has_no_user_in_another_module():
-    """No module of the package imports a private name of another module."""
+    """No module of the packages imports a private name of another module."""
     used = set().union(*map(used_names, parse_modules().values()))
     names = {name for _, name in used}
     assert [name for name in names if name.startswith("_") and not name.startswith("__")] == []

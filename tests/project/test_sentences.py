@@ -6,7 +6,7 @@ from pathlib import Path
 
 from llmchecker import errors
 
-SOURCE = Path(__file__).parents[2] / "src/llmchecker"
+SOURCE = Path(__file__).parents[2] / "src"
 ERRORS = {name for name in vars(errors) if isinstance(getattr(errors, name), type)}
 PLACE = ": "
 """The end of the place in a message."""
@@ -15,7 +15,7 @@ COMPLETED = ("unknown key ", "x; give it to check", "x; delete x to lock ", "x; 
 
 
 def sources() -> Iterator[tuple[Path, str]]:
-    """The path and the text of each module of the package."""
+    """The path and the text of each module of the packages."""
     for path in sorted(SOURCE.rglob("*.py")):
         yield path, path.read_text(encoding="utf-8")
 

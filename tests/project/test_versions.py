@@ -1,4 +1,4 @@
-"""One set of versions, named in three places."""
+"""Ranges of pyproject.toml, their lowest versions, and the versions that `make` installs."""
 
 import re
 import tomllib
@@ -6,39 +6,56 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import llmchecker
+from llmchecker.utils.optional_packages import EXTRAS
 
 ROOT = Path(__file__).parents[2]
-EXACT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[a-z-]+\])?==([0-9][A-Za-z0-9.!+]*)")
 
 
-def pins(requirements: list[str]) -> dict[str, str]:
-    """Version by normalised name; every requirement must be exact, on any platform, named once."""
-    versions = {}
-    for requirement in requirements:
-        match = EXACT.fullmatch(requirement.partition(";")[0])
-        assert match, f"{requirement!r} does not pin one exact version"
-        name = re.sub(r"[-_.]+", "-", match[1]).lower()
-        assert name not in versions, f"{name} is pinned twice"
-        versions[name] = match[2]
-    return versions
+def read_pins(lines: list[str]) -> dict[str, Version]:
+    """Version by normalised name; every line must name one exact version, and no name twice."""
+    pins = {}
+    for line in lines:
+        requirement = Requirement(line)
+        (specifier,) = requirement.specifier
+        assert specifier.operator == "==", f"{line!r} does not pin one exact version"
+        name = canonicalize_name(requirement.name)
+        assert name not in pins, f"{name} is pinned twice"
+        pins[name] = Version(specifier.version)
+    return pins
+
+
+def read_constraints(name: str) -> dict[str, Version]:
+    """Version by normalised name of a constraints file."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    return read_pins([line for line in lines if line and not line.startswith("#")])
 
 
 @pytest.fixture(scope="module")
-def declared() -> dict:
-    """What pyproject.toml says of the project."""
+def project() -> dict:
+    """The table `project` of pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 @pytest.fixture(scope="module")
-def project(declared) -> dict[str, str]:
-    """The pins of pyproject.toml, those of the tests included."""
-    return pins(declared["dependencies"] + declared["optional-dependencies"]["test"])
+def groups(project) -> dict[str, list[Requirement]]:
+    """Requirements on other packages by extra; the extra of the core is ""."""
+    groups = {"": project["dependencies"], **project["optional-dependencies"]}
+    requirements = {extra: list(map(Requirement, lines)) for extra, lines in groups.items()}
+    return {
+        extra: [each for each in group if each.name != "llmchecker"]
+        for extra, group in requirements.items()
+    }
 
 
 @pytest.fixture(scope="module")
-def slurm(declared) -> dict[str, str]:
-    """The pins of pyproject.toml that only a Slurm cluster needs."""
-    return pins(declared["optional-dependencies"]["slurm"])
+def ranges(groups) -> dict[str, Requirement]:
+    """Requirements by normalised name."""
+    return {canonicalize_name(each.name): each for group in groups.values() for each in group}
 
 
 @pytest.fixture(scope="module")
@@ -47,21 +64,63 @@ def environment() -> dict:
     return yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
 
 
-def test_conda_installs_what_the_project_pins(project, environment):
-    """environment.yml hands to pip exactly the requirements of pyproject.toml."""
+def test_make_installs_versions_in_the_ranges(ranges):
+    """constraints.txt has a version of every requirement, within its range."""
+    pins = read_constraints("constraints.txt")
+    outside = [name for name, each in ranges.items() if pins.get(name) not in each.specifier]
+    assert outside == []
+
+
+def test_the_lowest_versions_are_the_lower_ends(ranges):
+    """constraints-lowest.txt has the lower end of every range."""
+    ends = {
+        name: Version(specifier.version)
+        for name, each in ranges.items()
+        for specifier in each.specifier
+        if specifier.operator == ">="
+    }
+    assert read_constraints("constraints-lowest.txt") == ends
+
+
+def test_conda_installs_the_versions_of_make(ranges, environment):
+    """environment.yml names every requirement, in the version of constraints.txt."""
     (by_pip,) = (entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
-    assert pins(by_pip) == project
+    pins = read_constraints("constraints.txt")
+    assert read_pins(by_pip) == {name: pins[name] for name in ranges}
+    markers = {canonicalize_name((each := Requirement(line)).name): each.marker for line in by_pip}
+    assert markers == {name: each.marker for name, each in ranges.items()}
 
 
-def test_constraints_hold_what_the_project_pins(project, slurm):
-    """constraints.txt pins every requirement of pyproject.toml to the same version."""
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    constrained = pins([line for line in lines if line and not line.startswith("#")])
-    pinned = project | slurm
-    assert {name: constrained.get(name) for name in pinned} == pinned
-
-
-def test_conda_installs_the_python_that_the_project_requires(declared, environment):
+def test_conda_installs_the_python_that_the_project_requires(project, environment):
     """environment.yml names the oldest Python that pyproject.toml accepts."""
-    python = declared["requires-python"].removeprefix(">=")
+    python = project["requires-python"].removeprefix(">=")
     assert f"python={python}" in environment["dependencies"]
+
+
+def test_all_has_every_extra_for_users(project):
+    """The extra `all` names every extra but those of developers."""
+    (line,) = project["optional-dependencies"]["all"]
+    extras = project["optional-dependencies"].keys() - {"all", "docs", "test"}
+    assert Requirement(line).extras == extras
+
+
+def test_errors_about_optional_packages_name_their_extra(groups):
+    """The extra in an error is the one whose requirements contain the package."""
+    distributions = {"lingua": "lingua-language-detector", "z3": "z3-solver"}
+    for module, extra in EXTRAS.items():
+        names = {canonicalize_name(each.name) for each in groups[extra]}
+        assert distributions.get(module, module) in names
+
+
+def test_one_place_has_the_version(project):
+    """pyproject.toml reads the version from the package; CITATION.cff has the same one."""
+    assert "version" in project["dynamic"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == llmchecker.__version__
+    assert re.fullmatch(r"\d+\.\d+\.\d+", llmchecker.__version__)
+
+
+def test_authors_are_those_of_the_citation(project):
+    """pyproject.toml and CITATION.cff name the same authors."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert project["authors"] == citation["authors"]

@@ -1,15 +1,19 @@
-"""The package as pip installs it: all that it needs is in the wheel, and it works in any folder."""
+"""The packages as pip installs them: all that they need is in the wheel, and work in any folder."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
+
+import llmchecker
 
 ROOT = Path(__file__).parents[2]
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
@@ -17,9 +21,9 @@ SHELL = "import sys; from llmchecker.interfaces.cli.main import main; sys.exit(m
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory) -> Path:
-    """What the wheel of this checkout installs, in a folder that holds nothing else."""
-    directory = tmp_path_factory.mktemp("wheel")
+def wheel(tmp_path_factory) -> Path:
+    """The wheel that `make dist` builds from the archive of the sources."""
+    directory = tmp_path_factory.mktemp("dist")
     # a copy, since building leaves files behind
     source = directory / "source"
     shutil.copytree(
@@ -27,13 +31,20 @@ def installed(tmp_path_factory) -> Path:
     )
     for name in BUILT_FROM:
         shutil.copy2(ROOT / name, source / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps"]
-    command += ["--no-build-isolation", "--disable-pip-version-check", "--wheel-dir"]
-    subprocess.run([*command, directory, source], check=True)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", directory, source]
+    subprocess.run(command, check=True, capture_output=True)
     (wheel,) = directory.glob("llmchecker-*.whl")
+    assert len(list(directory.glob("llmchecker-*.tar.gz"))) == 1
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """What the wheel of this checkout installs, in a folder that holds nothing else."""
+    directory = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(directory / "site")
-    return directory / "site"
+        archive.extractall(directory)
+    return directory
 
 
 def python(installed: Path, code: str, *arguments: str, cwd: Path) -> str:
@@ -50,24 +61,27 @@ def python(installed: Path, code: str, *arguments: str, cwd: Path) -> str:
     return run.stdout
 
 
-def test_the_wheel_holds_every_file_of_the_package(installed):
-    """Schema, word lists, templates, stub and marker come along; the command is registered."""
-    package = ROOT / "src/llmchecker"
+@pytest.mark.parametrize("name", ["llmchecker", "loop_invariants"])
+def test_the_wheel_holds_every_file_of_a_package(installed, name):
+    """Schema, word lists, templates, stub and marker come along; commands are registered."""
+    package = ROOT / "src" / name
     expected = {
         str(path.relative_to(package))
         for path in package.rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
     found = {
-        str(path.relative_to(installed / "llmchecker"))
-        for path in (installed / "llmchecker").rglob("*")
+        str(path.relative_to(installed / name))
+        for path in (installed / name).rglob("*")
         if path.is_file()
     }
     assert found == expected
     (entry_points,) = installed.glob("llmchecker-*.dist-info/entry_points.txt")
-    assert "llmchecker = llmchecker.interfaces.cli.entry:run" in entry_points.read_text(
-        encoding="utf-8"
-    )
+    lines = entry_points.read_text(encoding="utf-8").splitlines()
+    assert "llmchecker = llmchecker.interfaces.cli.entry:run" in lines
+    assert "loop-invariants = loop_invariants.cli.main:run" in lines
+    assert "verify = loop_invariants.cli.main:add_verify_command" in lines
+    assert "provable = loop_invariants:Provable" in lines
 
 
 @pytest.mark.long
@@ -92,6 +106,48 @@ def test_a_question_from_the_shell_needs_a_config_and_nothing_else(
     assert (tmp_path / "project" / answer["tree"]).is_file()
     assert (tmp_path / "project/resources/models/small").is_dir()
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.long
+def test_pip_installs_the_command(wheel, random_model, tmp_path):
+    """In an empty environment, the installed command has a version, a help and an answer."""
+    environment = tmp_path / "environment"
+    venv.create(environment)
+    python = environment / "bin/python"
+    command = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"]
+    subprocess.run([*command, "--no-index", wheel], check=True)
+    # the packages that it needs are those of this environment
+    (site,) = environment.glob("lib/python*/site-packages")
+    (site / "needed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+
+    def run(*arguments: str, status: int = 0) -> str:
+        clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        run = subprocess.run(
+            [environment / "bin/llmchecker", *arguments],
+            cwd=tmp_path,
+            env={**clean, "HF_HUB_OFFLINE": "1"},
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        assert run.returncode == status, run.stderr
+        return run.stdout
+
+    where = [python, "-c", "import llmchecker; print(llmchecker.__file__)"]
+    found = subprocess.check_output(where, cwd=tmp_path, encoding="utf-8", env={})
+    assert Path(found).is_relative_to(environment)
+    assert run("--version") == f"llmchecker {llmchecker.__version__}\n"
+    assert run("--help").startswith("usage: llmchecker")
+    config = {
+        "models": {"small": {"label": "Small", "source": f"path:{random_model('gpt2')}"}},
+        "start_strings": {"player": "The player won because"},
+        "quantifiers": {"gender": {}},
+        "experiments": [],
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    words = ["--start", "The player won because", "--alpha", "0.8", "--k", "3", "--length", "2"]
+    assert "P>=1 [ F gender = 0 ]" in run("check", "P>=1 [ F gender = 0 ]", *words)
+    run("check", "P<1 [ F gender = 0 ]", *words, status=1)
 
 
 LIBRARY = """

@@ -4,11 +4,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.installed import install
 
 from llmchecker.errors import ConfigError, UnknownName
+from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.interface import _collect_range
 from llmchecker.properties.quantifiers.polarity import Polarity
-from llmchecker.properties.registry import create_quantifier, find_quantifier_files
+from llmchecker.properties.registry import (
+    create_quantifier,
+    find_quantifier_files,
+    find_quantifier_modules,
+    find_quantifiers,
+    name_class,
+)
 
 MODULE = """
 from dataclasses import dataclass
@@ -50,14 +58,6 @@ polarity = shouts_of_test:Bare
 """
 
 
-def install(directory: Path, package: str, entries: str) -> None:
-    """What pip leaves behind of an installed package: its metadata."""
-    metadata = directory / f"{package}-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(entries)
-
-
 @pytest.fixture
 def installed(tmp_path, monkeypatch) -> Path:
     """A directory on the path with a package that adds types."""
@@ -75,6 +75,20 @@ def test_a_type_of_an_installed_package_is_made(installed):
     assert loud("I", " AM not OKAY") == 1
     assert _collect_range(loud) == (0, None, 7)
     assert find_quantifier_files(loud) == [installed / "shouts_of_test.py"]
+
+
+def test_a_query_names_an_installed_type_without_a_definition(installed):
+    """An installed type without required settings is a standard quantifier, as `gender` is."""
+    query = parse("P=? [ F shouting > 1 ]")
+    assert find_quantifiers(query, 3, {})["shouting"]("I", " AM not OK") == 2
+    assert name_class("shouting") == "shouts_of_test.Shouting"
+
+
+def test_the_code_of_an_installed_type_is_its_module(installed):
+    """The module of an installed type is listed, as that of a type of this package is."""
+    quantifiers = [create_quantifier(name) for name in ("shouting", "polarity")]
+    polarity = "llmchecker.properties.quantifiers.polarity"
+    assert find_quantifier_modules(quantifiers) == [polarity, "shouts_of_test"]
 
 
 def test_no_package_replaces_a_type(installed):

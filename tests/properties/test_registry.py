@@ -9,6 +9,7 @@ from helpers.settings import APART, SETTINGS
 from llmchecker.errors import ConfigError, UnknownName
 from llmchecker.properties import registry
 from llmchecker.properties.logic.ast import is_variable_name
+from llmchecker.properties.plugins import find_installed_types
 from llmchecker.properties.quantifiers.polarity import Polarity
 from llmchecker.properties.quantifiers.similarity import Similarity
 from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier
@@ -70,7 +71,7 @@ def test_an_unknown_type_gets_a_suggestion(kind: object, message: str) -> None:
     """An unknown type is named, with the nearest known one and the list of all."""
     with pytest.raises(UnknownName, match=message) as error:
         create_quantifier("mine", {"type": kind})
-    assert ", ".join(sorted(BUILTIN_TYPES)) in str(error.value)
+    assert ", ".join(sorted({*BUILTIN_TYPES, *find_installed_types()})) in str(error.value)
 
 
 def test_create_makes_the_quantifier_of_that_name() -> None:
@@ -99,7 +100,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
         UnknownName, match="'simlarity': unknown, did you mean 'similarity'"
     ) as error:
         create_quantifier("simlarity", {})
-    assert ", ".join(sorted(BUILTIN_TYPES)) in str(error.value)
+    assert ", ".join(sorted({*BUILTIN_TYPES, *find_installed_types()})) in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.answer import Answer, Costs
+from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting.audit import AuditRow, audit
@@ -23,9 +24,11 @@ def run(
     model: str, truncation: Truncation, query: str = POSITIVE, label: str = "Player"
 ) -> AnsweredQuery:
     """A run of a model, by its label, whose figures are all different."""
-    row = TableRow(label, "Gender", Check(TreeSpec("name", "player", truncation), parse(query)))
-    verdict = Verdict(query, 0.25, 500, 900, 90, 150, 1.5, 0.0625, {})
-    return AnsweredQuery(row, model, "The player won because", verdict)
+    asked = parse(query)
+    row = TableRow(label, "Gender", Check(TreeSpec("name", "player", truncation), asked))
+    costs = Costs(500, 900, 90, 150, 1.5, 0.0625)
+    answer = Answer(asked, truncation.length, PROBABILITIES, bounded=0.25, costs=costs)
+    return AnsweredQuery(row, model, "The player won because", answer)
 
 
 @pytest.fixture(scope="module")

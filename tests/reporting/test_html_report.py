@@ -18,9 +18,10 @@ from helpers.trees import by_hand, full
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from llmchecker.checking import storm
-from llmchecker.checking.anytime.estimate import Estimate, with_estimate
+from llmchecker.checking.answer import Costs, Sampled
 from llmchecker.checking.check import check_query
-from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
+from llmchecker.checking.interval import Interval
+from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import DamagedFile
 from llmchecker.interfaces.snakemake.suite_jobs import build_suites_table
 from llmchecker.models.decoding.chat_template import Chat
@@ -34,7 +35,7 @@ from llmchecker.reporting.query_wording import describe_query
 from llmchecker.reporting.table_io import format_heading, write_table
 from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.reporting.tree_drawing import escape_unprintable
-from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
+from llmchecker.trees.text_tree import Horizon, StateKind, TextTree, Truncation
 from llmchecker.utils.number_format import format_lower, format_upper
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +74,7 @@ GENDER = np.array([0, 0, 1, 0, 0, 0, 0, -1, 0, 0, 2, 0])
 POSITIVE = [2, 10]  # the first states above 0 on their paths
 
 
-ESTIMATE = Estimate(0.21875, 0.203125, 0.25, 0.99, 1200, 4000, 0)
+ESTIMATE = Sampled(Interval(0.203125, 0.25), 0.21875, 0.99, 1200)
 """An invented estimate within the certain bounds of the probability, [0.15625, 0.3125]."""
 
 
@@ -82,14 +83,14 @@ def results() -> list[AnsweredQuery]:
     scores = {"gender": GENDER}
     found = []
     for query in map(parse, QUERIES):
-        verdict = check_query(TREE, scores, query, {"gender": (None, None)})
+        answer = check_query(TREE, scores, query, {"gender": (None, None)})
         if query.root.__class__ is Probability:
-            verdict = with_estimate(verdict, query, ESTIMATE)
+            answer = answer.with_samples(ESTIMATE)
         for model, label in LABELS.items():
             row = TableRow(
                 "<i>Label</i>", "A & B", Check(TreeSpec(model, "awkward", TREE.truncation), query)
             )
-            found.append(AnsweredQuery(row, label, START, verdict))
+            found.append(AnsweredQuery(row, label, START, answer))
     return found
 
 
@@ -291,7 +292,7 @@ def test_the_tree_shows_texts_probabilities_scores_and_what_decides(page):
     signs = page.locator(".tree .sign").all_inner_texts()
     assert all(sign.startswith("✓ satisfies the query") for sign in signs)
     masses = [float(sign.get_attribute("value")) for sign in page.locator(".sign data").all()]
-    assert sum(masses) == results()[0].verdict.value
+    assert sum(masses) == results()[0].result.bounded
 
 
 @pytest.mark.few(1)
@@ -428,14 +429,22 @@ def test_filters_choose_answers_and_their_witnesses(page):
     assert page.locator(".answer:visible").count() == 6
 
 
+def with_interval(
+    answer: AnsweredQuery, interval: Interval, estimate: float = 0.21875
+) -> AnsweredQuery:
+    """The answer with other samples."""
+    sampled = replace(ESTIMATE, interval=interval, estimate=estimate)
+    return replace(answer, result=replace(answer.result, sampled=sampled))
+
+
 def test_failures_and_surprises_are_named(browser, written, tmp_path):
     """The page names violated requirements, and bounded figures outside of the interval."""
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     numeric, threshold = results()[0], results()[2]
     # a bounded figure that is an end of the interval is no surprise
-    ends = replace(numeric, verdict=replace(numeric.verdict, low=numeric.verdict.value))
-    low = replace(numeric, verdict=replace(numeric.verdict, low=0.25, high=0.3, estimate=0.28))
-    violated = replace(threshold, verdict=replace(threshold.verdict, estimate=False))
+    ends = with_interval(numeric, Interval(numeric.result.bounded, 0.25))
+    low = with_interval(numeric, Interval(0.25, 0.3), 0.28)
+    violated = with_interval(threshold, Interval(0.1, 0.15))
     seen = opened(browser, page_of(tmp_path, [ends, low, violated], view=None))
     lines = seen.page.locator(".remarks li").all_inner_texts()
     assert len(lines) == 2
@@ -487,7 +496,7 @@ def test_a_page_of_one_answer_is_inert_and_complete(browser, tmp_path):
     seen = opened(browser, path)
     assert list(layers_of(seen.page)) == ["certain", "estimate", "verdict (bounded)"]
     assert seen.page.locator(".badge").inner_text().endswith("HOLDS")
-    assert seen.page.locator("tbody tr").count() == len(results()[2].verdict.witnesses)
+    assert seen.page.locator("tbody tr").count() == len(results()[2].result.witnesses)
     assert "<b>" in seen.page.locator("footer").inner_text()
     assert seen.page.locator("script").count() == 0
     assert seen.complaints == []
@@ -529,7 +538,7 @@ def test_witnesses_are_those_of_the_verdicts(page):
     """Each witness is listed with its probability, as text; `…` marks one that goes on in rest."""
     for section, result in zip(page.locator("details.witnesses").all(), results(), strict=True):
         values = [cell.get_attribute("value") for cell in section.locator("td data").all()]
-        witnesses = result.verdict.witnesses
+        witnesses = result.result.witnesses
         assert [float(value) for value in values] == [each["probability"] for each in witnesses]
         texts = section.locator("td.verbatim").all_text_contents()
         shown = [escape_unprintable(each["text"][each["kept"] :]) for each in witnesses]
@@ -607,9 +616,10 @@ def test_an_unknown_value_is_told(browser, written, tmp_path):
     """Where no value is known the page says so and why, and its axis has bounds alone."""
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     decided = results()[0]
-    nothing = dict.fromkeys(["estimate", "low", "high", "confidence", "samples"])
-    verdict = replace(decided.verdict, value=None, witnesses=(), notes=("<b> is hard.",), **nothing)
-    seen = opened(browser, page_of(tmp_path, [replace(decided, verdict=verdict)], view=None))
+    found = replace(
+        decided.result, bounded=None, witnesses=(), notes=("<b> is hard.",), sampled=None
+    )
+    seen = opened(browser, page_of(tmp_path, [replace(decided, result=found)], view=None))
     card = seen.page.locator(".answer")
     assert card.locator(".result").text_content() == "unknown"
     assert "<b> is hard." in card.text_content()
@@ -624,9 +634,8 @@ def test_an_answer_without_a_tree_has_bounds_and_interval(browser, written, tmp_
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     bounded = results()[0]
     check = replace(bounded.row.check, tree=replace(bounded.row.check.tree, truncation=Horizon(2)))
-    sizes = ("states", "transitions", "states_explored", "transitions_explored")
-    verdict = replace(bounded.verdict, value=None, **dict.fromkeys(sizes))
-    alone = replace(bounded, row=replace(bounded.row, check=check), verdict=verdict)
+    found = replace(bounded.result, bounded=None, costs=Costs(passes=4000))
+    alone = replace(bounded, row=replace(bounded.row, check=check), result=found)
     (tmp_path / f"answers/{check}.json").parent.mkdir(parents=True)
     (tmp_path / f"answers/{check}.json").touch()
     seen = opened(browser, page_of(tmp_path, [alone], view=None))
@@ -671,8 +680,9 @@ def test_a_run_without_experiments_has_a_page(browser, written, tmp_path):
 def test_the_smallest_tree_that_a_text_decides_is_shown():
     """The tree to open is the smallest whose query has a witness."""
     decided, undecided = results()[0], results()[-1]
-    larger = replace(decided, verdict=replace(decided.verdict, states=10**6))
-    assert undecided.verdict.witnesses == ()
+    costs = replace(decided.result.costs, states=10**6)
+    larger = replace(decided, result=replace(decided.result, costs=costs))
+    assert undecided.result.witnesses == ()
     assert html_report.find_smallest_with_witness([undecided, larger, decided]) is decided
     assert html_report.find_smallest_with_witness([undecided]) is None
 

@@ -6,16 +6,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from llmchecker.checking.answer import Answer, Costs, Sampled, select_trivial_interval
 from llmchecker.checking.anytime.answer_record import AnswerRecord
-from llmchecker.checking.formatting import format_verdict_as_html, format_verdict_as_text
-from llmchecker.checking.verdict import Interval, Verdict
-from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
+from llmchecker.checking.formatting import format_answer_as_html, format_answer_as_text
+from llmchecker.checking.interval import NUMBERS, TRUTHS, Interval
+from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting import tables
 from llmchecker.reporting.table_io import write_csv, write_table
 from llmchecker.reporting.tables import AnsweredQuery
-from llmchecker.trees.text_tree import Truncation
+from llmchecker.trees.text_tree import Horizon, Truncation
 
 LABELS = {"smollm2-135m": "SmolLM2-135M", "gemma3-270m": "Gemma-3-270M"}
 POSITIVE = "P=? [ F gender > 0 ]"
@@ -37,14 +38,15 @@ def check(model: str, query: str, start: str = "player") -> Check:
     return Check(TreeSpec(model, start, Truncation(0.9, 5, 4)), parse(query))
 
 
-def verdict(query: str, value: float | bool) -> Verdict:
-    found = Verdict(query, value, 911, 1730, 499, 950, 1.5, 0.0625, {"storm": "2.0.0"})
-    return found.with_bounds(Interval(value / 2, value * 2))
+def verdict(query: str, value: float | bool) -> Answer:
+    costs = Costs(911, 1730, 499, 950, 1.5, 0.0625)
+    certain = Interval(value / 2, value * 2)
+    return Answer(parse(query), 4, certain, bounded=value, costs=costs, versions={"storm": "2.0.0"})
 
 
-def answer(model: str, found: Verdict, start: str = "player", **row: str) -> AnsweredQuery:
+def answer(model: str, found: Answer, start: str = "player", **row: str) -> AnsweredQuery:
     """The answer of a model to a query of the experiment "Player"."""
-    asked = check(model, found.query, start)
+    asked = check(model, found.query.text, start)
     row = {"label": "Player", "interest": "Gender"} | row
     return AnsweredQuery(TableRow(**row, check=asked), LABELS[model], STARTS[start], found)
 
@@ -54,20 +56,23 @@ def cells(table: pd.DataFrame) -> list[list]:
     return table.astype(object).where(table.notna(), "").to_numpy().tolist()
 
 
-UNSAMPLED = dict.fromkeys(("estimate", "low", "high", "confidence", "samples"))
+UNSAMPLED = {"sampled": None}
 
 
 def answered(directory: Path, asked: AnsweredQuery, **changes: object) -> Path:
     """The file of the answer to a query for the whole model."""
     fields = {
-        **{"check": str(asked.row.check), "query": asked.row.check.query.text},
-        **{"lower": 0.2, "upper": 0.45, "estimate": 0.3, "low": 0.28, "high": 0.34},
-        **{"confidence": 0.99, "samples": 200, "passes": 431, "seed": 7, "decision": None},
-        **{"limits": {"passes": 431, "width": None, "seconds": None}, "witnesses": None},
-        **{"history": {"passes": [0, 431], "lower": [0.0, 0.2], "upper": [1.0, 0.45]}},
-        **{"notes": [], "seconds": 1.5, "versions": {}, "making": {"dtype": "float32"}},
+        "certain": Interval(0.2, 0.45),
+        "sampled": Sampled(Interval(0.28, 0.34), 0.3, 0.99, 200, 7),
+        "costs": Costs(passes=431, seconds=1.5),
     }
-    record = AnswerRecord(**(fields | changes))
+    record = AnswerRecord(
+        check=str(asked.row.check),
+        answer=Answer(asked.row.check.query, 4, **(fields | changes)),
+        limits={"passes": 431, "width": None, "seconds": None, "seed": 7},
+        history={"passes": [0, 431], "lower": [0.0, 0.2], "upper": [1.0, 0.45]},
+        making={"dtype": "float32"},
+    )
     path = directory / f"{len(list(directory.iterdir()))}.answer.json"
     record.write(path)
     assert AnswerRecord.read(path) == record
@@ -79,7 +84,7 @@ def read_with(directory: Path, asked: list[AnsweredQuery], answers: list[Path]) 
     bounded = [each for each in asked if each.row.check.is_bounded]
     paths = [directory / f"{number}.json" for number in range(len(bounded))]
     for each, path in zip(bounded, paths, strict=True):
-        each.verdict.write(path)
+        each.result.write(path)
     rows, models = [each.row for each in asked], [each.model for each in asked]
     return tables.read_answers(rows, paths, models, STARTS, answers)
 
@@ -90,7 +95,7 @@ def test_answers_stand_beside_the_values_of_their_trees(tmp_path):
     asked = [answer("gemma3-270m", verdict(POSITIVE, 0.25), start) for start in STARTS]
     answers = [
         answered(tmp_path, asked[2]),
-        answered(tmp_path, asked[0], lower=0.0625, upper=0.75, **UNSAMPLED),
+        answered(tmp_path, asked[0], certain=Interval(0.0625, 0.75), **UNSAMPLED),
     ]
     found = read_with(tmp_path, asked, answers)
     shown = [
@@ -110,7 +115,8 @@ def test_answers_stand_beside_the_values_of_their_trees(tmp_path):
 def test_the_bounds_of_the_tree_cut_the_interval(tmp_path):
     """No end of the interval, and no estimate, is outside of the bounds of the tree."""
     asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
-    path = answered(tmp_path, asked, upper=0.9, estimate=0.6, low=0.4, high=0.8)
+    sampled = Sampled(Interval(0.4, 0.8), 0.6, 0.99, 200)
+    path = answered(tmp_path, asked, certain=Interval(0.2, 0.9), sampled=sampled)
     (found,) = read_with(tmp_path, [asked], [path])
     assert cells(tables.build_table2([found])[WHOLE_MODEL])[0][:5] == [0.2, 0.5, 0.5, 0.4, 0.5]
 
@@ -118,7 +124,7 @@ def test_the_bounds_of_the_tree_cut_the_interval(tmp_path):
 def test_bounds_that_contradict_each_other_are_refused(tmp_path):
     """Bounds of a tree and of an answer that do not meet are no answer at all."""
     asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
-    path = answered(tmp_path, asked, lower=0.6, upper=0.7, **UNSAMPLED)
+    path = answered(tmp_path, asked, certain=Interval(0.6, 0.7), **UNSAMPLED)
     with pytest.raises(CheckFailed, match="the bounds of tree and answer are disjoint"):
         read_with(tmp_path, [asked], [path])
 
@@ -133,9 +139,9 @@ def test_bounds_that_contradict_each_other_are_refused(tmp_path):
 )
 def test_the_estimate_of_a_threshold_is_whether_it_holds(threshold, cell, outcome, tmp_path):
     """A threshold outside of the interval is decided by it, and one inside is unknown."""
-    unknown = replace(verdict(f"{threshold} [ F gender > 0 ]", 0.0), lower=False, upper=True)
+    unknown = replace(verdict(f"{threshold} [ F gender > 0 ]", 0.0), certain=TRUTHS)
     asked = [answer("gemma3-270m", unknown)]
-    path = answered(tmp_path, asked[0], lower=False, upper=True)
+    path = answered(tmp_path, asked[0], certain=TRUTHS)
     found = read_with(tmp_path, asked, [path])
     table = tables.build_table2(found)
     assert cells(table[WHOLE_MODEL])[0][2:] == [cell, 0.28, 0.34, 0.99, 200]
@@ -145,20 +151,20 @@ def test_the_estimate_of_a_threshold_is_whether_it_holds(threshold, cell, outcom
 @pytest.mark.parametrize(("lower", "upper"), [(True, True), (False, False), (False, True)])
 def test_a_certain_answer_to_a_threshold_decides_the_row(lower, upper, tmp_path):
     """A threshold that the tree leaves open has the certain truth of its answer."""
-    unknown = replace(verdict("P>=0.3 [ F gender > 0 ]", 0.0), lower=False, upper=True)
+    unknown = replace(verdict("P>=0.3 [ F gender > 0 ]", 0.0), certain=TRUTHS)
     asked = [answer("gemma3-270m", unknown)]
-    path = answered(tmp_path, asked[0], lower=lower, upper=upper, **UNSAMPLED)
+    path = answered(tmp_path, asked[0], certain=Interval(lower, upper), **UNSAMPLED)
     (found,) = read_with(tmp_path, asked, [path])
-    assert found.bounds == (lower, upper)
+    assert found.result.certain == Interval(lower, upper)
 
 
 def test_why_nothing_was_estimated_is_told(tmp_path):
     """A query that samples cannot answer has empty cells, and its verdict a note that says why."""
     asked = [answer("gemma3-270m", verdict("A [ F gender > 0 ]", 0.0))]
-    changes = UNSAMPLED | {"lower": False, "upper": True, "notes": ["It is hard."]}
+    changes = UNSAMPLED | {"certain": TRUTHS, "notes": ("It is hard.",)}
     (found,) = read_with(tmp_path, asked, [answered(tmp_path, asked[0], **changes)])
     assert cells(tables.build_table2([found])[WHOLE_MODEL])[0][2:] == NOTHING
-    assert found.verdict.notes == ("It is hard.",)
+    assert found.result.notes == ("It is hard.",)
 
 
 def test_an_answer_that_was_changed_is_refused(tmp_path):
@@ -195,7 +201,7 @@ def test_an_answer_without_a_tree_has_no_value(tmp_path):
     spec = TreeSpec("gemma3-270m", "player", Horizon(4))
     alone = replace(asked, row=replace(asked.row, check=replace(asked.row.check, tree=spec)))
     text = {"text": "The player won. He", "kept": 15, "probability": 0.1, "kind": "witness"}
-    path = answered(tmp_path, alone, witnesses=[text | {"uid": 1, "rest": False}])
+    path = answered(tmp_path, alone, witnesses=(text | {"uid": 1, "rest": False},))
     found = read_with(tmp_path, [alone, asked], [path])
     table = tables.build_table2(found)
     assert cells(table[["value", "alpha", "k", "L"]]) == [["", "", "", 4], [0.25, 0.9, 5, 4]]
@@ -241,7 +247,7 @@ def test_answers_are_read_with_model_and_start_string(tmp_path):
     asked.append(answer("smollm2-135m", verdict(NEGATIVE, 0.125)))
     paths = [tmp_path / f"{number}.json" for number in range(2)]
     for each, path in zip(asked, paths, strict=True):
-        each.verdict.write(path)
+        each.result.write(path)
     rows, models = [each.row for each in asked], [each.model for each in asked]
     assert tables.read_answers(rows, paths, models, STARTS) == tuple(asked)
 
@@ -256,7 +262,7 @@ def test_answers_need_a_verdict_for_every_row():
 
 def test_an_unbounded_expected_score_reaches_infinity(tmp_path):
     """A score without bounds on its sides has infinite ones in the table, which read back."""
-    open_sided = verdict('R{"gender"}=? [ I=2 ]', 0.25).with_bounds(Interval(None, None))
+    open_sided = verdict('R{"gender"}=? [ I=2 ]', 0.25).with_bounds(NUMBERS)
     table = tables.build_table2([answer("gemma3-270m", open_sided)])
     write_csv(table, tmp_path / "table2.csv")
     back = pd.read_csv(tmp_path / "table2.csv")
@@ -275,8 +281,8 @@ def test_witnesses_show_the_start_string_once():
     page = tables.format_witnesses([answer("gemma3-270m", shown)])
     assert page.count("Be brief.") == 1
     assert "<code> He</code>" in page
-    assert format_verdict_as_text(shown).count("Be brief.") == 1
-    assert format_verdict_as_html(shown).count("Be brief.") == 1
+    assert format_answer_as_text(shown).count("Be brief.") == 1
+    assert format_answer_as_html(shown).count("Be brief.") == 1
 
 
 @pytest.mark.parametrize(
@@ -284,7 +290,8 @@ def test_witnesses_show_the_start_string_once():
 )
 def test_what_is_unknown_is_told(query, bounds, tmp_path):
     """A value that is not known is "unknown", and bounds that are not are those of anything."""
-    found = replace(verdict(query, 0.0), value=None, lower=None, upper=None, notes=("It is hard.",))
+    trivial = select_trivial_interval(parse(query))
+    found = replace(verdict(query, 0.0), bounded=None, certain=trivial, notes=("It is hard.",))
     unknown = answer("gemma3-270m", found)
     paths = [tmp_path / f"table2.{suffix}" for suffix in ("csv", "md", "tex")]
     write_table(tables.build_table2([unknown]), paths)
@@ -299,7 +306,7 @@ def test_what_is_unknown_is_told(query, bounds, tmp_path):
 
 def test_an_unknown_value_of_a_noun_is_an_empty_cell():
     """In the numbers of Figure 4 an unknown value is absent, and its bounds are there."""
-    unknown = replace(verdict(POSITIVE, 0.25), value=None)
+    unknown = replace(verdict(POSITIVE, 0.25), bounded=None)
     table = tables.build_noun_table([answer("gemma3-270m", verdict(POSITIVE, 0.5))] * 2)
     assert table["value"].tolist() == [0.5, 0.5]
     table = tables.build_noun_table([answer("gemma3-270m", unknown)])

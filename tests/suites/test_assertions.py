@@ -72,7 +72,7 @@ def test_an_assertion_has_the_probability_of_its_texts(kind, prefix):
     model = lc.TableModel(TOKENS, lambda tokens: WEIGHTS, frozenset([END]))
     asked = CheckedQuery(query, quantifiers, LENGTH)
     budget = AnswerBudget(passes=1000, certain=True)
-    verdict = check_anytime(model, "s", asked, budget).verdict
+    verdict = check_anytime(model, "s", asked, budget)
     expected = sum(
         probability
         for text, probability, has_ended in texts()

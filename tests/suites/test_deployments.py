@@ -6,9 +6,10 @@ from helpers.fake_server import running
 from helpers.served_models import DIALECTS, TOLD, fake
 from helpers.suites import load
 
-from llmchecker.config.keys import ExpansionConfig
+from llmchecker.config.opening import open_model
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError
-from llmchecker.suites.deployments import open_deployment, resolve_deployment
+from llmchecker.suites.deployments import resolve_deployment
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.verdicts import Status
 
@@ -18,7 +19,7 @@ def test_the_first_use_of_a_deployment_loads_its_model(random_model, tmp_path, m
     monkeypatch.chdir(tmp_path)
     directory, decoding = str(random_model("llama")), {"decoding": {"top_p": 0.5}}
     deployment = resolve_deployment("model", directory, None, tmp_path, None, decoding)
-    opened = open_deployment(deployment, ExpansionConfig())
+    opened = open_model(deployment.model, ExpansionConfig())
     assert not opened.is_loaded
     assert opened.model.is_truncated
     assert opened.is_loaded
@@ -28,7 +29,7 @@ def test_a_directory_without_a_model_is_refused(tmp_path):
     """A directory without config.json is no model."""
     deployment = resolve_deployment("model", str(tmp_path), None, tmp_path, None, {})
     with pytest.raises(ConfigError, match=r"has no config\.json"):
-        open_deployment(deployment, ExpansionConfig())
+        open_model(deployment.model, ExpansionConfig())
 
 
 @pytest.mark.parametrize("address", ["http://localhost:8000", "server:http://localhost:8000"])
@@ -54,4 +55,4 @@ def test_a_suite_decides_requirements_of_a_served_model(tmp_path, dialect):
         suite = load(tmp_path, [case], model="table", properties=properties)
         (result,) = run_suite(suite).results
     assert result.status is Status.HOLDS
-    assert result.interval.lower <= truth <= result.interval.upper
+    assert result.measurement.certain.lower <= truth <= result.measurement.certain.upper

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from helpers.suites import load, run, words_model, write_suite
 
+from llmchecker.checking.interval import Interval
 from llmchecker.errors import ConfigError
 from llmchecker.suites.fingerprint import compute_fingerprints
 from llmchecker.suites.html_page import format_html
@@ -150,7 +151,7 @@ def test_a_required_difference_that_is_not_compared_is_unknown(tmp_path):
     result = compare(tmp_path, {"cases": [CASE]}, {"cases": [CASE], "length": 2, "versus": versus})
     assert list_missing(result) == [("won: he", "length 3 → 2")]
     (difference,) = [a for a in result.aggregates if a.kind == "difference"]
-    assert (difference.interval.low, difference.interval.high) == (-1, 1)
+    assert difference.measurement.sampled == Interval(-1, 1)
 
 
 def test_a_case_that_failed_to_run_is_not_compared(tmp_path):

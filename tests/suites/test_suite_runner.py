@@ -6,7 +6,6 @@ import re
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,10 +14,12 @@ from helpers.random_tables import LETTERS, table_model, whole_tree
 from helpers.suites import HE, WORDS, OpenTable, load, run, words_model
 
 import llmchecker as lc
+from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
 from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.interval import TRUTHS, Interval
 from llmchecker.errors import ConfigError, InvalidEstimate, LLMCheckerError, UnusableText
+from llmchecker.properties.logic.parser import parse
 from llmchecker.suites import runner
 from llmchecker.suites.html_page import format_html
 from llmchecker.suites.json_lines import iter_lines
@@ -28,7 +29,7 @@ from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
 from llmchecker.suites.session import SuiteRun, run_shard, run_suite
 from llmchecker.suites.terminal_table import format_table
-from llmchecker.suites.verdicts import Interval, Status, average_intervals
+from llmchecker.suites.verdicts import Measurement, Status, average_measurements
 from llmchecker.trees.shards import Shard
 
 HE_QUERY = "F he = 1"
@@ -119,7 +120,7 @@ def test_an_unknown_case_says_how_many_passes_would_decide(tmp_path):
     """Two passes decide nothing, and the interval still contains the probability."""
     (result,) = decide(tmp_path, f"P>={HE + 0.02:.6f} [ {HE_QUERY} ]", passes=2)
     assert result.status is Status.UNKNOWN
-    assert result.interval.low <= HE <= result.interval.high
+    assert result.measurement.sampled.lower <= HE <= result.measurement.sampled.upper
     assert result.passes <= 4
 
 
@@ -190,10 +191,11 @@ def test_an_exception_of_formatting_a_result_is_the_case_s_error(tmp_path, monke
 
 
 def test_no_figure_of_a_result_is_nan():
-    """An interval with NaN is an error, since no answer can be computed from it."""
-    for name in ("lower", "upper", "low", "high", "estimate"):
+    """A figure with NaN is an error, since no answer can be computed from it."""
+    numbers = {"lower": 0.0, "upper": 1.0, "low": 0.0, "high": 1.0, "estimate": 0.5}
+    for name in numbers:
         with pytest.raises(InvalidEstimate, match="contains NaN"):
-            Interval(**{name: float("nan")})
+            Measurement.from_json({**numbers, name: float("nan")})
 
 
 def test_an_interrupted_run_keeps_its_results(tmp_path):
@@ -217,7 +219,7 @@ def test_an_interrupted_run_keeps_its_results(tmp_path):
     assert [r.status for r in result.results].count(Status.UNFINISHED) == 4
     truth = (2 * HE + 1 - 0.5**3) / 3
     average = next(a for a in result.aggregates if a.kind == "average")
-    assert average.interval.lower <= truth <= average.interval.upper
+    assert average.measurement.certain.lower <= truth <= average.measurement.certain.upper
     assert average.status is Status.UNKNOWN
     header, *lines = map(json.loads, log.read_text().splitlines())
     assert (header["complete"], header["cases"], len(lines)) == (False, 6, 2)
@@ -270,7 +272,7 @@ def test_each_row_runs_with_the_decoding_of_its_columns(tmp_path):
         low,
     ]
     (average,) = result.aggregates
-    assert average.interval.lower == pytest.approx(2 / 3 * (1 - 0.25**3), abs=1e-6)
+    assert average.measurement.certain.lower == pytest.approx(2 / 3 * (1 - 0.25**3), abs=1e-6)
     shards = [tmp_path / f"{number}.jsonl" for number in range(3)]
     for number, log in enumerate(shards):
         run_shard(suite, Shard(number, 3), log, open_model=open_model)
@@ -286,8 +288,9 @@ def test_averages_are_means_over_rows_with_groups(tmp_path):
     averages = {a.name: a for a in result.aggregates}
     assert len(averages) == 3
     for suffix, truth in truths.items():
-        interval = averages[f"case 1: accuracy{suffix}"].interval
-        assert interval.lower <= interval.low <= truth <= interval.high <= interval.upper
+        interval = averages[f"case 1: accuracy{suffix}"].measurement
+        ends = list(interval.as_json().values())
+        assert ends[0] <= ends[2] <= truth <= ends[3] <= ends[1]
     assert averages["case 1: accuracy"].status is Status.HOLDS
     assert averages["case 1: accuracy, a"].status is Status.MEASURED
     # the rows of an average are measurements without verdicts
@@ -308,15 +311,17 @@ def test_the_samples_of_all_rows_narrow_an_average(tmp_path):
     """The interval of an average of many rows is narrower than the mean of their intervals."""
     result, truth = many_rows(tmp_path)
     members = [r for r in result.results if r.status is Status.MEASURED]
-    mean = average_intervals([member.interval for member in members])
+    mean = average_measurements([member.measurement for member in members])
     average, group = (a for a in result.aggregates if a.kind in ("average", "group"))
-    assert average.interval == group.interval
-    assert (average.interval.lower, average.interval.upper) == (mean.lower, mean.upper)
-    assert mean.lower < average.interval.low <= truth <= average.interval.high < mean.upper
-    assert average.interval.high - average.interval.low < 0.6 * (mean.high - mean.low)
-    assert average.interval.low <= average.interval.estimate <= average.interval.high
+    assert average.measurement == group.measurement
+    found = average.measurement
+    assert found.certain == mean.certain
+    assert mean.certain.lower < found.sampled.lower <= truth
+    assert truth <= found.sampled.upper < mean.certain.upper
+    assert found.sampled.width < 0.6 * mean.sampled.width
+    assert found.sampled.lower <= found.estimate <= found.sampled.upper
     # without that the rows would not be independent
-    assert len({member.interval.estimate for member in members[::4]}) > 1
+    assert len({member.measurement.estimate for member in members[::4]}) > 1
 
 
 @pytest.mark.long
@@ -337,7 +342,9 @@ def test_averages_rarely_miss_the_truth(tmp_path):
     for seed in range(60):
         result, truth = many_rows(tmp_path, seed)
         average = next(a for a in result.aggregates if a.kind == "average")
-        misses += not average.interval.low <= truth <= average.interval.high
+        misses += (
+            not average.measurement.sampled.lower <= truth <= average.measurement.sampled.upper
+        )
     assert misses <= 6
 
 
@@ -346,7 +353,7 @@ def test_an_average_without_a_row_is_wider_but_right(tmp_path):
     rows = ROWS + "twice, he,a\n"
     result = run(load(tmp_path, [TABLE], {"rows_csv": rows}, properties=PROPERTIES))
     (average,) = [a for a in result.aggregates if a.kind == "average"]
-    assert average.interval.upper - average.interval.lower >= 0.25
+    assert average.measurement.certain.upper - average.measurement.certain.lower >= 0.25
     assert result.counts.errors == 2
 
 
@@ -361,12 +368,12 @@ def test_differences_compare_two_deployments(tmp_path):
     differences = {a.name: a for a in result.aggregates if a.kind == "difference"}
     assert len(differences) == 1 + 3
     first = differences["case 1, row 1: often"]
-    assert first.interval.low <= 1 - 0.5**3 <= first.interval.high
+    assert first.measurement.sampled.lower <= 1 - 0.5**3 <= first.measurement.sampled.upper
     assert first.status is Status.MEASURED
     accuracy = differences["case 1: accuracy"]
     # row 2 is the same in both, row 1 gains 7/8, and row 3 loses 1 - 1/64 - 37/64
     truth = (7 / 8 + (1 - 0.75**3) - (1 - 0.25**3)) / 3
-    assert accuracy.interval.lower <= truth <= accuracy.interval.upper
+    assert accuracy.measurement.certain.lower <= truth <= accuracy.measurement.certain.upper
     assert accuracy.status is Status.HOLDS
     # the deployment to compare with has no verdicts of its own
     assert {case.deployment.name for case, _ in result.verdicts} == {"m"}
@@ -379,8 +386,8 @@ def test_differences_from_stored_results(tmp_path):
     run(suite, words_model(0.0), log=log)
     result = run(suite, words_model(0.5), baseline=log)
     differences = {a.name: a for a in result.aggregates if a.kind == "difference"}
-    first = differences["case 1, row 1: often"].interval
-    assert 0.25 < first.low <= 7 / 8 <= first.high
+    first = differences["case 1, row 1: often"].measurement
+    assert 0.25 < first.sampled.lower <= 7 / 8 <= first.sampled.upper
     assert result.difference_confidence == pytest.approx(0.98)
     with pytest.raises(ConfigError, match="is absent"):
         run(suite, baseline=tmp_path / "no.jsonl")
@@ -508,17 +515,15 @@ def test_an_error_is_repeated_in_the_next_run(tmp_path):
     assert run(suite, model, log=log).counts.holds == 1
 
 
-def build_answer(passes: int, estimate: float, half_width: float, answer: bool | None):
-    """An answer to a threshold query, as a model would give it."""
-    verdict = Verdict(
-        *("", None, 1, 1, 1, 1, 0.0, 0.0, {}, False, True),
-        estimate=answer,
-        low=estimate - half_width,
-        high=estimate + half_width,
-        confidence=0.99,
-        samples=passes,
+def build_answer() -> Answer:
+    """An answer to a threshold query that its samples decide."""
+    return Answer(
+        query=parse("P>=0.1 [ F step = 1 ]"),
+        horizon=1,
+        certain=TRUTHS,
+        sampled=Sampled(Interval(0.4, 0.6), 0.5, 0.99, 10),
+        costs=Costs(states=1, transitions=1, passes=10, seconds=0.0),
     )
-    return SimpleNamespace(verdict=verdict, passes=passes, probability_bounds=(0.0, 1.0))
 
 
 @pytest.mark.parametrize("is_met", [True, False])
@@ -639,7 +644,7 @@ def test_ten_thousand_cases_run_in_bounded_memory(tmp_path, monkeypatch):
     def answer(opened, questions, *options):
         for index, question in enumerate(questions):
             evaluated.append(question.start)
-            yield index, build_answer(10, 0.5, 0.1, True)
+            yield index, build_answer()
 
     monkeypatch.setattr(runner, "evaluate", answer)
     peaks, reports = {}, []

@@ -11,67 +11,75 @@ from hypothesis import strategies as st
 
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.decision import Outcome
+from llmchecker.checking.interval import Interval
 from llmchecker.errors import ConfigError
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.verdicts import (
     CaseResult,
     Counts,
-    Interval,
+    Measurement,
     Status,
     Threshold,
-    average_intervals,
+    average_measurements,
     average_members,
     count_statuses,
     forecast_passes,
     is_certain,
     parse_threshold,
-    subtract_intervals,
 )
 
 PROBABILITIES = st.floats(0, 1)
 
 
+def measured(lower=0.0, upper=1.0, low=0.0, high=1.0, estimate=None) -> Measurement:
+    return Measurement(Interval(lower, upper), Interval(low, high), estimate)
+
+
 @st.composite
-def intervals(draw):
+def measurements(draw):
     lower, low, high, upper = sorted(draw(st.tuples(*[PROBABILITIES] * 4)))
-    return Interval(lower, upper, low, high, (low + high) / 2)
+    return measured(lower, upper, low, high, (low + high) / 2)
 
 
-def exact(interval: Interval) -> list[Fraction]:
-    return [Fraction(x) for x in (interval.lower, interval.upper, interval.low, interval.high)]
+def exact(found: Measurement) -> list[Fraction]:
+    return [Fraction(end) for end in list(found.as_json().values())[:4]]
 
 
-@given(st.lists(intervals(), min_size=1, max_size=5))
+@given(st.lists(measurements(), min_size=1, max_size=5))
 def test_an_average_contains_the_mean_of_all_ends(several):
     """The interval of a mean contains the exact means of the ends, and little more."""
     lower, upper, low, high = (
         sum(ends) / len(several) for ends in zip(*map(exact, several), strict=True)
     )
-    mean = average_intervals(several)
-    assert Fraction(mean.lower) <= lower <= upper <= Fraction(mean.upper)
-    assert Fraction(mean.low) <= low <= high <= Fraction(mean.high)
-    assert float(lower) - mean.lower < 1e-15
+    mean = average_measurements(several)
+    assert Fraction(mean.certain.lower) <= lower <= upper <= Fraction(mean.certain.upper)
+    assert Fraction(mean.sampled.lower) <= low <= high <= Fraction(mean.sampled.upper)
+    assert float(lower) - mean.certain.lower < 1e-15
 
 
-@given(intervals(), intervals())
+@given(measurements(), measurements())
 def test_a_difference_contains_all_differences(first, second):
     """The interval of a difference contains the differences of opposite ends."""
-    found = subtract_intervals(first, second)
-    assert Fraction(found.lower) <= Fraction(first.lower) - Fraction(second.upper)
-    assert Fraction(found.high) >= Fraction(first.high) - Fraction(second.low)
+    found = first - second
+    for ends, one, other in (
+        (found.certain, first.certain, second.certain),
+        (found.sampled, first.sampled, second.sampled),
+    ):
+        assert Fraction(ends.lower) <= Fraction(one.lower) - Fraction(other.upper)
+        assert Fraction(ends.upper) >= Fraction(one.upper) - Fraction(other.lower)
 
 
 @pytest.mark.parametrize(
     ("text", "interval", "decision"),
     [
         # the float 0.7 is less than seven tenths
-        (">= 0.7", Interval(0.7, 1, 0.7, 1), (Outcome.UNKNOWN, False)),
-        (">= 0.5", Interval(0.5, 1, 0.6, 0.7), (Outcome.HOLDS, True)),
-        ("> 0.5", Interval(0.5, 1, 0.6, 0.7), (Outcome.HOLDS, False)),
-        ("< 0.5", Interval(0.5, 1, 0.6, 0.7), (Outcome.VIOLATED, True)),
-        ("<= 0.5", Interval(0, 0.5, 0, 0.5), (Outcome.HOLDS, True)),
-        ("<= 0.3", Interval(0, 1, 0.2, 0.4), (Outcome.UNKNOWN, False)),
-        (">= -0.02", Interval(-1, 1, -0.01, 0.2), (Outcome.HOLDS, False)),
+        (">= 0.7", measured(0.7, 1, 0.7, 1), (Outcome.UNKNOWN, False)),
+        (">= 0.5", measured(0.5, 1, 0.6, 0.7), (Outcome.HOLDS, True)),
+        ("> 0.5", measured(0.5, 1, 0.6, 0.7), (Outcome.HOLDS, False)),
+        ("< 0.5", measured(0.5, 1, 0.6, 0.7), (Outcome.VIOLATED, True)),
+        ("<= 0.5", measured(0, 0.5, 0, 0.5), (Outcome.HOLDS, True)),
+        ("<= 0.3", measured(0, 1, 0.2, 0.4), (Outcome.UNKNOWN, False)),
+        (">= -0.02", measured(-1, 1, -0.01, 0.2), (Outcome.HOLDS, False)),
     ],
 )
 def test_thresholds_compare_exactly(text, interval, decision):
@@ -123,26 +131,29 @@ def test_too_many_cases_for_a_confidence_are_refused():
 def test_the_forecast_falls_with_the_distance_to_the_threshold():
     """Half the distance needs four times the passes, and no distance has no forecast."""
     near, far = (
-        forecast_passes(Threshold(">=", Decimal(t)), Interval(0, 1, 0.4, 0.6, 0.5), 100)
+        forecast_passes(Threshold(">=", Decimal(t)), measured(0, 1, 0.4, 0.6, 0.5), 100)
         for t in ("0.55", "0.60")
     )
     assert near == pytest.approx(4 * far, abs=5)
     assert (
-        forecast_passes(Threshold(">=", Decimal("0.5")), Interval(0, 1, 0.4, 0.6, 0.5), 9) is None
+        forecast_passes(Threshold(">=", Decimal("0.5")), measured(0, 1, 0.4, 0.6, 0.5), 9) is None
     )
-    assert forecast_passes(Threshold(">=", Decimal("0.5")), Interval(), 9) is None
+    assert forecast_passes(Threshold(">=", Decimal("0.5")), measured(), 9) is None
 
 
 def test_an_average_with_an_error_uses_no_samples():
     """With a row that failed the interval is the mean of intervals: its samples are missing."""
     values = np.linspace(0.2, 0.4, 64)
     evidence = MeanEvidence().add_round(values, len(values), 0.0, 1.0, 64.0)
-    interval = Interval(0.0, 1.0, 0.01, 0.99, 0.3)
-    rows = [CaseResult(str(n), "m", Status.MEASURED, interval=interval) for n in range(50)]
+    found = measured(0.0, 1.0, 0.01, 0.99, 0.3)
+    rows = [CaseResult(str(n), "m", Status.MEASURED, measurement=found) for n in range(50)]
     sampled = [replace(row, evidence=evidence) for row in rows]
     mean = average_members(rows, 0.01)
     narrow = average_members(sampled, 0.01)
-    assert (mean.low, mean.high) == (0.01, 0.99)
-    assert mean.low < narrow.low <= 0.3 <= narrow.high < mean.high
+    wide, interval = mean.sampled, narrow.sampled
+    assert (wide.lower, wide.upper) == (0.01, 0.99)
+    assert wide.lower < interval.lower <= 0.3 <= interval.upper < wide.upper
     failed = [*sampled[1:], CaseResult("0", "m", Status.ERROR, error="too long")]
-    assert average_members(failed, 0.01) == average_intervals([row.interval for row in failed])
+    assert average_members(failed, 0.01) == average_measurements(
+        [row.measurement for row in failed]
+    )

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from helpers.damage import flipped
 
-import llmchecker.trees.fingerprint
 from llmchecker.errors import ChecksumMismatch, UnusableModel
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.sources.checksums import read_checksums
 from llmchecker.models.transformers.load import load_model
-from llmchecker.trees.builder import BuildRecord, TreeBuilder, _record_path
+from llmchecker.trees import fingerprint
+from llmchecker.trees.builder import BuildRecord, TreeBuilder
 from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.shards import Shard
@@ -55,7 +55,7 @@ def test_a_tree_and_its_record_are_written(model, tmp_path):
     assert np.array_equal(TextTree.read(path).probability, expected.probability)
     assert np.array_equal(tree.text, expected.text)
     assert growth.nodes == growth.computed == expected.internal.sum()
-    assert _record_path(path).is_file()
+    assert path.with_suffix(".json").is_file()
     again = grower(model, tmp_path).build(tmp_path / "again.parquet", START, TRUNCATION, silent)[1]
     assert (again.nodes, again.computed) == (growth.nodes, 0)
     assert isinstance(again, BuildRecord)
@@ -79,7 +79,7 @@ def test_a_tree_is_known_by_all_that_it_depends_on(model, tmp_path, monkeypatch)
         {"decoding": "as_published"},
     ):
         assert not grower(model, tmp_path, **change).is_cached(path, START, TRUNCATION)
-    monkeypatch.setattr(llmchecker.trees.fingerprint, "_TREE_MODULES", ("files.py",))
+    monkeypatch.setattr(fingerprint, "TREE_MODULES", ("errors.py",))
     assert not grower(model, tmp_path).is_cached(path, START, TRUNCATION)
     monkeypatch.undo()
     (model / "config.json").write_text((model / "config.json").read_text() + " ")
@@ -157,12 +157,13 @@ def test_a_tree_whose_record_is_damaged_is_grown_again(model, tmp_path, caplog):
     """A record of which a bit has flipped vouches for no tree, and the log names it."""
     path = tmp_path / "L3.parquet"
     grower(model, tmp_path).build(path, START, TRUNCATION, silent)
-    whole = _record_path(path).read_bytes()
+    record = path.with_suffix(".json")
+    whole = record.read_bytes()
     for bit in range(3, 8 * len(whole), 701):
-        _record_path(path).write_bytes(flipped(whole, bit))
+        record.write_bytes(flipped(whole, bit))
         assert not grower(model, tmp_path).is_cached(path, START, TRUNCATION)
         assert "L3.json" in caplog.text
-    _record_path(path).write_bytes(whole)
+    record.write_bytes(whole)
     assert grower(model, tmp_path).is_cached(path, START, TRUNCATION)
 
 

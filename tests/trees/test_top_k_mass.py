@@ -13,7 +13,7 @@ from llmchecker.trees import fingerprint, top_k_mass
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.top_k_mass import (
-    _compute_masses,
+    compute_masses,
     load_or_compute_masses,
     read_masses,
     write_masses,
@@ -35,7 +35,7 @@ def table() -> TableModel:
 
 def test_masses_are_exact():
     """The mass within k is the sum of the k largest probabilities, for every prompt and k."""
-    frame = _compute_masses(table(), ["a", "b", "ab"], 4)
+    frame = compute_masses(table(), ["a", "b", "ab"], 4)
     assert list(frame.columns) == ["prompt", "k", "mass"]
     assert frame["prompt"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
     assert frame["k"].tolist() == [1, 2, 3, 4] * 3
@@ -45,19 +45,19 @@ def test_masses_are_exact():
 
 def test_fewer_k_than_tokens():
     """Statistics up to k = 2 are the first two of those up to k = 4."""
-    assert _compute_masses(table(), ["a"], 2)["mass"].tolist() == [4 / 8, 6 / 8]
+    assert compute_masses(table(), ["a"], 2)["mass"].tolist() == [4 / 8, 6 / 8]
 
 
 def test_k_beyond_the_vocabulary_holds_all_mass():
     """With more tokens than there are, nothing is left out."""
-    frame = _compute_masses(table(), ["a"], 7)
+    frame = compute_masses(table(), ["a"], 7)
     assert frame["k"].tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert frame["mass"].tolist() == [4 / 8, 6 / 8, 7 / 8, 1, 1, 1, 1]
 
 
 def test_no_prompts():
     """Without prompts there are no rows, but the columns are there."""
-    frame = _compute_masses(table(), [], 3)
+    frame = compute_masses(table(), [], 3)
     assert list(frame.columns) == ["prompt", "k", "mass"]
     assert len(frame) == 0
 
@@ -67,7 +67,7 @@ def test_threads_change_no_bit_of_a_mass(architecture, kind, random_model):
     """Prompts that are asked three at once have the masses that they have one after the other."""
     prompts = [f"The player {'won and ' * n}she" for n in range(12)]
     one, three = (
-        _compute_masses(
+        compute_masses(
             load_model(random_model(architecture), kind, threads=n), prompts, 5, threads=n
         )
         for n in (1, 3)
@@ -98,7 +98,7 @@ def test_a_model_is_asked_once(tmp_path, random_model):
     assert first.is_loaded
     assert not second.is_loaded
     pd.testing.assert_frame_equal(asked, found, check_exact=True)
-    pd.testing.assert_frame_equal(found, _compute_masses(first.model, ["The player", "She"], 4))
+    pd.testing.assert_frame_equal(found, compute_masses(first.model, ["The player", "She"], 4))
 
 
 def test_other_questions_are_asked(tmp_path, random_model, monkeypatch):
@@ -118,7 +118,7 @@ def test_other_questions_are_asked(tmp_path, random_model, monkeypatch):
     assert asks(maximum_k=5)
     assert asks(dtype="bfloat16")
     assert asks(model=random_model("mistral"))
-    monkeypatch.setattr(fingerprint, "_hash_modules", lambda modules: dict.fromkeys(modules, "new"))
+    monkeypatch.setattr(fingerprint, "MODEL_MODULES", ("errors.py",))
     assert asks()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from llmchecker.errors import ChecksumMismatch, DamagedFile
 from llmchecker.utils.atomic_files import read_with_digest
-from llmchecker.utils.job_logging import build_node_progress, job_log, shell_log
+from llmchecker.utils.job_logging import build_node_progress, build_status_log, job_log, shell_log
 
 
 @pytest.fixture(autouse=True)
@@ -152,6 +152,19 @@ def test_progress_is_nodes_done_and_nodes_a_second(tmp_path):
         "smollm2 player: step 4, 200 of 810 nodes, 10 nodes/s",
         "worked 0.00 s",
     ]
+
+
+def test_a_status_is_logged_at_most_once_an_interval(tmp_path):
+    """Reports of a status within 5 seconds after the last one are left out."""
+    now = [100.0]
+    path = tmp_path / "a.log"
+    with job_log(path):
+        report = build_status_log("player", lambda: now[0])
+        for seconds in (1, 4, 6, 8, 11.5):
+            now[0] = 100.0 + seconds
+            report(f"after {seconds} s")
+    lines = [line.split(" ", 1)[1] for line in path.read_text().splitlines()]
+    assert lines == ["player: after 6 s", "player: after 11.5 s", "worked 0.00 s"]
 
 
 def test_requests_are_no_part_of_a_log(tmp_path, capsys):

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.checking.formatting import format_verdict_as_html, format_verdict_as_text
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.answer import Answer, Costs, Sampled
+from llmchecker.checking.formatting import format_answer_as_html, format_answer_as_text
+from llmchecker.checking.interval import Interval
+from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting.table_io import _write_latex, _write_markdown, format_cell
 from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
 
@@ -32,12 +34,18 @@ def test_only_an_exact_0_or_1_prints_as_one(number, digits):
         assert (Decimal(form(number, digits)) in (0, 1)) == (number in (0, 1))
 
 
-@pytest.mark.parametrize("shown", [format_verdict_as_text, format_verdict_as_html])
+@pytest.mark.parametrize("shown", [format_answer_as_text, format_answer_as_html])
 def test_a_verdict_prints_its_bounds_outwards(shown):
     """Certain bounds and the interval of an estimate are rounded outwards in text and HTML."""
-    figures = {"lower": 0.9999997, "upper": 0.99999998, "low": 0.12345678, "high": 0.12345612}
-    figures |= {"estimate": 0.9999997, "confidence": 0.99, "samples": 10}
-    text = shown(Verdict("P=? [ F g > 0 ]", 0.9999997, 1, 1, 1, 1, 0.0, 0.0, {}, **figures))
+    answer = Answer(
+        query=parse("P=? [ F g > 0 ]"),
+        horizon=1,
+        certain=Interval(0.9999997, 0.99999998),
+        sampled=Sampled(Interval(0.12345678, 0.12345612), 0.9999997, 0.99, 10),
+        bounded=0.9999997,
+        costs=Costs(states=1, transitions=1),
+    )
+    text = shown(answer)
     assert "[0.999999, 0.99999999]" in text
     assert "[0.123456, 0.123457]" in text
     assert "0.9999997" in text

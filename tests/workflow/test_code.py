@@ -6,46 +6,53 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from helpers.imports import SCRIPTS, imported_by, script_of
+from helpers.imports import SCRIPTS, SOURCE, imported_by, script_of
+from helpers.installed import install
 from helpers.project import EMPTY, SCORING, Project
 
 from llmchecker.interfaces.snakemake import code_dependencies
 from llmchecker.interfaces.snakemake.code_dependencies import (
-    _PACKAGE,
     compute_code_digest,
     source_files_of,
 )
 from llmchecker.properties.registry import BUILTIN_TYPES
-from llmchecker.trees.fingerprint import _SERVER_MODULES, _TREE_MODULES
+from llmchecker.trees.fingerprint import SERVER_MODULES, TREE_MODULES
 
 KEEPING = {
-    *("trees/builder.py", "trees/lazy_model.py"),
-    *("trees/growth_forecast.py", "trees/distribution_cache.py"),
-    *("interfaces/snakemake/model_params.py", "interfaces/snakemake/tree_jobs.py"),
+    *("llmchecker/trees/builder.py", "llmchecker/trees/lazy_model.py"),
+    *("llmchecker/trees/growth_forecast.py", "llmchecker/trees/distribution_cache.py"),
+    "llmchecker/interfaces/snakemake/model_params.py",
+    "llmchecker/interfaces/snakemake/tree_jobs.py",
 }
 """Modules of the jobs of trees that do not determine a tree: they keep what others computed, and
 refuse what would be too large."""
 
 OF_NO_DISTRIBUTION = {
-    "errors.py": "says why there is no result",
-    "utils/": "logs, processes and the writing of files; others decide what is in a tree",
-    "models/sources/": "what was fetched is in a fingerprint by its checksums",
-    "models/transformers/checkpoint_checks.py": "refuses models; computes no distribution",
-    "models/interface.py": "says what a model offers, and computes nothing",
-    "trees/fingerprint.py": "recognises what is kept; it compares what the other modules are",
-    "trees/run_metadata.py": "tells how a tree was made",
-    "trees/sealed_parquet.py": "how tables of numbers are written and read",
-    "trees/text_tree.py": "holds and checks a tree; others decide what is in it",
+    "llmchecker/errors.py": "says why there is no result",
+    "llmchecker/utils/": "logs, processes and files; others decide what is in a tree",
+    "llmchecker/models/sources/": "what was fetched is in a fingerprint by its checksums",
+    "llmchecker/models/transformers/checkpoint_checks.py": "refuses models, computes nothing",
+    "llmchecker/models/interface.py": "says what a model offers, and computes nothing",
+    "llmchecker/trees/fingerprint.py": "compares what the other modules are",
+    "llmchecker/trees/run_metadata.py": "tells how a tree was made",
+    "llmchecker/trees/sealed_parquet.py": "how tables of numbers are written and read",
+    "llmchecker/trees/text_tree.py": "holds and checks a tree; others decide what is in it",
 }
 """Modules behind the jobs of trees that no fingerprint of a tree has, each with its reason."""
+
+PROVABLE = "loop_invariants.experiments.provable_quantifier"
+"""The module of a type of an installed package."""
+
+CACHED = ("_list_packages", "_find_root", "_find_file", "find_imported_files")
+"""Functions of the code's digest that keep what they found."""
 
 FETCHED = ("config/", "resources/")
 """The folders of what is fetched: it is kept until its source changes, whatever code changes."""
 
 
 def python_files(paths) -> set[str]:
-    """The modules among files of the package, as paths below it; packages are no modules."""
-    found = {str(path.relative_to(_PACKAGE)) for path in map(Path, paths) if path.suffix == ".py"}
+    """The modules among files of the packages, as paths below src/; packages are no modules."""
+    found = {str(path.relative_to(SOURCE)) for path in map(Path, paths) if path.suffix == ".py"}
     return {path for path in found if not path.endswith("__init__.py")}
 
 
@@ -60,7 +67,8 @@ def test_code_is_what_the_bytecode_imports(name):
 def test_what_grows_a_tree_is_in_its_fingerprint(name):
     """The modules behind a part of a tree are those of its fingerprint, and what keeps answers."""
     behind = imported_by(SCRIPTS[name], set(OF_NO_DISTRIBUTION))
-    assert behind - {"trees/top_k_mass.py"} == {*_TREE_MODULES, *_SERVER_MODULES, *KEEPING}
+    own = {f"llmchecker/{module}" for module in (*TREE_MODULES, *SERVER_MODULES)}
+    assert behind - {"llmchecker/trees/top_k_mass.py"} == own | KEEPING
 
 
 @pytest.mark.few(2)
@@ -73,24 +81,28 @@ def test_every_exception_of_the_fingerprint_is_needed(path):
 def test_statistics_do_not_depend_on_what_grows_trees():
     """The top-k statistics ask a model without the code that grows trees."""
     behind = python_files(source_files_of(SCRIPTS["topk"]))
-    assert not behind & {"trees/expansion.py", "trees/shards.py", "trees/builder.py"}
+    growing = ("expansion.py", "shards.py", "builder.py")
+    assert not behind & {f"llmchecker/trees/{module}" for module in growing}
 
 
 def test_a_digest_is_one_of_names_and_contents(tmp_path, monkeypatch):
     """Another place and another time of the same files give the same digest, a changed byte not."""
     script = SCRIPTS["prism"]
     expected = compute_code_digest(script)
-    copied = shutil.copytree(_PACKAGE, tmp_path / "elsewhere" / _PACKAGE.name)
-    monkeypatch.setattr(code_dependencies, "_PACKAGE", copied)
+    copied = shutil.copytree(SOURCE, tmp_path / "elsewhere")
+    packages = ("llmchecker", "loop_invariants")
+    monkeypatch.setattr(
+        code_dependencies, "_find_root", lambda package: copied if package in packages else None
+    )
     for function in (code_dependencies.find_imported_files, code_dependencies._find_file):
         function.cache_clear()
     try:
-        (copied / "trees/text_tree.py").touch()
+        (copied / "llmchecker/trees/text_tree.py").touch()
         assert compute_code_digest(script) == expected
-        with (copied / "trees/expansion.py").open("a") as file:
+        with (copied / "llmchecker/trees/expansion.py").open("a") as file:
             file.write("# changed")
         assert compute_code_digest(script) == expected
-        with (copied / "trees/text_tree.py").open("a") as file:
+        with (copied / "llmchecker/trees/text_tree.py").open("a") as file:
             file.write("# changed")
         code_dependencies._compute_sha256.cache_clear()
         assert compute_code_digest(script) != expected
@@ -102,25 +114,47 @@ def test_a_digest_is_one_of_names_and_contents(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "module"),
     [
-        ("invariants_provable", "checking/bounds.py"),
-        ("invariants_provable", "checking/check.py"),
-        ("invariants_provable", "checking/markov/dtmc.py"),
-        ("invariants_provable", "programs/experiments/provable_quantifier.py"),
-        ("report", "reporting/tables.py"),
-        ("report", "reporting/templates/report.css"),
+        ("invariants_provable", "llmchecker/checking/bounds.py"),
+        ("invariants_provable", "llmchecker/checking/check.py"),
+        ("invariants_provable", "llmchecker/checking/markov/dtmc.py"),
+        ("invariants_provable", "loop_invariants/experiments/provable_quantifier.py"),
+        ("report", "llmchecker/reporting/tables.py"),
+        ("report", "llmchecker/reporting/templates/report.css"),
     ],
 )
 def test_imports_at_a_distance_count(name, module):
     """What a script needs through others, inside of functions too, is code behind it."""
-    assert _PACKAGE / module in source_files_of(SCRIPTS[name])
+    assert SOURCE / module in source_files_of(SCRIPTS[name])
 
 
 def test_what_a_module_named_in_data_imports_counts():
     """A type of quantifier that the registry names counts with all that its module imports."""
-    behind = set(source_files_of(SCRIPTS["scores"], [BUILTIN_TYPES["provable"].module]))
-    assert _PACKAGE / "programs/verification/verification_conditions.py" in behind
-    assert _PACKAGE / "programs/frontend/translation_unit.py" in behind
+    behind = set(source_files_of(SCRIPTS["scores"], [PROVABLE]))
+    assert SOURCE / "loop_invariants/verification/verification_conditions.py" in behind
+    assert SOURCE / "loop_invariants/frontend/translation_unit.py" in behind
     assert not behind <= set(source_files_of(SCRIPTS["scores"]))
+
+
+def test_the_modules_of_an_installed_type_count(tmp_path, monkeypatch):
+    """The modules of an installed package that registers a type count, with their imports."""
+    (tmp_path / "loud_of_test").mkdir()
+    (tmp_path / "loud_of_test/__init__.py").write_text("import llmchecker.utils.number_format\n")
+    (tmp_path / "loud_of_test/types.py").write_text("import loud_of_test\n")
+    install(tmp_path, "loud", "[llmchecker.quantifiers]\nloud = loud_of_test.types:Loud\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    caches = [getattr(code_dependencies, name) for name in CACHED]
+    try:
+        [function.cache_clear() for function in caches]
+        behind = source_files_of(SCRIPTS["lock"], ["loud_of_test.types"])
+        assert {file.relative_to(tmp_path) for file in behind if file.is_relative_to(tmp_path)} == {
+            Path("loud_of_test/__init__.py"),
+            Path("loud_of_test/types.py"),
+        }
+        assert SOURCE / "llmchecker/utils/number_format.py" in behind
+        before = compute_code_digest(SCRIPTS["lock"], ["loud_of_test.types"])
+        assert before != compute_code_digest(SCRIPTS["lock"])
+    finally:
+        [function.cache_clear() for function in caches]
 
 
 def test_imports_of_every_form_are_found(tmp_path):
@@ -133,38 +167,38 @@ def test_imports_of_every_form_are_found(tmp_path):
         "else:\n    from llmchecker.checking.markov import prism\n"
         "def f():\n    with open('x'):\n        from llmchecker.properties.logic import (\n"
         "            ast as other,\n            valuations,\n        )\n"
-        "try:\n    pass\nexcept OSError:\n    from llmchecker.checking.verdict import Verdict\n"
+        "try:\n    pass\nexcept OSError:\n    from llmchecker.checking.answer import Answer\n"
         "match 1:\n    case 1:\n        import llmchecker.trees.text_tree as text_tree\n",
         encoding="utf-8",
     )
     found = {
-        str(file.relative_to(_PACKAGE)) for file in code_dependencies.find_imported_files(script)
+        str(file.relative_to(SOURCE)) for file in code_dependencies.find_imported_files(script)
     }
     assert found == {
         *(
-            "utils/atomic_files.py",
-            "checking/markov/prism.py",
-            "properties/logic/ast.py",
-            "properties/logic/valuations.py",
+            "llmchecker/utils/atomic_files.py",
+            "llmchecker/checking/markov/prism.py",
+            "llmchecker/properties/logic/ast.py",
+            "llmchecker/properties/logic/valuations.py",
         ),
-        *("checking/verdict.py", "trees/text_tree.py"),
+        *("llmchecker/checking/answer.py", "llmchecker/trees/text_tree.py"),
     }
 
 
-def test_every_data_file_of_the_package_is_known():
-    """A file of the package that is no module is read by code that names it, is a setting, or is
+def test_every_data_file_of_the_packages_is_known():
+    """A file of the packages that is no module is read by code that names it, is a setting, or is
     generated from code, as the JSON schema is."""
     known = {
-        file
-        for pattern in code_dependencies._DATA_FILES.values()
-        for file in _PACKAGE.glob(pattern)
+        file for pattern in code_dependencies._DATA_FILES.values() for file in SOURCE.glob(pattern)
     }
     known |= set(
-        _PACKAGE.glob("properties/quantifiers/gender_words/*")
+        SOURCE.glob("llmchecker/properties/quantifiers/gender_words/*")
     )  # an input of their own: `find_quantifier_files`
-    known.add(_PACKAGE / "config/config.schema.yaml")
+    known.add(SOURCE / "llmchecker/config/config.schema.yaml")
     code = (".py", ".pyc", ".pyi", ".typed")  # the last two are for type checkers
-    assert {f for f in _PACKAGE.rglob("*") if f.is_file() and f.suffix not in code} == known
+    packages = ("llmchecker", "loop_invariants")
+    files = {file for package in packages for file in (SOURCE / package).rglob("*")}
+    assert {f for f in files if f.is_file() and f.suffix not in code} == known
 
 
 LISTING = """
@@ -233,8 +267,7 @@ def test_every_rule_has_a_digest_of_its_code(rules):
         if all(output.startswith(FETCHED) for output in rule["outputs"]):
             assert rule["code"] is None, name
         else:
-            types = ("gender", "provable") if script in SCORING else ()
-            also = [BUILTIN_TYPES[type].module for type in types]
+            also = [BUILTIN_TYPES["gender"].module, PROVABLE] if script in SCORING else []
             assert rule["code"] == compute_code_digest(SCRIPTS[script], also), name
     assert seen == set(SCRIPTS)
 

@@ -169,21 +169,25 @@ def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
 @pytest.mark.parametrize(
     "module",
     [
-        "programs/proposals/sampling.py",
-        *long("programs/generation/linear_relations.py"),
-        *long("checking/markov/dtmc.py", "checking/bounds.py", "programs/sources.py"),
+        "loop_invariants/proposals/sampling.py",
+        *long("loop_invariants/generation/linear_relations.py"),
         *long(
-            "models/distribution.py",
-            "programs/frontend/translation_unit.py",
-            "reporting/table_io.py",
+            "llmchecker/checking/markov/dtmc.py",
+            "llmchecker/checking/bounds.py",
+            "loop_invariants/sources.py",
         ),
-        *long("programs/experiments/provable_quantifier.py"),
+        *long(
+            "llmchecker/models/distribution.py",
+            "loop_invariants/frontend/translation_unit.py",
+            "llmchecker/reporting/table_io.py",
+        ),
+        *long("loop_invariants/experiments/provable_quantifier.py"),
     ],
 )
 def test_a_changed_module_makes_again_what_imports_it(finished, module):
     """A result on programs is made again when a module changes that its script imports."""
     project, printed = finished
-    with project.appended(f"src/llmchecker/{module}", "\n# changed\n"):
+    with project.appended(f"src/{module}", "\n# changed\n"):
         planned = set(project.planned("invariants"))
     scripts = {rule: script_of(rule) for rule in stats(printed) if rule != "invariants"}
     demanded = {

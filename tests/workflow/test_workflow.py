@@ -378,28 +378,32 @@ def test_triggers_without_params_do_not_see_changed_code(project):
 @pytest.mark.parametrize(
     "module",
     [
-        "checking/witnesses.py",
+        "llmchecker/checking/witnesses.py",
         *long(
-            "models/distribution.py",
-            "properties/scores.py",
-            "errors.py",
-            "models/sources/downloads.py",
-            "properties/logic/parser.py",
-            "trees/run_metadata.py",
+            "llmchecker/models/distribution.py",
+            "llmchecker/properties/scores.py",
+            "llmchecker/errors.py",
+            "llmchecker/models/sources/downloads.py",
+            "llmchecker/properties/logic/parser.py",
+            "llmchecker/trees/run_metadata.py",
         ),
         *long(
-            "trees/selection.py",
-            "trees/top_k_mass.py",
-            "programs/ir/expressions.py",
-            "checking/markov/prism.py",
+            "llmchecker/trees/selection.py",
+            "llmchecker/trees/top_k_mass.py",
+            "loop_invariants/ir/expressions.py",
+            "llmchecker/checking/markov/prism.py",
         ),
-        *long("properties/quantifiers/polarity.py", "config/plan.py", "reporting/tables.py"),
+        *long(
+            "llmchecker/properties/quantifiers/polarity.py",
+            "llmchecker/config/plan.py",
+            "llmchecker/reporting/tables.py",
+        ),
     ],
 )
 def test_a_changed_module_makes_again_what_imports_it(finished, module):
     """A result is made again when a module changes that its script imports, and no tree besides."""
     project, printed = finished
-    with project.appended(f"src/llmchecker/{module}", "\n# changed\n"):
+    with project.appended(f"src/{module}", "\n# changed\n"):
         planned = set(project.planned())
     demanded = {rule for rule in stats(printed) if module in code_of_rule(rule)}
     assert demanded <= planned

@@ -25,7 +25,6 @@ os.environ.update(LLMCHECKER_JOB="1")
 from llmchecker.config import paths
 from llmchecker.config.config import Config
 from llmchecker.errors import LLMCheckerError
-from llmchecker.interfaces.snakemake.attempt_files import find_attempt_files
 from llmchecker.interfaces.snakemake.check_params import describe_check
 from llmchecker.interfaces.snakemake.code_dependencies import compute_code_digest
 from llmchecker.interfaces.snakemake.plan_params import (
@@ -167,7 +166,7 @@ def get_lock(source, path):
 
 def get_invariants_results(wildcards):
     """Every table and figure on programs, which a configuration without programs lacks."""
-    if CONFIG.invariants is None:
+    if "invariants" not in CONFIG.sections:
         raise WorkflowError(
             "The configuration has no section `invariants`, which names the programs to verify."
         )

@@ -1,4 +1,7 @@
 # Invariants of programs. Each model proposes once; all experiments use the same proposals.
+from loop_invariants.workflow.attempt_files import find_attempt_files
+
+INVARIANTS = CONFIG.sections["invariants"]
 ATTEMPTS = find_attempt_files(CONFIG)
 PROGRAMS = "resources/datasets/programs"
 
@@ -12,7 +15,7 @@ localrules:
 
 
 wildcard_constraints:
-    semantics=build_alternation(CONFIG.invariants.semantics),
+    semantics=build_alternation(INVARIANTS.semantics),
 
 
 rule fetch_programs:
@@ -23,9 +26,9 @@ rule fetch_programs:
     conda:
         "../../environment.yml"
     params:
-        source=vars(CONFIG.invariants.programs),
+        source=vars(INVARIANTS.programs),
         # changes with the files of a local directory
-        state=CONFIG.invariants.programs.state(),
+        state=INVARIANTS.programs.state(),
     message:
         "Fetching the programs"
     script:
@@ -47,14 +50,14 @@ rule invariants_proposals:
     conda:
         "../../environment.yml"
     # the other half of the cores runs the experiments that need no model
-    threads: get_threads(2 * len(CONFIG.invariants.models))
+    threads: get_threads(2 * len(INVARIANTS.models))
     resources:
         **get_model_resources(),
         runtime=480,
     params:
         code=get_code("invariants_proposals"),
         loading=lambda wildcards: get_model(wildcards).load_settings,
-        asking=vars(CONFIG.invariants.proposal_settings),
+        asking=vars(INVARIANTS.proposal_settings),
         kept="results/invariants/answers/{model}",
     message:
         "Proposing invariants with {wildcards.model}"
@@ -85,9 +88,9 @@ rule invariants_repairs:
     params:
         code=get_code("invariants_repairs"),
         loading=lambda wildcards: get_model(wildcards).load_settings,
-        asking=vars(CONFIG.invariants.proposal_settings),
-        repairing=vars(CONFIG.invariants.repair_settings),
-        attempting=CONFIG.invariants.attempt_settings,
+        asking=vars(INVARIANTS.proposal_settings),
+        repairing=vars(INVARIANTS.repair_settings),
+        attempting=INVARIANTS.attempt_settings,
         kept="results/invariants/answers/{model}",
     message:
         "Repairing proposals of {wildcards.model}, {wildcards.semantics}"
@@ -116,7 +119,7 @@ rule invariants_attempts:
         runtime=480,
     params:
         code=get_code("invariants_attempts"),
-        attempting=CONFIG.invariants.attempt_settings,
+        attempting=INVARIANTS.attempt_settings,
         # a server, which is no causal model, returns no probabilities
         served=lambda wildcards: wildcards.model not in CONFIG.causal_models,
     message:
@@ -165,8 +168,8 @@ rule invariants_tables:
         variants=ATTEMPTS.variants,
         sources=ATTEMPTS.sources,
         costs=(
-            f"An attempt had {CONFIG.invariants.seconds:g} s, ESBMC without invariants "
-            f"{CONFIG.invariants.tool_seconds:g} s."
+            f"An attempt had {INVARIANTS.seconds:g} s, ESBMC without invariants "
+            f"{INVARIANTS.tool_seconds:g} s."
         ),
     message:
         "The tables on programs"
@@ -242,8 +245,8 @@ rule invariants_provable:
     params:
         code=get_code("invariants_provable"),
         loading=lambda wildcards: get_model(wildcards).load_settings,
-        semantics=[str(semantics) for semantics in CONFIG.invariants.semantics],
-        truncation=vars(CONFIG.invariants.provable_truncation),
+        semantics=[str(semantics) for semantics in INVARIANTS.semantics],
+        truncation=vars(INVARIANTS.provable_truncation),
     message:
         "Probability that {wildcards.model} writes a provable invariant"
     script:
@@ -263,7 +266,7 @@ rule invariants_provable_table:
         code=get_code("invariants_provable_table"),
         # a label may contain braces, which snakemake would read as wildcards in a plain value
         labels=lambda _: [model.label for model in CONFIG.causal_models.values()],
-        truncation=str(CONFIG.invariants.provable_truncation),
+        truncation=str(INVARIANTS.provable_truncation),
     message:
         "The table of provable invariants"
     script:

@@ -1,5 +1,5 @@
+from llmchecker.checking.answer import Answer
 from llmchecker.checking.crosscheck import crosscheck
-from llmchecker.checking.verdict import Verdict
 from llmchecker.utils.atomic_files import write_json_with_digest
 from llmchecker.utils.job_logging import job_log
 
@@ -8,5 +8,5 @@ with job_log(snakemake.log[0]) as work:
     files = (snakemake.input.verdicts, snakemake.input.prism, snakemake.input.jani)
     for verdict, prism, jani, output in zip(*files, snakemake.output, strict=True):
         with work():
-            outcome = crosscheck(Verdict.read(verdict), prism, jani, **largest)
+            outcome = crosscheck(Answer.read(verdict), prism, jani, **largest)
         write_json_with_digest(outcome, output)

@@ -1,5 +1,5 @@
 from llmchecker.interfaces.snakemake.source_params import parse_model_source
-from llmchecker.models.servers.connection import fetch_model
+from llmchecker.models.fetch import fetch_model
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():

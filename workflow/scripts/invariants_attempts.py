@@ -1,10 +1,10 @@
-from llmchecker.programs.experiments import runner
-from llmchecker.programs.experiments.attempts import write_attempts
-from llmchecker.programs.ir.expressions import Semantics
-from llmchecker.programs.proposals.proposal_set import read_proposals
-from llmchecker.programs.sources import find_program_files
-from llmchecker.programs.verification.verifier import VerificationLimits
 from llmchecker.utils.job_logging import job_log
+from loop_invariants.experiments import runner
+from loop_invariants.experiments.attempts import write_attempts
+from loop_invariants.ir.expressions import Semantics
+from loop_invariants.proposals.proposal_set import read_proposals
+from loop_invariants.sources import find_program_files
+from loop_invariants.verification.verifier import VerificationLimits
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params

@@ -1,10 +1,10 @@
 from pathlib import Path
 
-from llmchecker.programs.proposals.proposal_set import write_proposals
-from llmchecker.programs.proposals.proposers import load_proposer, propose_invariants
-from llmchecker.programs.proposals.settings import ProposalSettings
-from llmchecker.programs.sources import find_program_files
 from llmchecker.utils.job_logging import job_log
+from loop_invariants.proposals.proposal_set import write_proposals
+from loop_invariants.proposals.proposers import load_proposer, propose_invariants
+from loop_invariants.proposals.settings import ProposalSettings
+from loop_invariants.sources import find_program_files
 
 with job_log(snakemake.log[0]) as work:
     params, threads = snakemake.params, snakemake.threads

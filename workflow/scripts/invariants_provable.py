@@ -1,10 +1,10 @@
 from llmchecker.models.transformers.load import load_model
-from llmchecker.programs.experiments.provable_probability import iter_provable_probabilities
-from llmchecker.programs.experiments.provable_records import write_provable_probabilities
-from llmchecker.programs.ir.expressions import Semantics
-from llmchecker.programs.sources import find_program_files
 from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.job_logging import job_log
+from loop_invariants.experiments.provable_probability import iter_provable_probabilities
+from loop_invariants.experiments.provable_records import write_provable_probabilities
+from loop_invariants.ir.expressions import Semantics
+from loop_invariants.sources import find_program_files
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params

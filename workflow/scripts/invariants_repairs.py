@@ -1,15 +1,15 @@
 from pathlib import Path
 
-from llmchecker.programs.experiments.attempts import write_attempts
-from llmchecker.programs.experiments.runner import ExperimentSettings
-from llmchecker.programs.ir.expressions import Semantics
-from llmchecker.programs.proposals.proposal_set import read_proposals
-from llmchecker.programs.proposals.proposers import load_proposer
-from llmchecker.programs.proposals.settings import ProposalSettings, RepairSettings
-from llmchecker.programs.repair.repair_loop import iter_repairs, write_rounds
-from llmchecker.programs.sources import find_program_files
-from llmchecker.programs.verification.verifier import VerificationLimits
 from llmchecker.utils.job_logging import job_log
+from loop_invariants.experiments.attempts import write_attempts
+from loop_invariants.experiments.runner import ExperimentSettings
+from loop_invariants.ir.expressions import Semantics
+from loop_invariants.proposals.proposal_set import read_proposals
+from loop_invariants.proposals.proposers import load_proposer
+from loop_invariants.proposals.settings import ProposalSettings, RepairSettings
+from loop_invariants.repair.repair_loop import iter_repairs, write_rounds
+from loop_invariants.sources import find_program_files
+from loop_invariants.verification.verifier import VerificationLimits
 
 with job_log(snakemake.log[0]) as work:
     params, threads = snakemake.params, snakemake.threads

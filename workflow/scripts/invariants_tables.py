@@ -1,11 +1,12 @@
-from llmchecker.programs.experiments.attempts import (
+from llmchecker.reporting import provenance
+from llmchecker.reporting.table_io import write_table
+from llmchecker.utils.job_logging import job_log
+from loop_invariants.experiments.attempts import (
     SEARCH_TOOLS,
     read_attempts,
     select_method_attempts,
 )
-from llmchecker.reporting import invariant_notes, invariant_tables, provenance
-from llmchecker.reporting.table_io import write_table
-from llmchecker.utils.job_logging import job_log
+from loop_invariants.reporting import notes, tables
 
 with job_log(snakemake.log[0]) as work, work():
     params, output = snakemake.params, snakemake.output
@@ -13,30 +14,30 @@ with job_log(snakemake.log[0]) as work, work():
     sources = {label: read_attempts(*paths) for label, paths in params.sources.items()}
     ours = select_method_attempts(read_attempts(*snakemake.input.method))
     tools = read_attempts(*snakemake.input.tools) + ours
-    published = invariant_tables.read_published(snakemake.input.published)
+    published = tables.read_published(snakemake.input.published)
     installed = [tool for tool in SEARCH_TOOLS.values() if tool.is_installed]
     versions = ", ".join(f"{tool.name} {tool.read_version()}" for tool in installed)
     footer = f"{params.costs} {versions}. {provenance.format_current_footer()}"
-    for paths, table, notes in (
+    for paths, table, remarks in (
         (
             output.variants,
-            invariant_tables.build_variants_table(variants),
-            invariant_notes.build_variant_notes(variants),
+            tables.build_variants_table(variants),
+            notes.build_variant_notes(variants),
         ),
         (
             output.sources,
-            invariant_tables.build_sources_table(sources),
-            invariant_notes.build_source_notes(sources),
+            tables.build_sources_table(sources),
+            notes.build_source_notes(sources),
         ),
         (
             output.tools,
-            invariant_tables.build_tools_table(tools, published),
-            invariant_notes.build_tool_notes(tools),
+            tables.build_tools_table(tools, published),
+            notes.build_tool_notes(tools),
         ),
         (
             output.used,
-            invariant_tables.build_used_invariants_table(ours),
-            invariant_notes.build_used_invariant_notes(ours),
+            tables.build_used_invariants_table(ours),
+            notes.build_used_invariant_notes(ours),
         ),
     ):
-        write_table(table, paths, footer, notes)
+        write_table(table, paths, footer, remarks)

@@ -1,20 +1,16 @@
-from llmchecker.programs.experiments.attempts import (
+from llmchecker.reporting.figures import write_figure
+from llmchecker.reporting.table_io import write_csv
+from llmchecker.utils.job_logging import job_log
+from loop_invariants.experiments.attempts import (
     THIS_METHOD,
     read_attempts,
     select_method_attempts,
 )
-from llmchecker.reporting import invariant_figures, invariant_tables
-from llmchecker.reporting.figures import write_figure
-from llmchecker.reporting.table_io import write_csv
-from llmchecker.utils.job_logging import job_log
+from loop_invariants.reporting import figures, tables
 
 with job_log(snakemake.log[0]) as work, work():
     output = snakemake.output
     ours = select_method_attempts(read_attempts(*snakemake.input.method))
-    table = invariant_tables.build_seconds_table(
-        read_attempts(*snakemake.input.tools) + ours, THIS_METHOD
-    )
+    table = tables.build_seconds_table(read_attempts(*snakemake.input.tools) + ours, THIS_METHOD)
     write_csv(table, output.csv)
-    write_figure(
-        invariant_figures.draw_seconds(table, THIS_METHOD), [output.pdf, output.svg, output.png]
-    )
+    write_figure(figures.draw_seconds(table, THIS_METHOD), [output.pdf, output.svg, output.png])

@@ -5,11 +5,12 @@ import time
 import numpy as np
 
 from llmchecker.checking import storm
+from llmchecker.checking.answer import Answer, Costs, select_trivial_interval
 from llmchecker.checking.markov.dtmc import MarkovChain
 from llmchecker.checking.satisfaction import MIN_NORMAL, ROOT, Satisfaction
-from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import CheckFailed
 from llmchecker.properties.logic.ast import (
+    STEP,
     Conditional,
     Connective,
     Expectation,
@@ -21,7 +22,7 @@ from llmchecker.properties.logic.query import Query
 _UNDECIDED_VALUE_NOTE = (
     "the value is unknown: a probability lies within rounding of the threshold it is held to"
 )
-"""The note of a verdict whose value is unknown because of rounding."""
+"""The note of an answer whose value is unknown because of rounding."""
 NO_CONDITION_NOTE = "the bounded process has no value: the condition has probability 0 there"
 """The note of a conditional whose condition has probability 0."""
 _SMALL_CONDITION_NOTE = (
@@ -30,13 +31,18 @@ _SMALL_CONDITION_NOTE = (
 """The note of a conditional whose quotient would have no correct digits."""
 
 
-def check_chain(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -> Verdict:
+def check_chain(
+    chain: MarkovChain, query: Query, encode_seconds: float = 0.0, horizon: int | None = None
+) -> Answer:
     """Compute a query's value on a chain, and measure the chain and the time.
+
+    The answer has no bounds yet: its certain interval is the trivial one.
 
     Args:
         chain: the bounded process.
         query: the parsed query.
-        encode_seconds: seconds that the construction of the chain took, for the verdict.
+        encode_seconds: seconds that the construction of the chain took.
+        horizon: largest number of tokens of a text; None for the longest text of the chain.
 
     Raises:
         UnknownName: the query names a variable that the chain does not have.
@@ -49,17 +55,21 @@ def check_chain(chain: MarkovChain, query: Query, encode_seconds: float = 0.0) -
     start_time = time.perf_counter()
     with storm.translate_errors(CheckFailed, f"cannot answer the query {query.text}"):
         value, note = _compute_value(chain, query)
-    return Verdict(
-        query=query.text,
-        value=value,
-        states=full_size.states,
-        transitions=full_size.transitions,
-        states_explored=explored_size.states,
-        transitions_explored=explored_size.transitions,
-        encode_seconds=encode_seconds,
-        check_seconds=time.perf_counter() - start_time,
-        versions=storm.VERSIONS,
+    return Answer(
+        query=query,
+        horizon=int(chain.variables[STEP].max()) if horizon is None else horizon,
+        certain=select_trivial_interval(query),
+        bounded=value,
         notes=() if note is None else (note,),
+        costs=Costs(
+            states=full_size.states,
+            transitions=full_size.transitions,
+            states_explored=explored_size.states,
+            transitions_explored=explored_size.transitions,
+            encode_seconds=encode_seconds,
+            check_seconds=time.perf_counter() - start_time,
+        ),
+        versions=storm.VERSIONS,
     )
 
 

@@ -6,12 +6,14 @@ from the tree (see `compute_relative_error`). So every value that is computed fr
 within the bounds. A probability that the graph shows to be 0 or 1 is exact and is not moved.
 """
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from llmchecker.checking import storm
 from llmchecker.checking.bounded_value import compute_expected_score
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.dtmc import MarkovChain
 from llmchecker.checking.markov.rest_abstraction import (
@@ -20,7 +22,6 @@ from llmchecker.checking.markov.rest_abstraction import (
     abstract_rest,
 )
 from llmchecker.checking.satisfaction import Satisfaction
-from llmchecker.checking.verdict import Interval
 from llmchecker.errors import CheckFailed, ImpossibleCondition
 from llmchecker.properties.logic.ast import (
     Conditional,
@@ -48,7 +49,7 @@ def compute_bounds(
     scores: Mapping[str, np.ndarray],
     query: Query,
     score_ranges: Mapping[str, ScoreRange],
-) -> Interval:
+) -> tuple[Interval, str | None]:
     """Bound a query's value for the whole model, for any content of `rest`.
 
     A P inside the query is decided first, in each state: whether it surely holds there, and whether
@@ -64,6 +65,10 @@ def compute_bounds(
         query: the parsed query.
         score_ranges: the declared range of each quantifier that the query names.
 
+    Returns:
+        The bounds, and the reason why they are wider than necessary as a sentence; None if they are
+        not.
+
     Raises:
         InvalidTree: a score is outside the range of its quantifier, or a text is not finished.
         ImpossibleCondition: no text of the model can satisfy the condition of a conditional.
@@ -74,23 +79,13 @@ def compute_bounds(
             chain = dtmc.build_dtmc(tree, scores)
             # later entries of a range are final scores, which an expected score does not use
             low, high = score_ranges.get(query.root.quantifier, (None, None))[:2]
-            return _compute_score_bounds(chain, query, low, high)
+            return _compute_score_bounds(chain, query, low, high), None
         return _compute_formula_bounds(abstract_rest(tree, scores, query, score_ranges), query)
 
 
-def build_trivial_interval(query: Query, reason: str) -> Interval:
-    """Build the interval that contains every answer, with the reason."""
-    match query.root:
-        # a quantifier may have no limits, so no finite ends hold for all scores
-        case Expectation():
-            return Interval(None, None, reason)
-        # every probability is in [0, 1]
-        case _ if query.is_numeric:
-            return Interval(0.0, 1.0, reason)
-    return Interval(False, True, reason)
-
-
-def _compute_formula_bounds(process: MarkovDecisionProcess, query: Query) -> Interval:
+def _compute_formula_bounds(
+    process: MarkovDecisionProcess, query: Query
+) -> tuple[Interval, str | None]:
     satisfaction = Satisfaction(process)
     note = _UNCONSTRAINED_NOTE if process.is_unconstrained else None
     match query.root:
@@ -102,7 +97,7 @@ def _compute_formula_bounds(process: MarkovDecisionProcess, query: Query) -> Int
             lower, upper = (
                 bool(satisfaction.evaluate(query.root, is_lower)[0]) for is_lower in (True, False)
             )
-    return Interval(lower, upper, note)
+    return Interval(lower, upper), note
 
 
 def _compute_extremes(satisfaction: Satisfaction, path: Formula) -> tuple[float, float]:
@@ -163,7 +158,7 @@ def _compute_score_bounds(
     for limit, sign in ((low, -1), (high, 1)):
         # a missing limit matters only if a path reaches `rest` in time
         if limit is None and not rest_probability.is_zero[0]:
-            limits.append(None)
+            limits.append(sign * math.inf)
             continue
         scores = np.where(chain.rest, limit or 0, chain.variables[expectation.quantifier])
         # the error is relative to a probability, so a score scales it

@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 
 from llmchecker.checking import bounds, storm, witnesses
+from llmchecker.checking.answer import Answer, select_trivial_interval
 from llmchecker.checking.bounded_value import check_chain
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
-from llmchecker.checking.verdict import Interval, Verdict
 from llmchecker.errors import CheckFailed, ImpossibleCondition
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import ScoreRange
@@ -24,10 +25,10 @@ def check_query(
     seconds_before: float = 0.0,
     *,
     is_whole_model: bool = False,
-) -> Verdict:
+) -> Answer:
     """Check a query: its value, its bounds for the whole model, and its witnesses.
 
-    If only the computation of the bounds fails, the verdict keeps the value. Its bounds are then
+    If only the computation of the bounds fails, the answer keeps the value. Its bounds are then
     the trivial bounds, which hold for every answer, with a note that gives the reason.
 
     Args:
@@ -36,8 +37,8 @@ def check_query(
         query: the parsed query.
         ranges: the declared range of each of these quantifiers.
         seconds_before: seconds to build and score the tree, which count as encoding.
-        is_whole_model: whether the witnesses are those of the whole model, and not of the bounded
-            process (see `witnesses.find_witnesses`).
+        is_whole_model: whether the tree was built for its bounds: the answer then has no bounded
+            value, and the witnesses of the whole model (see `witnesses.find_witnesses`).
 
     Raises:
         InvalidTree: a score is outside the range of its quantifier, or a text is not finished.
@@ -46,12 +47,16 @@ def check_query(
     """
     start_time = time.monotonic()
     chain = dtmc.build_dtmc(tree, scores)
-    verdict = check_chain(chain, query, seconds_before + time.monotonic() - start_time)
-    verdict = verdict.with_bounds(_compute_bounds(tree, scores, query, ranges))
+    seconds = seconds_before + time.monotonic() - start_time
+    answer = check_chain(chain, query, seconds, tree.truncation.length)
+    if is_whole_model:
+        # the value and its note are those of no alpha and k
+        answer = replace(answer, bounded=None, notes=())
+    answer = answer.with_bounds(*_compute_bounds(tree, scores, query, ranges))
     texts = witnesses.find_witnesses(
         tree, chain, query, score_ranges=ranges, is_whole_model=is_whole_model
     )
-    return verdict.with_witnesses(map(asdict, texts))
+    return answer.with_witnesses(map(asdict, texts))
 
 
 def bound_query(
@@ -59,8 +64,8 @@ def bound_query(
     scores: Mapping[str, np.ndarray],
     query: Query,
     ranges: Mapping[str, ScoreRange],
-) -> Verdict:
-    """Bound a query for the whole model; the verdict has no value and no witnesses.
+) -> Answer:
+    """Bound a query for the whole model; the answer has no value and no witnesses.
 
     Args:
         tree, scores, query, ranges: as in `check_query`.
@@ -69,8 +74,14 @@ def bound_query(
         InvalidTree: as in `check_query`.
         ImpossibleCondition: as in `check_query`.
     """
-    verdict = Verdict.without_process(query.text, storm.VERSIONS)
-    return verdict.with_bounds(_compute_bounds(tree, scores, query, ranges))
+    certain, note = _compute_bounds(tree, scores, query, ranges)
+    return Answer(
+        query=query,
+        horizon=tree.truncation.length,
+        certain=certain,
+        notes=() if note is None else (note,),
+        versions=storm.VERSIONS,
+    )
 
 
 def _compute_bounds(
@@ -78,7 +89,7 @@ def _compute_bounds(
     scores: Mapping[str, np.ndarray],
     query: Query,
     ranges: Mapping[str, ScoreRange],
-) -> Interval:
+) -> tuple[Interval, str | None]:
     """Compute the bounds of a query; trivial bounds with the reason if that fails."""
     try:
         return bounds.compute_bounds(tree, scores, query, ranges)
@@ -87,4 +98,4 @@ def _compute_bounds(
         raise
     # a value or an estimate is correct without the bounds, so a failure must not discard it
     except CheckFailed as error:
-        return bounds.build_trivial_interval(query, f"the bounds say nothing: {error}")
+        return select_trivial_interval(query), f"the bounds say nothing: {error}"

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from llmchecker.checking.answer import Answer
 from llmchecker.checking.bounded_value import NO_CONDITION_NOTE
 from llmchecker.checking.storm import FileAnswer, check_jani, check_prism
-from llmchecker.checking.verdict import Verdict
 from llmchecker.errors import CheckFailed, InvalidQuery
-from llmchecker.properties.logic.parser import parse
 from llmchecker.utils.atomic_files import read_with_checksum
 
 _RELATIVE_TOLERANCE = 1e-12
@@ -15,17 +14,17 @@ _RELATIVE_TOLERANCE = 1e-12
 
 
 def crosscheck(
-    verdict: Verdict,
+    found: Answer,
     prism_file: str | Path,
     jani_file: str | Path,
     *,
     max_prism_states: int,
     max_jani_states: int,
 ) -> dict[str, Any]:
-    """Compare a verdict with the answer of Storm's front end on a chain's file.
+    """Compare an answer with the answer of Storm's front end on a chain's file.
 
     Args:
-        verdict: the answer of this package.
+        found: the answer of this package.
         prism_file, jani_file: the same chain in two languages.
         max_prism_states: largest number of states of a chain whose PRISM file is read. The time
             for it grows with the square of the states.
@@ -41,42 +40,41 @@ def crosscheck(
         CheckFailed: the sizes explored differ, or the values do: yes from no, or numbers by more
             than `_RELATIVE_TOLERANCE`.
     """
-    outcome = {"query": verdict.query, "value": verdict.value, "states": verdict.states}
-    if verdict.states <= max_prism_states:
+    query, value, costs = found.query, found.bounded, found.costs
+    outcome = {"query": query.text, "value": value, "states": costs.states}
+    if costs.states <= max_prism_states:
         # PRISM first: JANI is for the chains that Storm reads too slowly from PRISM
         language, path, check = "prism", prism_file, check_prism
-    elif verdict.states <= max_jani_states:
+    elif costs.states <= max_jani_states:
         language, path, check = "jani", jani_file, check_jani
     else:
         max_states = max(max_prism_states, max_jani_states)
         return outcome | {"compared": False, "reason": f"more than {max_states} states"}
     # a missing value can be compared only if the chain has none, not if rounding hides it
-    if verdict.value is None and NO_CONDITION_NOTE not in verdict.notes:
+    if value is None and NO_CONDITION_NOTE not in found.notes:
         return outcome | {"compared": False, "reason": "the value is unknown"}
     # a truncated file may still be a chain, on which the query may even have the same value
     read_with_checksum(path)
     try:
-        answer = check(path, parse(verdict.query))
+        answer = check(path, query)
     # a limit of Storm's front end, and no disagreement
     except InvalidQuery as error:
         return outcome | {"compared": False, "reason": str(error)}
-    if not _is_close(verdict, answer):
-        raise CheckFailed(
-            f"{verdict.query}: {verdict.value!r} on the chain, but {answer.value!r} on {path}"
-        )
-    sizes = (verdict.states_explored, verdict.transitions_explored)
+    if not _is_close(value, answer):
+        raise CheckFailed(f"{query.text}: {value!r} on the chain, but {answer.value!r} on {path}")
+    sizes = (costs.states_explored, costs.transitions_explored)
     # equal values may be a coincidence, so the sizes are a second check
     if (answer.states, answer.transitions) != sizes:
         raise CheckFailed(
-            f"{verdict.query}: {sizes} states and transitions explored on the chain, "
+            f"{query.text}: {sizes} states and transitions explored on the chain, "
             f"{(answer.states, answer.transitions)} on {path}"
         )
     return outcome | {"compared": True, "by": language, "value_of_file": answer.value}
 
 
-def _is_close(verdict: Verdict, answer: FileAnswer) -> bool:
+def _is_close(value: float | bool | None, answer: FileAnswer) -> bool:
     """Return whether both values agree, or are both missing."""
-    value, file_value = verdict.value, answer.value
+    file_value = answer.value
     if value is None or file_value is None:
         return value is file_value
     # a bool is also an int, so yes and 1.0 would pass for close

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from llmchecker.utils.exit_status import ExitStatus
+from llmchecker.utils.number_format import format_number
+
 
 class Outcome(StrEnum):
     """Whether a query holds for the whole model."""
@@ -12,7 +15,11 @@ class Outcome(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-EXIT_STATUS = {Outcome.HOLDS: 0, Outcome.VIOLATED: 1, Outcome.UNKNOWN: 2}
+EXIT_STATUS = {
+    Outcome.HOLDS: ExitStatus.SUCCESS,
+    Outcome.VIOLATED: ExitStatus.VIOLATED,
+    Outcome.UNKNOWN: ExitStatus.UNKNOWN,
+}
 """The exit status of a command for each outcome."""
 
 
@@ -41,6 +48,22 @@ class Decision:
     def holds(self) -> bool | None:
         """Whether the query holds; None if that is unknown."""
         return None if self.outcome == Outcome.UNKNOWN else self.outcome == Outcome.HOLDS
+
+    @property
+    def certainty(self) -> str | None:
+        """How the outcome is known: `certain`, or `with confidence 0.99`; None if unknown."""
+        if self.outcome == Outcome.UNKNOWN:
+            return None
+        if self.confidence is None:
+            return "certain"
+        return f"with confidence {format_number(self.confidence)}"
+
+    def __str__(self) -> str:
+        """Return outcome and certainty: `HOLDS, certain`, `UNKNOWN`."""
+        # nothing is known of an unknown outcome
+        if self.certainty is None:
+            return self.outcome.value
+        return f"{self.outcome}, {self.certainty}"
 
 
 def decide(

@@ -9,10 +9,10 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from llmchecker.checking.decision import Decision, Outcome
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.answer import Answer, Progress
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
     WITNESS,
@@ -21,7 +21,6 @@ from llmchecker.checking.witnesses import (
 )
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import Expectation
-from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import (
     DIGITS,
@@ -44,16 +43,6 @@ _NAME_WIDTH = 13
 _VERBS = {WITNESS: "satisfy", COUNTEREXAMPLE: "violate"}
 
 
-class IntervalProgress(Protocol):
-    """The intervals of a check at one time, as of `AnytimeProgress`."""
-
-    passes: int
-    lower: float
-    upper: float
-    low: float | None
-    high: float | None
-
-
 def format_value(value: float | bool | None, digits: int = DIGITS) -> str:
     """Format a value or an estimate: a number, `true`, `false` or `unknown`."""
     if value is None:
@@ -62,9 +51,9 @@ def format_value(value: float | bool | None, digits: int = DIGITS) -> str:
     return str(value).lower() if isinstance(value, bool) else format_number(value, digits)
 
 
-def format_interval(low: float, high: float, digits: int = DIGITS) -> str:
+def format_interval(interval: Interval, digits: int = DIGITS) -> str:
     """Format an interval, whose ends are rounded outwards."""
-    return f"[{format_lower(low, digits)}, {format_upper(high, digits)}]"
+    return f"[{format_lower(interval.lower, digits)}, {format_upper(interval.upper, digits)}]"
 
 
 @dataclass(frozen=True)
@@ -94,74 +83,45 @@ class Figures:
 
 
 def format_figures(
-    verdict: Verdict,
+    answer: Answer,
     digits: int = DIGITS,
     unlimited: tuple[str, str] = ("-infinity", "infinity"),
 ) -> Figures:
-    """Format the figures of a verdict.
+    """Format the figures of an answer.
 
     Args:
-        verdict: the answer.
+        answer: the answer.
         digits: number of significant digits.
         unlimited: the lower and the upper end of bounds without a limit.
     """
-    lower, upper = verdict.lower, verdict.upper
-    if isinstance(lower, bool):
+    lower, upper = answer.lower, answer.upper
+    if not answer.query.is_numeric:
         # a query without =? has truth values as ends
         ends = format_value(lower), format_value(upper)
-        bounds = ends[0] if lower == upper else UNKNOWN
+        bounds = ends[0] if answer.certain.is_exact else UNKNOWN
     else:
-        # None is an expected score without a limit on that side
-        is_unbounded_below = lower is None or lower == -math.inf
-        is_unbounded_above = upper is None or upper == math.inf
+        # an expected score may have no limit on a side
         ends = (
-            unlimited[0] if is_unbounded_below else format_lower(lower, digits),
-            unlimited[1] if is_unbounded_above else format_upper(upper, digits),
+            unlimited[0] if lower == -math.inf else format_lower(lower, digits),
+            unlimited[1] if upper == math.inf else format_upper(upper, digits),
         )
         bounds = f"[{', '.join(ends)}]"
-    figures = (format_value(verdict.value, digits), *ends, bounds)
-    # only an estimate has a confidence
-    if verdict.confidence is None:
+    figures = (format_value(answer.bounded, digits), *ends, bounds)
+    if answer.sampled is None:
         return Figures(*figures)
+    interval = answer.sampled.interval
     return Figures(
         *figures,
-        estimate=format_value(verdict.estimate, digits),
-        low=format_lower(verdict.low, digits),
-        high=format_upper(verdict.high, digits),
-        interval=format_interval(verdict.low, verdict.high, digits),
-        confidence=format_number(verdict.confidence),
-        samples=format_count(verdict.samples, "sample"),
+        estimate=format_value(answer.estimate, digits),
+        low=format_lower(interval.lower, digits),
+        high=format_upper(interval.upper, digits),
+        interval=format_interval(interval, digits),
+        confidence=format_number(answer.confidence),
+        samples=format_count(answer.samples, "sample"),
     )
 
 
-def format_certainty(decision: Decision) -> str | None:
-    """Format how an outcome is known: `certain`, or `with confidence 0.99`.
-
-    Returns:
-        None for an unknown outcome.
-    """
-    if decision.outcome == Outcome.UNKNOWN:
-        return None
-    if decision.confidence is None:
-        return "certain"
-    return f"with confidence {format_number(decision.confidence)}"
-
-
-def format_decision(decision: Decision) -> str:
-    """Format an outcome and how it is known: `HOLDS, certain`, `UNKNOWN`."""
-    certainty = format_certainty(decision)
-    # nothing is known of an unknown outcome
-    return decision.outcome.value if certainty is None else f"{decision.outcome}, {certainty}"
-
-
-def describe_decision(decision: Decision | None) -> dict[str, str | None]:
-    """Return the decision as fields for JSON; both are None for a query with =?."""
-    if decision is None:
-        return {"outcome": None, "certainty": None}
-    return {"outcome": decision.outcome.value, "certainty": format_certainty(decision)}
-
-
-def format_progress(progress: IntervalProgress, has_answer: bool = True) -> str:
+def format_progress(progress: Progress, has_answer: bool = True) -> str:
     """Format the intervals of a check at one time, and its passes.
 
     Args:
@@ -170,12 +130,13 @@ def format_progress(progress: IntervalProgress, has_answer: bool = True) -> str:
             is only the undecided probability.
     """
     if has_answer:
-        parts = [f"certain {format_interval(progress.lower, progress.upper, _PROGRESS_DIGITS)}"]
+        certain = Interval(progress.lower, progress.upper)
+        parts = [f"certain {format_interval(certain, _PROGRESS_DIGITS)}"]
     else:
         parts = [f"undecided {format_upper(progress.upper - progress.lower, _PROGRESS_DIGITS)}"]
     # without samples there is no interval with confidence
     if progress.low is not None:
-        interval = format_interval(progress.low, progress.high, _PROGRESS_DIGITS)
+        interval = format_interval(Interval(progress.low, progress.high), _PROGRESS_DIGITS)
         parts.append(f"estimate {interval}")
     return ", ".join([*parts, format_count(progress.passes, "pass")])
 
@@ -187,27 +148,14 @@ def align_rows(rows: Mapping[str, str], notes: Sequence[str]) -> list[str]:
     return [f"{name:<{width}}{value}" for name, value in pairs]
 
 
-def build_verdict_rows(verdict: Verdict) -> dict[str, str]:
-    """Build the figures of a verdict by name: verdict, certain, estimate, bounded."""
-    figures = format_figures(verdict)
-    return {
-        **_build_answer_rows(verdict, figures),
-        name_bounded_figure(parse(verdict.query)): figures.value,
-        **_build_size_rows(verdict),
-    }
-
-
-def anytime_rows(verdict: Verdict, passes: int) -> dict[str, str]:
-    """Build the figures of an answer without a truncation, each by its name.
-
-    The bounded figure is left out: that of a tree that was built for its bounds belongs to no alpha
-    and k.
-    """
-    return {
-        **_build_answer_rows(verdict, format_figures(verdict)),
-        **_build_size_rows(verdict),
-        "passes": f"{passes:,}",
-    }
+def build_rows(answer: Answer) -> dict[str, str]:
+    """Build the figures of an answer by name: verdict or certain, estimate, bounded, and sizes."""
+    rows = _build_answer_rows(answer, format_figures(answer))
+    sizes = {"states": f"{answer.costs.states:,}", "transitions": f"{answer.costs.transitions:,}"}
+    # a tree that was built for its bounds has no bounded figure, which belongs to alpha and k
+    if answer.passes is not None:
+        return rows | sizes | {"passes": f"{answer.passes:,}"}
+    return rows | {name_bounded_figure(answer.query): format_value(answer.bounded)} | sizes
 
 
 def name_bounded_figure(query: Query) -> str:
@@ -217,46 +165,42 @@ def name_bounded_figure(query: Query) -> str:
     return "score (bounded)" if isinstance(query.root, Expectation) else "probability (bounded)"
 
 
-def _build_answer_rows(verdict: Verdict, figures: Figures) -> dict[str, str]:
+def _build_answer_rows(answer: Answer, figures: Figures) -> dict[str, str]:
     """Build the rows of the query, its certain answer and any estimate."""
-    rows = {"query": _join_lines(verdict.query)}
+    rows = {"query": _join_lines(answer.query.text)}
     # a query without =? has one answer, which is certain or not
-    if verdict.decision is None:
+    if answer.decision is None:
         rows["certain"] = figures.bounds
     else:
-        rows["verdict"] = format_decision(verdict.decision)
-    is_exact = verdict.decision is None and verdict.lower == verdict.upper
+        rows["verdict"] = str(answer.decision)
+    is_exact = answer.query.is_numeric and answer.certain.is_exact
     # an interval of an exact number would look like a statistical one
-    if verdict.samples == 0 or (figures.estimate is not None and is_exact):
-        rows["estimate"] = format_exactness(verdict)
+    if answer.samples == 0 or (figures.estimate is not None and is_exact):
+        rows["estimate"] = format_exactness(answer)
     elif figures.estimate is not None:
-        rows["estimate"] = _format_estimate(verdict, figures)
+        rows["estimate"] = _format_estimate(answer, figures)
     return rows
 
 
-def format_exactness(verdict: Verdict) -> str:
+def format_exactness(answer: Answer) -> str:
     """Format the estimate of an exact answer, with the rounding error of its bounds.
 
     Its interval would look like a statistical interval.
     """
-    lower, upper = verdict.lower, verdict.upper
+    width = answer.certain.width
     # a query without =? has truth values as bounds, and an unlimited score has no width
-    if isinstance(lower, bool) or None in (lower, upper) or not 0 < upper - lower < math.inf:
+    if not answer.query.is_numeric or not 0 < width < math.inf:
         return _NOT_NEEDED
-    return f"{_NOT_NEEDED}, up to a rounding error of {format_upper(upper - lower, 1)}"
+    return f"{_NOT_NEEDED}, up to a rounding error of {format_upper(width, 1)}"
 
 
-def _format_estimate(verdict: Verdict, figures: Figures) -> str:
+def _format_estimate(answer: Answer, figures: Figures) -> str:
     """Format the interval, its confidence, its point estimate and its samples."""
     parts = [f"{figures.interval} with confidence {figures.confidence}"]
     # the estimate of a query without =? is a truth, which the verdict contains
-    if verdict.decision is None:
+    if answer.decision is None:
         parts.append(f"point estimate {figures.estimate}")
     return ", ".join([*parts, f"from {figures.samples}"])
-
-
-def _build_size_rows(verdict: Verdict) -> dict[str, str]:
-    return {"states": f"{verdict.states:,}", "transitions": f"{verdict.transitions:,}"}
 
 
 def build_forecast_row(forecast: object | None) -> dict[str, str]:
@@ -264,7 +208,7 @@ def build_forecast_row(forecast: object | None) -> dict[str, str]:
     return {} if forecast is None else {"forecast": str(forecast)}
 
 
-def build_start_rows(witnesses: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _build_start_rows(witnesses: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Build the row of the witnesses' start string; empty without witnesses."""
     return {"start": _quote(find_start_text(witnesses))} if witnesses else {}
 
@@ -287,20 +231,21 @@ def continuation_text(witness: Mapping[str, Any]) -> str:
     return witness["text"][witness["kept"] :]
 
 
-def summarize_witnesses(query: Query, verdict: Verdict) -> str:
-    """Summarize the kind of a verdict's witnesses and their share of the mass."""
+def summarize_witnesses(answer: Answer) -> str:
+    """Summarize the kind of an answer's witnesses and their share of the mass."""
+    query = answer.query
     if not has_witnesses(query):
         return "No single text decides a query of this form."
-    if not verdict.witnesses:
+    if not answer.witnesses:
         return "No text decides it."
-    # all witnesses of a verdict are of one kind
-    kind = verdict.witnesses[0]["kind"]
-    mass = math.fsum(witness["probability"] for witness in verdict.witnesses)
+    # all witnesses of an answer are of one kind
+    kind = answer.witnesses[0]["kind"]
+    mass = math.fsum(witness["probability"] for witness in answer.witnesses)
     summary = f"Texts that {_VERBS[kind]} it, together {format_number(mass, FEW_DIGITS)}"
     # without a value the share cannot be computed
-    if query.is_numeric and verdict.value is None:
+    if query.is_numeric and answer.bounded is None:
         return f"{summary}:"
-    decisive_mass = format_number(compute_decisive_mass(query, kind, verdict.value), FEW_DIGITS)
+    decisive_mass = format_number(compute_decisive_mass(query, kind, answer.bounded), FEW_DIGITS)
     # for P=? the decisive mass is a total, for a threshold it is a limit
     share = f"of {decisive_mass}" if query.is_numeric else f"against a bound of {decisive_mass}"
     return f"{summary} {share}:"
@@ -319,41 +264,45 @@ def build_witness_rows(witnesses: Sequence[Mapping[str, Any]]) -> list[tuple[str
     return [(format_number(w["probability"]), _quote_continuation(w)) for w in witnesses]
 
 
-def format_verdict_as_text(verdict: Verdict) -> str:
-    """Format a verdict as text: its figures, notes and witnesses."""
-    return format_rows_as_text(
-        build_verdict_rows(verdict) | build_start_rows(verdict.witnesses), verdict
+def format_answer_as_text(answer: Answer) -> str:
+    """Format an answer as text: its figures, notes and witnesses."""
+    return format_rows_as_text(_build_all_rows(answer), answer)
+
+
+def format_answer_as_html(answer: Answer) -> str:
+    """Format an answer as part of a page, with escaped queries and texts."""
+    return _format_rows_as_html(_build_all_rows(answer), answer)
+
+
+def _build_all_rows(answer: Answer) -> dict[str, str]:
+    return (
+        build_rows(answer)
+        | build_forecast_row(answer.forecast)
+        | _build_start_rows(answer.witnesses)
     )
 
 
-def format_rows_as_text(rows: Mapping[str, str], verdict: Verdict) -> str:
-    """Format named figures of a verdict as lines, then its notes and witnesses."""
-    lines = [*align_rows(rows, verdict.notes), *_format_witness_lines(verdict.witnesses)]
+def format_rows_as_text(rows: Mapping[str, str], answer: Answer) -> str:
+    """Format named figures of an answer as lines, then its notes and witnesses."""
+    lines = [*align_rows(rows, answer.notes), *_format_witness_lines(answer.witnesses)]
     return "\n".join(lines)
 
 
-def format_verdict_as_html(verdict: Verdict) -> str:
-    """Format a verdict as part of a page, with escaped queries and texts."""
-    return format_rows_as_html(
-        build_verdict_rows(verdict) | build_start_rows(verdict.witnesses), verdict
-    )
-
-
-def format_rows_as_html(rows: Mapping[str, str], verdict: Verdict) -> str:
-    """Format named figures, notes and texts of a verdict as HTML; escape all."""
+def _format_rows_as_html(rows: Mapping[str, str], answer: Answer) -> str:
+    """Format named figures, notes and texts of an answer as HTML; escape all."""
     cells = "".join(
         f'<tr><th style="text-align: left">{html.escape(name)}</th>'
         f'<td style="text-align: left">{html.escape(value)}</td></tr>'
         for name, value in rows.items()
     )
-    parts = [f"<table>{cells}</table>", *(f"<p>{html.escape(note)}</p>" for note in verdict.notes)]
-    if verdict.witnesses:
+    parts = [f"<table>{cells}</table>", *(f"<p>{html.escape(note)}</p>" for note in answer.notes)]
+    if answer.witnesses:
         witness_rows = "".join(
             f"<tr><td>{format_number(witness['probability'], FEW_DIGITS)}</td>"
             f'<td style="text-align: left">{html.escape(_quote_continuation(witness))}</td></tr>'
-            for witness in verdict.witnesses
+            for witness in answer.witnesses
         )
-        parts.append(f"<p>{select_heading(verdict.witnesses)}</p><table>{witness_rows}</table>")
+        parts.append(f"<p>{select_heading(answer.witnesses)}</p><table>{witness_rows}</table>")
     return "".join(parts)
 
 

@@ -5,12 +5,10 @@ in which every name is defined and every query parses. Otherwise they raise an e
 fault.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.config import paths
@@ -19,112 +17,54 @@ from llmchecker.config.experiments import (
     check_name,
     parse_experiments,
 )
-from llmchecker.config.keys import (
-    ExpansionConfig,
-    InvariantsConfig,
-    MessageKeys,
-    PromptsConfig,
-    SuiteEntry,
-    build_start,
-)
-from llmchecker.config.models import ModelConfig, check_labels, check_listed_tokens, parse_model
+from llmchecker.config.keys import PromptsConfig, SuiteEntry
+from llmchecker.config.models import ModelConfig, check_listed_tokens
 from llmchecker.config.plan import Check, TableRow, TreeSpec, quantifiers_in
-from llmchecker.config.schema import compute_config_sha256, parse_keys
-from llmchecker.config.yaml_reader import SHARED_SCHEMA, YamlFile, read_yaml
-from llmchecker.errors import ConfigError, LLMCheckerError, prefix_errors
-from llmchecker.models.decoding.chat_template import Start
+from llmchecker.config.plugins import complete_sections, extend_keys
+from llmchecker.config.registry import Registry
+from llmchecker.config.schema import compute_config_sha256
+from llmchecker.config.section import parse_section
+from llmchecker.errors import prefix_errors
 from llmchecker.models.sources.source_spec import parse_source
-from llmchecker.properties import registry
 from llmchecker.properties.quantifiers.interface import Quantifier
 
 
-@dataclass(frozen=True)
-class Config:
-    """The validated configuration of a run.
+@dataclass(frozen=True, kw_only=True)
+class Config(Registry):
+    """The validated configuration of a run: its registry, and the plan of the workflow.
 
     Attributes:
-        models: models by name.
-        start_strings: start strings by name; texts to continue, or messages to answer.
-        quantifiers: quantifiers by name.
-        expansion: the settings of the expansion of trees.
         prompts: the prompts of the top-k statistics; None without the section `topk`.
         experiments: the checks of Table II and Figure 4, and the budgets of their answers.
         suites: the names of models and the file of each suite, by name.
-        invariants: the programs to verify; None without the section `invariants`.
+        sections: the sections of installed packages by name; see `extend_keys`.
         sha256: checksum of the content; see `compute_config_sha256`.
     """
 
-    models: Mapping[str, ModelConfig]
-    start_strings: Mapping[str, Start]
-    quantifiers: Mapping[str, Quantifier]
-    expansion: ExpansionConfig
     prompts: PromptsConfig | None
     experiments: Experiments
     suites: Mapping[str, SuiteEntry]
-    invariants: InvariantsConfig | None
+    sections: Mapping[str, Any]
     sha256: str
 
     @classmethod
-    def read(
-        cls,
-        *files: str | Path,
-        changes: Mapping[str, Any] = MappingProxyType({}),
-        validate: Callable[["Config"], None] = lambda config: None,
-    ) -> "Config":
-        """Read a configuration from YAML files.
-
-        Args:
-            files: paths of YAML files; a later file overrides the keys of the earlier ones.
-            changes: keys and values that override those of the files.
-            validate: an additional check of the configuration, which raises an error that begins
-                with the key.
-
-        Raises:
-            ConfigError: as in `read_yaml` and `parse`, with the file and the line.
-        """
-        yaml_files = [read_yaml(file, SHARED_SCHEMA) for file in files]
-        data: dict[str, Any] = {}
-        for content in (*(file.content for file in yaml_files), changes):
-            data = _merge(data, content)
-        try:
-            config = cls.parse(data)
-            validate(config)
-            return config
-        # Any error of the package that names a key can be traced to a file.
-        except LLMCheckerError as error:
-            raise type(error)(_add_location(yaml_files, str(error))) from error
-
-    @classmethod
-    def parse(cls, raw: Mapping[str, Any]) -> "Config":
+    def parse(cls, raw: Mapping[str, Any]) -> Self:
         """Validate the content of YAML files and build the configuration.
 
         Raises:
             ConfigError: a key is invalid; the message contains the key, its value and the fix.
         """
-        keys = parse_keys(raw)
-        models = {name: parse_model(name, entry) for name, entry in keys.models.items()}
-        check_labels(models)
-        quantifiers = {
-            name: _create_quantifier(name, entry) for name, entry in keys.quantifiers.items()
-        }
+        keys = parse_section(extend_keys(raw), raw)
+        registry = Registry.from_keys(keys)
+        models = registry.models
         return cls(
-            models=models,
-            start_strings={
-                name: _parse_start(name, text) for name, text in keys.start_strings.items()
-            },
-            quantifiers=quantifiers,
-            expansion=keys.expansion,
-            prompts=_parse_prompts(keys.topk, _select_distribution_models(models)),
-            experiments=parse_experiments(keys, models, quantifiers),
-            suites=_parse_suites(keys.suites, _select_distribution_models(models)),
-            invariants=_parse_invariants(keys.invariants, models),
+            **{entry.name: getattr(registry, entry.name) for entry in fields(registry)},
+            prompts=_parse_prompts(keys.topk, registry.distribution_models),
+            experiments=parse_experiments(keys, models, registry.quantifiers),
+            suites=_parse_suites(keys.suites, registry.distribution_models),
+            sections=complete_sections(keys, models),
             sha256=compute_config_sha256(keys),
         )
-
-    @cached_property
-    def distribution_models(self) -> Mapping[str, ModelConfig]:
-        """The models with next-token distributions: all but text-only servers."""
-        return _select_distribution_models(self.models)
 
     @cached_property
     def causal_models(self) -> Mapping[str, ModelConfig]:
@@ -234,45 +174,6 @@ class Config:
         return [paths.answer_file(c) for c in checks if c in self.experiments.answers]
 
 
-def _select_distribution_models(models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
-    return {name: model for name, model in models.items() if model.has_distributions}
-
-
-def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two mappings at every depth; values of `new` override old values."""
-    # Lists and single values are replaced as a whole.
-    merged_values = {
-        key: _merge(old[key], value)
-        for key, value in new.items()
-        if isinstance(value, Mapping) and isinstance(old.get(key), Mapping)
-    }
-    return {**old, **new, **merged_values}
-
-
-def _add_location(files: Sequence[YamlFile], message: str) -> str:
-    """Prefix a message about a key with its last file, and the line there."""
-    messages = [file.add_location(message) for file in reversed(files)]
-    # A file without the key has no line; the last file is the fallback.
-    return next(
-        (candidate for candidate in messages if ", line " in candidate[: -len(message)]),
-        messages[0],
-    )
-
-
-def _parse_start(name: str, entry: str | tuple[MessageKeys, ...]) -> Start:
-    try:
-        return build_start(entry)
-    except ConfigError as error:
-        # The message may begin with the index of a chat message, which extends the key.
-        separator = "" if str(error).startswith("[") else ": "
-        raise ConfigError(f"start_strings.{name}{separator}{error}") from error
-
-
-def _create_quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:
-    with prefix_errors(f"quantifiers.{name}"):
-        return registry.create_quantifier(name, settings)
-
-
 def _parse_prompts(
     prompts: PromptsConfig | None, models: Mapping[str, ModelConfig]
 ) -> PromptsConfig | None:
@@ -298,31 +199,3 @@ def _parse_suites(
         name: suite.model_copy(update={"models": suite.models or tuple(models)})
         for name, suite in suites.items()
     }
-
-
-def _parse_invariants(
-    section: InvariantsConfig | None, models: Mapping[str, ModelConfig]
-) -> InvariantsConfig | None:
-    if section is None:
-        return None
-    with prefix_errors("invariants.programs"):
-        # Raises for an absent local directory now, and not in a job hours later.
-        section.programs.state()
-    # The default skips models that cannot propose; a list with such a model is an error.
-    causal_names = [name for name, m in models.items() if m.kind == "causal" and m.decoding is None]
-    names = tuple(causal_names) if section.models is None else section.models
-    for number, name in enumerate(names):
-        key = f"invariants.models[{number}]"
-        # A masked model predicts a token at a mask and does not continue a text.
-        if models[check_name(key, name, models, "model")].kind == "masked":
-            raise ConfigError(f"{key}: {name!r} is a masked model; name a causal model")
-        # Proposals are always drawn at temperature 1.
-        if models[name].decoding is not None:
-            raise ConfigError(
-                f"{key}: {name!r} has a decoding, but proposals need temperature 1; name a "
-                "model without decoding"
-            )
-    if not names:
-        raise ConfigError("invariants.models: no causal model; add one")
-    # The section is frozen; the copy contains the default names of models.
-    return section.model_copy(update={"models": names})

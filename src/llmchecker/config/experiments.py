@@ -11,7 +11,7 @@ from llmchecker.config.models import (
     check_listed_tokens,
     select_decoding_override,
 )
-from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
+from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import (
     ConfigError,
     UnknownName,
@@ -20,7 +20,7 @@ from llmchecker.errors import (
 )
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
-from llmchecker.trees.text_tree import Truncation
+from llmchecker.trees.text_tree import Horizon, Truncation
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,14 @@
 """Language models of a configuration: sources, settings and decodings."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from llmchecker.config import paths
-from llmchecker.config.keys import ModelKeys
+from llmchecker.config.registry_keys import ModelKeys
+from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
@@ -22,6 +24,41 @@ from llmchecker.models.sources.source_spec import Source, parse_source
 _TREES_MARK_SUFFIX = Path(paths.trees_mark("model")).suffix
 
 
+_GIVEN_MODEL = "given"
+"""Name of a model that the command line names by its directory or address."""
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model as the command line names it, such as `smollm2-135m` or `./model`.
+
+    Attributes:
+        name: a name of the configuration, a directory with a slash in its path, or the address of a
+            server; None for the default model.
+        api, tokenizer: the API of a server, and the directory of its model's tokenizer.
+        sampling: settings of the decoding; empty for that of the model.
+        sampling_place: the options with these settings, for messages.
+    """
+
+    name: str | None
+    api: str
+    tokenizer: str | None
+    sampling: Mapping[str, Any]
+    sampling_place: str
+
+    @property
+    def is_address(self) -> bool:
+        """Whether the model is on a server that the command line names."""
+        return self.name is not None and self.name.startswith(("http://", "https://"))
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the model is a server or a directory, and no name of the configuration."""
+        # a name is looked up in the configuration, even if a directory has the same name
+        is_path = self.name is not None and os.sep in self.name
+        return self.is_address or (is_path and Path(self.name).is_dir())
+
+
 @dataclass(frozen=True)
 class ModelConfig:
     """A language model of a configuration: its source and settings.
@@ -35,6 +72,7 @@ class ModelConfig:
         mem_mb: memory of a job with the model, in MB.
         gpu_mem_mb: GPU memory of a job with the model, in MB.
         decoding: the choice of next tokens.
+        given_directory: the directory that a user names; None for a model of the configuration.
     """
 
     name: str
@@ -46,6 +84,12 @@ class ModelConfig:
     mem_mb: int
     gpu_mem_mb: int
     decoding: DecodingChoice = None
+    given_directory: Path | None = None
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the model, which is absent until the model is fetched."""
+        return self.given_directory or Path(paths.model_directory(self.name))
 
     @property
     def has_distributions(self) -> bool:
@@ -75,19 +119,19 @@ class ModelConfig:
         return f"{self.label}, {'as published' if run_decoding == AS_PUBLISHED else run_decoding}"
 
 
-def parse_model(name: str, keys: ModelKeys) -> ModelConfig:
-    """Parse a model of the configuration.
+def parse_model(name: str, keys: ModelKeys, place: str | None = None) -> ModelConfig:
+    """Parse a model.
+
+    Args:
+        name: the name in the configuration and in paths.
+        keys: its keys.
+        place: the beginning of messages; by default the key of the model in the configuration.
 
     Raises:
         ConfigError: a key is invalid; the message contains the key, its value and the fix.
     """
-    # The directory of its trees would have the path of another model's mark.
-    if name.endswith(_TREES_MARK_SUFFIX):
-        raise ConfigError(
-            f"models.{name}: a name that ends in {_TREES_MARK_SUFFIX} is reserved for "
-            "files; rename the model"
-        )
-    with prefix_errors(f"models.{name}"):
+    place = place or f"models.{name}"
+    with prefix_errors(place):
         parsed_source = parse_source(keys.source)
         if parsed_source.scheme == "server":
             source = parse_server_source(parsed_source, keys.explicit_keys)
@@ -97,9 +141,41 @@ def parse_model(name: str, keys: ModelKeys) -> ModelConfig:
             source = _parse_model_source(parsed_source, keys)
             run_settings = (keys.kind, keys.dtype, keys.device)
     model = ModelConfig(name, keys.label, source, *run_settings, keys.mem_mb, keys.gpu_mem_mb)
-    return replace(
-        model, decoding=select_decoding(f"models.{name}.decoding", keys.explicit_keys, model)
-    )
+    decoding = select_decoding(f"{place}.decoding", keys.explicit_keys, model)
+    return replace(model, decoding=decoding)
+
+
+def describe_directory(name: str, directory: Path) -> ModelConfig:
+    """Describe the model in a directory that a user names.
+
+    Args:
+        name: the name in paths of trees.
+        directory: the absolute path.
+    """
+    keys = ModelKeys(label=directory.name or str(directory), source=f"path:{directory}")
+    return replace(parse_model(name, keys), given_directory=directory)
+
+
+def describe_given(choice: ModelChoice) -> ModelConfig:
+    """Describe the model of a server or a directory that the command line names.
+
+    Raises:
+        ConfigError: a server has no tokenizer, or an unknown API.
+    """
+    if not choice.is_address:
+        return describe_directory(_GIVEN_MODEL, Path(choice.name).absolute())
+    # a server returns tokens without their texts
+    if choice.tokenizer is None:
+        raise ConfigError("--model: a server has no tokenizer; add --tokenizer with its directory")
+    entry = {
+        "label": choice.name,
+        "source": f"server:{choice.name}",
+        "api": choice.api,
+        "tokenizer": f"path:{Path(choice.tokenizer).absolute()}",
+    }
+    with prefix_errors("--model"):
+        keys = parse_section(ModelKeys, entry)
+    return parse_model(_GIVEN_MODEL, keys, "--model")
 
 
 def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> DecodingChoice:
@@ -139,6 +215,17 @@ def select_decoding_override(
         return None
     # None means the decoding of the model, so no decoding needs another value.
     return Decoding() if decoding is None else decoding
+
+
+def check_model_names(names: Iterable[str]) -> None:
+    """Check that no name of a configuration is reserved for a file."""
+    for name in names:
+        # the directory of its trees would have the path of another model's mark
+        if name.endswith(_TREES_MARK_SUFFIX):
+            raise ConfigError(
+                f"models.{name}: a name that ends in {_TREES_MARK_SUFFIX} is reserved for "
+                "files; rename the model"
+            )
 
 
 def check_labels(models: Mapping[str, ModelConfig]) -> None:

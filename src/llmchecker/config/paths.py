@@ -100,13 +100,3 @@ def suite_shard_files(name: str, model: str, count: int) -> list[str]:
 def crosscheck_file(check: Check) -> str:
     """Return the file of the comparison of a verdict with Storm's own front end."""
     return f"results/crosschecks/{check}.json"
-
-
-def attempts_file(experiment: str, semantics: str) -> str:
-    """Return the file of the attempts of an experiment on programs.
-
-    Args:
-        experiment: the name of the experiment, followed by a slash and the model, if any.
-        semantics: the name of the semantics of integers.
-    """
-    return f"results/invariants/{experiment}/{semantics}.json"

@@ -8,21 +8,7 @@ from dataclasses import dataclass
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.query import Query
-from llmchecker.trees.text_tree import Truncation
-
-
-@dataclass(frozen=True)
-class Horizon:
-    """All texts of a model up to a length, without a truncation.
-
-    Attributes:
-        length: the horizon L, in tokens.
-    """
-
-    length: int
-
-    def __str__(self) -> str:
-        return f"L={self.length}"
+from llmchecker.trees.text_tree import Horizon, Truncation
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
-"""The base class of a configuration's sections, and common types of keys."""
+"""The base class of a configuration's sections, their validation, and common types of keys."""
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -11,13 +13,25 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    ValidationError,
     ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
 )
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
-from llmchecker.errors import did_you_mean
+from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.utils.number_format import format_count
+
+_TYPES = {
+    **{"bool_type": "boolean", "string_type": "string", "tuple_type": "array"},
+    **{"int_type": "integer", "float_type": "number", "finite_number": "number"},
+    **{"dict_type": "object", "model_type": "object"},
+}
+"""Names of types in messages, by the type of pydantic's error."""
+
+
+_SectionT = TypeVar("_SectionT", bound="Section")
 
 
 class Section(BaseModel):
@@ -29,6 +43,8 @@ class Section(BaseModel):
 
     renamed_keys: ClassVar[dict[str, str]] = {}
     """What to write instead of each former key."""
+    unread_keys: ClassVar[tuple[str, ...]] = ()
+    """Known keys of the same mapping that another section reads."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -41,7 +57,8 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_keys(cls, value: Any) -> Any:
-        known_keys = [field.alias or name for name, field in cls.model_fields.items()]
+        fields = cls.model_fields.items()
+        known_keys = [*(field.alias or name for name, field in fields), *cls.unread_keys]
         # pydantic's own error has no suggestion for a misspelt key.
         for key in value if isinstance(value, dict) else ():
             if key in cls.renamed_keys:
@@ -55,6 +72,8 @@ class Section(BaseModel):
                 raise build_error(
                     f"unknown key {key!r}{hint} known keys are {', '.join(known_keys)}"
                 )
+        if cls.unread_keys and isinstance(value, dict):
+            return {key: item for key, item in value.items() if key not in cls.unread_keys}
         return value
 
     @field_validator("*", mode="wrap")
@@ -70,6 +89,21 @@ class Section(BaseModel):
         return self.model_dump(by_alias=True, exclude_unset=True)
 
 
+def parse_section(section: type[_SectionT], raw: Mapping[str, Any]) -> _SectionT:
+    """Validate the keys of a section, and add the defaults.
+
+    Raises:
+        ConfigError: a key is invalid; of several problems, the first by its path.
+    """
+    try:
+        return section.model_validate(raw)
+    except ValidationError as error:
+        problems = map(_format_problem, error.errors(include_url=False))
+        path, text = min(problems, key=lambda found: list(map(str, found[0])))
+        # pydantic's error quotes whole sections, which may contain a server's secret key by mistake
+        raise ConfigError(f"{_format_key(path)}: {text}") from None
+
+
 def build_error(text: str) -> PydanticCustomError:
     """Build the error of a validator with a complete message."""
     return PydanticCustomError("problem", "{text}", {"text": text})
@@ -79,6 +113,56 @@ def format_value(value: object) -> str:
     """Return the repr of a value, limited to the length of a line."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:99]}…"
+
+
+def _format_problem(error: ErrorDetails) -> tuple[tuple[int | str, ...], str]:
+    """Return the path of the key in an error of pydantic, and a message."""
+    path, value, context = error["loc"], error["input"], error.get("ctx", {})
+    if path[-1:] == ("[key]",):  # the name of an entry, such as that of a model
+        path = path[:-2]
+    value_text = format_value(value)
+    match error["type"]:
+        case "missing":
+            # pydantic reports a missing key at the path of the key itself.
+            return path[:-1], f"the key {path[-1]!r} is missing"
+        case "greater_than_equal":
+            text = (
+                f"{value_text} is too small; it must be at least {_convert_number(context['ge'])}"
+            )
+        case "greater_than":
+            text = f"{value_text} is too small; it must be above {_convert_number(context['gt'])}"
+        case "less_than_equal":
+            text = f"{value_text} is too large; it must be at most {_convert_number(context['le'])}"
+        case "string_too_long":
+            length = format_count(len(value), "character")
+            text = f"{value[:20]!r}… has {length}; it must have at most {context['max_length']}"
+        case "too_short" | "string_too_short":
+            text = f"{value_text} is too short; it must have at least {context['min_length']}"
+        case "string_pattern_mismatch":
+            text = f"{value_text} does not match {context['pattern']}"
+        case "literal_error" | "enum":
+            choices = re.findall("'([^']*)'", context["expected"])
+            text = f"{value_text} is not one of {', '.join(choices)}"
+        # pydantic's own messages contain Python's names of types, such as tuple.
+        case kind if kind in _TYPES:
+            text = f"{value_text} is not of type {_TYPES[kind]}"
+        # The error belongs to the section; the message names the key in it.
+        case "renamed":
+            path, text = (*path, context["key"]), error["msg"]
+        # Validators of this package raise errors with complete messages.
+        case _:
+            text = error["msg"]
+    return path, text
+
+
+def _convert_number(limit: float) -> float:
+    # pydantic returns limits as floats, also for integers.
+    return int(limit) if limit == int(limit) else limit
+
+
+def _format_key(path: tuple[int | str, ...]) -> str:
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
+    return "".join(steps).removeprefix(".") or "config"
 
 
 class _NotNull:
@@ -207,3 +291,8 @@ Name = Annotated[str, Field(max_length=100, pattern="^[a-z0-9][a-z0-9.-]*$")]
 """A name that becomes part of file names."""
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+Length = Annotated[
+    int, Field(ge=1, le=10_000, description="The horizon: the largest number of generated tokens.")
+]
+Seed = Annotated[int, Field(ge=0, le=2**64 - 1)]

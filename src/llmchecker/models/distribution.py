@@ -22,6 +22,21 @@ _CHUNK_SIZE = 2**13
 NO_TOKENS = np.empty(0, dtype=np.int64)
 
 
+def find_by_inversion(sums: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Return the first index whose cumulative weight exceeds each target.
+
+    Args:
+        sums: (m,) float64, cumulative weights; the last one is above 0.
+        targets: (n,) float64, random numbers from [0, 1) times the last sum.
+
+    Returns:
+        (n,) int64, indices of positive weights.
+    """
+    # rounding may lift a target to the last sum: the first index with that sum has a weight
+    last = np.searchsorted(sums, sums[-1], side="left")
+    return np.searchsorted(sums, targets, side="right").clip(max=last)
+
+
 @contextmanager
 def _use_one_thread() -> Iterator[None]:
     """Let torch compute in the calling thread alone.
@@ -199,19 +214,12 @@ class Distributions:
         if not boundaries[-1] > 0:
             raise InvalidDistribution("sample: all remaining tokens have probability 0")
         targets = numbers * boundaries[-1]
-        # a product rounded up to the total would select an index after the last possible token
-        chunks = np.searchsorted(boundaries[1:], targets, side="right").clip(
-            max=np.flatnonzero(sums)[-1]
-        )
+        chunks = find_by_inversion(boundaries[1:], targets)
         tokens = np.empty(len(numbers), dtype=np.int64)
         for chunk in np.unique(chunks):
             is_selected, weights = chunks == chunk, compute_chunk_weights(chunk)
-            indices = np.searchsorted(
-                weights.cumsum(), targets[is_selected] - boundaries[chunk], side="right"
-            )
-            tokens[is_selected] = chunk * _CHUNK_SIZE + indices.clip(
-                max=np.flatnonzero(weights)[-1]
-            )
+            indices = find_by_inversion(weights.cumsum(), targets[is_selected] - boundaries[chunk])
+            tokens[is_selected] = chunk * _CHUNK_SIZE + indices
         return tokens
 
     def _row_weights(self, row: int) -> Tensor:

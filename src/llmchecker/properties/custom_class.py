@@ -125,12 +125,13 @@ def _create_instance(file: Path, name: str) -> Quantifier:
             f"class: {name} of {file} lacks __call__(self, start, continuation); add it"
         )
     try:
-        return class_()
+        instance: Quantifier = class_()
     except FOREIGN_ERRORS as error:
         raise ConfigError(
             f"class: {name} of {file}: creating it without arguments raised "
             f"{format_foreign_error(error, file)}"
         ) from error
+    return instance
 
 
 def _load_module(file: Path) -> ModuleType:

@@ -60,10 +60,6 @@ QUANTIFIER_TYPES = {
     "similarity": TypeReference("similarity to a protected passage", ("protected",)),
     "polarity": TypeReference("sentiment by TextBlob's lexicon"),
     "readability": TypeReference("Flesch reading ease times 100"),
-    "provable": TypeReference(
-        "2: an invariant that proves a program; 1: another invariant; 0: neither",
-        ("program", "loop", "semantics"),
-    ),
     "python": TypeReference("the result of your class", ("file", "class")),
 }
 """The quantifier types of this package, in the order of docs/reference/quantifiers.md."""

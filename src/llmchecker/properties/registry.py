@@ -21,32 +21,29 @@ from llmchecker.properties.custom_class import (
 )
 from llmchecker.properties.logic.ast import STEP, is_variable_name
 from llmchecker.properties.logic.query import Query
-from llmchecker.properties.plugins import ENTRY_POINT_GROUP, find_installed_types, load_type
+from llmchecker.properties.plugins import find_installed_types, load_type
 from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.utils.plugins import QUANTIFIERS
 
 _TYPE_KEY = "type"
 """Key of the setting for the type; its default is the quantifier's name."""
 
 _CLASS_PATHS = {
-    "classifier": "properties.quantifiers.classifier:Classifier",
-    "gender": "properties.quantifiers.gender:Gender",
-    "json": "properties.quantifiers.json_validity:JsonText",
-    "language": "properties.quantifiers.language:Language",
-    "length": "properties.quantifiers.length:Length",
-    "pattern": "properties.quantifiers.pattern:Pattern",
-    "polarity": "properties.quantifiers.polarity:Polarity",
-    "provable": "programs.experiments.provable_quantifier:Provable",
-    "python": "properties.custom_class:OwnClass",
-    "readability": "properties.quantifiers.readability:Readability",
-    "refuses": "properties.quantifiers.refusal:Refusal",
-    "similarity": "properties.quantifiers.similarity:Similarity",
-    "words": "properties.quantifiers.word_count:Words",
+    "classifier": "llmchecker.properties.quantifiers.classifier:Classifier",
+    "gender": "llmchecker.properties.quantifiers.gender:Gender",
+    "json": "llmchecker.properties.quantifiers.json_validity:JsonText",
+    "language": "llmchecker.properties.quantifiers.language:Language",
+    "length": "llmchecker.properties.quantifiers.length:Length",
+    "pattern": "llmchecker.properties.quantifiers.pattern:Pattern",
+    "polarity": "llmchecker.properties.quantifiers.polarity:Polarity",
+    "python": "llmchecker.properties.custom_class:OwnClass",
+    "readability": "llmchecker.properties.quantifiers.readability:Readability",
+    "refuses": "llmchecker.properties.quantifiers.refusal:Refusal",
+    "similarity": "llmchecker.properties.quantifiers.similarity:Similarity",
+    "words": "llmchecker.properties.quantifiers.word_count:Words",
 }
 
-BUILTIN_TYPES = {
-    name: EntryPoint(name, f"llmchecker.{place}", ENTRY_POINT_GROUP)
-    for name, place in _CLASS_PATHS.items()
-}
+BUILTIN_TYPES = {name: EntryPoint(name, place, QUANTIFIERS) for name, place in _CLASS_PATHS.items()}
 """Types of this package by name; no installed package replaces them."""
 
 
@@ -87,8 +84,8 @@ def find_quantifiers(
 ) -> dict[str, Quantifier]:
     """Find the quantifiers of a query by name: the defined ones, and standard ones.
 
-    A standard quantifier is a type of this package without required settings, such as `gender`. A
-    query may name it without a definition.
+    A standard quantifier is a type without required settings, such as `gender`. A query may name it
+    without a definition.
 
     Args:
         query: the query.
@@ -100,7 +97,11 @@ def find_quantifiers(
         InvalidQuery: the query contains an unknown name.
         ConfigError: a quantifier without a definition has required settings.
     """
-    query.check_references({*BUILTIN_TYPES, *defined}, length)
+    known = {*BUILTIN_TYPES, *defined}
+    # entry points are read only if a name is neither defined nor built in
+    if not query.variables - {STEP} <= known:
+        known |= find_installed_types().keys()
+    query.check_references(known, length)
     # `step` is a variable of the query language, not a quantifier.
     names = sorted(query.variables - {STEP})
     return {name: defined[name] if name in defined else create(name) for name in names}
@@ -123,10 +124,16 @@ def find_quantifier_files(quantifier: Quantifier) -> list[Path]:
 
 
 def find_quantifier_modules(quantifiers: Iterable[Quantifier]) -> list[str]:
-    """Return the sorted names of this package's modules that define the types."""
-    return sorted(
-        {type(quantifier).__module__ for quantifier in quantifiers if _is_builtin(type(quantifier))}
-    )
+    """Return the sorted names of the modules that define the types."""
+    return sorted({type(quantifier).__module__ for quantifier in quantifiers})
+
+
+def name_class(type_name: str) -> str:
+    """Return the public name of a type's class, such as `llmchecker.Gender`."""
+    if type_name in BUILTIN_TYPES:
+        return f"llmchecker.{BUILTIN_TYPES[type_name].attr}"
+    entry = find_installed_types()[type_name]
+    return f"{entry.module}.{entry.attr}"
 
 
 def _check_name(name: object) -> None:
@@ -151,7 +158,8 @@ def _find_type(name: str, settings: Mapping[str, Any]) -> type[Quantifier]:
     type_name = settings.get(_TYPE_KEY, name)
     if isinstance(type_name, str) and type_name in BUILTIN_TYPES:
         # a built-in type imports its module only here, since modules may need large libraries
-        return BUILTIN_TYPES[type_name].load()
+        builtin_type: type[Quantifier] = BUILTIN_TYPES[type_name].load()
+        return builtin_type
     installed_types = find_installed_types()
     if isinstance(type_name, str) and type_name in installed_types:
         return load_type(installed_types[type_name])
@@ -194,7 +202,7 @@ def _is_builtin(quantifier_type: type[Quantifier]) -> bool:
     return quantifier_type.__module__.partition(".")[0] == __package__.partition(".")[0]
 
 
-def _collect_setting_fields(quantifier_type: type[Quantifier]) -> dict[str, Field]:
+def _collect_setting_fields(quantifier_type: type[Quantifier]) -> dict[str, Field[Any]]:
     """Return the fields of a type by setting key: `class_` has the key `class`."""
     # a foreign class need not be a dataclass; then it has no settings
     if not is_dataclass(quantifier_type):
@@ -203,7 +211,7 @@ def _collect_setting_fields(quantifier_type: type[Quantifier]) -> dict[str, Fiel
 
 
 def _check_keys(
-    name: str, setting_fields: Mapping[str, Field], settings: Mapping[str, Any]
+    name: str, setting_fields: Mapping[str, Field[Any]], settings: Mapping[str, Any]
 ) -> None:
     for key in settings:
         if key not in setting_fields:

@@ -108,7 +108,8 @@ def _read_scores(tree: TextTree, path: str | Path) -> np.ndarray:
     # scores are matched to states by row, so they must be of exactly this tree
     if metadata.get("tree") != tree.digest or "score" not in table.column_names:
         raise InvalidTree(f"{path}: not the scores of this tree; delete the file to score again")
-    return table["score"].combine_chunks().fill_null(_REST_SCORE).to_numpy()
+    scores: np.ndarray = table["score"].combine_chunks().fill_null(_REST_SCORE).to_numpy()
+    return scores
 
 
 def read_all_scores(tree: TextTree, paths: Iterable[str | Path]) -> dict[str, np.ndarray]:

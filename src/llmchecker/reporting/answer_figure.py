@@ -4,19 +4,18 @@ The plots belong to pyplot, so that a notebook shows them, and change no setting
 """
 
 import itertools
+import math
 from collections.abc import Sequence
-from typing import Protocol
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.markers import CARETUP
 
-from llmchecker.checking.formatting import continuation_text, find_start_text, format_decision
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.answer import Answer, Progress
+from llmchecker.checking.formatting import continuation_text, find_start_text
 from llmchecker.checking.witnesses import WITNESS, compute_decisive_mass
 from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.ast import Expectation
-from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import format_number
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -27,16 +26,6 @@ _WIDTH = 6.0
 _HISTORY_HEIGHT, _ROW_HEIGHT, _FRAME_HEIGHT = 3.0, 0.3, 0.9
 """Heights of the history, of a row, and of the title and x axis of rows, in inches."""
 _MAX_LABEL_LENGTH = 34
-
-
-class Progress(Protocol):
-    """The intervals of a check at one time, as of `AnytimeProgress`."""
-
-    passes: int
-    lower: float
-    upper: float
-    low: float | None
-    high: float | None
 
 
 def draw_history(
@@ -84,49 +73,46 @@ def draw_history(
     return axes
 
 
-def draw_verdict(
-    verdict: Verdict, query: Query, label: str | None = None, axes: Axes | None = None
-) -> Axes:
-    """Draw the figures of a verdict, or the texts that decide a query without =?.
+def draw_answer(answer: Answer, label: str | None = None, axes: Axes | None = None) -> Axes:
+    """Draw the figures of an answer, or the texts that decide a query without =?.
 
     Args:
-        verdict: the answer to the query.
-        query: the query.
+        answer: the answer.
         label: the label of the row; None for the start string.
-        axes: axes of verdicts with numbers, to which the verdict adds a row; None for new axes.
+        axes: axes of answers with numbers, to which the answer adds a row; None for new axes.
 
     Raises:
         InvalidQuery: the answer is true or false, and no single text decides it.
     """
-    if query.is_numeric:
-        return _draw_intervals(verdict, query, label, axes)
-    return _draw_deciding_texts(verdict, query, axes)
+    if answer.query.is_numeric:
+        return _draw_intervals(answer, label, axes)
+    return _draw_deciding_texts(answer, axes)
 
 
-def _draw_intervals(verdict: Verdict, query: Query, label: str | None, axes: Axes | None) -> Axes:
+def _draw_intervals(answer: Answer, label: str | None, axes: Axes | None) -> Axes:
     """Draw bounds as a thin line, any interval as a thick one, and the value."""
     axes = _create_axes(_FRAME_HEIGHT) if axes is None else axes
     # each row has one line of certain bounds; other axes have labels of ticks, not of rows
     y = sum(line.get_label() == "certain" for line in axes.get_lines())
     labels = [text.get_text() for text in axes.get_yticklabels()[:y]]
     # an expected score may have no limit on a side
-    ends = [end for end in (verdict.lower, verdict.upper) if end is not None]
+    ends = [end for end in (answer.lower, answer.upper) if math.isfinite(end)]
     style = {"color": "black", "linewidth": 0.8, "marker": "|", "markersize": 9}
     axes.plot(ends, [y] * len(ends), **style, label="certain")
-    if verdict.low is not None:
+    if answer.sampled is not None:
         style = {"color": INTERVAL_COLOUR, "linewidth": 5, "solid_capstyle": "butt"}
-        interval_label = f"confidence {format_number(verdict.confidence)}"
-        axes.plot([verdict.low, verdict.high], [y, y], **style, label=interval_label)
-    if verdict.value is not None:
+        interval_label = f"confidence {format_number(answer.confidence)}"
+        axes.plot([answer.low, answer.high], [y, y], **style, label=interval_label)
+    if answer.bounded is not None:
         # a triangle whose tip touches the line
         style = {"marker": CARETUP, "color": INTERVAL_COLOUR, "markersize": 7}
-        axes.plot(verdict.value, y, **style, linestyle="none", label="bounded")
-    _set_row_labels(axes, [*labels, find_start_text(verdict.witnesses) if label is None else label])
-    if isinstance(query.root, Expectation):
-        axes.set_xlabel(f"expected {query.root.quantifier}")
+        axes.plot(answer.bounded, y, **style, linestyle="none", label="bounded")
+    _set_row_labels(axes, [*labels, find_start_text(answer.witnesses) if label is None else label])
+    if isinstance(answer.query.root, Expectation):
+        axes.set_xlabel(f"expected {answer.query.root.quantifier}")
     else:
         axes.set(xlabel="probability", xlim=(-0.02, 1.02))
-    _set_title(axes, query.text)
+    _set_title(axes, answer.query.text)
     # the rows have figures of the same kinds, which the legend lists once
     entries = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     legend_style = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False}
@@ -134,19 +120,19 @@ def _draw_intervals(verdict: Verdict, query: Query, label: str | None, axes: Axe
     return axes
 
 
-def _draw_deciding_texts(verdict: Verdict, query: Query, axes: Axes | None) -> Axes:
+def _draw_deciding_texts(answer: Answer, axes: Axes | None) -> Axes:
     """Draw the added probabilities of the texts that decide a query without =?."""
-    if not verdict.witnesses:
+    if not answer.witnesses:
         raise InvalidQuery(
-            f"{query.text}: no single texts decide it, so there is no plot; ask with =?"
+            f"{answer.query.text}: no single texts decide it, so there is no plot; ask with =?"
         )
     axes = _create_axes(_FRAME_HEIGHT) if axes is None else axes
-    kind = verdict.witnesses[0]["kind"]
-    probabilities = [witness["probability"] for witness in verdict.witnesses]
+    kind = answer.witnesses[0]["kind"]
+    probabilities = [witness["probability"] for witness in answer.witnesses]
     rows = range(len(probabilities))
     begins = [0.0, *itertools.accumulate(probabilities)][:-1]
     axes.barh(rows, probabilities, left=begins, height=0.6, color=INTERVAL_COLOUR)
-    mass = compute_decisive_mass(query, kind, verdict.value)
+    mass = compute_decisive_mass(answer.query, kind, answer.bounded)
     axes.axvline(mass, color="black", linestyle="--", linewidth=0.8)
     axes.annotate(
         f"{format_number(mass)} decides",
@@ -155,12 +141,12 @@ def _draw_deciding_texts(verdict: Verdict, query: Query, axes: Axes | None) -> A
         ha="center",
         va="bottom",
     )
-    texts = [continuation_text(witness) + " …" * witness["rest"] for witness in verdict.witnesses]
+    texts = [continuation_text(witness) + " …" * witness["rest"] for witness in answer.witnesses]
     _set_row_labels(axes, texts)
     verb = "satisfy" if kind == WITNESS else "violate"
     axes.set_xlabel(f"added probability of texts that {verb} the formula")
     axes.set_xlim(left=0)
-    _set_title(axes, f"{query.text}  {format_decision(verdict.decision)}\n")
+    _set_title(axes, f"{answer.query.text}  {answer.decision}\n")
     return axes
 
 

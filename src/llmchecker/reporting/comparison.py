@@ -101,14 +101,14 @@ def _group_by_question(audit_rows: Iterable[AuditRow]) -> Iterable[list[AuditRow
 
 
 def _build_matched_row(audit_row: AuditRow, answer: AnsweredQuery) -> dict[str, object]:
-    row, verdict = audit_row.row, answer.verdict
-    is_unknown = verdict.value is None  # so is the difference
+    row, value, costs = audit_row.row, answer.result.bounded, answer.result.costs
+    is_unknown = value is None  # so is the difference
     return {
         **_build_run_cells(audit_row, answer),
         **_build_published_cells(audit_row),
-        "states_difference": verdict.states_explored - row.states,
-        "transitions_difference": verdict.transitions_explored - row.transitions,
-        "value_difference": None if is_unknown else verdict.value - float(row.value),
+        "states_difference": costs.states_explored - row.states,
+        "transitions_difference": costs.transitions_explored - row.transitions,
+        "value_difference": None if is_unknown else value - float(row.value),
         "match": _format_match("model and parameters", audit_row, answer),
     }
 
@@ -155,15 +155,15 @@ def _build_published_cells(audit_row: AuditRow) -> dict[str, object]:
 
 
 def _build_run_cells(audit_row: AuditRow, answer: AnsweredQuery) -> dict[str, object]:
-    verdict = answer.verdict
+    costs = answer.result.costs
     return {
         **_build_question_cells(audit_row.row),
         "L": answer.row.check.tree.truncation.length,
-        "states": verdict.states,
-        "states_explored": verdict.states_explored,
-        "transitions_explored": verdict.transitions_explored,
+        "states": costs.states,
+        "states_explored": costs.states_explored,
+        "transitions_explored": costs.transitions_explored,
         "value": answer.value,
-        "encode_seconds": verdict.encode_seconds,
-        "check_seconds": verdict.check_seconds,
+        "encode_seconds": costs.encode_seconds,
+        "check_seconds": costs.check_seconds,
         "start_string": str(answer.start),
     }

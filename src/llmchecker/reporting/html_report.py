@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from docutils.core import publish_parts
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -25,7 +24,6 @@ from llmchecker.checking.decision import Outcome
 from llmchecker.checking.formatting import (
     continuation_text,
     find_start_text,
-    format_certainty,
     format_exactness,
     name_bounded_figure,
     summarize_witnesses,
@@ -146,8 +144,8 @@ class _ArrangedTable:
 
 def find_smallest_with_witness(answers: Iterable[AnsweredQuery]) -> AnsweredQuery | None:
     """Return the answer with witnesses on the smallest tree; else None."""
-    candidates = [a for a in answers if a.row.check.is_bounded and a.verdict.witnesses]
-    return min(candidates, key=lambda answer: answer.verdict.states, default=None)
+    candidates = [a for a in answers if a.row.check.is_bounded and a.result.witnesses]
+    return min(candidates, key=lambda answer: answer.result.costs.states, default=None)
 
 
 def build_tree_view(
@@ -183,6 +181,9 @@ def build_tree_view(
 
 def _render_caption(path: str | Path) -> Markup:
     """Render a reStructuredText caption of Snakemake's report as HTML."""
+    # only the workflow's report has captions, so other pages need no docutils
+    from docutils.core import publish_parts
+
     source = Path(path).read_text(encoding="utf-8")
     return Markup(
         publish_parts(source, writer="html5", settings_overrides=_CAPTION_SETTINGS)["body"]
@@ -231,7 +232,7 @@ def render_report(
         titles=_TITLES,
         view=view,
         paths=paths,
-        versions=answers[0].verdict.versions if answers else {},
+        versions=answers[0].result.versions if answers else {},
         provenance=dict(_flatten(provenance)),
         script=read_asset("report.js"),
     )
@@ -263,7 +264,6 @@ def _render(template: str, **values: Any) -> str:
             gap=compute_gap,
             on_axis=_is_on_axis,
             threshold=_find_threshold,
-            certainty=format_certainty,
             in_one_line=format_answer,
             heading=format_heading,
             summary=summarize_witnesses,
@@ -305,7 +305,7 @@ def _is_on_axis(answer: AnsweredQuery) -> bool:
     if query.is_numeric:
         return not isinstance(query.root, Expectation)
     # The bounds of a query without =? are truth values; only its samples have an interval.
-    return bool(answer.verdict.samples)
+    return bool(answer.result.samples)
 
 
 def _find_threshold(answer: AnsweredQuery) -> float | None:

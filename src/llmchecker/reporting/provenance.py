@@ -73,7 +73,7 @@ def collect_provenance(
         "verdicts": _group_records(
             [
                 *(read_json_with_digest(path)["versions"] for path in verdicts),
-                *(record.versions for group in records.values() for record in group),
+                *(record.answer.versions for group in records.values() for record in group),
             ]
         ),
     }

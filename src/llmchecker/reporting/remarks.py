@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from llmchecker.checking.decision import Outcome
-from llmchecker.checking.formatting import format_decision, name_bounded_figure
+from llmchecker.checking.formatting import name_bounded_figure
 from llmchecker.reporting.query_wording import describe_query
 from llmchecker.reporting.tables import AnsweredQuery
 
@@ -34,7 +34,7 @@ def compute_gap(answer: AnsweredQuery) -> float:
     Returns:
         0 inside the interval, without either, and for a query without =?.
     """
-    value, low, high = answer.value, answer.verdict.low, answer.verdict.high
+    value, low, high = answer.value, answer.result.low, answer.result.high
     if not isinstance(value, float) or low is None or high is None:
         return 0.0
     # The figure and an end of the interval may be equal numbers with different rounding errors.
@@ -50,7 +50,7 @@ def find_failures(answers: Iterable[AnsweredQuery]) -> list[Remark]:
         decision = answer.decision
         if decision is not None and decision.outcome in failures:
             query = answer.row.check.query
-            text = f"{describe_query(query) or query.text}: {format_decision(decision)}"
+            text = f"{describe_query(query) or query.text}: {decision}"
             failures[decision.outcome].append(Remark(number, answer, text))
     return [remark for remarks in failures.values() for remark in remarks]
 

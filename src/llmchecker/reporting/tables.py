@@ -1,13 +1,13 @@
 """Answers of a run, and the paper's tables of them."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.answer_record import AnswerRecord
 from llmchecker.checking.decision import Decision
 from llmchecker.checking.formatting import (
@@ -16,15 +16,12 @@ from llmchecker.checking.formatting import (
     Figures,
     continuation_text,
     find_start_text,
-    format_decision,
     format_figures,
     name_bounded_figure,
     summarize_witnesses,
 )
-from llmchecker.checking.verdict import Verdict
 from llmchecker.config.plan import Check, TableRow
 from llmchecker.models.decoding.chat_template import Start
-from llmchecker.properties.logic.ast import Expectation
 from llmchecker.reporting.table_io import as_code, as_text, escape, format_cell, format_paragraph
 from llmchecker.utils.number_format import format_number
 
@@ -60,55 +57,30 @@ class AnsweredQuery:
         row: the row of Table II with the experiment and the check.
         model: the model's label, with the decoding if it has one.
         start: the start string, or the chat to answer.
-        verdict: the value of the tree, and the bounds and the estimate for the whole model.
+        result: the answer: the value of the tree, and bounds and samples for the whole model.
     """
 
     row: TableRow
     model: str
     start: Start
-    verdict: Verdict
+    result: Answer
 
     @property
     def value(self) -> float | bool | str | None:
         """The value of the bounded process, or "unknown"; None without such a process."""
         if not self.row.check.is_bounded:
             return None
-        return UNKNOWN if self.verdict.value is None else self.verdict.value
-
-    @property
-    def bounds(self) -> tuple[float | bool, float | bool]:
-        """The certain bounds for the whole model; absent bounds are trivial.
-
-        The trivial bounds of a probability are 0 and 1, and those of an expected score are
-        infinite. For a query without =?, they are (False, True), which means unknown.
-        """
-        query = self.row.check.query
-        if not query.is_numeric:
-            min_value, max_value = False, True
-        elif isinstance(query.root, Expectation):
-            # Scores of quantifiers may be unbounded.
-            min_value, max_value = -math.inf, math.inf
-        else:
-            min_value, max_value = 0.0, 1.0
-        lower, upper = self.verdict.lower, self.verdict.upper
-        return min_value if lower is None else lower, max_value if upper is None else upper
+        return UNKNOWN if self.result.bounded is None else self.result.bounded
 
     @property
     def decision(self) -> Decision | None:
         """Whether the query holds for the whole model; None for a query with =?."""
-        # An absent estimate of a number would look like an unknown requirement.
-        return None if self.row.check.query.is_numeric else self._bounded_verdict.decision
+        return self.result.decision
 
     @property
     def figures(self) -> Figures:
         """The formatted figures for the report and for tables."""
-        return format_figures(self._bounded_verdict, FEW_DIGITS, ("−∞", "∞"))
-
-    @property
-    def _bounded_verdict(self) -> Verdict:
-        """The verdict with trivial bounds in place of absent ones."""
-        lower, upper = self.bounds
-        return replace(self.verdict, lower=lower, upper=upper)
+        return format_figures(self.result, FEW_DIGITS, ("−∞", "∞"))
 
 
 def read_answers(
@@ -129,7 +101,7 @@ def read_answers(
             a tree may lack one.
 
     Raises:
-        CheckFailed: a file is not a verdict, or tree and answer contradict each other.
+        CheckFailed: tree and answer contradict each other.
         DamagedFile: a file is not an answer, or does not match its digest.
     """
     records = {record.check: record for record in map(AnswerRecord.read, answers)}
@@ -141,19 +113,19 @@ def read_answers(
             row=row,
             model=model,
             start=start_strings[row.check.tree.start],
-            verdict=_combine(row.check, files.get(row.check), records.get(str(row.check))),
+            result=_combine(row.check, files.get(row.check), records.get(str(row.check))),
         )
         for row, model in zip(rows, models, strict=True)
     )
 
 
-def _combine(check: Check, file: str | Path | None, record: AnswerRecord | None) -> Verdict:
-    """Combine the verdict of a check's tree, in a file, with its answer."""
+def _combine(check: Check, file: str | Path | None, record: AnswerRecord | None) -> Answer:
+    """Combine the answer of a check's tree, in a file, with that of the whole model."""
     # Without a tree the answer is all there is.
     if file is None:
-        return record.build_verdict(check.query)
-    verdict = Verdict.read(file)
-    return verdict if record is None else record.add_to(verdict, check.query)
+        return record.answer
+    answer = Answer.read(file)
+    return answer if record is None else answer.narrow(record.answer)
 
 
 def format_answer(answer: AnsweredQuery) -> str:
@@ -162,7 +134,7 @@ def format_answer(answer: AnsweredQuery) -> str:
     For example `certain [0.05, 0.9], estimate 0.06 in [0.05, 0.1], probability (bounded) 0.05`.
     """
     query, figures, decision = answer.row.check.query, answer.figures, answer.decision
-    parts = [f"certain {figures.bounds}" if decision is None else format_decision(decision)]
+    parts = [f"certain {figures.bounds}" if decision is None else str(decision)]
     if figures.estimate is not None:
         interval = f"{figures.interval} with confidence {figures.confidence}"
         # The verdict contains the estimate of a query without =?.
@@ -181,7 +153,7 @@ def build_table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
     """Build Table II: a row for each experiment, model and query, in order."""
     records = []
     for answer in answers:
-        row, verdict = answer.row, answer.verdict
+        row, costs = answer.row, answer.result.costs
         truncation = row.check.tree.truncation
         records.append(
             {
@@ -192,17 +164,17 @@ def build_table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
                 "alpha": getattr(truncation, "alpha", None),
                 "k": getattr(truncation, "k", None),
                 "L": truncation.length,
-                "query": verdict.query,
-                "verdict": None if answer.decision is None else format_decision(answer.decision),
-                "states": verdict.states,
-                "transitions": verdict.transitions,
-                "states_explored": verdict.states_explored,
-                "transitions_explored": verdict.transitions_explored,
-                "encode_seconds": verdict.encode_seconds,
-                "check_seconds": verdict.check_seconds,
+                "query": row.check.query.text,
+                "verdict": None if answer.decision is None else str(answer.decision),
+                "states": costs.states,
+                "transitions": costs.transitions,
+                "states_explored": costs.states_explored,
+                "transitions_explored": costs.transitions_explored,
+                "encode_seconds": costs.encode_seconds,
+                "check_seconds": costs.check_seconds,
                 "value": answer.value,
                 **_build_bounds_cells(answer),
-                **_build_estimate_cells(verdict),
+                **_build_estimate_cells(answer.result),
             }
         )
     table = pd.DataFrame(records, columns=_TABLE2_COLUMNS)
@@ -241,9 +213,9 @@ def build_noun_table(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
         {
             "model": answer.model,
             "noun": answer.row.check.tree.start,
-            "value": answer.verdict.value,
+            "value": answer.result.bounded,
             **_build_bounds_cells(answer),
-            **_build_estimate_cells(answer.verdict),
+            **_build_estimate_cells(answer.result),
         }
         for answer in answers
     ]
@@ -255,7 +227,7 @@ def format_table2_notes(answers: Sequence[AnsweredQuery]) -> list[str]:
     """Describe the columns of answers of Table II, in paragraphs of plain text."""
     notes = [_CERTAIN_NOTE]
     # Answers without an estimate have no confidence.
-    confidences = {answer.verdict.confidence for answer in answers} - {None}
+    confidences = {answer.result.confidence for answer in answers} - {None}
     if confidences:
         confidence_text = " or ".join(map(format_number, sorted(confidences)))
         notes.append(
@@ -281,24 +253,24 @@ def format_witnesses(answers: Iterable[AnsweredQuery], footer: str = "") -> str:
 
 def _format_section(answer: AnsweredQuery) -> str:
     """Format the section of one query, with its deciding texts."""
-    row, verdict = answer.row, answer.verdict
+    row, result = answer.row, answer.result
     headings = [as_text(format_cell(text)) for text in (row.label, row.interest, answer.model)]
-    query = as_code(format_cell(verdict.query))
+    query = as_code(format_cell(result.query.text))
     # Answers to one query can differ in alpha, k or L alone.
     headings.append(str(row.check.tree.truncation))
     lines = [
         f"## {' · '.join(headings)}",
         "",
-        f"{query}: {format_answer(answer)}. {summarize_witnesses(row.check.query, verdict)}",
-        *(f"\n{escape(note)}" for note in verdict.notes),
+        f"{query}: {format_answer(answer)}. {summarize_witnesses(result)}",
+        *(f"\n{escape(note)}" for note in result.notes),
     ]
     # Without witnesses, the table would only have a header.
-    if verdict.witnesses:
-        lines += ["", f"After: {escape(find_start_text(verdict.witnesses))}"]
+    if result.witnesses:
+        lines += ["", f"After: {escape(find_start_text(result.witnesses))}"]
         lines += ["", "| probability | continuation |", "|------------:|:-----|"]
     lines += [
         f"| {format_cell(witness['probability'])} | {_format_continuation(witness)} |"
-        for witness in verdict.witnesses
+        for witness in result.witnesses
     ]
     return "\n".join(lines)
 
@@ -311,11 +283,11 @@ def _format_continuation(witness: Mapping[str, Any]) -> str:
 
 
 def _build_bounds_cells(answer: AnsweredQuery) -> dict[str, float | bool]:
-    return dict(zip(("lower", "upper"), answer.bounds, strict=True))
+    return {"lower": answer.result.lower, "upper": answer.result.upper}
 
 
-def _build_estimate_cells(verdict: Verdict) -> dict[str, float | bool | str | None]:
-    estimates = {name: getattr(verdict, name) for name in _ESTIMATE_COLUMNS}
+def _build_estimate_cells(answer: Answer) -> dict[str, float | bool | str | None]:
+    estimates = {name: getattr(answer, name) for name in _ESTIMATE_COLUMNS}
     # The samples do not decide the query, because the interval contains the threshold.
-    is_undecided = verdict.samples is not None and verdict.estimate is None
+    is_undecided = answer.samples is not None and answer.estimate is None
     return estimates | ({"estimate": UNKNOWN} if is_undecided else {})

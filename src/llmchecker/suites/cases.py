@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.config.config import Config
+from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.properties.logic.ast import STEP, Probability
@@ -125,7 +125,7 @@ class QuantifierPool:
     """
 
     def __init__(
-        self, config: Config | None, properties: Mapping[str, Mapping[str, Any]], folder: Path
+        self, config: Registry | None, properties: Mapping[str, Mapping[str, Any]], folder: Path
     ) -> None:
         self._config_quantifiers = {} if config is None else config.quantifiers
         self._folder = folder
@@ -184,7 +184,7 @@ class Suite:
 
     name: str
     project: Path
-    config: Config | None
+    config: Registry | None
     deployments: tuple[Deployment, ...]
     versus: Deployment | None
     cases: tuple[Case, ...]

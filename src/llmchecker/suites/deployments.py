@@ -6,23 +6,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from llmchecker.config import paths
-from llmchecker.config.config import Config
-from llmchecker.config.keys import DecodingKeys, ExpansionConfig, ModelKeys
 from llmchecker.config.models import (
     ModelConfig,
     check_has_distributions,
-    parse_model,
+    describe_directory,
     select_decoding,
 )
-from llmchecker.config.schema import parse_section
+from llmchecker.config.registry import Registry
+from llmchecker.config.registry_keys import DecodingKeys
+from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json, parse_decoding
-from llmchecker.models.servers.connection import ensure_model
 from llmchecker.suites.templates import Row, insert_columns, insert_values, locate_errors
-from llmchecker.trees.builder import TreeBuilder
-from llmchecker.trees.distribution_cache import DistributionCache
 
 
 @dataclass(frozen=True)
@@ -36,15 +32,11 @@ class Deployment:
         name: the name in all outputs.
         model: the model with its decoding.
         system: the system prompt of chats, with columns of the prompts; None for none.
-        directory: directory of the model.
-        is_fetched: whether the workflow's source of the model fills the directory.
     """
 
     name: str
     model: ModelConfig
     system: str | None
-    directory: Path
-    is_fetched: bool
 
     @property
     def key(self) -> tuple[str, DecodingChoice]:
@@ -66,7 +58,7 @@ class Deployment:
 def resolve_deployment(
     key: str,
     name: str,
-    config: Config | None,
+    config: Registry | None,
     folder: Path,
     system: str | None,
     decoding: Mapping[str, Any],
@@ -95,11 +87,8 @@ def resolve_deployment(
     directory = folder / Path(name).expanduser()
     if name in models:
         model = models[name]
-        model_directory, is_fetched = Path(paths.model_directory(name)), True
     elif directory.is_dir():
-        keys = ModelKeys(label=directory.name or name, source=f"path:{directory.absolute()}")
-        model = parse_model(directory.name.lower() or "model", keys)
-        model_directory, is_fetched = directory.absolute(), False
+        model = describe_directory(directory.name.lower() or "model", directory.absolute())
     else:
         hint = did_you_mean(name, models) or ";"
         known = ", ".join(models) or "no models, as no configuration was found"
@@ -108,7 +97,7 @@ def resolve_deployment(
         )
     check_has_distributions(key, model)
     model = replace(model, decoding=select_decoding("decoding", decoding, model))
-    return Deployment(name, model, system, model_directory, is_fetched)
+    return Deployment(name, model, system)
 
 
 def relate_model(name: str, folder: Path) -> str:
@@ -197,34 +186,3 @@ class RowDeployments:
             with prefix_errors(f"{self._system_key}: {place}"):
                 system = insert_columns(system, row)
         return Chat((("system", system), *prompt.messages))
-
-
-def open_deployment(deployment: Deployment, expansion: ExpansionConfig) -> TreeBuilder:
-    """Open the model of a deployment; the first use loads it.
-
-    Args:
-        deployment: the deployment.
-        expansion: the settings of trees.
-
-    Raises:
-        SourceError: the model is absent and cannot be fetched.
-        ConfigError: the directory contains another model.
-    """
-    model = deployment.model
-    if deployment.is_fetched:
-        lock = Path(paths.model_lock(model.name))
-        ensure_model(model.source, deployment.directory, lock)
-    elif not (deployment.directory / "config.json").is_file():
-        raise ConfigError(f"model: {deployment.directory} has no config.json; name a model")
-    return TreeBuilder(
-        directory=deployment.directory,
-        kind=model.kind,
-        dtype=model.dtype,
-        device=model.device,
-        threads=expansion.threads or len(os.sched_getaffinity(0)),
-        memory_bytes=expansion.memory_bytes,
-        end_of_sequence=expansion.end_of_sequence,
-        cache=DistributionCache(Path(paths.STORE_DIRECTORY), expansion.max_cache_bytes),
-        decoding=model.decoding,
-        limits=expansion.build_limits(model.mem_mb),
-    )

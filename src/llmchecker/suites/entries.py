@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from llmchecker.checking.formatting import format_interval
+from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.reporting.tree_drawing import escape_unprintable
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.verdicts import (
-    TRIVIAL,
     Aggregate,
     CaseResult,
-    Interval,
+    Measurement,
     Status,
     Threshold,
 )
@@ -46,7 +46,7 @@ class Entry:
         status: the status.
         certainty: `certain`, `with confidence …` or empty.
         figures: the intervals as text; empty if the verdict needs none.
-        interval: the intervals as numbers.
+        measurement: the intervals as numbers.
         reasons: lines with the reasons: texts, passes or an error.
         seconds: duration in seconds.
     """
@@ -59,7 +59,7 @@ class Entry:
     status: Status
     certainty: str
     figures: str
-    interval: Interval
+    measurement: Measurement
     reasons: tuple[str, ...]
     seconds: float
 
@@ -119,30 +119,32 @@ def describe_confidence(result: SuiteResult) -> str:
     return text
 
 
-def _format_figures(interval: Interval, threshold: Threshold | None) -> str:
+def _format_figures(measurement: Measurement, threshold: Threshold | None) -> str:
     """Format the certain bounds and the interval; empty without evidence."""
-    bounds, likely = (interval.lower, interval.upper), (interval.low, interval.high)
-    digits = _DIGITS if threshold is None else _choose_digits(threshold, bounds, likely)
-    if interval.lower == interval.upper:
-        return format_number(interval.lower, digits)
+    certain, sampled = measurement.certain, measurement.sampled
+    digits = _DIGITS if threshold is None else _choose_digits(threshold, certain, sampled)
+    if certain.is_exact:
+        return format_number(certain.lower, digits)
     parts = []
     # trivial bounds inform nobody
-    if bounds not in ((TRIVIAL.lower, TRIVIAL.upper), (-1.0, 1.0)):
-        parts.append(f"certain {format_interval(*bounds, digits)}")
-    if likely != bounds:
-        parts.append(f"estimate {format_interval(*likely, digits)} with confidence")
+    if certain not in (PROBABILITIES, DIFFERENCES):
+        parts.append(f"certain {format_interval(certain, digits)}")
+    if sampled != certain:
+        parts.append(f"estimate {format_interval(sampled, digits)} with confidence")
     return "; ".join(parts)
 
 
-def _choose_digits(threshold: Threshold, *intervals: tuple[float, float]) -> int:
+def _choose_digits(threshold: Threshold, *intervals: Interval) -> int:
     """Return the digits with which rounded intervals meet a threshold as the exact ones do."""
     for digits in range(_DIGITS, _MAX_DIGITS):
         rounded = [
-            (Decimal(format_lower(low, digits)), Decimal(format_upper(high, digits)))
-            for low, high in intervals
+            Interval(
+                Decimal(format_lower(each.lower, digits)), Decimal(format_upper(each.upper, digits))
+            )
+            for each in intervals
         ]
         if all(
-            threshold.compare(*ends) == threshold.compare(*interval)
+            threshold.compare(ends) == threshold.compare(interval)
             for ends, interval in zip(rounded, intervals, strict=True)
         ):
             return digits
@@ -166,7 +168,7 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             status=case_result.status,
             certainty=_describe_certainty(case_result.status, case_result.is_certain, confidence),
             figures=_format_case_figures(case_result, case.threshold),
-            interval=case_result.interval,
+            measurement=case_result.measurement,
             reasons=tuple(_iter_reasons(case_result)),
             seconds=case_result.seconds,
         )
@@ -176,10 +178,9 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
 
 def _format_case_figures(result: CaseResult, threshold: Threshold | None) -> str:
     """Format the figures of a case; a certain verdict needs no samples."""
-    has_bounds = (result.interval.lower, result.interval.upper) != (TRIVIAL.lower, TRIVIAL.upper)
-    if result.is_certain and not has_bounds:
+    if result.is_certain and result.measurement.certain == PROBABILITIES:
         return ""
-    return _format_figures(result.interval, threshold)
+    return _format_figures(result.measurement, threshold)
 
 
 def _build_aggregate_entry(result: SuiteResult, aggregate: Aggregate) -> Entry:
@@ -196,8 +197,8 @@ def _build_aggregate_entry(result: SuiteResult, aggregate: Aggregate) -> Entry:
         certainty=_describe_certainty(
             aggregate.status, aggregate.is_certain, f"with confidence {format_number(confidence)}"
         ),
-        figures=_format_figures(aggregate.interval, aggregate.threshold),
-        interval=aggregate.interval,
+        figures=_format_figures(aggregate.measurement, aggregate.threshold),
+        measurement=aggregate.measurement,
         reasons=(),
         seconds=0.0,
     )

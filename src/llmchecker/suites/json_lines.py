@@ -18,13 +18,12 @@ from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.fingerprint import CaseFingerprint, CaseKey
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import Baseline, SuiteResult
-from llmchecker.suites.verdicts import CaseResult, Interval, Status, Text
+from llmchecker.suites.verdicts import CaseResult, Measurement, Status, Text
 from llmchecker.utils.atomic_files import atomic_write, describe_kind
 
 _FORMAT_NAME = "llmchecker suite "
 _FORMAT = f"{_FORMAT_NAME}3"
 """The format of a file of results; its number changes with the keys of a line."""
-_FLOAT_KEYS = ("lower", "upper", "low", "high", "estimate")
 
 
 class MemoryLog:
@@ -139,7 +138,7 @@ def iter_lines(result: SuiteResult) -> Iterator[dict[str, Any]]:
             "status": aggregate.status,
             "certain": aggregate.is_certain,
             "threshold": None if aggregate.threshold is None else str(aggregate.threshold),
-            **vars(aggregate.interval),
+            **aggregate.measurement.as_json(),
             "cases": aggregate.cases,
         }
     for missing in result.not_compared:
@@ -161,7 +160,7 @@ def _format_result(case: Case, result: CaseResult, fingerprint: CaseFingerprint)
         "fingerprint": vars(fingerprint),
         "status": result.status,
         "certain": result.is_certain,
-        **vars(result.interval),
+        **result.measurement.as_json(),
         "samples": result.samples,
         "passes": result.passes,
         "required_passes": result.required_passes,
@@ -287,7 +286,7 @@ def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
             deployment=line["model"],
             status=Status(line["status"]),
             is_certain=line["certain"],
-            interval=Interval(**{key: line[key] for key in _FLOAT_KEYS}),
+            measurement=Measurement.from_json(line),
             passes=line["passes"],
             samples=line["samples"],
             seconds=line["seconds"],

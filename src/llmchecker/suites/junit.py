@@ -67,7 +67,7 @@ def _build_run_entry(result: SuiteResult, reason: str) -> Entry:
         status=Status.ERROR,
         certainty="",
         figures="",
-        interval=TRIVIAL,
+        measurement=TRIVIAL,
         reasons=(reason,),
         seconds=0.0,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker import __version__
-from llmchecker.config.config import Config
+from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
     ConfigError,
@@ -34,7 +34,7 @@ def load_suite(
     path: str | Path,
     *,
     models: Sequence[str] = (),
-    config: str | Path | Config | None = None,
+    config: str | Path | Registry | None = None,
     has_baseline: bool = False,
 ) -> Suite:
     """Load a suite and check all of it, without loading a model.
@@ -64,14 +64,16 @@ def _build_suite(
     file: YamlFile,
     keys: SuiteKeys,
     models: tuple[str, ...],
-    given_config: str | Path | Config | None,
+    given_config: str | Path | Registry | None,
     has_baseline: bool,
 ) -> Suite:
     folder = file.path.parent
-    if isinstance(given_config, Config):
-        config, project = given_config, Path.cwd()
-    else:
-        config, project = _read_config(keys.config, folder, given_config)
+    config = (
+        given_config
+        if isinstance(given_config, Registry)
+        else _read_config(keys.config, folder, given_config)
+    )
+    project = folder if config is None else config.project
     names = models or ((keys.model,) if isinstance(keys.model, str) else keys.model)
     if len(set(names)) < len(names):
         raise ConfigError(f"model: {', '.join(names)} has a model twice; remove one")
@@ -115,14 +117,8 @@ def _build_suite(
     return suite
 
 
-def _read_config(
-    name: str | None, folder: Path, config_path: str | Path | None
-) -> tuple[Config | None, Path]:
-    """Read the configuration of a suite.
-
-    Returns:
-        The configuration, or None without one; and the project to which its paths are relative.
-    """
+def _read_config(name: str | None, folder: Path, config_path: str | Path | None) -> Registry | None:
+    """Read the registry of a suite's configuration; None without one."""
     if config_path is not None:
         path = Path(config_path).absolute()
     elif name is not None:
@@ -132,21 +128,18 @@ def _read_config(
         found = next((candidate for candidate in candidates if candidate.is_file()), None)
         # a suite of directories needs no configuration
         if found is None:
-            return None, folder
+            return None
         path = found
-    project = path.parent
-    # a configuration in a folder of a checkout, such as config/, is relative to the checkout
-    project = next((p for p in path.parents if (p / "Snakefile").is_file()), project)
-    if not project.is_dir():
+    # an error inside the file has its own place
+    if not path.is_file():
         raise ConfigError(f"config: {path} is absent; name a configuration")
-    with contextlib.chdir(project):
-        return Config.read(path), project
+    return open_registry(path)
 
 
 def _resolve_variants(
     key: str,
     name: str,
-    config: Config | None,
+    config: Registry | None,
     folder: Path,
     system: str | None,
     explicit_keys: Mapping[str, Any],
@@ -174,7 +167,7 @@ def _resolve_variants(
 
 
 def _resolve_versus(
-    keys: SuiteKeys, names: Sequence[str], config: Config | None, folder: Path, has_tables: bool
+    keys: SuiteKeys, names: Sequence[str], config: Registry | None, folder: Path, has_tables: bool
 ) -> RowDeployments | None:
     versus = keys.versus
     if versus is None:

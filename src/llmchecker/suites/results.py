@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from llmchecker.checking.interval import DIFFERENCES
 from llmchecker.suites.cases import Average, Case, Suite
 from llmchecker.suites.fingerprint import CaseFingerprint, CaseKey
 from llmchecker.suites.multiple_testing import split_confidence
@@ -12,13 +13,12 @@ from llmchecker.suites.verdicts import (
     Aggregate,
     CaseResult,
     Counts,
-    Interval,
+    Measurement,
     Status,
     Threshold,
     average_members,
     count_statuses,
     is_certain,
-    subtract_intervals,
 )
 
 
@@ -169,9 +169,10 @@ class SuiteResult:
         results = self._find_results(deployment, cases)
         name = average.name if group is None else f"{average.name}, {group}"
         kind = "average" if group is None else "group"
-        interval = average_members(results, self._error_probability)
+        measurement = average_members(results, self._error_probability)
         confidence = self.suite.confidence
-        return _build_aggregate(name, deployment, kind, interval, threshold, len(cases), confidence)
+        size = len(cases)
+        return _build_aggregate(name, deployment, kind, measurement, threshold, size, confidence)
 
     def _iter_differences(self) -> Iterator[Aggregate]:
         """Yield the differences of averages and of cases with a single probability."""
@@ -237,17 +238,16 @@ class SuiteResult:
         # a requirement must not vanish with a case
         if (len(others) < len(cases) or not is_finished) and threshold is None:
             return
-        interval = Interval(-1.0, 1.0, -1.0, 1.0)
+        measurement = Measurement(DIFFERENCES, DIFFERENCES)
         if len(others) == len(cases):
-            interval = subtract_intervals(
-                average_members(own, self._error_probability),
-                average_members(others, self._error_probability),
+            measurement = average_members(own, self._error_probability) - average_members(
+                others, self._error_probability
             )
         yield _build_aggregate(
             name,
             f"{deployment} - {other_name}",
             "difference",
-            interval,
+            measurement,
             threshold,
             len(cases),
             self.difference_confidence,
@@ -258,21 +258,21 @@ def _build_aggregate(
     name: str,
     deployment: str,
     kind: str,
-    interval: Interval,
+    measurement: Measurement,
     threshold: Threshold | None,
     cases: int,
     confidence: float,
 ) -> Aggregate:
     """Build an aggregate, with a verdict if it has a threshold.
 
-    A case that failed to run has the trivial interval, so that the aggregate stays sound.
+    A case that failed to run has the trivial measurement, so that the aggregate stays sound.
     """
     if threshold is None:
-        status, certain = Status.MEASURED, interval.lower == interval.upper
+        status, certain = Status.MEASURED, measurement.certain.is_exact
     else:
-        decision = threshold.decide(interval, confidence)
+        decision = threshold.decide(measurement, confidence)
         status, certain = Status(decision.outcome), is_certain(decision)
-    return Aggregate(name, deployment, kind, interval, threshold, status, certain, cases)
+    return Aggregate(name, deployment, kind, measurement, threshold, status, certain, cases)
 
 
 def _format_obstacles(reasons: Mapping[str, int], cases: int) -> str:

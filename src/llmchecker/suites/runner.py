@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.deployments import Deployment
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.verdicts import (
     CaseResult,
-    Interval,
+    Measurement,
     Status,
     Text,
     forecast_passes,
@@ -30,10 +31,10 @@ from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
 
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.answer import AnytimeResult
+    from llmchecker.checking.answer import Answer
     from llmchecker.checking.anytime.path_formulas import CheckedQuery
     from llmchecker.checking.anytime.side_by_side import AnyQuestion
-    from llmchecker.checking.anytime.side_by_side import Outcome as Answer
+    from llmchecker.checking.anytime.side_by_side import Outcome as CaseOutcome
     from llmchecker.models.decoding.chat_template import Start
     from llmchecker.models.interface import LanguageModel
     from llmchecker.trees.expansion import EndOfSequence
@@ -227,7 +228,7 @@ class _Evaluator:
         )
         return _CaseQuestion(self.suite, case.measure() if self.is_measuring else case, budget)
 
-    def _build_result(self, case: Case, answer: "Answer", seconds: float) -> CaseResult:
+    def _build_result(self, case: Case, answer: "CaseOutcome", seconds: float) -> CaseResult:
         if isinstance(answer, BaseException):
             return _build_error(case, answer, seconds)
         try:
@@ -242,7 +243,7 @@ def evaluate(
     opened: OpenModel,
     questions: Sequence["AnyQuestion"],
     prompts: Sequence["Start"],
-) -> Iterator[tuple[int, "Answer"]]:
+) -> Iterator[tuple[int, "CaseOutcome"]]:
     """Yield the number of each question and its answer, as soon as it is known.
 
     Args:
@@ -287,75 +288,65 @@ def _describe_exception(error: BaseException) -> str:
     return f"{text} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
 
 
-def _build_result(
-    case: Case, result: "AnytimeResult", confidence: float, seconds: float
-) -> CaseResult:
+def _build_result(case: Case, answer: "Answer", confidence: float, seconds: float) -> CaseResult:
     """Build the result of a case from the answer to its query.
 
     Args:
         case: the case.
-        result: the answer, to the query with or without the threshold.
+        answer: the answer, to the query with or without the threshold.
         confidence: confidence of all verdicts of the suite together.
         seconds: seconds of the case.
     """
-    verdict = result.verdict
-    interval = _find_interval(case, result)
+    measurement = _find_measurement(case, answer)
     # a member of an average has no verdict of its own
-    decision = None if case.is_measured else _find_decision(case, result, interval, confidence)
+    decision = None if case.is_measured else _find_decision(case, answer, measurement, confidence)
     status = Status.MEASURED if decision is None else Status(decision.outcome)
     required_passes = None
     if status is Status.UNKNOWN and case.threshold is not None:
-        required_passes = forecast_passes(case.threshold, interval, result.passes)
-    texts = _find_violating_texts(case, result) if status is Status.VIOLATED else ()
+        required_passes = forecast_passes(case.threshold, measurement, answer.passes)
+    texts = _find_violating_texts(case, answer) if status is Status.VIOLATED else ()
     return CaseResult(
         case=case.name,
         deployment=case.deployment.name,
         status=status,
         is_certain=decision is not None and is_certain(decision),
-        interval=interval,
-        passes=result.passes,
-        samples=verdict.samples or 0,
+        measurement=measurement,
+        passes=answer.passes,
+        samples=answer.samples or 0,
         seconds=seconds,
         texts=texts,
         required_passes=required_passes,
-        evidence=result.mean_evidence if case.is_measured else None,
+        evidence=answer.evidence.mean if case.is_measured else None,
     )
 
 
-def _find_interval(case: Case, result: "AnytimeResult") -> Interval:
-    """Return the interval of the probability that a query names."""
-    verdict = result.verdict
-    lower, upper, estimate = verdict.lower, verdict.upper, verdict.estimate
-    if verdict.decision is not None:
+def _find_measurement(case: Case, answer: "Answer") -> Measurement:
+    """Return bounds and interval of the probability that a query names."""
+    certain, estimate = answer.certain, answer.estimate
+    if not answer.query.is_numeric:
         # the bounds of a threshold query are truth values, and a combination has no probability
-        lower, upper = (0.0, 1.0) if case.threshold is None else result.probability_bounds
+        certain = PROBABILITIES if case.threshold is None else answer.probability
         estimate = None
-    # bounds of a probability are missing if Storm computed none
-    lower, upper = (0.0, 1.0) if lower is None or upper is None else (lower, upper)
-    if verdict.low is None or verdict.high is None:
-        # without samples the bounds are the interval
-        low, high = lower, upper
-    else:
-        # an interval that misses the bounds is wrong, and the bounds are right
-        low, high = min(max(verdict.low, lower), upper), max(min(verdict.high, upper), lower)
-    if estimate is None and (verdict.low is not None or low == high):
-        estimate = (low + high) / 2
-    return Interval(lower, upper, low, high, estimate)
+    # without samples the bounds are the interval
+    sampled = certain if answer.sampled is None else certain.cut(answer.sampled.interval)
+    if estimate is None and (answer.sampled is not None or sampled.is_exact):
+        estimate = (sampled.lower + sampled.upper) / 2
+    return Measurement(certain, sampled, estimate)
 
 
 def _find_decision(
-    case: Case, result: "AnytimeResult", interval: Interval, confidence: float
+    case: Case, answer: "Answer", measurement: Measurement, confidence: float
 ) -> Decision:
     """Return the decision of a requirement."""
-    if (decision := result.verdict.decision) is not None:
+    if (decision := answer.decision) is not None:
         return decision
     # the answer to a query without its threshold is a number
     if case.threshold is not None:
-        return case.threshold.decide(interval, confidence)
+        return case.threshold.decide(measurement, confidence)
     return Decision(Outcome.UNKNOWN)
 
 
-def _find_violating_texts(case: Case, result: "AnytimeResult") -> tuple[Text, ...]:
+def _find_violating_texts(case: Case, answer: "Answer") -> tuple[Text, ...]:
     """Return the most probable texts that speak against a requirement."""
     from llmchecker.checking import witnesses
     from llmchecker.checking.markov import dtmc
@@ -365,8 +356,9 @@ def _find_violating_texts(case: Case, result: "AnytimeResult") -> tuple[Text, ..
         return ()
     is_lower_bound = case.threshold.comparison in (">=", ">")
     kind = witnesses.COUNTEREXAMPLE if is_lower_bound else witnesses.WITNESS
-    chain = dtmc.build_dtmc(result.tree, result.scores)
+    evidence = answer.evidence
+    chain = dtmc.build_dtmc(evidence.tree, evidence.scores)
     texts = witnesses.find_path_texts(
-        result.tree, chain, case.query.root.path, kind, _MAX_TEXTS, result.score_ranges
+        evidence.tree, chain, case.query.root.path, kind, _MAX_TEXTS, evidence.score_ranges
     )
     return tuple(Text(text.text[text.kept :], text.probability) for text in texts)

@@ -2,14 +2,14 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.config.keys import ExpansionConfig
+from llmchecker.config.opening import open_model
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError
 from llmchecker.suites.cases import Suite
-from llmchecker.suites.deployments import Deployment, open_deployment
+from llmchecker.suites.deployments import Deployment
 from llmchecker.suites.fingerprint import CaseKey, compute_fingerprints
 from llmchecker.suites.json_lines import JsonLinesLog, MemoryLog, read_baseline
 from llmchecker.suites.results import SuiteResult
@@ -143,7 +143,7 @@ def run_shard(
 def _build_opener(suite: Suite) -> Callable[[Deployment], OpenModel]:
     """Build the function that opens the model of a deployment from its directory."""
     expansion = ExpansionConfig() if suite.config is None else suite.config.expansion
-    return partial(open_deployment, expansion=expansion)
+    return lambda deployment: open_model(deployment.model, expansion)
 
 
 @contextlib.contextmanager

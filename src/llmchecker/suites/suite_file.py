@@ -12,10 +12,19 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidatorFunctionWrapHandler, model_validator
 
-from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
-from llmchecker.config.keys import DecodingKeys, Length, MessageKeys, QuantifierEntry, Seed
-from llmchecker.config.schema import parse_section
-from llmchecker.config.section import NonEmpty, OptionalKey, OrText, Section, Sha256, build_error
+from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE, AnswerBudget
+from llmchecker.config.registry_keys import DecodingKeys, MessageKeys, QuantifierEntry
+from llmchecker.config.section import (
+    Length,
+    NonEmpty,
+    OptionalKey,
+    OrText,
+    Section,
+    Seed,
+    Sha256,
+    build_error,
+    parse_section,
+)
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
 from llmchecker.errors import ConfigError
 from llmchecker.suites.assertions import check_quotes, is_assertion, select_texts
@@ -131,11 +140,13 @@ class SuiteKeys(Section):
     """The decoding, as in a configuration."""
     length: Length = 40
     """The horizon in tokens."""
-    confidence: float = Field(default=0.99, ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1])
+    confidence: float = Field(
+        default=AnswerBudget.confidence, ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1]
+    )
     """The confidence of all verdicts of the suite together."""
     budget: BudgetKeys = BudgetKeys(passes=_DEFAULT_PASSES)
     """The budget of each case. Decided cases leave the rest of theirs to the others."""
-    seed: Seed = 0
+    seed: Seed = AnswerBudget.seed
     """The seed of the samples."""
     properties: OptionalKey[dict[str, QuantifierEntry]] = None
     """Quantifiers by name, as in a configuration. Texts may contain columns of the prompts."""

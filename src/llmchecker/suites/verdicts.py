@@ -2,15 +2,18 @@
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, bound_mean
 from llmchecker.checking.decision import Decision, Outcome, decide
+from llmchecker.checking.interval import PROBABILITIES, Interval, average
 from llmchecker.errors import ConfigError, InvalidEstimate
+from llmchecker.utils.exit_status import ExitStatus
 
 
 class Status(StrEnum):
@@ -40,10 +43,11 @@ class Threshold:
     def __str__(self) -> str:
         return f"{self.comparison} {self.number:f}"
 
-    def compare(self, low: float | Decimal, high: float | Decimal) -> bool | None:
+    def compare(self, interval: Interval) -> bool | None:
         """Return whether all numbers of an interval meet it; None if only some do."""
         # fractions compare exactly with the decimal number
-        number, ends = Fraction(self.number), (Fraction(low), Fraction(high))
+        number = Fraction(self.number)
+        ends = (Fraction(interval.lower), Fraction(interval.upper))
         is_met = {
             ">=": [end >= number for end in ends],
             ">": [end > number for end in ends],
@@ -52,10 +56,10 @@ class Threshold:
         }[self.comparison]
         return is_met[0] if is_met[0] == is_met[1] else None
 
-    def decide(self, interval: "Interval", confidence: float) -> Decision:
+    def decide(self, measurement: "Measurement", confidence: float) -> Decision:
         """Decide from certain bounds, or else from the interval with its confidence."""
-        certain_answer = self.compare(interval.lower, interval.upper)
-        likely_answer = self.compare(interval.low, interval.high)
+        certain_answer = self.compare(measurement.certain)
+        likely_answer = self.compare(measurement.sampled)
         return decide(certain_answer, certain_answer, likely_answer, confidence)
 
 
@@ -77,33 +81,58 @@ def is_certain(decision: Decision) -> bool:
 
 
 @dataclass(frozen=True)
-class Interval:
-    """Certain bounds of a figure, and an interval that holds with confidence.
+class Measurement:
+    """The certain bounds of a figure, and an interval that holds with confidence.
 
     Attributes:
-        lower, upper: the certain bounds.
-        low, high: the interval with the confidence of the suite, within the bounds.
+        certain: the certain bounds.
+        sampled: the interval with the confidence of the suite, within the bounds.
         estimate: the estimate; None without one.
 
     Raises:
         InvalidEstimate: a number is NaN.
     """
 
-    lower: float = 0.0
-    upper: float = 1.0
-    low: float = 0.0
-    high: float = 1.0
+    certain: Interval = PROBABILITIES
+    sampled: Interval = PROBABILITIES
     estimate: float | None = None
 
     def __post_init__(self) -> None:
-        numbers = (self.lower, self.upper, self.low, self.high, self.estimate or 0.0)
         # nothing computed from NaN may look like an answer
-        if any(map(math.isnan, numbers)):
-            raise InvalidEstimate(f"interval: {self} contains NaN; please report this")
+        if self.estimate is not None and math.isnan(self.estimate):
+            raise InvalidEstimate(f"estimate: {self} contains NaN; please report this")
+
+    def __sub__(self, other: "Measurement") -> "Measurement":
+        """Return the measurement of the first figure minus the second."""
+        estimates = (self.estimate, other.estimate)
+        return Measurement(
+            self.certain - other.certain,
+            self.sampled - other.sampled,
+            None if None in estimates else estimates[0] - estimates[1],
+        )
+
+    def as_json(self) -> dict[str, float | None]:
+        """Return the numbers as fields for JSON."""
+        return {
+            "lower": self.certain.lower,
+            "upper": self.certain.upper,
+            "low": self.sampled.lower,
+            "high": self.sampled.upper,
+            "estimate": self.estimate,
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Measurement":
+        """Return the measurement whose numbers a JSON object has."""
+        return cls(
+            Interval(content["lower"], content["upper"]),
+            Interval(content["low"], content["high"]),
+            content["estimate"],
+        )
 
 
-TRIVIAL = Interval()
-"""The interval of a probability without any evidence."""
+TRIVIAL = Measurement()
+"""The measurement of a probability without any evidence."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +157,7 @@ class CaseResult:
         deployment: name of its deployment.
         status: the status.
         is_certain: whether the certain bounds decide it.
-        interval: the interval of the probability; the trivial one for a query without one.
+        measurement: bounds and interval of the probability; trivial for a query without one.
         passes: number of texts that the model evaluated.
         samples: number of samples.
         seconds: seconds from the result of another case to this one. Cases are evaluated side by
@@ -144,7 +173,7 @@ class CaseResult:
     deployment: str
     status: Status
     is_certain: bool = False
-    interval: Interval = TRIVIAL
+    measurement: Measurement = TRIVIAL
     passes: int = 0
     samples: int = 0
     seconds: float = 0.0
@@ -162,7 +191,7 @@ class Aggregate:
         name: its name.
         deployment: name of its deployment, or of both for a difference.
         kind: `average`, `group` or `difference`.
-        interval: the interval of the figure.
+        measurement: bounds and interval of the figure.
         threshold: the requirement; None for a figure that is only reported.
         status: the status.
         is_certain: whether the certain bounds decide it.
@@ -172,7 +201,7 @@ class Aggregate:
     name: str
     deployment: str
     kind: str
-    interval: Interval
+    measurement: Measurement
     threshold: Threshold | None
     status: Status
     is_certain: bool
@@ -192,14 +221,15 @@ class Counts:
     unknown: int = 0
     errors: int = 0
 
-    def exit_status(self, allow_unknown: bool = False) -> int:
+    def exit_status(self, allow_unknown: bool = False) -> ExitStatus:
         """Return the exit status: 0 all hold, 1 violated, 2 unknown, 3 errors."""
         # an error hides verdicts, so it counts before all others
         if self.errors:
-            return 3
+            return ExitStatus.ERROR
         if self.violated:
-            return 1
-        return 2 if self.unknown and not allow_unknown else 0
+            return ExitStatus.VIOLATED
+        is_unknown = self.unknown and not allow_unknown
+        return ExitStatus.UNKNOWN if is_unknown else ExitStatus.SUCCESS
 
 
 def count_statuses(statuses: Sequence[Status]) -> Counts:
@@ -212,91 +242,59 @@ def count_statuses(statuses: Sequence[Status]) -> Counts:
     )
 
 
-def average_intervals(intervals: Sequence[Interval]) -> Interval:
-    """Return the interval of the mean of several probabilities.
+def average_measurements(measurements: Sequence[Measurement]) -> Measurement:
+    """Return the measurement of the mean of several probabilities.
 
     The mean of the bounds bounds the mean. The intervals hold together, so the mean of their ends
     holds with the same confidence.
     """
-    estimates = [interval.estimate for interval in intervals]
-    return Interval(
-        _mean_down([interval.lower for interval in intervals]),
-        _mean_up([interval.upper for interval in intervals]),
-        _mean_down([interval.low for interval in intervals]),
-        _mean_up([interval.high for interval in intervals]),
+    estimates = [each.estimate for each in measurements]
+    return Measurement(
+        average(each.certain for each in measurements),
+        average(each.sampled for each in measurements),
         None if None in estimates else math.fsum(estimates) / len(estimates),
     )
 
 
-def average_members(results: Sequence[CaseResult], error_probability: float) -> Interval:
-    """Return the interval of the mean of independent rows.
+def average_members(results: Sequence[CaseResult], error_probability: float) -> Measurement:
+    """Return the measurement of the mean of independent rows.
 
-    It is the part that two intervals share: the mean of the rows' intervals, and that of the
-    samples of all rows together, which is narrower for many rows.
+    Its interval is the part that two intervals share: the mean of the rows' intervals, and that of
+    the samples of all rows together, which is narrower for many rows.
 
     Args:
         results: the results of the rows.
         error_probability: the largest probability that the second interval misses the mean.
     """
-    mean = average_intervals([result.interval for result in results])
+    mean = average_measurements([result.measurement for result in results])
     # which rows have no result may depend on their samples, and their evidence is missing
     is_missing = any(result.status in (Status.ERROR, Status.UNFINISHED) for result in results)
     if is_missing or all(result.evidence is None for result in results):
         return mean
-    low, high = bound_mean(
-        [
-            Member(result.interval.lower, result.interval.upper, result.evidence)
-            for result in results
-        ],
-        error_probability,
-    )
-    # an interval that misses the bounds is wrong, and the bounds are right
-    low, high = min(max(low, mean.low), mean.upper), max(min(high, mean.high), mean.lower)
-    estimate = None if mean.estimate is None else min(max(mean.estimate, low), high)
-    return replace(mean, low=min(low, high), high=max(low, high), estimate=estimate)
+    members = [
+        Member(result.measurement.certain.lower, result.measurement.certain.upper, result.evidence)
+        for result in results
+    ]
+    low, high = bound_mean(members, error_probability)
+    shared = Interval(max(low, mean.sampled.lower), min(high, mean.sampled.upper))
+    sampled = mean.certain.cut(shared)
+    estimate = None if mean.estimate is None else sampled.clip(mean.estimate)
+    return Measurement(mean.certain, sampled, estimate)
 
 
-def subtract_intervals(first: Interval, second: Interval) -> Interval:
-    """Return the interval of the first probability minus the second."""
-    estimates = (first.estimate, second.estimate)
-    return Interval(
-        _round_down(Fraction(first.lower) - Fraction(second.upper)),
-        _round_up(Fraction(first.upper) - Fraction(second.lower)),
-        _round_down(Fraction(first.low) - Fraction(second.high)),
-        _round_up(Fraction(first.high) - Fraction(second.low)),
-        None if None in estimates else estimates[0] - estimates[1],
-    )
-
-
-def forecast_passes(threshold: Threshold, interval: Interval, passes: int) -> int | None:
+def forecast_passes(threshold: Threshold, measurement: Measurement, passes: int) -> int | None:
     """Forecast the passes that would decide a case; None without a forecast.
 
     The half width of an interval falls with the square root of the passes. The case is decided when
     it is smaller than the distance of the estimate to the threshold.
     """
-    estimate, number = interval.estimate, float(threshold.number)
+    estimate, number = measurement.estimate, float(threshold.number)
     if estimate is None or passes == 0:
         return None
     gap = abs(estimate - number)
-    half = estimate - interval.low if estimate > number else interval.high - estimate
+    interval = measurement.sampled
+    half = estimate - interval.lower if estimate > number else interval.upper - estimate
     # an estimate at the threshold gives no distance
     if gap * 1e4 < half or half <= 0:
         return None
     return math.ceil(passes * max(1.0, (half / gap) ** 2))
-
-
-def _mean_down(numbers: Sequence[float]) -> float:
-    return _round_down(sum(map(Fraction, numbers)) / len(numbers))
-
-
-def _mean_up(numbers: Sequence[float]) -> float:
-    return _round_up(sum(map(Fraction, numbers)) / len(numbers))
-
-
-def _round_down(number: Fraction) -> float:
-    nearest = float(number)
-    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, -math.inf)
-
-
-def _round_up(number: Fraction) -> float:
-    return -_round_down(-number)

@@ -146,7 +146,7 @@ def iter_selections(
     ):
         rows = missing_rows[done : done + len(selection.counts)]
         done += len(rows)
-        if keep is not None:
+        if keep is not None and computed is not None:
             keep(rows, computed)
         if distributions is not None:
             distributions.add(continuations[rows], selection)

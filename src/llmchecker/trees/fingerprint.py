@@ -19,7 +19,7 @@ from llmchecker.models.servers.settings import SERVER_FILE
 from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.atomic_files import compute_sha256
 
-_MODEL_MODULES = (
+MODEL_MODULES = (
     "models/decoding/chat_template.py",
     "models/decoding/typed_tokens.py",
     "models/decoding/settings.py",
@@ -38,12 +38,12 @@ _MODEL_MODULES = (
 )
 """Modules that determine a model's output."""
 
-_SERVER_MODULES = (
+SERVER_MODULES = (
     "models/transformers/tokenizer.py",
     "models/servers/http_client.py",
     "models/servers/connection.py",
     "models/servers/apis.py",
-    "models/servers/deadline.py",
+    "models/servers/event_loop.py",
     "models/servers/schema.py",
     "models/servers/top_logprobs.py",
     "models/servers/served_model.py",
@@ -52,7 +52,7 @@ _SERVER_MODULES = (
 )
 """Modules that determine the distributions from a server, besides selection."""
 
-_TREE_MODULES = (*_MODEL_MODULES, "trees/expansion.py", "trees/shards.py")
+TREE_MODULES = (*MODEL_MODULES, "trees/expansion.py", "trees/shards.py")
 """Modules that determine a tree."""
 
 
@@ -73,7 +73,7 @@ def hash_model(
         dict(files),
         [kind, dtype, device, find_processor_name(), decoding_as_json(decoding)],
         [version(package) for package in ("torch", "transformers", "tokenizers")],
-        _hash_modules(_MODEL_MODULES),
+        _hash_modules(MODEL_MODULES),
         _hash_modules(_select_server_modules(files)),
     )
 
@@ -106,7 +106,7 @@ def hash_tree(
         dict(files),
         request,
         decoding_settings,
-        _hash_modules(_TREE_MODULES),
+        _hash_modules(TREE_MODULES),
         _hash_modules(_select_server_modules(files)),
     )
 
@@ -125,7 +125,7 @@ def hash_masses(model: str, prompts: Sequence[str], k: int) -> str:
 
 def _select_server_modules(files: Mapping[str, str]) -> Sequence[str]:
     """Return the modules of server requests if the files are a served model's."""
-    return _SERVER_MODULES if SERVER_FILE in files else ()
+    return SERVER_MODULES if SERVER_FILE in files else ()
 
 
 def _hash_parts(*parts: Any) -> str:

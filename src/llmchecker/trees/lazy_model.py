@@ -5,20 +5,22 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from llmchecker.errors import UnusableModel
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import DecodingChoice
-from llmchecker.models.servers.settings import SERVER_FILE
+from llmchecker.models.servers.settings import is_served
 from llmchecker.models.sources.checksums import read_checksums
 from llmchecker.models.sources.model_directory import measure_weights
 from llmchecker.trees import fingerprint, run_metadata
 from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
 from llmchecker.trees.selection import CANCELLATION_THRESHOLD
 from llmchecker.utils.number_format import format_size
+from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
+    from llmchecker.models.interface import LanguageModel
     from llmchecker.models.servers.served_model import ServedModel
     from llmchecker.models.transformers.causal import CausalModel
     from llmchecker.models.transformers.masked import MaskedModel
@@ -39,7 +41,7 @@ class LazyModel:
     """
 
     directory: Path
-    kind: str
+    kind: Literal["causal", "masked", "served"]
     dtype: str
     device: str
     threads: int
@@ -77,20 +79,22 @@ class LazyModel:
         return "_base_model" in vars(self)
 
     @cached_property
-    def model(self) -> "CausalModel | MaskedModel | ServedModel":
+    def model(self) -> "LanguageModel":
         base_model = self._base_model
         # imported here: torch takes seconds to import
         from llmchecker.models.transformers.load import apply_decoding
 
-        return apply_decoding(base_model, self.decoding)
+        # a served model passes TopLogprobs where the interface names Distributions
+        return apply_decoding(base_model, self.decoding)  # type: ignore[arg-type]
 
     @cached_property
     def _base_model(self) -> "CausalModel | MaskedModel | ServedModel":
         # instances with different decodings share the weights
         if self.shared_from is not None:
             return self.shared_from._base_model
-        if (self.directory / SERVER_FILE).is_file():
-            from llmchecker.models.servers.connection import connect_model
+        if is_served(self.directory):
+            with explain_missing_packages():
+                from llmchecker.models.servers.connection import connect_model
 
             return connect_model(self.directory)
         if self.kind == "served":
@@ -122,7 +126,7 @@ class LazyModel:
     @property
     def files(self) -> Mapping[str, str]:
         """Sha256 of the model's files, as loaded or from the record of checksums."""
-        return self.model.files if self.is_loaded else self._file_checksums
+        return self._base_model.files if self.is_loaded else self._file_checksums
 
     @cached_property
     def _file_checksums(self) -> Mapping[str, str]:

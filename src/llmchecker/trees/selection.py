@@ -91,7 +91,7 @@ def select_tokens(distributions: "Distributions | TopLogprobs", alpha: float, k:
     )
     probabilities = values.cpu().numpy()
     counts, rest = _compute_counts_and_rest(probabilities, alpha, k)
-    for row in np.flatnonzero(rest < CANCELLATION_THRESHOLD):
+    for row in np.flatnonzero(rest < CANCELLATION_THRESHOLD).tolist():
         rest[row] = distributions.mass_excluding(row, tokens[row, : counts[row]])
     width = min(max(counts.max() + 1, MIN_LISTED_TOKENS), values.shape[1])
     return Selection(tokens[:, :width].cpu().numpy(), probabilities[:, :width], counts, rest)

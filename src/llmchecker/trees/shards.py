@@ -100,21 +100,21 @@ def merge_shards(shards: Sequence[TextTree]) -> TextTree:
         )
         parents.append(uids[shard.parent[shared_count:]])
         start += len(shard) - shared_count
-    columns = {
-        name: np.concatenate(
-            [
-                getattr(first_shard, name)[:shared_count],
-                _collect_unshared(shards, name, shared_count)[order],
-            ]
-        )
-        for name in ("step", "token", "probability", "kind", "text")
-    }
-    parent = np.concatenate([first_shard.parent[:shared_count], np.concatenate(parents)[order]])
-    return TextTree(first_shard.model, first_shard.truncation, parent=parent, **columns)
 
+    def merge(columns: Sequence[np.ndarray]) -> np.ndarray:
+        unshared = np.concatenate([column[shared_count:] for column in columns])
+        return np.concatenate([columns[0][:shared_count], unshared[order]])
 
-def _collect_unshared(shards: Sequence[TextTree], name: str, shared_count: int) -> np.ndarray:
-    return np.concatenate([getattr(shard, name)[shared_count:] for shard in shards])
+    return TextTree(
+        first_shard.model,
+        first_shard.truncation,
+        parent=np.concatenate([first_shard.parent[:shared_count], np.concatenate(parents)[order]]),
+        step=merge([shard.step for shard in shards]),
+        token=merge([shard.token for shard in shards]),
+        probability=merge([shard.probability for shard in shards]),
+        kind=merge([shard.kind for shard in shards]),
+        text=merge([np.asarray(shard.text) for shard in shards]),
+    )
 
 
 def _count_shared_states(tree: TextTree, count: int) -> int:

@@ -30,7 +30,7 @@ class StoredTexts:
         table.file.schema_arrow.field(TEXT_COLUMN)
 
     def __len__(self) -> int:
-        return self._table.file.metadata.num_rows
+        return int(self._table.file.metadata.num_rows)
 
     def __getitem__(self, index: Any) -> Any:
         # single texts need no objects for all others
@@ -46,7 +46,7 @@ class StoredTexts:
 
     def tolist(self) -> list[str | None]:
         """Return all texts."""
-        return self._objects.tolist()
+        return list(self._objects)
 
     @cached_property
     def _column(self) -> pa.ChunkedArray:
@@ -54,4 +54,5 @@ class StoredTexts:
 
     @cached_property
     def _objects(self) -> np.ndarray:
-        return self._column.to_numpy()
+        objects: np.ndarray = self._column.to_numpy()
+        return objects

@@ -86,6 +86,26 @@ class Truncation:
 
 
 @dataclass(frozen=True)
+class Horizon:
+    """All texts of a model up to a length, without a truncation.
+
+    Attributes:
+        length: the horizon L, in tokens.
+
+    Raises:
+        InvalidBound: the length is below 1, not an integer, or too large.
+    """
+
+    length: int
+
+    def __post_init__(self) -> None:
+        check_length(self.length)
+
+    def __str__(self) -> str:
+        return f"L={self.length}"
+
+
+@dataclass(frozen=True)
 class TextTree:
     """All states of one bounded text generation process, or of one shard of it.
 
@@ -127,7 +147,8 @@ class TextTree:
     @property
     def start(self) -> str:
         """The start string, as decoded by the model's tokenizer."""
-        return self.text[0]
+        start: str = self.text[0]
+        return start
 
     @cached_property
     def internal(self) -> np.ndarray:
@@ -172,11 +193,11 @@ class TextTree:
             (self.probability, "<f8"),
             (self.kind, "<i1"),
         ):
-            hasher.update(np.ascontiguousarray(column, dtype))
+            hasher.update(np.ascontiguousarray(column, dtype).data)
         texts = _build_text_array(self.text)
         # without their lengths, different lists of texts could have the same concatenation
         lengths = pc.utf8_length(texts).fill_null(-1).to_numpy()
-        hasher.update(np.ascontiguousarray(lengths, "<i8"))
+        hasher.update(np.ascontiguousarray(lengths, "<i8").data)
         # the buffer of all characters, to which a missing text adds none
         hasher.update(texts.buffers()[2])
         return hasher.hexdigest()
@@ -257,7 +278,8 @@ def _parse_kinds(words: pa.DictionaryArray) -> np.ndarray:
     A word is looked up once in the dictionary, not once for each row.
     """
     values = [StateKind[word.upper()].value for word in words.dictionary.to_pylist()]
-    return np.array(values, dtype=np.int8)[words.indices.to_numpy()]
+    rows: np.ndarray = words.indices.to_numpy()
+    return np.array(values, dtype=np.int8).take(rows)
 
 
 def _check_columns(tree: TextTree) -> None:

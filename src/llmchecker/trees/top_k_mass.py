@@ -39,7 +39,7 @@ def load_or_compute_masses(
         max_k: maximum number of tokens.
 
     Returns:
-        The masses of `_compute_masses`, and the computation time in seconds.
+        The masses of `compute_masses`, and the computation time in seconds.
 
     Raises:
         UnusableModel: the model cannot be loaded.
@@ -54,7 +54,7 @@ def load_or_compute_masses(
         return table, 0.0
     model = stored.model
     start_time = time.monotonic()
-    table = _compute_masses(model, prompts, max_k, threads=stored.threads)
+    table = compute_masses(model, prompts, max_k, threads=stored.threads)
     seconds = time.monotonic() - start_time
     write_masses(table, path)
     stored.cache.evict()
@@ -62,7 +62,7 @@ def load_or_compute_masses(
 
 
 def write_masses(table: pd.DataFrame, path: str | Path) -> None:
-    """Write the result of `_compute_masses` as a parquet file."""
+    """Write the result of `compute_masses` as a parquet file."""
     write_parquet(pa.Table.from_pandas(table, preserve_index=False), path)
 
 
@@ -73,7 +73,7 @@ def read_masses(path: str | Path) -> pd.DataFrame:
         DamagedFile: the contents differ from those written, or are not masses: numbers from 0 to 1
             that do not decrease with k.
     """
-    table = read_parquet(path)[0].to_pandas(use_threads=False)
+    table: pd.DataFrame = read_parquet(path)[0].to_pandas(use_threads=False)
     if list(table.columns) != list(_COLUMNS):
         raise DamagedFile(f"{path}: no masses", path)
     # the first row of a prompt follows the last row of another prompt
@@ -83,7 +83,7 @@ def read_masses(path: str | Path) -> pd.DataFrame:
     return table
 
 
-def _compute_masses(
+def compute_masses(
     model: "LanguageModel",
     prompts: Sequence[str],
     max_k: int,

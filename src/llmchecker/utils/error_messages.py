@@ -6,6 +6,7 @@ from concurrent.futures import BrokenExecutor
 
 from llmchecker.errors import LLMCheckerError
 from llmchecker.utils.memory_errors import is_out_of_memory
+from llmchecker.utils.optional_packages import find_install_message
 
 _MACHINE_ERRNOS = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
@@ -17,12 +18,14 @@ _MACHINE_ERRNOS = (
 def find_user_message(error: BaseException) -> str | None:
     """Return the message for an expected error, or None for an unexpected error.
 
-    Expected are the errors of this package and the limits of a machine. Examples of limits are no
-    memory, a full disk, missing permissions and a closed output. An unexpected error needs its
-    traceback.
+    Expected are the errors of this package, a missing optional package and the limits of a machine.
+    Examples of limits are no memory, a full disk, missing permissions and a closed output. An
+    unexpected error needs its traceback.
     """
     if isinstance(error, LLMCheckerError):
         return str(error)
+    if (message := find_install_message(error)) is not None:
+        return message
     if is_out_of_memory(error):
         message = _first_line(error)
         return (

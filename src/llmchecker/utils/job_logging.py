@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from llmchecker.errors import DamagedFile
 from llmchecker.utils.atomic_files import damaged_path, rename_damaged
 from llmchecker.utils.error_messages import find_user_message
+from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.processes import die_with_run, is_interrupt
 
@@ -66,10 +67,9 @@ def job_log(path: str | Path) -> Iterator[Stopwatch]:
         yield work
         logging.info("worked %.2f s", work.seconds)
     except (KeyboardInterrupt, Exception) as error:
-        # 130 is the shell's exit status for SIGINT: 128 + 2
         if is_interrupt(error):
             logging.error("interrupted")
-            sys.exit(130)
+            sys.exit(ExitStatus.INTERRUPTED)
         message = _rename_if_damaged(error) or find_user_message(error)
         # an unexpected error: the traceback is needed to find the cause
         if message is None:
@@ -262,7 +262,7 @@ def build_status_log(
 
     def report(status: str) -> None:
         nonlocal last_report
-        current_time = time.monotonic()
+        current_time = clock()
         if current_time - last_report >= _REPORT_INTERVAL_SECONDS:
             last_report = current_time
             logging.info("%s: %s", name, status)

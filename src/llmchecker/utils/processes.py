@@ -184,3 +184,11 @@ def _read_stat_fields(pid: int) -> list[str]:
     """Return the fields of /proc/PID/stat after the command name."""
     # the name is in parentheses and may contain spaces and parentheses
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def count_cores() -> int:
+    """Return the number of cores that this process may use, or of all cores."""
+    # `sched_getaffinity` does not exist on every system
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,5 +1,6 @@
 """Comparisons of two random models agree with the difference of their enumerated answers."""
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -8,8 +9,9 @@ from helpers.random_tables import QUANTIFIERS, START, table_model, whole_tree
 
 import llmchecker as lc
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.anytime.comparison import Comparison, Side, compare_sides, subtract
+from llmchecker.checking.anytime.comparison import Comparison, Side, compare_sides
 from llmchecker.checking.decision import ComparisonOutcome
+from llmchecker.checking.interval import Interval
 from llmchecker.errors import InterruptedCheck, InvalidQuery
 from llmchecker.interfaces.python.check import resolve_query
 from llmchecker.properties.scores import score_tree
@@ -108,8 +110,8 @@ def test_both_sides_have_independent_samples():
     """A model against itself draws other samples on each side."""
     model = table_model(2)
     found = compared(model, model, passes=60)
-    assert found.first.estimate.seed != found.versus.estimate.seed
-    assert found.first.estimate.confidence == pytest.approx(0.995)
+    assert found.first.sampled.seed != found.versus.sampled.seed
+    assert found.first.sampled.confidence == pytest.approx(0.995)
 
 
 def test_a_watch_ends_the_work():
@@ -163,7 +165,8 @@ def test_a_query_without_a_limited_number_is_refused(query, message):
 
 def test_differences_are_rounded_outwards():
     """The exact difference of the ends is within the interval, which is at most a float wider."""
-    low, high = subtract((0.1, 0.3), (0.2, 1e-20))
-    assert Fraction(low) <= Fraction(0.1) - Fraction(1e-20)
-    assert high >= Fraction(0.3) - Fraction(0.2)
-    assert subtract((float("-inf"), 1.0), (0.0, 1.0)) == (float("-inf"), 1.0)
+    found = Interval(0.1, 0.3) - Interval(0.2, 1e-20)
+    assert Fraction(found.lower) <= Fraction(0.1) - Fraction(1e-20)
+    assert found.upper >= Fraction(0.3) - Fraction(0.2)
+    unlimited = Interval(-math.inf, 1.0) - Interval(0.0, 1.0)
+    assert unlimited == Interval(-math.inf, 1.0)

@@ -6,9 +6,9 @@ from llmchecker.checking.anytime.answer_forecast import (
     Forecast,
     forecast_decision,
     forecast_width,
-    format_duration,
 )
 from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+from llmchecker.checking.forecast import format_duration
 
 
 def history(exponent: float, rounds: int = 12, centre: float = 0.5) -> list[AnytimeProgress]:

@@ -46,7 +46,7 @@ def test_the_decided_mass_is_what_storm_bounds(data, formula, ranges):
     columns = data.draw(scores(tree, NAMES))
     query, path = path_of(formula)
     found = split_mass(tree, columns, Monitor(path, tree.truncation.length, ranges))
-    interval = bounds.compute_bounds(tree, columns, query, ranges)
+    interval, _ = bounds.compute_bounds(tree, columns, query, ranges)
     assert found.satisfied_mass == pytest.approx(interval.lower, abs=1e-12)
     assert found.satisfied_mass + found.undecided_mass == pytest.approx(interval.upper, abs=1e-12)
     assert found.satisfied_mass + found.violated_mass + found.undecided_mass == pytest.approx(
@@ -64,7 +64,7 @@ def test_final_scores_decide_the_same_for_storm(data, formula, final):
     ranges = {"gender": (-2, 2, final), "polarity": (-2, 2)}
     query, path = path_of(formula)
     found = split_mass(tree, columns, Monitor(path, tree.truncation.length, ranges))
-    interval = bounds.compute_bounds(tree, columns, query, ranges)
+    interval, _ = bounds.compute_bounds(tree, columns, query, ranges)
     assert found.satisfied_mass == pytest.approx(interval.lower, abs=1e-12)
     assert found.satisfied_mass + found.undecided_mass == pytest.approx(interval.upper, abs=1e-12)
     wider = split_mass(tree, columns, Monitor(path, tree.truncation.length, SMALL))

@@ -2,18 +2,17 @@
 
 import pytest
 
-from llmchecker.checking.anytime.estimate import Estimate, with_estimate
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.answer import Answer, Sampled
+from llmchecker.checking.interval import Interval
 from llmchecker.properties.logic.parser import parse
 
 ABOVE = 1.0000000000000002
 
 
-def estimated(query: str, lower, upper, low: float, high: float, samples: int = 0) -> Verdict:
-    """The verdict with an estimate whose ends are given."""
-    certain = Verdict(query, None, 1, 1, 1, 1, 0.0, 0.0, {}, lower, upper)
-    found = Estimate(low, low, high, 0.99, samples, samples, 0)
-    return with_estimate(certain, parse(query), found)
+def estimated(query: str, lower, upper, low: float, high: float, samples: int = 0) -> Answer:
+    """The answer with samples whose ends are given."""
+    certain = Answer(parse(query), 1, Interval(lower, upper))
+    return certain.with_samples(Sampled(Interval(low, high), low, 0.99, samples))
 
 
 @pytest.mark.parametrize("samples", [0, 10])

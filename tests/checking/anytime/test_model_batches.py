@@ -29,7 +29,7 @@ def check(model=MODEL, distributions=None, **limits):
 
 def read_bits(result) -> tuple:
     """All of a result that must not depend on batches."""
-    verdict, tree = result.verdict, result.tree
+    verdict, tree = result, result.evidence.tree
     ends = (verdict.lower, verdict.upper, verdict.low, verdict.high, verdict.estimate)
     return *ends, result.passes, verdict.samples, tree.digest
 
@@ -66,7 +66,7 @@ def test_a_deadline_is_kept(seconds, monkeypatch):
     result = check(clock.slow(MODEL), seconds=seconds)
     assert result.passes >= 1
     assert clock.now <= seconds + 1
-    assert result.verdict.lower <= TRUTH <= result.verdict.upper
+    assert result.lower <= TRUTH <= result.upper
 
 
 def test_an_interruption_after_any_batch_gives_a_right_answer():
@@ -80,7 +80,7 @@ def test_an_interruption_after_any_batch_gives_a_right_answer():
             AnswerBudget(passes=80, confidence=0.9999),
             is_cancelled=lambda asked=asked: next(asked, None) is None,
         )
-        verdict = result.verdict
+        verdict = result
         assert Fraction(verdict.lower) <= TRUTH <= Fraction(verdict.upper)
         if verdict.low is not None:
             assert verdict.lower <= verdict.low <= TRUTH <= verdict.high <= verdict.upper

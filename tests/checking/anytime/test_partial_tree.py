@@ -92,7 +92,7 @@ def test_masses_are_the_bounds_of_storm_and_hold_the_truth(
     split = split_mass(built, scores, asked.monitors[0])
     assert split.satisfied_mass == pytest.approx(ends[0], abs=1e-12)
     assert split.violated_mass == pytest.approx(tree.violated_mass(), abs=1e-12)
-    interval = bounds.compute_bounds(built, scores, asked.query, asked.ranges)
+    interval, _ = bounds.compute_bounds(built, scores, asked.query, asked.ranges)
     assert (interval.lower, interval.upper) == pytest.approx(ends, abs=1e-12)
     assert len(dtmc.build_dtmc(built, scores)) == len(built)
 

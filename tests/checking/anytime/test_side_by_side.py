@@ -7,13 +7,15 @@ import pytest
 from helpers.anytime_checks import FakeClock
 from helpers.random_tables import QUANTIFIERS, table_model
 
+from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime import model_batches
-from llmchecker.checking.anytime.answer import AnytimeResult, check_anytime
+from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.partial_tree import PartialTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import Question, check_side_by_side
+from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.errors import CheckFailed, ConfigError, MachineLimit
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.transformers.load import load_model
@@ -29,8 +31,8 @@ def question(start: str, query: str, passes: int = 60, seed: int = 3) -> Questio
     return Question(start, asked, AnswerBudget(passes=passes, confidence=0.9, seed=seed))
 
 
-def figures(result: AnytimeResult) -> tuple:
-    verdict = result.verdict
+def figures(result: Answer) -> tuple:
+    verdict = result
     return (
         verdict.lower,
         verdict.upper,
@@ -52,7 +54,7 @@ def test_questions_side_by_side_get_the_answers_that_each_gets_alone(seed):
     for index, each in enumerate(questions):
         alone = check_anytime(model, each.start, each.asked, each.budget)
         assert figures(found[index]) == figures(alone)
-        assert found[index].tree.digest == alone.tree.digest
+        assert found[index].evidence.tree.digest == alone.evidence.tree.digest
 
 
 @pytest.mark.few(1)
@@ -66,7 +68,7 @@ def test_a_deadline_is_kept_side_by_side(seconds, monkeypatch):
     questions += [replace(each, budget=timed) for each in questions]
     expected = dict(check_side_by_side(model, questions[:3]))
     exact = AnswerBudget(width=1e-9)
-    truths = [check_anytime(model, q.start, q.asked, exact).verdict for q in questions[3:]]
+    truths = [check_anytime(model, q.start, q.asked, exact) for q in questions[3:]]
     clock = FakeClock(monkeypatch)
     found = {}
     for index, result in check_side_by_side(clock.slow(model), questions):
@@ -75,7 +77,7 @@ def test_a_deadline_is_kept_side_by_side(seconds, monkeypatch):
     for index in range(3):
         assert figures(found[index]) == figures(expected[index])
     for index, truth in enumerate(truths, 3):
-        verdict = found[index].verdict
+        verdict = found[index]
         assert verdict.lower <= truth.upper
         assert truth.lower <= verdict.upper
         if verdict.low is not None:
@@ -159,8 +161,8 @@ def test_an_error_of_a_question_leaves_the_others():
         question("ac", QUERIES[1]),
     ]
     found = dict(check_side_by_side(table_model(2), questions))
-    assert isinstance(found[0], AnytimeResult)
-    assert isinstance(found[3], AnytimeResult)
+    assert isinstance(found[0], Answer)
+    assert isinstance(found[3], Answer)
     assert "a?" in str(found[1]) or "?" in str(found[1])
     assert "no number" in str(found[2])
 
@@ -194,7 +196,7 @@ def test_a_text_that_the_model_refuses_ends_its_own_question(failure):
     """If a batch fails, each of its questions is asked alone, and only the cause fails."""
     found = check_with_failing_text(failure)
     assert "refused" in str(found[0])
-    assert all(isinstance(found[index], AnytimeResult) for index in (1, 2))
+    assert all(isinstance(found[index], Answer) for index in (1, 2))
 
 
 @pytest.mark.long
@@ -212,8 +214,10 @@ def test_decoding_that_compares_texts_with_the_prompt_gets_whole_prompts(random_
     found = dict(check_side_by_side(model, questions))
     for index, each in enumerate(questions):
         alone = check_anytime(model, each.start, each.asked, each.budget)
-        np.testing.assert_array_equal(found[index].tree.parent, alone.tree.parent)
-        np.testing.assert_allclose(found[index].tree.probability, alone.tree.probability, rtol=1e-4)
+        np.testing.assert_array_equal(found[index].evidence.tree.parent, alone.evidence.tree.parent)
+        np.testing.assert_allclose(
+            found[index].evidence.tree.probability, alone.evidence.tree.probability, rtol=1e-4
+        )
 
 
 @pytest.mark.long
@@ -241,7 +245,7 @@ def test_the_query_of_a_question_is_built_when_its_check_begins():
     assert len(read) < 100
     found = dict(answers)
     assert sorted(read) == list(range(100))
-    assert all(isinstance(found[index], AnytimeResult) for index in range(2, 100))
+    assert all(isinstance(found[index], Answer) for index in range(2, 100))
 
 
 def test_the_bounds_of_a_threshold_contain_the_bounds_of_its_probability():
@@ -249,14 +253,14 @@ def test_the_bounds_of_a_threshold_contain_the_bounds_of_its_probability():
     model = table_model(6)
     few = question("a", "P>=0.5 [ F gender > 2 ]", passes=10)
     threshold = check_anytime(model, "a", few.asked, few.budget)
-    lower, upper = threshold.probability_bounds
+    lower, upper = threshold.probability.lower, threshold.probability.upper
     assert 0 <= lower < upper <= 1
     whole = CheckedQuery(parse("P=? [ F gender > 2 ]"), few.asked.quantifiers, few.asked.length)
-    exact = check_anytime(model, "a", whole, AnswerBudget(width=1e-9)).verdict
+    exact = check_anytime(model, "a", whole, AnswerBudget(width=1e-9))
     assert lower <= exact.lower <= exact.upper <= upper
     combined = question("a", "P>=0.5 [ F gender > 2 ] & P>=0.1 [ F gender > 1 ]")
     found = check_anytime(model, "a", combined.asked, combined.budget)
-    assert found.probability_bounds == (0.0, 1.0)
+    assert found.probability == PROBABILITIES
 
 
 def test_a_check_that_is_over_leaves_no_tree_in_memory(monkeypatch):
@@ -333,7 +337,7 @@ def test_an_exception_in_a_step_of_a_check_is_its_result(monkeypatch):
     monkeypatch.setattr(AnytimeCheck, "compute_progress", fail)
     found = dict(check_side_by_side(model, [question(start, QUERIES[0]) for start in "ab"]))
     assert isinstance(found[0], OverflowError)
-    assert isinstance(found[1], AnytimeResult)
+    assert isinstance(found[1], Answer)
 
 
 def test_an_interrupt_ends_all_questions():
@@ -349,4 +353,4 @@ def test_memory_that_a_batch_lacks_ends_its_own_question():
     """If memory runs out in a shared batch, each question is asked alone."""
     found = check_with_failing_text(MemoryError())
     assert isinstance(found[0], MemoryError)
-    assert all(isinstance(found[index], AnytimeResult) for index in (1, 2))
+    assert all(isinstance(found[index], Answer) for index in (1, 2))

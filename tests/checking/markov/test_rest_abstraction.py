@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from llmchecker.checking import bounds, storm
 from llmchecker.checking.bounded_value import check_chain
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc, rest_abstraction
-from llmchecker.checking.verdict import Interval
 from llmchecker.errors import ImpossibleCondition, InvalidTree
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
@@ -31,7 +31,7 @@ def atoms_of(text: str):
 
 def interval(tree: TextTree, columns, text: str, ranges=ANY) -> Interval:
     query = parse(text)
-    return bounds.compute_bounds(tree, columns, query, ranges)
+    return bounds.compute_bounds(tree, columns, query, ranges)[0]
 
 
 def truths(text: str, step: int, ranges) -> set[tuple[bool, ...]]:

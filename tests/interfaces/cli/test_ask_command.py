@@ -12,6 +12,8 @@ import yaml
 
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.interfaces.cli.main import main
+from llmchecker.properties.logic.parser import parse
+from llmchecker.trees.distribution_cache import DistributionCache
 
 QUERY = "P=? [ F readability > 8000 ]"
 START = "The player won because"
@@ -75,6 +77,45 @@ def test_the_same_seed_gives_the_same_answer(project, capfd):
             del answer[name]
     assert first == second
     assert other["seed"] != first["seed"]
+
+
+def test_stored_distributions_are_read_once(project, monkeypatch):
+    """The distributions of a prompt are opened once for its answer, and not again."""
+    opened = []
+    open_distributions = DistributionCache.open_distributions
+
+    def open_and_count(*arguments):
+        opened.append(arguments)
+        return open_distributions(*arguments)
+
+    monkeypatch.setattr(DistributionCache, "open_distributions", open_and_count)
+    assert main(asked()) == 0
+    assert len(opened) == 1
+
+
+def test_a_query_is_parsed_once(project, monkeypatch):
+    """The text of a query is parsed once on its way to the answer."""
+    parsed = []
+
+    def parse_and_count(text):
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr("llmchecker.config.question.parse", parse_and_count)
+    monkeypatch.setattr("llmchecker.properties.logic.parser.parse", parse_and_count)
+    assert main(asked()) == 0
+    assert parsed == [QUERY]
+
+
+def test_a_question_does_not_depend_on_the_plan_of_the_workflow(project, capfd):
+    """An invalid experiment refuses no question; an unreadable file does, with its line."""
+    file = project / "config.yaml"
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    file.write_text(yaml.safe_dump(config | {"experiments": [{"label": ""}]}), encoding="utf-8")
+    assert answered(capfd)["model"] == "gpt2"
+    file.write_text("models: {}\nmodels: {}\n", encoding="utf-8")
+    assert main(asked()) == 3
+    assert "config.yaml, line 2: " in capfd.readouterr().err
 
 
 def test_certain_means_without_samples(project, capfd):
@@ -225,12 +266,12 @@ def test_progress_has_intervals_passes_rate_and_time(project, capfd, monkeypatch
         (("--alpha", "0.5"), "--k: missing; give --alpha and --k"),
         (
             ("--confidence", "1"),
-            "confidence: 1.0 is out of range; it must be from 0.001 to 0.999999999",
+            "--confidence: 1.0 is out of range; it must be from 0.001 to 0.999999999",
         ),
-        (("--width", "-1"), "width: -1.0 is out of range; it must be from 0 to 1"),
-        (("--passes", "0"), "passes: 0 is out of range; it must be at least 1"),
-        (("--seconds", "nan"), "seconds: nan is out of range; it must be above 0"),
-        (("--seed", "-1"), "seed: -1 is out of range; it must be a whole number from 0"),
+        (("--width", "-1"), "--width: -1.0 is out of range; it must be from 0 to 1"),
+        (("--passes", "0"), "--passes: 0 is out of range; it must be at least 1"),
+        (("--seconds", "nan"), "--seconds: nan is out of range; it must be above 0"),
+        (("--seed", "-1"), "--seed: -1 is out of range; it must be a whole number from 0"),
         (("--alpha", "0.5", "--k", "3"), "--passes: a tree of --alpha and --k has no limits"),
         (("--certain", "--seed", "1"), "--certain: without an estimate, --seed has no effect"),
     ],
@@ -289,7 +330,7 @@ def test_a_question_is_asked_as_a_user_asks_it(chatting, capfd):
 def test_a_chat_needs_a_user_and_a_template(project, capfd):
     """--system without --user is refused, and so is a chat with a model that has no template."""
     assert main(asked("--system", "Be kind.")) == 3
-    assert "--system: it belongs to a chat, not to --start; use --user" in capfd.readouterr().err
+    assert "--system: it belongs to a chat, not to a start string" in capfd.readouterr().err
     assert main(["check", QUERY, "--user", "Is it so?"]) == 3
     assert "gpt2: no chat template" in capfd.readouterr().err
     for words in (["--user", "Hi", "--start", START], ["--system", "Be kind."]):

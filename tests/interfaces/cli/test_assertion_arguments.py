@@ -103,6 +103,21 @@ def test_messages_are_read_from_a_file(random_model, tmp_path, monkeypatch, capf
     assert reason in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--api", "vlm"], "--model: api: 'vlm' is not one of vllm, llama.cpp"),
+        (["--api", "openai"], "--model: tokenizer: the api openai returns only texts"),
+    ],
+)
+def test_a_server_is_refused_by_its_option(tmp_path, monkeypatch, capfd, options, message):
+    """An unknown or text-only API has the option as its place, and no key of a configuration."""
+    monkeypatch.chdir(tmp_path)
+    server = ["--model", "http://localhost:1", "--tokenizer", "words", *options]
+    assert main(["check", *server, "--start", START, "--contains", "a"]) == 3
+    assert message in capfd.readouterr().err
+
+
 def test_a_server_needs_a_tokenizer(tmp_path, monkeypatch, capfd):
     """An address without a tokenizer is refused with the option."""
     monkeypatch.chdir(tmp_path)

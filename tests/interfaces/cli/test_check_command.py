@@ -219,7 +219,7 @@ def test_a_page_that_cannot_be_written_is_refused_at_once(project, capfd, no_gro
 def test_an_unexpected_error_is_no_verdict(project, capfd, monkeypatch):
     """An error without a message for users keeps its traceback, and the status of an error."""
 
-    def fail(_):
+    def fail(*_):
         raise ZeroDivisionError("a defect")
 
     monkeypatch.setattr("llmchecker.interfaces.cli.check_command.run_check", fail)
@@ -486,10 +486,10 @@ def test_help_tells_the_arguments(capfd):
 def test_an_interruption_has_its_own_status(capfd, monkeypatch):
     """Ctrl-C ends with status 130 and without a traceback."""
 
-    def interrupted(_):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("llmchecker.interfaces.cli.check_command.parse_request", interrupted)
+    monkeypatch.setattr("llmchecker.interfaces.cli.check_command.parse_question", interrupted)
     assert main(arguments("--json")) == 130
     assert capfd.readouterr() == ("", "interrupted\n")
 

@@ -5,7 +5,12 @@ import json
 import pytest
 import yaml
 
+from llmchecker.config.opening import open_model
+from llmchecker.interfaces.cli.arguments import parse_question, parse_versus
+from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
+from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.main import main
+from llmchecker.models.decoding.chat_template import Chat
 
 QUERY = "P=? [ F readability > 8000 ]"
 START, OTHER = "The player won because", "The player lost because"
@@ -68,13 +73,40 @@ def test_a_second_decoding_replaces_the_first(project, capfd):
     assert (again["lower"], again["upper"]) == (-found["upper"], -found["lower"])
 
 
+def test_each_side_has_the_model_of_its_own_directory(project, random_model, monkeypatch):
+    """Two directories are two models, although the command line names neither."""
+    opened = []
+
+    def open_and_record(model, expansion):
+        opened.append(model.directory)
+        return open_model(model, expansion)
+
+    monkeypatch.setattr("llmchecker.interfaces.cli.compare_command.open_model", open_and_record)
+    directories = [random_model(name) for name in ("gpt2", "llama")]
+    words = ["--model", str(directories[0]), "--versus-model", str(directories[1])]
+    assert main(arguments(*words, "--passes", "4")) in (0, 2)
+    assert opened == directories
+
+
+def test_another_user_replaces_messages(project, capfd):
+    """The second side has its own chat, also where a file has the first one's."""
+    (project / "chat.json").write_text('[{"system": "Be kind."}, {"user": "Is it so?"}]')
+    parser = build_parser(["compare"])
+    words = ["compare", QUERY, "--messages", "chat.json", "--versus-user", "And now?"]
+    parsed = parser.parse_args(words)
+    registry, first = parse_question(parsed, parse_asked_query(parsed))
+    versus = parse_versus(parsed, registry, first)
+    assert first.prompt == Chat((("system", "Be kind."), ("user", "Is it so?")))
+    assert versus.prompt == Chat((("system", "Be kind."), ("user", "And now?")))
+
+
 @pytest.mark.parametrize(
     ("words", "query", "message"),
     [
-        ([], QUERY, "both sides are the same; add an option such as --versus-model"),
-        (["--versus-start", START], QUERY, "both sides are the same; change a --versus option"),
-        (["--versus-model", "gpt3"], QUERY, "--model: 'gpt3' is not defined"),
-        (["--versus-start", "a", "--versus-user", "b"], QUERY, "--versus-start: a text is no chat"),
+        ([], QUERY, "both sides are the same; change the model"),
+        (["--versus-start", START], QUERY, "both sides are the same; change the model"),
+        (["--versus-model", "gpt3"], QUERY, "--versus-model: 'gpt3' is not defined"),
+        (["--versus-start", "a", "--versus-user", "b"], QUERY, "--versus-start: user is given too"),
         (
             ["--versus-system", "a"],
             QUERY,

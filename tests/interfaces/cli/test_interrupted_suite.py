@@ -58,7 +58,7 @@ def interrupt(texts: int) -> Callable[[int], None]:
 
 def test_ctrl_c_leaves_all_outputs_and_the_next_run_continues(suite, capfd, monkeypatch):
     """Ctrl-C prints and writes the verdicts so far, marked as incomplete, and exits with 130."""
-    monkeypatch.setattr(session, "open_deployment", open_table(interrupt(50)))
+    monkeypatch.setattr(session, "open_model", open_table(interrupt(50)))
     assert main(["test", suite, *OUTPUTS]) == 130
     printed = capfd.readouterr()
     note = "incomplete: the run ended early, 1 of 2 cases have a result"
@@ -77,7 +77,7 @@ def test_ctrl_c_leaves_all_outputs_and_the_next_run_continues(suite, capfd, monk
     assert "1 of 2 cases" in Path("r.md").read_text()
     assert note in Path("r.html").read_text()
     texts = []
-    monkeypatch.setattr(session, "open_deployment", open_table(texts.append))
+    monkeypatch.setattr(session, "open_model", open_table(texts.append))
     assert main(["test", suite, *OUTPUTS]) in (0, 1, 2)
     printed = capfd.readouterr()
     assert "incomplete" not in printed.out + Path("r.html").read_text()
@@ -87,7 +87,7 @@ def test_ctrl_c_leaves_all_outputs_and_the_next_run_continues(suite, capfd, monk
 
 def test_ctrl_c_without_a_file_says_how_to_keep_results(suite, capfd, monkeypatch):
     """Without --json, the note names the option that would keep results."""
-    monkeypatch.setattr(session, "open_deployment", open_table(interrupt(50)))
+    monkeypatch.setattr(session, "open_model", open_table(interrupt(50)))
     assert main(["test", suite]) == 130
     assert "--json FILE would keep them" in capfd.readouterr().err
 
@@ -99,7 +99,7 @@ def test_ctrl_c_while_a_model_loads_is_short(suite, capfd, monkeypatch):
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("the interrupt came before")
 
-    monkeypatch.setattr(session, "open_deployment", load)
+    monkeypatch.setattr(session, "open_model", load)
     assert main(["test", suite, "--junit", "r.xml"]) == 130
     printed = capfd.readouterr()
     assert "0 of 2 cases have a result" in printed.out
@@ -109,7 +109,7 @@ def test_ctrl_c_while_a_model_loads_is_short(suite, capfd, monkeypatch):
 
 def test_a_second_ctrl_c_ends_at_once(suite, capfd, monkeypatch):
     """An interrupt while the outputs are written ends the command, with 130 too."""
-    monkeypatch.setattr(session, "open_deployment", open_table(interrupt(50)))
+    monkeypatch.setattr(session, "open_model", open_table(interrupt(50)))
 
     def press_again(*_) -> None:
         raise KeyboardInterrupt
@@ -133,7 +133,7 @@ def test_an_error_that_ends_the_run_leaves_the_verdicts_so_far(suite, capfd, mon
         add(log, case, result)
 
     monkeypatch.setattr(JsonLinesLog, "add", fail)
-    monkeypatch.setattr(session, "open_deployment", open_table(lambda number: None))
+    monkeypatch.setattr(session, "open_model", open_table(lambda number: None))
     assert main(["test", suite, "--json", "r.jsonl"]) == 3
     printed = capfd.readouterr()
     assert "HOLDS    quick: trivial" in printed.out
@@ -153,7 +153,7 @@ def distribute(tokens):
     time.sleep(0.01)
     return [0, 0.25, 0.25, 0.5]
 
-session.open_deployment = lambda *_, **__: OpenTable(lc.TableModel(WORDS, distribute))
+session.open_model = lambda *_, **__: OpenTable(lc.TableModel(WORDS, distribute))
 sys.argv = ["llmchecker", "test", "suite.yaml", "--json", "r.jsonl", "--junit", "r.xml"]
 entry.run()
 """

@@ -84,8 +84,8 @@ def test_a_suite_and_the_library_give_a_name_the_same_meaning(tmp_path):
     case = {"start": "once", "require": [query.replace("=?", ">=0.01")]}
     (result,) = run(load(tmp_path, [case]), table).results
     answer = lc.ask(query, table, "once", length=3, passes=100)
-    assert result.interval.lower <= answer.upper
-    assert answer.lower <= result.interval.upper
+    assert result.measurement.certain.lower <= answer.upper
+    assert answer.lower <= result.measurement.certain.upper
     assert answer.lower == pytest.approx(answer.upper)
     compared = lc.compare(query, table, "once", versus_start="once he", length=3, passes=200)
-    assert compared.first.verdict.lower == pytest.approx(answer.lower)
+    assert compared.first.lower == pytest.approx(answer.lower)

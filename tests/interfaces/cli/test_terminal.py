@@ -7,20 +7,24 @@ import sys
 import pytest
 import yaml
 
-from llmchecker.checking.verdict import Verdict
-from llmchecker.interfaces.cli import check_command, verify_command
+from llmchecker.checking.answer import Answer, Costs, Sampled
+from llmchecker.checking.interval import NUMBERS, TRUTHS, Interval
+from llmchecker.interfaces.cli import check_command
 from llmchecker.interfaces.cli.main import main
 from llmchecker.interfaces.cli.terminal import Bar, print_outcome
 from llmchecker.interfaces.cli.verdict_bars import build_bars
-from llmchecker.programs.verification.result import Outcome, VerificationResult
+from llmchecker.properties.logic.parser import parse
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
+from loop_invariants.cli import verify_command
+from loop_invariants.verification.result import Outcome, VerificationResult
 
 QUERY = "P=? [ F gender > 0 ]"
 HOSTILE = "[red]he[/red] \x1b[31m\x9b31m \u202eeh"
 WITNESSES = (
     {"kind": "witness", "text": f"Then{HOSTILE}", "kept": 4, "probability": 0.5, "rest": False},
 )
-ESTIMATE = {"estimate": 0.25, "low": 0.1, "high": 0.5, "confidence": 0.99, "samples": 30}
+CERTAIN = Interval(0.05, 0.9)
+SAMPLED = Sampled(Interval(0.1, 0.5), 0.25, 0.99, 30)
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]m")
 
 
@@ -49,14 +53,21 @@ def terminal(monkeypatch):
     return open_terminal
 
 
-def verdict(query: str = QUERY, **changes) -> Verdict:
-    figures = {"lower": 0.05, "upper": 0.9, "witnesses": WITNESSES, **ESTIMATE, **changes}
-    return Verdict(query, figures["estimate"], 1000, 2000, 1, 1, 0.0, 0.0, {}, **figures)
+def answer(query: str = QUERY, certain: Interval = CERTAIN) -> Answer:
+    return Answer(
+        query=parse(query),
+        horizon=1,
+        certain=certain,
+        sampled=SAMPLED,
+        bounded=0.25,
+        witnesses=WITNESSES,
+        costs=Costs(states=1000, transitions=2000),
+    )
 
 
-def print_verdict(shown: Verdict) -> None:
-    rows = check_command.formatting.build_verdict_rows(shown)
-    check_command._print_verdict(rows, shown)
+def print_shown(shown: Answer) -> None:
+    rows = check_command.formatting.build_rows(shown)
+    check_command._print_answer(rows, shown)
 
 
 def plain(text: str) -> str:
@@ -68,7 +79,7 @@ def plain(text: str) -> str:
 def test_an_answer_fits_the_width(terminal, columns):
     """No line is wider than the terminal; figures, their bars and the texts are complete."""
     output = terminal(columns)
-    print_verdict(verdict())
+    print_shown(answer())
     lines = plain(output.getvalue()).splitlines()
     assert max(map(len, lines)) <= columns
     assert sum("━" in line and line.rstrip().endswith(" 1") for line in lines) == 2
@@ -80,14 +91,14 @@ def test_an_answer_fits_the_width(terminal, columns):
 
 def test_colours_are_for_terminals_only(terminal, monkeypatch, capsys):
     """A terminal gets colours, a terminal with NO_COLOR none, and a pipe no sequence at all."""
-    print_verdict(verdict())
+    print_shown(answer())
     assert "\x1b" not in capsys.readouterr().out
     output = terminal(80)
-    print_verdict(verdict())
+    print_shown(answer())
     assert COLOUR.search(output.getvalue())
     monkeypatch.setenv("NO_COLOR", "1")
     output = terminal(80)
-    print_verdict(verdict())
+    print_shown(answer())
     assert not COLOUR.search(output.getvalue())
 
 
@@ -95,7 +106,7 @@ def test_colours_are_for_terminals_only(terminal, monkeypatch, capsys):
 def test_a_text_of_a_model_stays_inert(terminal, capsys, is_terminal):
     """Markup of rich is printed as written, and control characters are escaped."""
     output = terminal(100) if is_terminal else None
-    print_verdict(verdict())
+    print_shown(answer())
     shown = plain(output.getvalue() if is_terminal else capsys.readouterr().out)
     assert "[red]he[/red]" in shown
     assert all(c.isprintable() or c == "\n" for c in shown)
@@ -131,9 +142,9 @@ def test_a_bar_covers_its_interval(low, high, least, width, ascii_only):
 
 def test_truths_and_scores_have_no_bar_of_bounds():
     """Bounds of a threshold are truths, and a score has no axis."""
-    threshold = verdict("P>=0.5 [ F gender > 0 ]", estimate=False, lower=False, upper=True)
+    threshold = answer("P>=0.5 [ F gender > 0 ]", TRUTHS)
     assert build_bars(threshold).keys() == {"estimate"}
-    assert build_bars(verdict('R{"gender"}=? [ I=3 ]', lower=None, upper=None)) == {}
+    assert build_bars(answer('R{"gender"}=? [ I=3 ]', NUMBERS)) == {}
 
 
 def test_a_program_has_its_outcome(terminal, tmp_path):

@@ -214,8 +214,8 @@ def test_a_condition_that_no_sample_meets_has_no_estimate(model):
     answer = lc.ask(RARE, model, "once", length=4, passes=6, he=he, she=she)
     assert (answer.estimate, answer.low, answer.high) == (None, 0, 1)
     assert "point estimate unknown" in str(answer)
-    assert answer.verdict.value is None
-    assert len(answer.verdict.notes) == 1
+    assert answer.value is None
+    assert answer.notes == ()
 
 
 @pytest.mark.parametrize("given", ["X step > 1", "F (he > 0 & he < 0)"])
@@ -246,7 +246,8 @@ def test_an_answer_shows_itself_in_a_notebook(model):
     cells = ["".join(cell.itertext()) for cell in page.iter("td")]
     assert cells.count('"once"') == 1
     assert '" he"' in cells
-    hostile = replace(answer, witnesses=({"text": "<b>", "kept": 3, "rest": False},))
+    decides = {"kind": "witness", "probability": 0.5}
+    hostile = replace(answer, witnesses=({"text": "<b>", "kept": 3, "rest": False, **decides},))
     assert "<b>" not in hostile._repr_html_()
 
 
@@ -280,10 +281,10 @@ def test_a_decided_threshold_is_a_truth_value(model, threshold, holds, words):
     """`holds` and `bool` are the outcome, which text and page contain."""
     answer = lc.ask(f"P{threshold} [ F he > 0 ]", model, "once", length=3, passes=500, he=he)
     assert (answer.holds, bool(answer)) == (holds, holds)
-    assert answer.verdict.decision.outcome in words
+    assert answer.decision.outcome in words
     row = next(line for line in str(answer).splitlines() if line.startswith("verdict "))
-    assert answer.verdict.decision.outcome in row
-    if answer.verdict.decision.confidence is None:
+    assert answer.decision.outcome in row
+    if answer.decision.confidence is None:
         assert row == f"verdict      {words}"
         assert words in answer._repr_html_()
 
@@ -335,8 +336,8 @@ def test_a_model_that_fails_leaves_the_answer_so_far(model):
     ("prompt", "options", "message"),
     [
         ((), {}, "a start string is missing"),
-        ((), {"system": "Be kind."}, "a start string is missing"),
-        (("once",), {"user": "Is it so?"}, "user, system: they make a chat"),
+        ((), {"system": "Be kind."}, "system: it belongs to a chat"),
+        (("once",), {"user": "Is it so?"}, "start: user is given too"),
         ((), {"user": "Is it so?"}, "table: a table answers no messages"),
     ],
 )

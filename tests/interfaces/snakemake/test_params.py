@@ -5,7 +5,7 @@ import json
 import pytest
 
 from llmchecker.config.config import Config
-from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
+from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.interfaces.snakemake.check_params import (
     describe_row,
     describe_tree,
@@ -32,7 +32,7 @@ from llmchecker.models.sources.fetch import ModelSource
 from llmchecker.models.sources.source_spec import Source
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.lazy_model import LazyModel
-from llmchecker.trees.text_tree import Truncation
+from llmchecker.trees.text_tree import Horizon, Truncation
 
 QUERY = parse("P=? [ F gender > 0 ]")
 CUTS = [Truncation(0.8, 3, 2), Horizon(4)]

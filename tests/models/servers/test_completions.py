@@ -16,36 +16,33 @@ from llmchecker.errors import (
     RequestRefused,
     SourceUnavailable,
 )
-from llmchecker.models.servers import completions, connection, http_client
 from llmchecker.models.servers.completions import CompletionClient, CompletionRequest
 from llmchecker.models.servers.connection import (
+    TEXT_LIMITS,
     connect_completions,
     connect_model,
     fetch_served_model,
 )
+from llmchecker.models.servers.http_client import RequestLimits
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.sources.source_spec import parse_source
-from llmchecker.programs.proposals.prompt_templates import (
+from loop_invariants.proposals.prompt_templates import (
     INVARIANT_KEYWORD,
     PromptVariant,
     build_message,
     build_prompt,
 )
-from llmchecker.programs.proposals.proposers import (
+from loop_invariants.proposals.proposers import (
     ServerProposer,
     _propose_for_program,
     load_proposer,
 )
-from llmchecker.programs.proposals.sampling import _MAX_TOKENS
-from llmchecker.programs.proposals.settings import ProposalSettings
+from loop_invariants.proposals.sampling import _MAX_TOKENS
+from loop_invariants.proposals.settings import ProposalSettings
 
 APIS = ("openai", "openai-chat")
+QUICK = replace(TEXT_LIMITS, first_pause_seconds=0.001)
 ASKING = ProposalSettings(iterations=3, nodes=1, candidates=5, seed=7)
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch):
-    monkeypatch.setattr(http_client, "_FIRST_PAUSE_SECONDS", 0.001)
 
 
 def source_of(address: str, api: str, **settings) -> ServerSource:
@@ -53,10 +50,16 @@ def source_of(address: str, api: str, **settings) -> ServerSource:
     return ServerSource(parse_source(f"server:{address}"), api, **settings)
 
 
-def connected(tmp_path: Path, address: str, api: str = "openai", **settings) -> CompletionClient:
+def connected(
+    tmp_path: Path,
+    address: str,
+    api: str = "openai",
+    limits: RequestLimits = QUICK,
+    **settings,
+) -> CompletionClient:
     directory = tmp_path / "asked"
-    fetch_served_model(source_of(address, api, **settings), directory)
-    return connect_completions(directory)
+    fetch_served_model(source_of(address, api, **settings), directory, limits)
+    return connect_completions(directory, limits)
 
 
 def asked(writer: CompletionClient, tmp_path: Path, *numbers: int) -> list[str]:
@@ -188,13 +191,12 @@ WRONG = {
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_answer_is_refused_by_the_address(wrong, api, tmp_path, monkeypatch):
+def test_a_wrong_answer_is_refused_by_the_address(wrong, api, tmp_path):
     """What cannot be read ends the asking with a message; what was answered before is kept."""
-    monkeypatch.setattr(connection, "_MAX_TEXT_BYTES", 10_000)
     server = FakeWriter(lambda prompt: "x")
     fault, told = WRONG[wrong]
     with running(server) as address:
-        writer = connected(tmp_path, address, api)
+        writer = connected(tmp_path, address, api, replace(QUICK, max_bytes=10_000))
         asked(writer, tmp_path, 1)
         server.fault = fault
         with pytest.raises(LLMCheckerError, match=told) as caught:
@@ -205,11 +207,13 @@ def test_a_wrong_answer_is_refused_by_the_address(wrong, api, tmp_path, monkeypa
     assert len(server.questions) == 1
 
 
-def test_a_text_without_end_is_cut(tmp_path, monkeypatch):
+def test_a_text_without_end_is_cut(tmp_path):
     """Of a long text the beginning is read and kept."""
-    monkeypatch.setattr(completions, "_MAX_TEXT_CHARACTERS", 10)
-    with running(FakeWriter(lambda prompt: "y" * 99)) as address:
-        assert asked(connected(tmp_path, address), tmp_path, 1) == ["y" * 10]
+    text = "".join(map(str, range(10**6)))
+    with running(FakeWriter(lambda prompt: text)) as address:
+        (answer,) = asked(connected(tmp_path, address), tmp_path, 1)
+    assert text.startswith(answer)
+    assert 0 < len(answer) < len(text)
 
 
 def test_a_server_that_has_another_name_for_the_limit_is_asked_by_it(tmp_path):
@@ -240,7 +244,7 @@ def test_which_model_is_asked_must_be_known(tmp_path):
         fetch_served_model(replace(source, served_as=MODEL), tmp_path / "asked")
         server.serves = ["writer-2"]
         with pytest.raises(LLMCheckerError, match=MODEL):
-            connect_completions(tmp_path / "asked")
+            connect_completions(tmp_path / "asked", QUICK)
 
 
 def test_nothing_can_be_decided_by_a_server_that_only_writes(tmp_path):
@@ -256,7 +260,7 @@ def test_a_server_that_is_gone_is_told_by_its_address(tmp_path):
     with running(FakeWriter(lambda prompt: "x")) as address:
         connected(tmp_path, address)
     with pytest.raises(SourceUnavailable, match=address):
-        connect_completions(tmp_path / "asked")
+        connect_completions(tmp_path / "asked", QUICK)
     files = {path.name for path in (tmp_path / "asked").iterdir()}
     assert files == {"server.json", "source.json"}
     assert json.loads((tmp_path / "asked/server.json").read_text())["model"] == MODEL

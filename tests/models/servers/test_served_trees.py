@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,20 +17,18 @@ from helpers.fake_server import (
     times,
 )
 from helpers.random_tables import END, START
-from helpers.served_models import DIALECTS, TOLD, assert_same, connected, fake, states
+from helpers.served_models import DIALECTS, QUICK, TOLD, assert_same, connected, fake, states
 
 from llmchecker.errors import InvalidBound, InvalidDistribution, LLMCheckerError, SourceUnavailable
-from llmchecker.models.servers import http_client, served_model
+from llmchecker.models.servers.http_client import ServerClient
+from llmchecker.models.servers.schema import ModelList
 from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import Truncation
 
 LENGTH = 3
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch):
-    monkeypatch.setattr(http_client, "_FIRST_PAUSE_SECONDS", 0.001)
+SINGLE = replace(QUICK, texts=1)
+"""A text in each request, so that there are many."""
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -133,19 +132,18 @@ def test_a_server_that_goes_on_failing_is_given_up(tmp_path):
 
 def test_a_server_that_is_not_there_is_named():
     """Where nothing listens one message says so after the last attempt."""
-    nowhere = http_client.ServerClient("http://127.0.0.1:1", None, 1, 0.5)
+    nowhere = ServerClient("http://127.0.0.1:1", None, 1, 0.5, QUICK)
     with pytest.raises(SourceUnavailable, match=r"127\.0\.0\.1:1\b.*6 attempts.*ConnectError"):
-        nowhere.request_json("/v1/models")
+        nowhere.run(lambda session: session.request(ModelList, "/v1/models"))
 
 
-def test_what_was_answered_before_a_server_stops_is_not_asked_again(tmp_path, monkeypatch):
+def test_what_was_answered_before_a_server_stops_is_not_asked_again(tmp_path):
     """The next run asks about the other texts alone, and grows the same tree."""
-    monkeypatch.setattr(served_model, "_TEXTS_PER_REQUEST", 1)
     server = fake(tmp_path, "vllm")
     truncation = Truncation(1.0, TOLD, 4)
     store = DistributionCache(tmp_path / "store", 2**30)
     with running(server) as address:
-        model = connected(tmp_path, server, address, requests=1)
+        model = connected(tmp_path, server, address, SINGLE, requests=1)
         prompt = model.encode(START)
         left = iter(range(12))
 
@@ -177,12 +175,11 @@ def test_what_was_answered_before_a_server_stops_is_not_asked_again(tmp_path, mo
     assert_same(tree, build_tree(server.model, START, truncation))
 
 
-def test_requests_run_side_by_side_but_not_too_many(tmp_path, monkeypatch):
+def test_requests_run_side_by_side_but_not_too_many(tmp_path):
     """As many requests are under way as the settings say, and no more."""
-    monkeypatch.setattr(served_model, "_TEXTS_PER_REQUEST", 1)
     server = fake(tmp_path, "llama.cpp")
     with running(server) as address:
-        model = connected(tmp_path, server, address, requests=3, seconds=5)
+        model = connected(tmp_path, server, address, SINGLE, requests=3, seconds=5)
         server.fault, server.most_under_way = slow(0.05), 0
         build_tree(model, START, Truncation(1.0, TOLD, LENGTH))
     assert server.most_under_way == 3

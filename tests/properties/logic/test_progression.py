@@ -8,7 +8,7 @@ from helpers import oracle
 from llmchecker.errors import CheckFailed
 from llmchecker.properties.logic.ast import Atom
 from llmchecker.properties.logic.parser import parse
-from llmchecker.properties.logic.progression import _MAX_CONJUNCTIONS, Progression
+from llmchecker.properties.logic.progression import Progression
 
 PATHS = [
     "F a = 1",
@@ -66,5 +66,5 @@ def test_too_many_demands_are_refused():
     either = [f"((X a = {i}) | (X b = {i}))" for i in range(12)]
     asked = parse(f"P=? [ {' & '.join(either)} ]")
     progression = Progression(asked.root.path)
-    with pytest.raises(CheckFailed, match=f"more than {_MAX_CONJUNCTIONS} alternatives"):
+    with pytest.raises(CheckFailed, match=r"more than \d+ alternatives; simplify"):
         progression.progress(progression.initial_obligation, dict.fromkeys(asked.atoms, False))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from transformers import BertConfig, BertForSequenceClassification, pipeline
 
 from llmchecker.errors import ChecksumMismatch, ConfigError, UnusableModel
+from llmchecker.models.transformers.text_classifier import TextClassifier
 from llmchecker.properties.quantifiers.classifier import Classifier
 from llmchecker.properties.registry import create_quantifier, find_quantifier_files
 from llmchecker.properties.scores import score_texts
@@ -102,14 +103,16 @@ def test_scores_do_not_depend_on_company(directory: Path) -> None:
     holds()
 
 
-def test_every_text_is_read_once(directory: Path) -> None:
+def test_every_text_is_read_once(directory: Path, monkeypatch) -> None:
     """A text that was scored is not read again, alone or among others."""
     quantifier = Classifier(directory, "calm")
     scores = quantifier.score_batch([("a", " b"), ("x", " b"), ("a", " c")])
     assert scores[0] == scores[1]
     read: list[list[str]] = []
-    probabilities = quantifier._network.classify
-    quantifier._network.classify = lambda texts: read.append(texts) or probabilities(texts)
+    classify = TextClassifier.classify
+    monkeypatch.setattr(
+        TextClassifier, "classify", lambda self, texts: read.append(texts) or classify(self, texts)
+    )
     quantifier.score_batch([("a", " b"), ("a", " d"), ("a", " c"), ("y", " d")])
     quantifier("z", " d")
     assert read == [[" d"]]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from llmchecker.errors import ConfigError
-from llmchecker.properties.quantifiers import ecma_pattern
+from llmchecker.properties.quantifiers.ecma_pattern import PatternEngine
 from llmchecker.properties.quantifiers.json_schema import _report_once
 from llmchecker.properties.quantifiers.json_validity import JsonText
 
@@ -115,15 +115,14 @@ def test_an_unknown_type_is_refused_with_the_types(name: str, hint: str, draft) 
         JsonText({**head, "properties": {"type": name}})
 
 
-def test_a_catastrophic_pattern_is_stopped(monkeypatch) -> None:
-    """A search that would take ages is an error with the pattern and the text, and no score."""
-    monkeypatch.setattr(ecma_pattern, "_MAX_SECONDS", 0.05)
-    monkeypatch.setattr(ecma_pattern, "_ENGINE", ecma_pattern._Engine())
-    quantifier = JsonText({"pattern": "^(a|aa)+$"})
-    assert quantifier("", '"aaa"') == 2
-    with pytest.raises(ConfigError, match=r"pattern '\^\(a\|aa\)\+\$': interrupted .* text 'aaa"):
-        quantifier("", '"' + "a" * 80 + '!"')
-    assert quantifier("", '"aab"') == 1
+def test_a_catastrophic_pattern_is_stopped() -> None:
+    """A search that would take ages is an error with the pattern and the text, and no answer."""
+    engine, pattern = PatternEngine(max_seconds=0.05), "^(a|aa)+$"
+    assert engine.is_found(pattern, "aaa")
+    message = r"pattern '\^\(a\|aa\)\+\$': interrupted after at most 0.05 s on the text 'aaa"
+    with pytest.raises(ConfigError, match=message):
+        engine.is_found(pattern, "a" * 80 + "!")
+    assert not engine.is_found(pattern, "aab")
 
 
 def test_a_deep_text_has_its_patterns_checked() -> None:

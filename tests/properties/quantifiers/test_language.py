@@ -11,7 +11,7 @@ from llmchecker.properties.registry import create_quantifier
 def test_without_lingua_the_message_names_the_command(monkeypatch):
     """Without the optional package, the error names the command that installs it."""
     monkeypatch.setitem(sys.modules, "lingua", None)
-    with pytest.raises(MissingTool, match="pip install lingua-language-detector"):
+    with pytest.raises(MissingTool, match="pip install 'llmchecker\\[language\\]'"):
         create_quantifier("language", {"code": "en"})
 
 

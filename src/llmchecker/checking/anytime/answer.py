@@ -1,70 +1,33 @@
 """The anytime answer to a query: bounds, an interval, and a decision.
 
-The two kinds of answers are never mixed. `lower` and `upper` are certain: Storm computes them on
-the final tree, and they hold for the whole model. `estimate`, `low` and `high` come from samples of
-the undecided mass and hold with the stated confidence.
+The two kinds of answers are never mixed. Storm computes the certain bounds on the final tree, and
+they hold for the whole model. The interval comes from samples of the undecided mass and holds with
+the stated confidence.
 """
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import numpy as np
-
-from llmchecker.checking.anytime.answer_forecast import Forecast, forecast_decision, forecast_width
+from llmchecker.checking.answer import Answer, Evidence, Sampled
+from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress, Requests
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.anytime.estimate import Estimate, with_estimate
-from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.partial_tree import PartialTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.check import bound_query, check_query
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.forecast import Forecast
+from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.logic.ast import Probability
-from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence
-from llmchecker.trees.text_tree import TextTree
-
-
-@dataclass(frozen=True)
-class AnytimeResult:
-    """The answer to a query, with its tree, scores and costs.
-
-    Attributes:
-        tree: the final tree.
-        scores: (n,) integers for each quantifier of the query, by name.
-        score_ranges: the declared range of each of these quantifiers.
-        verdict: bounds, witnesses of the whole model, and any estimate. Its value is the value of
-            the final tree, and so not the value of any alpha and k.
-        estimate: the estimate; None without samples.
-        passes: number of texts that the model evaluated.
-        seconds: seconds of the whole computation.
-        history: the intervals after each round.
-        forecast: the costs of an answer as narrow as wanted; None if it is, or if they are unknown.
-        probability_bounds: for P with a threshold, certain bounds of the probability; (0, 1) for a
-            conditional, and if single texts do not decide the query.
-        mean_evidence: the samples' evidence about a mean of probabilities; None without samples.
-    """
-
-    tree: TextTree
-    scores: Mapping[str, np.ndarray]
-    score_ranges: Mapping[str, ScoreRange]
-    verdict: Verdict
-    estimate: Estimate | None
-    passes: int
-    seconds: float
-    history: tuple[AnytimeProgress, ...]
-    forecast: Forecast | None = None
-    probability_bounds: tuple[float, float] = (0.0, 1.0)
-    mean_evidence: MeanEvidence | None = None
 
 
 class AnytimeRun:
@@ -125,11 +88,11 @@ class AnytimeRun:
         """Answer requests of the check."""
         self.batches.serve(requests, lambda: len(self.check.tree))
 
-    def finish(self, *, bounds_only: bool = False) -> AnytimeResult:
+    def finish(self, *, bounds_only: bool = False) -> Answer:
         """Compute the answer from the tree and the samples so far.
 
         Args:
-            bounds_only: whether the verdict needs no value of the final tree and no witnesses.
+            bounds_only: whether the answer needs no sizes and no witnesses.
 
         Raises:
             InvalidQuery: Storm rejects the query.
@@ -140,28 +103,24 @@ class AnytimeRun:
         text_tree, scores = check.tree.build_tree()
         seconds = time.monotonic() - self._start_time
         question = text_tree, scores, asked.query, asked.ranges
-        verdict = (
+        answer = (
             bound_query(*question)
             if bounds_only
             # a refined tree has no bounded process of its own
             else check_query(*question, seconds, is_whole_model=True)
         )
-        estimate = _build_estimate(check, self._budget)
-        if estimate is not None:
-            verdict = with_estimate(verdict, asked.query, estimate)
+        sampled = _build_sampled(check, self._budget)
+        if sampled is not None:
+            answer = answer.with_samples(sampled)
         history = tuple(self.history)
-        return AnytimeResult(
-            tree=text_tree,
-            scores=scores,
-            score_ranges=asked.ranges,
-            verdict=verdict,
-            estimate=estimate,
-            passes=check.tree.passes,
-            seconds=time.monotonic() - self._start_time,
+        seconds = time.monotonic() - self._start_time
+        return replace(
+            answer,
+            costs=replace(answer.costs, passes=check.tree.passes, seconds=seconds),
             history=history,
-            forecast=_forecast(verdict, asked, self._budget, history),
-            probability_bounds=_bound_probability(asked, history[-1], check.rounding_error),
-            mean_evidence=check.mean_evidence,
+            forecast=_forecast(answer, asked, self._budget, history),
+            probability=_bound_probability(asked, history[-1], check.rounding_error),
+            evidence=Evidence(text_tree, scores, asked.ranges, check.mean_evidence),
         )
 
     def release(self) -> None:
@@ -185,7 +144,7 @@ def check_anytime(
     asked: CheckedQuery,
     budget: AnswerBudget,
     **options: Any,
-) -> AnytimeResult:
+) -> Answer:
     """Check a query on a model's texts, as narrowly as the budget allows.
 
     The answer is right whenever the work stops. Without a limit of seconds it depends on the seed
@@ -226,7 +185,7 @@ def describe_failure(model: LanguageModel, failure: Exception) -> str:
 
 
 def _forecast(
-    verdict: Verdict,
+    answer: Answer,
     asked: CheckedQuery,
     budget: AnswerBudget,
     history: tuple[AnytimeProgress, ...],
@@ -234,12 +193,12 @@ def _forecast(
     """Forecast the costs of an undecided threshold or a wanted width."""
     root = asked.query.root
     if isinstance(root, Probability) and root.threshold is not None:
-        is_unknown = verdict.decision is not None and verdict.decision.holds is None
+        is_unknown = answer.decision is not None and answer.holds is None
         return forecast_decision(history, float(root.threshold)) if is_unknown else None
     return forecast_width(history, budget.width) if asked.query.is_numeric else None
 
 
-def _build_estimate(check: AnytimeCheck, budget: AnswerBudget) -> Estimate | None:
+def _build_sampled(check: AnytimeCheck, budget: AnswerBudget) -> Sampled | None:
     """Return the estimate of a check, its interval rounded outwards.
 
     A tree that decides everything up to rounding is an estimate without samples, whether or not
@@ -255,25 +214,26 @@ def _build_estimate(check: AnytimeCheck, budget: AnswerBudget) -> Estimate | Non
     else:
         return None
     margin = check.rounding_error * max(1.0, abs(low), abs(high))
-    return Estimate(
+    return Sampled(
+        interval=Interval(
+            math.nextafter(low - margin, -math.inf), math.nextafter(high + margin, math.inf)
+        ),
         estimate=None if estimate is None else float(estimate),
-        low=math.nextafter(low - margin, -math.inf),
-        high=math.nextafter(high + margin, math.inf),
         confidence=budget.confidence,
         samples=samples,
-        passes=check.tree.passes,
         seed=budget.seed,
     )
 
 
 def _bound_probability(
     asked: CheckedQuery, progress: AnytimeProgress, rounding_error: float
-) -> tuple[float, float]:
+) -> Interval:
     """Return a threshold query's certain bounds, rounded outwards."""
     root = asked.query.root
     is_threshold = isinstance(root, Probability) and root.threshold is not None
     # other bounds of the check are about its widest formula, and a ratio has a larger error
     if not is_threshold or asked.estimation_obstacle is not None or len(asked.paths) != 1:
-        return 0.0, 1.0
-    lower, upper = progress.lower - rounding_error, progress.upper + rounding_error
-    return max(0.0, lower), min(1.0, upper)
+        return PROBABILITIES
+    return Interval(
+        max(0.0, progress.lower - rounding_error), min(1.0, progress.upper + rounding_error)
+    )

@@ -8,12 +8,12 @@ The exponent is fitted to the last rounds. A forecast is a guess: no answer depe
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from llmchecker.checking.anytime.anytime_check import AnytimeProgress
-from llmchecker.utils.number_format import format_count, format_number
+from llmchecker.checking.forecast import Forecast
+from llmchecker.utils.number_format import format_number
 
 _MIN_ROUNDS = 4
 """The least number of rounds that show a trend."""
@@ -25,26 +25,6 @@ _MAX_FACTOR = 1e6
 """The largest ratio of forecast passes to passes so far."""
 _DIGITS = 1
 """The significant digits of a forecast."""
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """The expected costs of an answer that is as narrow as wanted.
-
-    Attributes:
-        passes: number of texts that the model evaluates in all, rounded.
-        seconds: seconds of the whole computation, at the speed so far.
-        width: the wanted width; None for an interval that excludes the threshold.
-    """
-
-    passes: int
-    seconds: float
-    width: float | None = None
-
-    def __str__(self) -> str:
-        goal = "for a decision" if self.width is None else f"for a width of {self.width:g}"
-        costs = f"{format_count(self.passes, 'pass')} ({format_duration(self.seconds)})"
-        return f"about {costs} {goal}"
 
 
 def forecast_width(history: Sequence[AnytimeProgress], width: float) -> Forecast | None:
@@ -80,13 +60,6 @@ def forecast_decision(history: Sequence[AnytimeProgress], threshold: float) -> F
     distance = abs((last.low + last.high) / 2 - threshold)
     # the half of the interval that reaches to the threshold must shrink to the distance
     return _extrapolate(history, 2 * distance / last.width if last.width else 1.0, None)
-
-
-def format_duration(seconds: float) -> str:
-    """Format seconds with one unit: `40 s`, `2 min`, `3 h`, `5 d`."""
-    units = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-    size, name = next((unit for unit in units if seconds >= unit[0]), units[-1])
-    return f"{max(1, round(seconds / size)):,} {name}"
 
 
 def _extrapolate(

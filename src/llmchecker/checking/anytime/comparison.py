@@ -9,17 +9,18 @@ confidence 1 - 2e if each is wrong with probability at most e.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
-from llmchecker.checking.anytime.answer import AnytimeResult, AnytimeRun, describe_failure
-from llmchecker.checking.anytime.answer_forecast import Forecast, forecast_decision, forecast_width
+from llmchecker.checking.answer import Answer
+from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
+from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
 from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.decision import ComparisonOutcome
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.forecast import Forecast
+from llmchecker.checking.interval import Interval
 from llmchecker.errors import InterruptedCheck, InvalidQuery
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
@@ -33,8 +34,6 @@ _WIDTH_SHARE = 1 / 64
 """The part of the wanted width at which a side is narrow enough."""
 _SEED_DISTANCE = 2**63
 """The distance of both seeds, which makes the samples of the sides independent."""
-
-_Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,8 @@ class Comparison:
             unknown.
     """
 
-    first: AnytimeResult
-    versus: AnytimeResult
+    first: Answer
+    versus: Answer
     lower: float
     upper: float
     low: float | None
@@ -227,17 +226,18 @@ class _ComparisonRun:
     def _build_comparison(self) -> Comparison:
         self.record()
         first, versus = (run.finish() for run in self._runs)
-        lower, upper = subtract(_get_bounds(first.verdict), _get_bounds(versus.verdict))
+        certain = first.certain - versus.certain
         low = high = confidence = None
         # a side without samples has its certain bounds as its interval
-        if first.estimate is not None or versus.estimate is not None:
-            low, high = subtract(_get_interval(first.verdict), _get_interval(versus.verdict))
+        if first.sampled is not None or versus.sampled is not None:
+            interval = _select_interval(first) - _select_interval(versus)
+            low, high = interval.lower, interval.upper
             confidence = self._budget.confidence
         comparison = Comparison(
             first=first,
             versus=versus,
-            lower=lower,
-            upper=upper,
+            lower=certain.lower,
+            upper=certain.upper,
             low=low,
             high=high,
             confidence=confidence,
@@ -256,20 +256,22 @@ class _ComparisonRun:
     def _compute_difference(self) -> AnytimeProgress:
         """Return the difference of the current intervals of both sides."""
         first, versus = self._progress
-        lower, upper = subtract((first.lower, first.upper), (versus.lower, versus.upper))
+        certain = Interval(first.lower, first.upper) - Interval(versus.lower, versus.upper)
         low = high = None
         if first.low is not None or versus.low is not None:
-            low, high = subtract(
-                *(
-                    (side.lower, side.upper) if side.low is None else (side.low, side.high)
-                    for side in (first, versus)
-                )
+            minuend, subtrahend = (
+                Interval(side.lower, side.upper)
+                if side.low is None
+                else Interval(side.low, side.high)
+                for side in (first, versus)
             )
+            interval = minuend - subtrahend
+            low, high = interval.lower, interval.upper
         return AnytimeProgress(
             passes=first.passes + versus.passes,
             seconds=time.monotonic() - self._start_time,
-            lower=lower,
-            upper=upper,
+            lower=certain.lower,
+            upper=certain.upper,
             low=low,
             high=high,
             samples=first.samples + versus.samples,
@@ -301,28 +303,6 @@ class _ComparisonRun:
         return None if math.isinf(min(limits)) else min(limits) / max(1, active)
 
 
-def subtract(first: Sequence[float], versus: Sequence[float]) -> _Interval:
-    """Return the interval of first - versus, with its ends rounded outwards.
-
-    Args:
-        first, versus: the ends of each interval, which may be infinite.
-    """
-    return (
-        _subtract_down(first[0], versus[1]),
-        -_subtract_down(versus[0], first[1]),
-    )
-
-
-def _subtract_down(minuend: float, subtrahend: float) -> float:
-    """Return the greatest float64 that is at most the exact difference."""
-    # an end without a limit leaves the difference without one
-    if math.isinf(minuend) or math.isinf(subtrahend):
-        return -math.inf
-    exact = Fraction(minuend) - Fraction(subtrahend)
-    nearest = float(exact)
-    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
-
-
 def _find_greater(low: float, high: float) -> ComparisonOutcome:
     """Return the greater side by an interval of the difference."""
     if low > 0:
@@ -332,12 +312,6 @@ def _find_greater(low: float, high: float) -> ComparisonOutcome:
     return ComparisonOutcome.EQUAL if low == high == 0 else ComparisonOutcome.UNKNOWN
 
 
-def _get_bounds(verdict: Verdict) -> _Interval:
-    """Return the certain bounds of a number; an end without a limit is infinite."""
-    lower = -math.inf if verdict.lower is None else verdict.lower
-    return lower, math.inf if verdict.upper is None else verdict.upper
-
-
-def _get_interval(verdict: Verdict) -> _Interval:
+def _select_interval(answer: Answer) -> Interval:
     """Return the interval of the samples, or else the certain bounds."""
-    return _get_bounds(verdict) if verdict.low is None else (verdict.low, verdict.high)
+    return answer.certain if answer.sampled is None else answer.sampled.interval

@@ -11,13 +11,14 @@ from llmchecker.checking.formatting import (
     format_figures,
     format_interval,
 )
+from llmchecker.checking.interval import Interval
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import format_number
 
 # imported for types only: the module imports Storm and torch, which take seconds to load
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.answer import AnytimeResult
+    from llmchecker.checking.answer import Answer
     from llmchecker.checking.anytime.comparison import Comparison
 
 _NAMES = {ComparisonOutcome.FIRST: "the first", ComparisonOutcome.VERSUS: "the second"}
@@ -90,23 +91,23 @@ def format_as_html(query: Query, comparison: "Comparison", sides: Mapping[str, s
 
 def collect_notes(comparison: "Comparison") -> list[str]:
     """Return the notes of both sides, each once."""
-    return list(dict.fromkeys(comparison.first.verdict.notes + comparison.versus.verdict.notes))
+    return list(dict.fromkeys(comparison.first.notes + comparison.versus.notes))
 
 
 def _format_difference(comparison: "Comparison") -> str:
     """Format the bounds and the interval of the first answer minus the second."""
-    certain = f"certain {format_interval(comparison.lower, comparison.upper)}"
+    certain = f"certain {format_interval(Interval(comparison.lower, comparison.upper))}"
     # without samples there is no interval with confidence
     if comparison.low is None:
         return certain
-    interval = format_interval(comparison.low, comparison.high)
+    interval = format_interval(Interval(comparison.low, comparison.high))
     confidence = format_number(comparison.confidence)
     return f"{certain}; estimate {interval} with confidence {confidence}"
 
 
-def _format_side(result: "AnytimeResult") -> str:
+def _format_side(answer: "Answer") -> str:
     """Format the bounds and the interval of one side."""
-    figures = format_figures(result.verdict)
+    figures = format_figures(answer)
     certain = f"certain {figures.bounds}"
     if figures.interval is None:
         return certain

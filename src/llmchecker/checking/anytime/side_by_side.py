@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from llmchecker.checking.anytime.answer import AnytimeResult, AnytimeRun, describe_failure
+from llmchecker.checking.answer import Answer
+from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.model_batches import BatchSize, select_next
 from llmchecker.checking.anytime.partial_tree import ModelRequest, Selections, TailRequest
@@ -67,7 +68,7 @@ class Question:
     budget: AnswerBudget
 
 
-Outcome = AnytimeResult | BaseException
+Outcome = Answer | BaseException
 """The result of a question, or the exception that ended it."""
 
 

@@ -87,7 +87,7 @@ class MarkovChain:
         """
         n = len(self)
         # the labels too: a formula may use them without an atom
-        propositions = (*query.atoms, *query.literals, *map(Label, LABELS))
+        propositions: tuple[Formula, ...] = (*query.atoms, *query.literals, *map(Label, LABELS))
         return MarkovProcess(
             transitions=self.transitions,
             labeling={proposition: self.evaluate(proposition) for proposition in propositions},
@@ -122,11 +122,13 @@ class MarkovChain:
             case "!":
                 return ~truths[0]
             case "=>":
-                return ~truths[0] | truths[1]
+                implication: np.ndarray = ~truths[0] | truths[1]
+                return implication
             case "&":
                 return reduce(np.logical_and, truths)
             case "|":
                 return reduce(np.logical_or, truths)
+        raise AssertionError(formula)
 
     def find_scores(self, quantifier: str) -> np.ndarray:
         """Return (n,) int64: the score of each state's text; 0 in `rest`.
@@ -182,7 +184,8 @@ def _deduplicate(states: np.ndarray, scratch: np.ndarray) -> np.ndarray:
     # the last write to an entry stays, so of equal states only the last matches
     positions = np.arange(len(states))
     scratch[states] = positions
-    return states[scratch[states] == positions]
+    distinct: np.ndarray = states[scratch[states] == positions]
+    return distinct
 
 
 def build_dtmc(tree: TextTree, scores: Mapping[str, np.ndarray]) -> MarkovChain:

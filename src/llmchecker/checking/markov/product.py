@@ -178,7 +178,7 @@ class _ObligationTracker:
         propositions = list(
             dict.fromkeys(formula for formula in subformulas(path) if is_proposition(formula))
         )
-        labeling = {**process.labeling, **extra_labels}
+        labeling = dict(process.labeling) | dict(extra_labels)
         self._valuations, self._valuation_of = _group_valuations(
             propositions, [labeling[proposition] for proposition in propositions], len(process)
         )
@@ -255,4 +255,5 @@ def _sort_distinct(values: np.ndarray) -> np.ndarray:
     """Return the distinct values of an integer array, in rising order."""
     # `np.unique` hashes the values first, which takes many times longer if most are distinct.
     values = np.sort(values)
-    return values[np.diff(values, prepend=values[:1] - 1) != 0]
+    distinct: np.ndarray = values[np.diff(values, prepend=values[:1] - 1) != 0]
+    return distinct

@@ -49,7 +49,10 @@ class TransitionMatrix:
     def absorbing(self) -> np.ndarray:
         """(n,) bool: the states that only lead to themselves."""
         has_one_entry = np.diff(self.entry_offsets) == 1
-        return has_one_entry & (self.columns[self.entry_offsets[:-1]] == np.arange(len(self)))
+        absorbing: np.ndarray = has_one_entry & (
+            self.columns[self.entry_offsets[:-1]] == np.arange(len(self))
+        )
+        return absorbing
 
 
 def merge_entries(parts: Sequence[Entries]) -> Entries:

@@ -1,25 +1,24 @@
 """The page of one answer, which `check --html` writes."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
-from llmchecker.checking.verdict import Verdict
-from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
+from llmchecker.checking.answer import Answer
+from llmchecker.config.plan import Check, TableRow, TreeSpec
+from llmchecker.config.question import Question
 from llmchecker.errors import ConfigError, MachineLimit
-from llmchecker.interfaces.cli.arguments import CheckRequest
 from llmchecker.utils.atomic_files import atomic_write
 
 
 def write_answer_page(
-    path: Path, request: CheckRequest, verdict: Verdict, details: Mapping[str, str]
+    path: Path, request: Question, result: Answer, details: Mapping[str, str]
 ) -> None:
-    """Write the answer to a request as one HTML page.
+    """Write the answer to a question as one HTML page.
 
     Args:
         path: the file.
-        request: the request.
-        verdict: the answer.
+        request: the question.
+        result: the answer.
         details: costs and files of the answer, each by its name.
 
     Raises:
@@ -29,15 +28,9 @@ def write_answer_page(
     from llmchecker.reporting.html_report import render_answer
     from llmchecker.reporting.tables import AnsweredQuery
 
-    # An anytime answer has no alpha and k; those of its request are arbitrary.
-    is_bounded = request.budget is None
-    texts = request.truncation if is_bounded else Horizon(request.truncation.length)
-    # Its texts decide the query for the whole model, so the value of its tree is not their total.
-    if request.query.is_numeric and not is_bounded:
-        verdict = replace(verdict, value=None)
-    check = Check(TreeSpec(request.model.name, "", texts), request.query)
+    check = Check(TreeSpec(request.model.name, "", request.truncation), request.query)
     row = TableRow("", "", check)
-    answer = AnsweredQuery(row, request.model.display_name(), request.start, verdict)
+    answer = AnsweredQuery(row, request.model.display_name(), request.prompt, result)
     try:
         with atomic_write(path) as partial:
             partial.write_text(render_answer(answer, details), encoding="utf-8")

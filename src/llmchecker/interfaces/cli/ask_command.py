@@ -6,15 +6,16 @@ The first Ctrl-C ends the work and shows the current answer; the second ends the
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking import formatting
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.config.opening import open_model
+from llmchecker.config.question import Question
+from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
-from llmchecker.interfaces.cli.arguments import CheckRequest
-from llmchecker.interfaces.cli.tree_cache import create_tree_builder
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.utils import job_logging
@@ -22,44 +23,43 @@ from llmchecker.utils.number_format import format_count
 
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.answer import AnytimeResult
+    from llmchecker.checking.answer import Answer
     from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 
 
 @dataclass(frozen=True)
 class _AnsweredRequest:
-    """A request and its answer.
+    """A question and its answer.
 
     Attributes:
-        request: the request.
-        result: the answer, with its passes and seconds.
+        request: the question.
+        answer: the answer.
         failure: the error of a model that failed after it had evaluated texts; None without one.
     """
 
-    request: CheckRequest
-    result: "AnytimeResult"
+    request: Question
+    answer: "Answer"
     failure: InterruptedCheck | None = None
 
 
-def run_ask(request: CheckRequest) -> _AnsweredRequest:
-    """Answer the query of a request within its budget.
+def run_ask(registry: Registry, request: Question) -> _AnsweredRequest:
+    """Answer the query of a question within its budget.
 
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    builder = create_tree_builder(request)
+    builder = open_model(request.model, registry.expansion)
     model = builder.model
     # Loaded first: its log line is on the screen while Storm's import takes seconds.
-    distributions = builder.open_distributions(request.start)
+    distributions = builder.open_distributions(request.prompt)
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.answer import check_anytime
 
-    distributions = builder.open_distributions(request.start)
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
-            result = check_anytime(
+            answer = check_anytime(
                 model,
-                request.start,
+                request.prompt,
                 request.checked_query,
                 request.budget,
                 end_of_sequence=builder.end_of_sequence,
@@ -72,52 +72,46 @@ def run_ask(request: CheckRequest) -> _AnsweredRequest:
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
             return _AnsweredRequest(request, error.result, error)
-    return _AnsweredRequest(request, result)
+    return _AnsweredRequest(request, answer)
 
 
-def format_ask_json(answer: _AnsweredRequest) -> dict[str, Any]:
-    """Return the fields of the verdict and the request; an absent value is null."""
-    request, result = answer.request, answer.result
+def format_ask_json(answered: _AnsweredRequest) -> dict[str, Any]:
+    """Return the fields of the answer and the request; an absent value is null."""
+    request = answered.request
     details = {
         "model": request.model.name,
         "decoding": decoding_as_json(request.model.decoding),
-        "start": start_as_json(request.start),
+        "start": start_as_json(request.prompt),
         # The tree of an anytime answer has no alpha and k.
         "alpha": None,
         "k": None,
-        "L": request.truncation.length,
-        "value": None,
-        "passes": result.passes,
-        "seconds": result.seconds,
         "seed": request.budget.seed,
-        "forecast": None if result.forecast is None else asdict(result.forecast),
-        **formatting.describe_decision(result.verdict.decision),
     }
-    return asdict(result.verdict) | details
+    return answered.answer.as_json() | details
 
 
-def describe_ask_costs(answer: _AnsweredRequest) -> dict[str, str]:
+def describe_ask_costs(answered: _AnsweredRequest) -> dict[str, str]:
     """Return the passes, the seconds and the seed of an answer, each by its name."""
-    result = answer.result
+    answer = answered.answer
     return {
-        "passes": f"{result.passes:,}",
-        "seconds": f"{result.seconds:.1f}",
-        "seed": str(answer.request.budget.seed),
+        "passes": f"{answer.passes:,}",
+        "seconds": f"{answer.seconds:.1f}",
+        "seed": str(answered.request.budget.seed),
     }
 
 
-def build_ask_rows(answer: _AnsweredRequest) -> dict[str, str]:
+def build_ask_rows(answered: _AnsweredRequest) -> dict[str, str]:
     """Build the rows of the question and the figures of its answer."""
-    request, result = answer.request, answer.result
-    figures = formatting.anytime_rows(result.verdict, result.passes)
+    request, answer = answered.request, answered.answer
+    figures = formatting.build_rows(answer)
     return {
         "query": figures.pop("query"),
         "model": f"{request.model.display_name()}, "
         f"{format_count(request.truncation.length, 'token')}",
         "text": request.formatted_start,
         **figures,
-        "seconds": f"{result.seconds:.1f}",
-        **formatting.build_forecast_row(result.forecast),
+        "seconds": f"{answer.seconds:.1f}",
+        **formatting.build_forecast_row(answer.forecast),
     }
 
 

@@ -1,24 +1,26 @@
 """The command `check`; with alpha and k, it answers on the tree of the paper."""
 
 import argparse
+import contextlib
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llmchecker.checking import formatting
+from llmchecker.config.question import Question
+from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.answer_page import write_answer_page
 from llmchecker.interfaces.cli.arguments import (
-    CheckRequest,
     add_budget_arguments,
-    add_request_arguments,
+    add_question_arguments,
     add_truncation_arguments,
-    parse_request,
+    parse_question,
 )
 from llmchecker.interfaces.cli.ask_command import (
     build_ask_rows,
@@ -45,24 +47,24 @@ from llmchecker.properties import scores
 from llmchecker.trees.text_tree import TextTree
 
 if TYPE_CHECKING:
-    from llmchecker.checking.verdict import Verdict
+    from llmchecker.checking.answer import Answer
 
 
 @dataclass(frozen=True)
 class _AnsweredRequest:
-    """A request, its answer, and the times of this run.
+    """A question, its answer, and the times of this run.
 
     Attributes:
-        request: the request.
+        request: the question.
         cached_tree: the tree of the answer.
-        verdict: the answer; its `encode_seconds` include the expansion, the scoring and the
+        answer: the answer; its `encode_seconds` include the expansion, the scoring and the
             construction of the chain, as far as this run did them.
         scoring_seconds: duration of the scoring by all quantifiers of the query, in seconds.
     """
 
-    request: CheckRequest
+    request: Question
     cached_tree: CachedTree
-    verdict: "Verdict"
+    answer: "Answer"
     scoring_seconds: float
 
 
@@ -77,7 +79,7 @@ def add_check_command(commands: argparse._SubParsersAction) -> None:
     )
     parser.set_defaults(run=_run_check)
     parser.add_argument("query", nargs="?", help='such as "P=? [ F gender > 0 ]"')
-    add_request_arguments(parser)
+    add_question_arguments(parser)
     add_assertion_arguments(parser)
     add_truncation_arguments(parser, required=False)
     add_budget_arguments(parser)
@@ -97,35 +99,37 @@ def _run_check(arguments: argparse.Namespace) -> int:
     failure = None
     # Before the work, and before the current directory changes.
     page = None if arguments.html is None else check_output_file("--html", arguments.html)
-    with redirect_stdout(), parse_request(arguments) as request:
-        if request.budget is None:
-            answer = run_check(request)
-            verdict, costs = answer.verdict, _describe_check_costs(answer)
-            rows, fields = _build_check_rows(answer), _format_check_json(answer)
-        else:
-            anytime_answer = run_ask(request)
-            verdict, failure = anytime_answer.result.verdict, anytime_answer.failure
-            costs = describe_ask_costs(anytime_answer)
-            rows, fields = build_ask_rows(anytime_answer), format_ask_json(anytime_answer)
+    with redirect_stdout():
+        registry, request = parse_question(arguments, asked)
+        with contextlib.chdir(registry.project):
+            if request.budget is None:
+                checked = run_check(registry, request)
+                answer, costs = checked.answer, _describe_check_costs(checked)
+                rows, fields = _build_check_rows(checked), _format_check_json(checked)
+            else:
+                asked_model = run_ask(registry, request)
+                answer, failure = asked_model.answer, asked_model.failure
+                costs = describe_ask_costs(asked_model)
+                rows, fields = build_ask_rows(asked_model), format_ask_json(asked_model)
     if arguments.json:
         print_answer(fields)
     else:
-        _print_verdict(rows, verdict)
+        _print_answer(rows, answer)
     if page is not None:
-        write_answer_page(page, request, verdict, costs)
+        write_answer_page(page, request, answer, costs)
     # the error follows the answer so far
     if failure is not None:
         raise failure
-    return get_exit_status(request.query, verdict)
+    return get_exit_status(answer)
 
 
-def run_check(request: CheckRequest) -> _AnsweredRequest:
-    """Answer the query of a request on its tree.
+def run_check(registry: Registry, request: Question) -> _AnsweredRequest:
+    """Answer the query of a question on its tree.
 
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    cached_tree = load_or_build_tree(request)
+    cached_tree = load_or_build_tree(registry, request)
     tree = cached_tree.tree
     start_time = time.monotonic()
     values = score_quantifiers(request, tree)
@@ -134,13 +138,11 @@ def run_check(request: CheckRequest) -> _AnsweredRequest:
     from llmchecker.checking.check import check_query
 
     ranges = request.checked_query.ranges
-    verdict = check_query(
-        tree, values, request.query, ranges, cached_tree.seconds + scoring_seconds
-    )
-    return _AnsweredRequest(request, cached_tree, verdict, scoring_seconds)
+    answer = check_query(tree, values, request.query, ranges, cached_tree.seconds + scoring_seconds)
+    return _AnsweredRequest(request, cached_tree, answer, scoring_seconds)
 
 
-def score_quantifiers(request: CheckRequest, tree: TextTree) -> dict[str, np.ndarray]:
+def score_quantifiers(request: Question, tree: TextTree) -> dict[str, np.ndarray]:
     """Return the scores of all states for each quantifier of the query, by name."""
     values = {}
     for name, quantifier in request.checked_query.quantifiers.items():
@@ -149,62 +151,60 @@ def score_quantifiers(request: CheckRequest, tree: TextTree) -> dict[str, np.nda
     return values
 
 
-def _format_check_json(answer: _AnsweredRequest) -> dict[str, Any]:
-    """Return the fields of verdict and request; an unknown bound is null."""
-    request, cached_tree = answer.request, answer.cached_tree
+def _format_check_json(checked: _AnsweredRequest) -> dict[str, Any]:
+    """Return the fields of answer and request; an unknown bound is null."""
+    request, cached_tree = checked.request, checked.cached_tree
     details = {
         "model": request.model.name,
         "decoding": decoding_as_json(request.model.decoding),
-        "start": start_as_json(request.start),
+        "start": start_as_json(request.prompt),
         "alpha": request.truncation.alpha,
         "k": request.truncation.k,
-        "L": request.truncation.length,
         "tree": str(cached_tree.path),
         "growing_seconds": cached_tree.seconds,
-        "scoring_seconds": answer.scoring_seconds,
-        **formatting.describe_decision(answer.verdict.decision),
+        "scoring_seconds": checked.scoring_seconds,
     }
-    return asdict(answer.verdict) | details
+    return checked.answer.as_json() | details
 
 
-def _describe_check_costs(answer: _AnsweredRequest) -> dict[str, str]:
+def _describe_check_costs(checked: _AnsweredRequest) -> dict[str, str]:
     """Return the seconds and the tree of an answer as texts, each by its name."""
-    cached_tree = answer.cached_tree
+    cached_tree = checked.cached_tree
     # A tree from the cache took no time in this run.
     growth_text = (
         f"growing {cached_tree.seconds:.1f}" if cached_tree.seconds else "tree from the cache"
     )
     return {
-        "seconds": f"{growth_text}, scoring {answer.scoring_seconds:.1f}, "
-        f"checking {answer.verdict.check_seconds:.1f}",
+        "seconds": f"{growth_text}, scoring {checked.scoring_seconds:.1f}, "
+        f"checking {checked.answer.costs.check_seconds:.1f}",
         "tree": str(cached_tree.path),
     }
 
 
-def _build_check_rows(answer: _AnsweredRequest) -> dict[str, str]:
+def _build_check_rows(checked: _AnsweredRequest) -> dict[str, str]:
     """Build the rows of the question and the figures of its answer."""
-    request, verdict = answer.request, answer.verdict
-    figures = formatting.build_verdict_rows(verdict)
+    request = checked.request
+    figures = formatting.build_rows(checked.answer)
     return {
         "query": figures.pop("query"),
         "model": f"{request.model.display_name()}, {request.truncation}",
         "text": request.formatted_start,
         **figures,
-        **_describe_check_costs(answer),
+        **_describe_check_costs(checked),
     }
 
 
-def _print_verdict(rows: Mapping[str, str], verdict: "Verdict") -> None:
-    """Print named figures of a verdict, its notes and its witnesses."""
+def _print_answer(rows: Mapping[str, str], answer: "Answer") -> None:
+    """Print named figures of an answer, its notes and its witnesses."""
     if not is_terminal():
-        print_answer(formatting.format_rows_as_text(rows, verdict))
+        print_answer(formatting.format_rows_as_text(rows, answer))
         return
     # Imported here, because an answer in a pipe needs no rich.
     from llmchecker.interfaces.cli.terminal import print_figures, print_texts
     from llmchecker.interfaces.cli.verdict_bars import build_bars
 
-    bars = {word: {word: bar} for word, bar in build_bars(verdict).items()}
-    print_figures(rows, bars, verdict.notes)
-    if verdict.witnesses:
-        heading = formatting.select_heading(verdict.witnesses)
-        print_texts(heading, formatting.build_witness_rows(verdict.witnesses))
+    bars = {word: {word: bar} for word, bar in build_bars(answer).items()}
+    print_figures(rows, bars, answer.notes)
+    if answer.witnesses:
+        heading = formatting.select_heading(answer.witnesses)
+        print_texts(heading, formatting.build_witness_rows(answer.witnesses))

@@ -1,13 +1,17 @@
 """The commands of the command line, each imported only if it runs.
 
-An import of all commands takes seconds, which would delay lists, help and first messages.
+An import of all commands takes seconds, which would delay lists, help and first messages. Installed
+packages add commands by entry points: functions that add a parser, as `add_check_command` does.
+Their modules load fast, because the list of commands needs them.
 """
 
 import argparse
-from collections.abc import Container
+from collections.abc import Collection
 from importlib import import_module
 
+from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, create_parser
+from llmchecker.utils.plugins import COMMANDS, find_plugins, load_plugin
 
 _MODULES = {
     "check": "check_command",
@@ -15,7 +19,6 @@ _MODULES = {
     "compare": "compare_command",
     "test": "suite_command",
     "init": "init_command",
-    "verify": "verify_command",
     "repair": "repair_command",
     "completion": "completion_command",
     "models": "list_commands",
@@ -27,8 +30,12 @@ _MODULES = {
 """The module of each command; it has a function `add_…_command`."""
 
 
-def build_parser(names: Container[str] = frozenset(COMMAND_HELP)) -> argparse.ArgumentParser:
-    """Build the parser of the named commands; its help lists the other commands too."""
+def build_parser(names: Collection[str] = frozenset(COMMAND_HELP)) -> argparse.ArgumentParser:
+    """Build the parser of the named commands; its help lists the other commands too.
+
+    Commands of installed packages are added unless a single command of this package is named, which
+    needs no list.
+    """
     parser, commands = create_parser()
     for name, help_line in COMMAND_HELP.items():
         if name in names:
@@ -36,4 +43,28 @@ def build_parser(names: Container[str] = frozenset(COMMAND_HELP)) -> argparse.Ar
             getattr(module, f"add_{name}_command")(commands)
         else:
             commands.add_parser(name, help=help_line)
+    if len(names) != 1 or not set(names) <= COMMAND_HELP.keys():
+        _add_installed_commands(parser, commands, names)
     return parser
+
+
+def _add_installed_commands(
+    parser: argparse.ArgumentParser,
+    commands: argparse._SubParsersAction,
+    names: Collection[str],
+) -> None:
+    try:
+        plugins = find_plugins(COMMANDS, "command")
+    except ConfigError as error:
+        parser.error(str(error))
+    for name, entry in plugins.items():
+        # No installed package replaces a command of this package.
+        if name in COMMAND_HELP:
+            continue
+        try:
+            load_plugin(entry, "command")(commands)
+        # A package that cannot be loaded must not hide the other commands.
+        except ConfigError as error:
+            if name in names:
+                parser.error(str(error))
+            commands.add_parser(name, help=f"not available: {error}".replace("%", "%%"))

@@ -10,51 +10,53 @@ import argparse
 import contextlib
 import math
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking.anytime import comparison_formatting
 from llmchecker.checking.decision import ComparisonOutcome
-from llmchecker.errors import ConfigError, InterruptedCheck
+from llmchecker.config.opening import open_model
+from llmchecker.config.question import Question
+from llmchecker.config.registry import Registry
+from llmchecker.errors import InterruptedCheck
 from llmchecker.interfaces.cli.arguments import (
-    CheckRequest,
     add_budget_arguments,
-    add_request_arguments,
+    add_question_arguments,
     add_versus_arguments,
-    parse_request,
-    select_versus,
+    parse_question,
+    parse_versus,
 )
 from llmchecker.interfaces.cli.ask_command import catch_interrupt, format_progress
-from llmchecker.interfaces.cli.assertion_arguments import add_quantifier_argument
+from llmchecker.interfaces.cli.assertion_arguments import (
+    add_quantifier_argument,
+    parse_asked_query,
+)
 from llmchecker.interfaces.cli.output import is_terminal, print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
-from llmchecker.interfaces.cli.tree_cache import create_tree_builder
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils import job_logging
+from llmchecker.utils.exit_status import ExitStatus
 
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.answer import AnytimeResult
+    from llmchecker.checking.answer import Answer
     from llmchecker.checking.anytime.comparison import Comparison, Side
     from llmchecker.interfaces.cli.terminal import Bar
-
-_EXIT_DECIDED, _EXIT_UNDECIDED = 0, 2
 
 
 @dataclass(frozen=True)
 class _ComparedRequests:
-    """The requests of both sides, and their comparison.
+    """The questions of both sides, and their comparison.
 
     Attributes:
-        first, versus: the requests.
+        first, versus: the questions.
         comparison: the answer.
         failure: the error of a model that failed after it had evaluated texts; None without one.
     """
 
-    first: CheckRequest
-    versus: CheckRequest
+    first: Question
+    versus: Question
     comparison: "Comparison"
     failure: InterruptedCheck | None = None
 
@@ -69,7 +71,7 @@ def add_compare_command(commands: argparse._SubParsersAction) -> None:
         "status is 0 if it is decided which answer is greater, and 2 if it is not.",
     )
     parser.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
-    add_request_arguments(parser)
+    add_question_arguments(parser)
     add_quantifier_argument(parser)
     add_versus_arguments(parser)
     add_budget_arguments(parser)
@@ -80,16 +82,11 @@ def add_compare_command(commands: argparse._SubParsersAction) -> None:
 
 
 def _run_compare(arguments: argparse.Namespace) -> int:
-    versus_arguments = select_versus(arguments)
-    directory = Path.cwd()
-    with (
-        redirect_stdout(),
-        parse_request(arguments) as first,
-        # The first request changes the directory, to which paths of arguments are relative.
-        contextlib.chdir(directory),
-        parse_request(versus_arguments) as versus,
-    ):
-        answer = _compare(first, versus)
+    with redirect_stdout():
+        registry, first = parse_question(arguments, parse_asked_query(arguments))
+        versus = parse_versus(arguments, registry, first)
+        with contextlib.chdir(registry.project):
+            answer = _compare(registry, first, versus)
     if arguments.json:
         print_answer(_format_json(answer))
     else:
@@ -98,26 +95,27 @@ def _run_compare(arguments: argparse.Namespace) -> int:
     if answer.failure is not None:
         raise answer.failure
     is_unknown = answer.comparison.outcome == ComparisonOutcome.UNKNOWN
-    return _EXIT_UNDECIDED if is_unknown else _EXIT_DECIDED
+    return ExitStatus.UNKNOWN if is_unknown else ExitStatus.SUCCESS
 
 
-def _compare(first: CheckRequest, versus: CheckRequest) -> _ComparedRequests:
-    """Compare the answers to the query of two requests.
+def _compare(registry: Registry, first: Question, versus: Question) -> _ComparedRequests:
+    """Compare the answers to the query of two questions.
 
     Raises:
         LLMCheckerError: a model cannot be fetched or loaded, or the query cannot be compared.
     """
-    if (first.model, first.start) == (versus.model, versus.start):
-        raise ConfigError("compare: both sides are the same; change a --versus option")
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.comparison import check_comparable, compare_sides
 
     check_comparable(first.checked_query)
-    builder = create_tree_builder(first)
-    sides = (
-        _open_side(builder, first),
-        _open_side(_create_versus_builder(builder, first, versus), versus),
+    builder = open_model(first.model, registry.expansion)
+    versus_builder = (
+        # Two decodings of one model share its weights.
+        replace(builder, decoding=versus.model.decoding, shared_from=builder)
+        if first.model.directory == versus.model.directory
+        else open_model(versus.model, registry.expansion)
     )
+    sides = _open_side(builder, first), _open_side(versus_builder, versus)
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
             comparison = compare_sides(
@@ -135,23 +133,14 @@ def _compare(first: CheckRequest, versus: CheckRequest) -> _ComparedRequests:
     return _ComparedRequests(first, versus, comparison)
 
 
-def _create_versus_builder(
-    builder: TreeBuilder, first: CheckRequest, versus: CheckRequest
-) -> TreeBuilder:
-    """Return the tree builder of the second side, which shares a model with the first."""
-    if first.model.name != versus.model.name:
-        return create_tree_builder(versus)
-    return replace(builder, decoding=versus.model.decoding, shared_from=builder)
-
-
-def _open_side(builder: TreeBuilder, request: CheckRequest) -> "Side":
+def _open_side(builder: TreeBuilder, request: Question) -> "Side":
     from llmchecker.checking.anytime.comparison import Side
 
     return Side(
         builder.model,
-        request.start,
+        request.prompt,
         builder.end_of_sequence,
-        builder.open_distributions(request.start),
+        builder.open_distributions(request.prompt),
     )
 
 
@@ -178,15 +167,15 @@ def _format_json(answer: _ComparedRequests) -> dict[str, Any]:
     }
 
 
-def _describe_side(request: CheckRequest, result: "AnytimeResult") -> dict[str, Any]:
+def _describe_side(request: Question, answer: "Answer") -> dict[str, Any]:
     """Return the fields of one side."""
-    names = ("lower", "upper", "estimate", "low", "high", "confidence", "samples", "notes")
+    names = "lower upper estimate low high confidence samples notes passes".split()
+    fields = answer.as_json()
     return {
         "model": request.model.name,
         "decoding": decoding_as_json(request.model.decoding),
-        "start": start_as_json(request.start),
-        **{name: getattr(result.verdict, name) for name in names},
-        "passes": result.passes,
+        "start": start_as_json(request.prompt),
+        **{name: fields[name] for name in names},
     }
 
 
@@ -213,9 +202,7 @@ def _build_bars(comparison: "Comparison") -> dict[str, dict[str, "Bar"]]:
     from llmchecker.interfaces.cli.terminal import CERTAIN, ESTIMATE, Bar
     from llmchecker.interfaces.cli.verdict_bars import build_bars
 
-    sides = {
-        f"P({name})": build_bars(getattr(comparison, name).verdict) for name in ("first", "versus")
-    }
+    sides = {f"P({name})": build_bars(getattr(comparison, name)) for name in ("first", "versus")}
     # a difference of expected scores has no axis
     if not any(sides.values()):
         return {}

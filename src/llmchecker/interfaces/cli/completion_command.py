@@ -12,6 +12,7 @@ import shtab
 
 from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.utils.exit_status import ExitStatus
 
 _SHELLS = ("bash", "zsh", "fish")
 
@@ -108,7 +109,7 @@ def _run_completion(arguments: argparse.Namespace) -> int:
     parser = build_parser()
     _set_completions(parser)
     print(shtab.complete(parser, arguments.shell, preamble=_PREAMBLES[arguments.shell]))
-    return 0
+    return ExitStatus.SUCCESS
 
 
 def _set_completions(parser: argparse.ArgumentParser) -> None:

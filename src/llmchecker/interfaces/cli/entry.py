@@ -3,29 +3,30 @@
 import signal
 import sys
 import traceback
+from importlib import import_module
 
+from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.processes import install_sigint_handler, is_interrupt
 
-_EXIT_ERROR, _EXIT_INTERRUPTED = 3, 130
-"""As in `parser`, whose import may fail."""
 
+def run(module: str = "llmchecker.interfaces.cli.main") -> None:
+    """Run one command and exit with its status.
 
-def run() -> None:
-    """Run one command and exit with its status."""
+    Args:
+        module: the module of the function `main`, which runs the command and returns its status.
+    """
     install_sigint_handler()
     try:
         # Imported after the handler is installed, because the imports take long.
-        from llmchecker.interfaces.cli.main import main
-
-        status = main()
+        status = import_module(module).main()
     except (KeyboardInterrupt, Exception) as error:
         # an import that Ctrl-C interrupts may raise anything
         if is_interrupt(error):
             print("interrupted", file=sys.stderr)
-            sys.exit(_EXIT_INTERRUPTED)
+            sys.exit(ExitStatus.INTERRUPTED)
         # Python's own status for it would be that of a violated query.
         traceback.print_exc()
-        sys.exit(_EXIT_ERROR)
+        sys.exit(ExitStatus.ERROR)
     # The output is complete, and Python could only print a traceback for an interrupt at exit.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(status)

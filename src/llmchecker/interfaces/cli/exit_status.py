@@ -1,14 +1,10 @@
 """Exit statuses of the answers."""
 
-from llmchecker.checking.decision import EXIT_STATUS, Outcome
-from llmchecker.checking.verdict import Verdict
-from llmchecker.properties.logic.query import Query
+from llmchecker.checking.answer import Answer
+from llmchecker.checking.decision import EXIT_STATUS
+from llmchecker.utils.exit_status import ExitStatus
 
 
-def get_exit_status(query: Query, verdict: Verdict) -> int:
-    """Return the exit status for a verdict: 0 for a number, else that of its outcome."""
-    if query.is_numeric:
-        return 0
-    # without bounds and estimate nothing is known
-    outcome = Outcome.UNKNOWN if verdict.decision is None else verdict.decision.outcome
-    return EXIT_STATUS[outcome]
+def get_exit_status(answer: Answer) -> ExitStatus:
+    """Return the exit status for an answer: 0 for a number, else that of its outcome."""
+    return ExitStatus.SUCCESS if answer.decision is None else EXIT_STATUS[answer.decision.outcome]

@@ -13,6 +13,7 @@ from llmchecker.suites.assertions import parse_probability
 from llmchecker.suites.deployments import relate_model
 from llmchecker.suites.promptfoo.convert import convert_promptfoo
 from llmchecker.utils.atomic_files import atomic_write
+from llmchecker.utils.exit_status import ExitStatus
 
 _DEFAULT_PROBABILITY = "0.95"
 
@@ -72,4 +73,4 @@ def _run_init(arguments: argparse.Namespace) -> int:
     if omissions:
         print(f"not converted from {arguments.source}, or to be checked:", file=sys.stderr)
         print("\n".join(f"  {omission}" for omission in omissions), file=sys.stderr)
-    return 0
+    return ExitStatus.SUCCESS

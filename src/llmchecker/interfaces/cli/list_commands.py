@@ -4,12 +4,14 @@
     llmchecker quantifiers --names
 
 They read the names in the configuration without checking its other values, so that they answer at
-once. `check` reports all problems of a configuration.
+once. A run of the workflow reports all problems of a configuration.
 """
 
 import argparse
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from inspect import getdoc
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -20,12 +22,15 @@ from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.output import escape_unencodable, is_terminal
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.models.sources.model_directory import measure_weights
+from llmchecker.properties.plugins import find_installed_types, load_type
 from llmchecker.properties.reference import (
     PATH_FORMS,
     QUANTIFIER_TYPES,
     QUERY_FORMS,
     QueryForm,
+    TypeReference,
 )
+from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.number_format import format_size
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -86,7 +91,7 @@ def _run_models(arguments: argparse.Namespace) -> int:
         for name, entry in models.items()
     ]
     _print_rows(rows, ("model", "label", "state"), arguments.names)
-    return 0
+    return ExitStatus.SUCCESS
 
 
 def _format_state(entry: Mapping[str, Any], directory: Path) -> str:
@@ -104,10 +109,10 @@ def _run_starts(arguments: argparse.Namespace) -> int:
     if arguments.texts:
         texts = (text for text in starts.values() if isinstance(text, str))
         _print_lines(text for text in texts if text.isprintable())
-        return 0
+        return ExitStatus.SUCCESS
     rows = [(name, _format_start(start)) for name, start in starts.items()]
     _print_rows(rows, ("start", "text"), arguments.names)
-    return 0
+    return ExitStatus.SUCCESS
 
 
 def _format_start(start: str | list[Any]) -> str:
@@ -127,12 +132,32 @@ def _run_quantifiers(arguments: argparse.Namespace) -> int:
     if not arguments.names:
         print("\nTypes, with their settings:")
         rows = []
-        for name, reference in QUANTIFIER_TYPES.items():
+        for name, reference in (QUANTIFIER_TYPES | _describe_installed_types()).items():
             rows.append((f"  {name:<11}", reference.summary))
             if reference.settings:
                 rows.append(("", ", ".join(reference.settings)))
         _print_rows(rows)
-    return 0
+    return ExitStatus.SUCCESS
+
+
+def _describe_installed_types() -> dict[str, TypeReference]:
+    """Describe the types of installed packages by their classes.
+
+    Raises:
+        ConfigError: a class cannot be imported.
+    """
+    references = {}
+    for name, entry in find_installed_types().items():
+        # a built-in type is not replaced
+        if name in QUANTIFIER_TYPES:
+            continue
+        class_ = load_type(entry)
+        settings = fields(class_) if is_dataclass(class_) else ()
+        references[name] = TypeReference(
+            (getdoc(class_) or "").partition("\n")[0].rstrip("."),
+            tuple(field.name.rstrip("_") for field in settings if field.init),
+        )
+    return references
 
 
 def _format_settings(entry: Mapping[str, Any]) -> str:
@@ -149,7 +174,7 @@ def _format_value(value: Any) -> str:
 def _run_queries(arguments: argparse.Namespace) -> int:
     _print_forms("Queries:", QUERY_FORMS)
     _print_forms("\nFormulas φ and ψ, over step and quantifiers:", PATH_FORMS)
-    return 0
+    return ExitStatus.SUCCESS
 
 
 def _print_forms(title: str, forms: Sequence[QueryForm]) -> None:

@@ -13,6 +13,7 @@ from typing import NoReturn
 from llmchecker import __version__
 from llmchecker.utils import job_logging
 from llmchecker.utils.error_messages import find_user_message
+from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.processes import is_interrupt
 
 COMMAND_HELP = {
@@ -21,7 +22,6 @@ COMMAND_HELP = {
     "compare": "compare two models, texts or decodings by one query",
     "test": "decide the requirements of a suite",
     "init": "write a suite and a workflow that runs it",
-    "verify": "verify C programs with suggested loop invariants",
     "repair": "remove remains of killed runs and damaged files",
     "completion": "print the completion script of a shell",
     "models": "list the models of the configuration",
@@ -30,12 +30,7 @@ COMMAND_HELP = {
     "queries": "show the query language with examples",
     "summary": "show the main result of a run and the path of its report",
 }
-"""The line of each command in the list of commands, in the order of the list."""
-
-_EXIT_ERROR = 3
-"""The exit status of an error; 0, 1 and 2 are answers, see `checking.decision.EXIT_STATUS`."""
-_EXIT_INTERRUPTED = 130
-"""The shell's exit status for SIGINT: 128 + 2."""
+"""The line of each command of this package in the list of commands, in the order of the list."""
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -44,7 +39,7 @@ class ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, and exit."""
         self.print_usage(sys.stderr)
-        self.exit(_EXIT_ERROR, f"{self.prog}: error: {message}\n")
+        self.exit(ExitStatus.ERROR, f"{self.prog}: error: {message}\n")
 
 
 def create_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction]:
@@ -69,7 +64,7 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     arguments = parser.parse_args(argv)
     if not hasattr(arguments, "run"):
         parser.print_help()
-        return 0
+        return ExitStatus.SUCCESS
     with job_logging.shell_log():
         try:
             status = arguments.run(arguments)
@@ -79,13 +74,13 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
             # A subcommand may raise the interrupt as the cause of another error.
             if is_interrupt(error):
                 print("interrupted", file=sys.stderr)
-                return _EXIT_INTERRUPTED
+                return ExitStatus.INTERRUPTED
             # An error without a message for users is unexpected and keeps its traceback.
             if (message := find_user_message(error)) is None:
                 # Python's own status for it would be that of a violated query.
                 traceback.print_exception(error)
-                return _EXIT_ERROR
+                return ExitStatus.ERROR
             print(f"error: {message}", file=sys.stderr)
             if isinstance(error, BrokenPipeError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python flushes to it at exit
-            return _EXIT_ERROR
+            return ExitStatus.ERROR

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.snakemake.recovery import Repair, RepairAction, find_repairs
-
-_EXIT_REPAIR_NEEDED = 1
+from llmchecker.utils.exit_status import ExitStatus
 
 
 def add_repair_command(commands: argparse._SubParsersAction) -> None:
@@ -38,13 +37,13 @@ def _run_repair(arguments: argparse.Namespace) -> int:
         print(_format_repair(repair) if arguments.dry_run else _apply_repair(repair))
     if not repairs:
         print(f"{arguments.directory}: nothing to repair")
-        return 0
+        return ExitStatus.SUCCESS
     count = f"{len(repairs)} {'repair' if len(repairs) == 1 else 'repairs'}"
     if arguments.dry_run:
         print(f"{arguments.directory}: {count} to make; nothing was changed")
-        return _EXIT_REPAIR_NEEDED
+        return ExitStatus.VIOLATED
     print(f"{arguments.directory}: {count} made; the next run makes renamed files again")
-    return 0
+    return ExitStatus.SUCCESS
 
 
 def _format_repair(repair: Repair) -> str:

@@ -141,11 +141,11 @@ def _print_result(result: SuiteResult) -> None:
 def _build_bars(entry: Entry) -> "Bars":
     from llmchecker.interfaces.cli.terminal import CERTAIN, ESTIMATE, Bar
 
-    interval = entry.interval
+    certain, sampled = entry.measurement.certain, entry.measurement.sampled
     least = -1.0 if entry.group == "difference" else 0.0
     return {
-        CERTAIN: Bar(interval.lower, interval.upper, least),
-        ESTIMATE: Bar(interval.low, interval.high, least),
+        CERTAIN: Bar(certain.lower, certain.upper, least),
+        ESTIMATE: Bar(sampled.lower, sampled.upper, least),
     }
 
 

@@ -15,6 +15,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.output import is_terminal
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.utils.atomic_files import read_with_checksum
+from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.number_format import format_count, format_lower, format_upper
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -57,7 +58,7 @@ def _run_summary(arguments: argparse.Namespace) -> int:
     count = format_count(len(rows), "answer")
     # A run of other targets writes no report.
     print(f"{count}: {report.absolute() if report.is_file() else answers.absolute()}")
-    return 0
+    return ExitStatus.SUCCESS
 
 
 def _print_answer(row: Mapping[str, str]) -> None:

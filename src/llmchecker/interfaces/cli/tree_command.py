@@ -1,25 +1,29 @@
 """The command `tree`: the drawing of a text tree, as SVG or DOT."""
 
 import argparse
+import contextlib
 import logging
 import sys
 from pathlib import Path
 
 from llmchecker.checking import witnesses
 from llmchecker.checking.markov import dtmc
+from llmchecker.config.question import Question
+from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, MachineLimit
 from llmchecker.interfaces.cli.arguments import (
-    CheckRequest,
-    add_request_arguments,
+    add_question_arguments,
     add_truncation_arguments,
-    parse_request,
+    parse_question,
 )
+from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
 from llmchecker.interfaces.cli.check_command import score_quantifiers
 from llmchecker.interfaces.cli.output import redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
 from llmchecker.reporting import tree_drawing
 from llmchecker.utils.atomic_files import atomic_write
+from llmchecker.utils.exit_status import ExitStatus
 
 
 def add_tree_command(commands: argparse._SubParsersAction) -> None:
@@ -34,7 +38,7 @@ def add_tree_command(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--query", help='query whose deciding states are marked, such as "P=? [ F gender > 0 ]"'
     )
-    add_request_arguments(parser)
+    add_question_arguments(parser)
     add_truncation_arguments(parser, required=True)
     parser.add_argument(
         "--format",
@@ -47,13 +51,15 @@ def add_tree_command(commands: argparse._SubParsersAction) -> None:
 def _run_tree(arguments: argparse.Namespace) -> int:
     output = arguments.output
     default_format = "dot" if output and output.suffix in (".dot", ".gv") else "svg"
-    with redirect_stdout(), parse_request(arguments) as request:
-        drawing = _draw_tree(request)
+    with redirect_stdout():
+        registry, question = parse_question(arguments, parse_asked_query(arguments))
+        with contextlib.chdir(registry.project):
+            drawing = _draw_tree(registry, question)
     text = tree_drawing.FORMATTERS[arguments.format or default_format](drawing)
     if output is None:
         # Binary, so that the encoding of the terminal does not change the file.
         sys.stdout.buffer.write(text.encode())
-        return 0
+        return ExitStatus.SUCCESS
     try:
         with atomic_write(output) as partial:
             partial.write_text(text, encoding="utf-8")
@@ -61,32 +67,32 @@ def _run_tree(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--output: {output} cannot be written: {error}") from error
     except MachineLimit as error:
         raise ConfigError(f"--output: {error}") from error
-    return 0
+    return ExitStatus.SUCCESS
 
 
-def _draw_tree(request: CheckRequest) -> tree_drawing.Drawing:
-    """Draw the tree of a request; with a query, also scores and deciding states.
+def _draw_tree(registry: Registry, question: Question) -> tree_drawing.Drawing:
+    """Draw the tree of a question; with a query, also scores and deciding states.
 
     Raises:
         InvalidBound: the tree is too large to draw.
         LLMCheckerError: the model cannot be fetched or loaded.
     """
-    tree = load_or_build_tree(request).tree
+    tree = load_or_build_tree(registry, question).tree
     # Before the scoring, which can take long for a tree that is too large anyway.
     tree_drawing.check_drawable(tree)
     # Without a query, the drawing has no scores and no marks.
-    if request.query is None:
+    if question.query is None:
         return tree_drawing.Drawing(tree, {}, {})
-    values = score_quantifiers(request, tree)
-    if not witnesses.has_witnesses(request.query):
+    values = score_quantifiers(question, tree)
+    if not witnesses.has_witnesses(question.query):
         logging.info("no single text decides a query of this form, so no state is marked")
     chain = dtmc.build_dtmc(tree, values)
     deciding_states = witnesses.find_witnesses(
         tree,
         chain,
-        request.query,
+        question.query,
         max_witnesses=None,
-        score_ranges=request.checked_query.ranges,
+        score_ranges=question.checked_query.ranges,
     )
     return tree_drawing.Drawing(
         tree, values, {witness.uid: witness.kind for witness in deciding_states}

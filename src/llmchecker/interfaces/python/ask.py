@@ -1,120 +1,84 @@
-"""Anytime checking: refine and sample until the answer is narrow enough."""
+"""Answers to queries, on a tree or on a model within a budget."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from llmchecker.checking import formatting
-from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.verdict import Verdict
-from llmchecker.errors import ConfigError, InterruptedCheck, NoTruthValue
+from llmchecker.config.question import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_LENGTH,
+    DEFAULT_SEED,
+    Question,
+    build_budget,
+)
+from llmchecker.errors import ConfigError, InterruptedCheck
+from llmchecker.interfaces.python.answer import Answer
 from llmchecker.interfaces.python.check import Scorer, resolve_query
-from llmchecker.interfaces.python.tree import Tree, parse_start
-from llmchecker.models.decoding.chat_template import Start
-from llmchecker.properties.logic.ast import Probability
+from llmchecker.properties import scores
 from llmchecker.properties.logic.query import Query
+from llmchecker.trees.text_tree import Horizon, TextTree
 
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.answer import AnytimeResult
-    from llmchecker.checking.anytime.answer_forecast import Forecast
     from llmchecker.checking.anytime.anytime_check import AnytimeProgress
     from llmchecker.models.interface import LanguageModel
-    from llmchecker.reporting.answer_figure import Axes
-
-_DEFAULT_SECONDS = 30.0
-"""Time limit in seconds, if width, passes and seconds are not given."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Certain bounds and an estimate of a query's answer for the whole model.
+@overload
+def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Answer: ...
 
-    Attributes:
-        lower, upper: certain bounds, as in `Verdict`.
-        estimate: the answer, estimated from samples; for a query without =?, whether it holds. None
-            if the samples do not decide it, or without an estimate.
-        low, high: confidence interval of the answer, valid for every number of `samples`; None
-            without an estimate.
-        confidence: the confidence of the interval, in [0, 1]; None without an estimate.
-        samples: number of samples; None without an estimate.
-        witnesses: the most probable texts that decide the query for the whole model; for an
-            unknown verdict, those that speak against it.
-        passes: number of texts that the model evaluated.
-        seconds: duration in seconds.
-        tree: the tree that was built for the bounds.
-        verdict: the answer as a `Verdict`.
-        query: the parsed query.
-        history: both intervals after each round of the work.
-        forecast: the costs of a decision or of the wanted width; None if they are reached or
-            unknown.
+
+@overload
+def check(
+    query: str | Query,
+    model: "LanguageModel",
+    start: str | Sequence[Mapping[str, str]] | None = None,
+    /,
+    **options: Any,
+) -> Answer: ...
+
+
+def check(query, tree_or_model, start=None, /, **options):
+    """Answer a query on a tree, or on a model within a budget.
+
+    On a tree the answer has the value of the bounded process, bounds for the whole model, and
+    witnesses. On a model it is that of `ask`.
+
+    Args:
+        query: a text such as `P=? [ F gender > 0 ]`, or a query that `parse` returned.
+        tree_or_model: a tree that `grow` returned, or a model that `load` returned.
+        start: on a model, the start string or messages, as in `ask`.
+        options: on a tree, quantifiers by their names in the query. A standard quantifier, which
+            has no required settings, is optional: gender, json, length, polarity, readability,
+            refuses. On a model, the options and quantifiers of `ask`.
+
+    Raises:
+        InvalidQuery: the query does not parse, or contains an unknown quantifier.
+        ConfigError: an argument is no quantifier, or a score is no integer or out of its range.
+        InterruptedCheck: as in `ask`.
+        CheckFailed: the query has no answer; the message contains the reason.
     """
-
-    lower: float | bool | None
-    upper: float | bool | None
-    estimate: float | bool | None
-    low: float | None
-    high: float | None
-    confidence: float | None
-    samples: int | None
-    witnesses: tuple[Mapping[str, object], ...]
-    passes: int
-    seconds: float
-    tree: Tree
-    verdict: Verdict = field(repr=False)
-    query: Query = field(repr=False)
-    history: tuple["AnytimeProgress", ...] = field(repr=False)
-    forecast: "Forecast | None" = None
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the query holds; None if this is unknown, and for a query with =?."""
-        return None if self.verdict.decision is None else self.verdict.decision.holds
-
-    def __bool__(self) -> bool:
-        """Return whether the query holds.
-
-        Raises:
-            NoTruthValue: this is unknown, or the query has =?.
-        """
-        if self.holds is not None:
-            return self.holds
-        if self.query.is_numeric:
-            raise NoTruthValue(
-                f"{self.query.text}: the answer is a number; compare answer.low and answer.high, "
-                "or ask with a threshold"
-            )
-        raise NoTruthValue(
-            f"{self.query.text}: the outcome is UNKNOWN; test answer.holds, or allow more passes"
+    if _is_model(tree_or_model):
+        return ask(query, tree_or_model, start, **options)
+    # `score` has the tree as its first argument, `check` as its second.
+    if not isinstance(tree_or_model, TextTree):
+        raise ConfigError(
+            f"tree: {tree_or_model!r} is not a tree or a model; the order of arguments is "
+            "check(query, tree)"
         )
+    if start is not None:
+        raise ConfigError(f"start: {start!r}; a tree has its own start string, leave it out")
+    return _check_tree(query, tree_or_model, options)
 
-    def __str__(self) -> str:
-        return formatting.format_rows_as_text(self._format_rows(), self.verdict)
 
-    def _repr_html_(self) -> str:
-        return formatting.format_rows_as_html(self._format_rows(), self.verdict)
+def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Scorer]) -> Answer:
+    checked_query = resolve_query(query, tree.truncation.length, quantifiers)
+    columns = {}
+    for name, quantifier in checked_query.quantifiers.items():
+        columns[name] = scores.score_tree(quantifier, tree, name)
+    # Imported after the checks of the arguments, because Storm takes a second to load.
+    from llmchecker.checking.check import check_query
 
-    def plot(self, *, axes: "Axes | None" = None) -> "Axes":
-        """Plot both intervals against the passes, and any threshold as a line.
-
-        Args:
-            axes: axes for the plot; None for new ones.
-        """
-        # imported here, because matplotlib takes a second to load
-        from llmchecker.reporting.answer_figure import draw_history
-
-        root = self.query.root
-        threshold = root.threshold if isinstance(root, Probability) else None
-        return draw_history(
-            self.history, self.confidence, None if threshold is None else float(threshold), axes
-        )
-
-    def _format_rows(self) -> dict[str, str]:
-        """Return the figures of the answer by name, formatted."""
-        return (
-            formatting.anytime_rows(self.verdict, self.passes)
-            | formatting.build_forecast_row(self.forecast)
-            | formatting.build_start_rows(self.witnesses)
-        )
+    return Answer.from_answer(check_query(tree, columns, checked_query.query, checked_query.ranges))
 
 
 def ask(
@@ -125,12 +89,12 @@ def ask(
     *,
     user: str | None = None,
     system: str | None = None,
-    length: int = 5,
+    length: int = DEFAULT_LENGTH,
     width: float = 0.0,
     passes: int | None = None,
     seconds: float | None = None,
-    confidence: float = 0.99,
-    seed: int = 0,
+    confidence: float = DEFAULT_CONFIDENCE,
+    seed: int = DEFAULT_SEED,
     certain: bool = False,
     end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
     progress: Callable[[str], None] | None = None,
@@ -169,26 +133,32 @@ def ask(
         CheckFailed: the query has no answer; the message contains the reason.
     """
     check_model(model)
-    text = parse_prompt(start, user, system)
-    checked_query = resolve_query(query, length, quantifiers)
+    question = Question(
+        model=model,
+        prompt={"start": start, "user": user, "system": system},
+        checked_query=resolve_query(query, length, quantifiers),
+        truncation=Horizon(length),
+        budget=build_budget(
+            width, passes, seconds, confidence=confidence, seed=seed, certain=certain
+        ),
+    )
     # Imported after the checks of the arguments, because torch and Storm take seconds to load.
     from llmchecker.checking.anytime.answer import check_anytime
 
-    budget = create_budget(width, passes, seconds, confidence, seed, certain)
-    has_answer = checked_query.estimation_obstacle is None
+    has_answer = question.checked_query.estimation_obstacle is None
     try:
-        result = check_anytime(
-            model,
-            text,
-            checked_query,
-            budget,
+        answer = check_anytime(
+            question.model,
+            question.prompt,
+            question.checked_query,
+            question.budget,
             end_of_sequence=end_of_sequence,
             watch=combine_watches(progress, watch, has_answer),
         )
     except InterruptedCheck as error:
-        answer = _build_answer(error.result, checked_query.query)
-        raise InterruptedCheck(error.problem, answer) from error.__cause__
-    return _build_answer(result, checked_query.query)
+        so_far = Answer.from_answer(error.result)
+        raise InterruptedCheck(error.problem, so_far) from error.__cause__
+    return Answer.from_answer(answer)
 
 
 def check_model(model: object) -> None:
@@ -197,47 +167,13 @@ def check_model(model: object) -> None:
     Raises:
         ConfigError: it is not.
     """
-    # A model is recognised by its method, so that a caller's own class is accepted.
-    if isinstance(model, str) or not hasattr(model, "open_prefix"):
+    if not _is_model(model):
         raise ConfigError(f"model: {model!r} is not a language model; load(…) returns one")
 
 
-def parse_prompt(start: object, user: str | None, system: str | None) -> Start:
-    """Return the start string, or the chat of a user and a system prompt.
-
-    Raises:
-        ConfigError: none or both are given, or the start string is invalid.
-    """
-    if start is not None:
-        # a start string is continued without a chat template
-        if user is not None or system is not None:
-            raise ConfigError("user, system: they make a chat; leave them out, or the start string")
-        return parse_start(start)
-    if user is None:
-        raise ConfigError("start: a start string is missing; give one, messages, or user=…")
-    messages = {"system": system, "user": user}
-    return parse_start(
-        [{"role": role, "content": text} for role, text in messages.items() if text is not None]
-    )
-
-
-def create_budget(
-    width: float,
-    passes: int | None,
-    seconds: float | None,
-    confidence: float,
-    seed: int,
-    certain: bool,
-) -> AnswerBudget:
-    """Create the budget of the arguments, with a time limit if no limit is given.
-
-    Raises:
-        InvalidEstimate: a limit is out of its range.
-    """
-    # only these three arguments bound the work
-    if passes is None and seconds is None and width == 0:
-        seconds = _DEFAULT_SECONDS
-    return AnswerBudget(width, passes, seconds, confidence, seed, certain)
+def _is_model(model: object) -> bool:
+    # A model is recognised by its method, so that a caller's own class is accepted.
+    return not isinstance(model, str) and hasattr(model, "open_prefix")
 
 
 def combine_watches(
@@ -259,24 +195,3 @@ def combine_watches(
         return watch is not None and bool(watch(now))
 
     return report
-
-
-def _build_answer(result: "AnytimeResult", query: Query) -> Answer:
-    verdict = result.verdict
-    return Answer(
-        verdict.lower,
-        verdict.upper,
-        verdict.estimate,
-        verdict.low,
-        verdict.high,
-        verdict.confidence,
-        verdict.samples,
-        verdict.witnesses,
-        result.passes,
-        result.seconds,
-        Tree.from_text_tree(result.tree),
-        verdict,
-        query,
-        result.history,
-        result.forecast,
-    )

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Any, Literal
 from llmchecker.checking.anytime import comparison, comparison_formatting
 from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 from llmchecker.checking.formatting import format_start
-from llmchecker.errors import ConfigError, InterruptedCheck
-from llmchecker.interfaces.python.ask import (
-    check_model,
-    combine_watches,
-    create_budget,
-    parse_prompt,
+from llmchecker.config.question import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_LENGTH,
+    DEFAULT_SEED,
+    Question,
+    build_budget,
 )
+from llmchecker.errors import InterruptedCheck
+from llmchecker.interfaces.python.ask import check_model, combine_watches
 from llmchecker.interfaces.python.check import Scorer, resolve_query
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.transformers.load import apply_decoding
 from llmchecker.properties.logic.query import Query
+from llmchecker.trees.text_tree import Horizon
 
 if TYPE_CHECKING:
     from llmchecker.models.interface import LanguageModel
@@ -60,12 +63,12 @@ def compare(
     versus_user: str | None = None,
     versus_system: str | None = None,
     versus_decoding: str | Mapping[str, Any] | Decoding | None = None,
-    length: int = 5,
+    length: int = DEFAULT_LENGTH,
     width: float = 0.0,
     passes: int | None = None,
     seconds: float | None = None,
-    confidence: float = 0.99,
-    seed: int = 0,
+    confidence: float = DEFAULT_CONFIDENCE,
+    seed: int = DEFAULT_SEED,
     certain: bool = False,
     end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
     progress: Callable[[str], None] | None = None,
@@ -98,33 +101,35 @@ def compare(
         InterruptedCheck: a model failed; its `result` is the `Comparison` so far.
         CheckFailed: the query has no answer; the message contains the reason.
     """
-    given = (versus_model, versus_start, versus_user, versus_system, versus_decoding)
-    if all(value is None for value in given):
-        raise ConfigError("compare: both sides are the same; give versus_model or versus_start")
-    # a start string replaces a chat, and a user's text replaces a start string
-    if versus_start is None and (versus_user is not None or versus_system is not None):
-        second_prompt = (None, versus_user or user, versus_system or system)
-    elif versus_start is not None:
-        second_prompt = (versus_start, versus_user, versus_system)
-    else:
-        second_prompt = (start, user, system)
     second_model = model if versus_model is None else versus_model
     for each in (model, second_model):
         check_model(each)
     if versus_decoding is not None:
         second_model = apply_decoding(second_model, parse_decoding(versus_decoding))
-    first = comparison.Side(model, parse_prompt(start, user, system), end_of_sequence)
-    second = comparison.Side(second_model, parse_prompt(*second_prompt), end_of_sequence)
-    asked = resolve_query(query, length, quantifiers)
-    budget = create_budget(width, passes, seconds, confidence, seed, certain)
+    question = Question(
+        model=model,
+        prompt={"start": start, "user": user, "system": system},
+        checked_query=resolve_query(query, length, quantifiers),
+        truncation=Horizon(length),
+        budget=build_budget(
+            width, passes, seconds, confidence=confidence, seed=seed, certain=certain
+        ),
+    )
+    changes = {"start": versus_start, "user": versus_user, "system": versus_system}
+    versus = question.vary(second_model, changes, "versus_")
+    first, second = (
+        comparison.Side(side.model, side.prompt, end_of_sequence) for side in (question, versus)
+    )
     sides = {"first": _describe(first), "versus": _describe(second)}
     watch_both = combine_watches(progress, watch)
     try:
-        compared = comparison.compare_sides(first, second, asked, budget, watch=watch_both)
+        compared = comparison.compare_sides(
+            first, second, question.checked_query, question.budget, watch=watch_both
+        )
     except InterruptedCheck as error:
-        so_far = _make_readable(error.result, asked.query, sides)
+        so_far = _make_readable(error.result, question.query, sides)
         raise InterruptedCheck(error.problem, so_far) from error.__cause__
-    return _make_readable(compared, asked.query, sides)
+    return _make_readable(compared, question.query, sides)
 
 
 def _describe(side: comparison.Side) -> str:

@@ -1,7 +1,6 @@
 """Loading of language models, from a directory or a transformers network."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
 from llmchecker.utils.atomic_files import describe_kind
+from llmchecker.utils.processes import count_cores
 
 _ModelKind = Literal["causal", "masked"]
 
@@ -57,7 +57,7 @@ def load(
             tokens.
         ConfigError: the arguments contradict each other.
     """
-    threads = _count_cores() if threads is None else threads
+    threads = count_cores() if threads is None else threads
     # `not >` also rejects NaN.
     if threads < 1 or not memory_gb > 0:
         raise ConfigError(
@@ -82,14 +82,6 @@ def load(
     kind = kind or _infer_kind(source)
     model = wrap_model(source, tokenizer, kind, threads=threads, memory_bytes=memory_bytes)
     return apply_decoding(model, decoding_choice)
-
-
-def _count_cores() -> int:
-    """Return the number of cores that this process may use, or of all cores."""
-    # `sched_getaffinity` does not exist on every system.
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _check_directory(source: str | Path) -> Path:

@@ -13,6 +13,7 @@ from llmchecker.suites.runner import SuiteProgress
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.terminal_table import format_table
 from llmchecker.suites.verdicts import Status
+from llmchecker.utils.exit_status import ExitStatus
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,7 @@ class SuiteReport:
     @property
     def holds(self) -> bool:
         """Whether all requirements hold, and all cases ran."""
-        return self.exit_status == 0
+        return self.exit_status == ExitStatus.SUCCESS
 
     @property
     def exit_status(self) -> int:
@@ -62,11 +63,7 @@ class SuiteReport:
                 "query": case.query.text,
                 "status": str(result.status),
                 "certain": result.is_certain,
-                "lower": result.interval.lower,
-                "upper": result.interval.upper,
-                "low": result.interval.low,
-                "high": result.interval.high,
-                "estimate": result.interval.estimate,
+                **result.measurement.as_json(),
                 "samples": result.samples,
                 "passes": result.passes,
                 "seconds": result.seconds,
@@ -90,11 +87,7 @@ class SuiteReport:
                 None if aggregate.threshold is None else str(aggregate.threshold),
                 str(aggregate.status),
                 aggregate.is_certain,
-                aggregate.interval.lower,
-                aggregate.interval.upper,
-                aggregate.interval.low,
-                aggregate.interval.high,
-                aggregate.interval.estimate,
+                *aggregate.measurement.as_json().values(),
                 aggregate.cases,
             )
             for aggregate in self.result.aggregates

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llmchecker.checking.verdict import Verdict
+from llmchecker.checking.answer import Answer
+from llmchecker.config.question import parse_prompt
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.python.check import score
-from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.reporting import tree_drawing
 from llmchecker.trees.growth_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
 from llmchecker.utils.number_format import format_count, format_number
+from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,11 +102,11 @@ class Tree(TextTree):
             **{name: score(self, quantifier) for name, quantifier in quantifiers.items()}
         )
 
-    def plot(self, verdict: Verdict | None = None, *, max_states: int = 40) -> "Axes":
+    def plot(self, answer: Answer | None = None, *, max_states: int = 40) -> "Axes":
         """Plot the most probable states, each with the text that it adds.
 
         Args:
-            verdict: a verdict on this tree, whose deciding texts have a colour; None for no colour.
+            answer: an answer on this tree, whose deciding texts have a colour; None for no colour.
             max_states: maximum number of states in the plot.
 
         Returns:
@@ -115,9 +116,10 @@ class Tree(TextTree):
             InvalidBound: `max_states` is below 1, or too large for a readable plot.
         """
         # imported here, because matplotlib takes a second to load
-        from llmchecker.reporting.tree_figure import draw_tree
+        with explain_missing_packages():
+            from llmchecker.reporting.tree_figure import draw_tree
 
-        witnesses = () if verdict is None else verdict.witnesses
+        witnesses = () if answer is None else answer.witnesses
         kinds = {witness["uid"]: witness["kind"] for witness in witnesses}
         return draw_tree(tree_drawing.Drawing(self, {}, kinds), max_states)
 
@@ -202,7 +204,7 @@ def grow(
     # `load` accepts a path; `grow` needs the model that `load` returns.
     if isinstance(model, str | Path) or not hasattr(model, "open_prefix"):
         raise ConfigError(f"model: {model!r} is not a language model; call load(…)")
-    start = parse_start(start)
+    start = parse_prompt(start)
     if end_of_sequence not in ("terminal", "ordinary"):
         raise ConfigError(
             f"end_of_sequence: {end_of_sequence!r} is unknown; use 'terminal' or 'ordinary'"
@@ -220,25 +222,6 @@ def grow(
     return Tree.from_text_tree(
         expansion.build_tree(model, start, truncation, end_of_sequence, **options)
     )
-
-
-def parse_start(start: object) -> Start:
-    """Parse a start string, which is a text or messages.
-
-    Raises:
-        ConfigError: the start string is neither, or its messages are invalid.
-    """
-    if isinstance(start, str | Chat):
-        return start
-    if not isinstance(start, list | tuple):
-        raise ConfigError(
-            f"start: {start!r} is neither a text nor messages; give a string or a list of messages"
-        )
-    try:
-        return Chat.from_messages(start)
-    except ConfigError as error:
-        # A message of an error about one message begins with its index.
-        raise ConfigError(f"messages{': ' * (str(error)[0] != '[')}{error}") from error
 
 
 def _select_truncation(

@@ -47,7 +47,7 @@ def compute_answers(
             {name: quantifiers[name] for name in quantifiers_in(check.query)},
             check.tree.truncation.length,
         )
-        result = check_anytime(
+        answer = check_anytime(
             builder.model,
             start,
             asked,
@@ -57,10 +57,10 @@ def compute_answers(
             watch=_build_watch(str(check)),
         )
         metadata = builder.current_metadata()
-        record = build_record(str(check), asked, budget, result, metadata, check.is_bounded)
+        record = build_record(str(check), asked, budget, answer, metadata, check.is_bounded)
         record.write(output)
         # The answer measures its own seconds, without the time to load the model.
-        work.seconds += record.seconds
+        work.seconds += answer.seconds
         _log.info("%s: %s", check, record)
 
 

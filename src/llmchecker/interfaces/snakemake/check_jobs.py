@@ -23,12 +23,12 @@ def answer_checks(
     outputs: Sequence[str],
     work: Stopwatch,
 ) -> None:
-    """Answer queries on trees and write their verdicts.
+    """Answer queries on trees and write the answers.
 
     Args:
         checks: the checks, in the form of `describe_check`; checks on one tree are adjacent.
         ranges: the declared range of each quantifier, by name.
-        outputs: the file of each verdict.
+        outputs: the file of each answer.
         work: the stopwatch of the job.
     """
     trees: dict[object, TextTree] = {}
@@ -47,6 +47,6 @@ def answer_checks(
         seconds = sum(read_json_with_digest(record)["seconds"] for record in records)
         # The time to read files is not part of the work.
         with work():
-            verdict = check_query(tree, values, check.query, ranges, seconds)
-        verdict.write(output)
-        _log.info("%s: %s", check, verdict.value)
+            answer = check_query(tree, values, check.query, ranges, seconds)
+        answer.write(output)
+        _log.info("%s: %s", check, answer.bounded)

@@ -6,10 +6,10 @@ Snakemake detects changes of plain values between runs, but not of other objects
 from collections.abc import Mapping
 from typing import Any
 
-from llmchecker.config.plan import Check, Horizon, TableRow, TreeSpec
+from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.interfaces.snakemake.model_params import describe_decoding, parse_decoding
 from llmchecker.properties.logic.parser import parse
-from llmchecker.trees.text_tree import Truncation
+from llmchecker.trees.text_tree import Horizon, Truncation
 
 
 def describe_tree(tree: TreeSpec) -> dict[str, Any]:

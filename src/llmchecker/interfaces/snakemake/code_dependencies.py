@@ -1,6 +1,6 @@
-"""Code dependencies of a script: all modules of the package that it imports.
+"""Code dependencies of a script: the modules of this package and of plug-ins that it imports.
 
-Snakemake runs a rule again after a change of its script, but not of the package that the script
+Snakemake runs a rule again after a change of its script, but not of a package that the script
 imports. Therefore every rule has a digest of that code as a param. This module finds the files and
 computes the digest. It parses import statements instead of executing them, so that it also finds
 imports in functions. Imports for type checkers only do not count.
@@ -10,12 +10,15 @@ import ast
 import hashlib
 from collections.abc import Collection, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
-_PACKAGE = Path(__file__).parents[2]
+from llmchecker.utils.plugins import find_plugin_packages
+
+_PACKAGE = __package__.partition(".")[0]
 
 _DATA_FILES = {
-    "reporting/html_report.py": "reporting/templates/*",
+    "llmchecker/reporting/html_report.py": "llmchecker/reporting/templates/*",
 }
 """Patterns of the data files of a module, which count as its code."""
 
@@ -23,17 +26,14 @@ _DATA_FILES = {
 def compute_code_digest(script: Path, also: Collection[str] = ()) -> str:
     """Compute the sha256 of the files that a script depends on, with their names.
 
-    The location of the package and the times of its files do not change the digest.
+    The location of the packages and the times of its files do not change the digest.
     """
-    digests = {
-        file.relative_to(_PACKAGE).as_posix(): _compute_sha256(file)
-        for file in source_files_of(script, also)
-    }
+    digests = {_name_file(file): _compute_sha256(file) for file in source_files_of(script, also)}
     return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 
 def source_files_of(script: Path, extra_modules: Collection[str] = ()) -> list[Path]:
-    """List the files of the package that a script depends on, sorted.
+    """List the files of the packages that a script depends on, sorted.
 
     Args:
         script: a Python file.
@@ -59,7 +59,7 @@ def _compute_sha256(file: Path) -> str:
 
 @cache
 def find_imported_files(file: Path) -> frozenset[Path]:
-    """Return the files of the package that a file imports at run time."""
+    """Return the files of the packages that a file imports at run time."""
     tree = ast.parse(file.read_bytes())
     return frozenset(path for name in _find_imported_names(tree.body) if (path := _find_file(name)))
 
@@ -93,12 +93,13 @@ def _find_imported_names(statements: list[ast.stmt]) -> Iterator[str]:
 
 @cache
 def _find_file(name: str) -> Path | None:
-    """Return the file of a module or of a name; None outside of the package."""
-    package, *steps = name.split(".")
-    if package != _PACKAGE.name:
+    """Return the file of a module or of a name; None outside of the packages."""
+    steps = name.split(".")
+    root = _find_root(steps[0])
+    if root is None:
         return None
     # Last, a name without a module of its own is defined in its parent module.
-    for module in (_PACKAGE.joinpath(*steps), _PACKAGE.joinpath(*steps[:-1])):
+    for module in (root.joinpath(*steps), root.joinpath(*steps[:-1])):
         for file in (module.with_suffix(".py"), module / "__init__.py"):
             if file.is_file():
                 return file
@@ -106,6 +107,35 @@ def _find_file(name: str) -> Path | None:
 
 
 def _find_data_files(file: Path) -> Iterator[Path]:
-    pattern = _DATA_FILES.get(file.relative_to(_PACKAGE).as_posix())
-    if pattern is not None:
-        yield from _PACKAGE.glob(pattern)
+    pattern = _DATA_FILES.get(_name_file(file))
+    root = _find_root(_PACKAGE)
+    if pattern is not None and root is not None:
+        yield from root.glob(pattern)
+
+
+def _name_file(file: Path) -> str:
+    """Return the path of a file of a package, from the package on."""
+    for package in _list_packages():
+        root = _find_root(package)
+        if root is not None and file.is_relative_to(root / package):
+            return file.relative_to(root).as_posix()
+    # a plug-in that is a single module
+    return file.name
+
+
+@cache
+def _list_packages() -> tuple[str, ...]:
+    """List this package and the packages of plug-ins."""
+    return (_PACKAGE, *sorted(find_plugin_packages() - {_PACKAGE}))
+
+
+@cache
+def _find_root(package: str) -> Path | None:
+    """Return the folder that contains a package whose code counts; None for other packages."""
+    spec = find_spec(package) if package in _list_packages() else None
+    # A plug-in may be registered without its code.
+    if spec is None or spec.origin is None:
+        return None
+    file = Path(spec.origin)
+    # A package is a folder with `__init__.py`, or a single module.
+    return file.parents[1] if spec.submodule_search_locations else file.parent

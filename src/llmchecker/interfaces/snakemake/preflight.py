@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from llmchecker.config import paths
-from llmchecker.config.config import Config, PromptsConfig
+from llmchecker.config.config import Config
+from llmchecker.config.keys import PromptsConfig
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.plan import TreeSpec
 from llmchecker.errors import ConfigError, UnusableModel, prefix_errors

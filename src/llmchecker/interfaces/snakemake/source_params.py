@@ -13,9 +13,7 @@ def parse_model_source(about: Mapping[str, Any]) -> ModelSource | ServerSource:
     """Parse the source of a model from its property `about`."""
     source = parse_source(about["source"])
     if source.scheme == "server":
-        # A server of an interface without distributions needs no tokenizer.
-        tokenizer = about["tokenizer"] and parse_source(about["tokenizer"])
-        return ServerSource(**{**about, "source": source, "tokenizer": tokenizer})
+        return ServerSource.from_record(about)
     parts = tuple((parse_source(part["source"]), part["file"]) for part in about["parts"])
     return ModelSource(source, about["file"], parts, about["sha256"])
 

@@ -1,14 +1,13 @@
 """Jobs of suites: verdicts of a suite on a model, and a table of all suites."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from llmchecker.config.opening import open_model
 from llmchecker.suites.cases import Suite
-from llmchecker.suites.deployments import open_deployment
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.json_lines import read_case_lines
 from llmchecker.suites.session import run_shard, run_suite
@@ -59,7 +58,7 @@ def _build_options(suite: Suite, threads: int) -> dict[str, Any]:
     expansion = suite.config.expansion.model_copy(update={"threads": threads})
     report = build_status_log(suite.name)
     return {
-        "open_model": partial(open_deployment, expansion=expansion),
+        "open_model": lambda deployment: open_model(deployment.model, expansion),
         "report": lambda progress: report(f"{progress.done} of {progress.total} cases"),
     }
 

@@ -4,13 +4,12 @@ Requests are for the probabilities of the model itself: at temperature 1, before
 truncation. They override the defaults of a server.
 """
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from llmchecker.errors import ConfigError, InvalidDistribution, RequestRefused, SourceUnavailable
-from llmchecker.models.servers.http_client import ServerClient
+from llmchecker.models.servers.http_client import ServerSession
 from llmchecker.models.servers.schema import (
     LlamaCppSample,
     LlamaCppTopLogprobs,
@@ -26,7 +25,6 @@ from llmchecker.models.servers.schema import (
 )
 from llmchecker.utils.number_format import format_count
 
-IsCancelled = Callable[[], bool]
 _TokenLogprobs = tuple[list[int], list[float]]
 """Token ids and log probabilities after one text, as the server returns them."""
 
@@ -74,33 +72,33 @@ class ServedModelInfo:
 class ServerApi(Protocol):
     """The requests of one kind of server."""
 
-    def read_model_info(self, client: ServerClient, served_as: str | None) -> ServedModelInfo:
+    async def read_model_info(
+        self, session: ServerSession, served_as: str | None
+    ) -> ServedModelInfo:
         """Return the description of the server and of a model, by default its only one."""
         ...
 
-    def tokenize(self, client: ServerClient, model: str, text: str) -> list[int]:
+    async def tokenize(self, session: ServerSession, model: str, text: str) -> list[int]:
         """Return the server's tokens of a text, without special tokens around it."""
         ...
 
-    def top_logprobs(
+    async def top_logprobs(
         self,
-        client: ServerClient,
+        session: ServerSession,
         model: str,
         texts: list[list[int]],
         n: int,
-        is_cancelled: IsCancelled,
     ) -> list[_TokenLogprobs]:
         """Return the n most probable next tokens after each text."""
         ...
 
-    def sample_token(
+    async def sample_token(
         self,
-        client: ServerClient,
+        session: ServerSession,
         model: str,
         text: list[int],
         excluded: Sequence[int],
         seed: int,
-        is_cancelled: IsCancelled,
     ) -> int:
         """Sample a next token with a seed, without the excluded tokens."""
         ...
@@ -109,29 +107,31 @@ class ServerApi(Protocol):
 class Vllm:
     """The API of vLLM: its own and its OpenAI-compatible routes."""
 
-    def read_model_info(self, client: ServerClient, served_as: str | None) -> ServedModelInfo:
+    async def read_model_info(
+        self, session: ServerSession, served_as: str | None
+    ) -> ServedModelInfo:
         """Return the description of the server and of a model, by default its only one."""
-        entry = _find_model_entry(client, served_as)
-        version = client.request(VersionResponse, "/version").version
-        return ServedModelInfo(entry.id, version, entry.max_model_len, None)
+        entry = await _find_model_entry(session, served_as)
+        answer = await session.request(VersionResponse, "/version")
+        return ServedModelInfo(entry.id, answer.version, entry.max_model_len, None)
 
-    def tokenize(self, client: ServerClient, model: str, text: str) -> list[int]:
+    async def tokenize(self, session: ServerSession, model: str, text: str) -> list[int]:
         """Return the server's tokens of a text, without special tokens around it."""
         payload = {"model": model, "prompt": text, "add_special_tokens": False}
-        return client.request(TokenizeResponse, "/tokenize", payload).tokens
+        answer = await session.request(TokenizeResponse, "/tokenize", payload)
+        return answer.tokens
 
-    def top_logprobs(
+    async def top_logprobs(
         self,
-        client: ServerClient,
+        session: ServerSession,
         model: str,
         texts: list[list[int]],
         n: int,
-        is_cancelled: IsCancelled,
     ) -> list[_TokenLogprobs]:
         """Return the n most probable next tokens after each text."""
         payload = {"model": model, "prompt": texts, "logprobs": n, **_VLLM_SETTINGS}
         try:
-            answer = client.request(VllmTopLogprobs, "/v1/completions", payload, is_cancelled)
+            answer = await session.request(VllmTopLogprobs, "/v1/completions", payload)
         except RequestRefused as error:
             # the server limits the number of log probabilities when it starts
             if "logprobs" not in str(error):
@@ -144,14 +144,13 @@ class Vllm:
         _check_prompt_tokens(answer.usage.prompt_tokens, sum(map(len, texts)))
         return [_drop_sampled_token(choice.logprobs, n) for choice in answer.choices]
 
-    def sample_token(
+    async def sample_token(
         self,
-        client: ServerClient,
+        session: ServerSession,
         model: str,
         text: list[int],
         excluded: Sequence[int],
         seed: int,
-        is_cancelled: IsCancelled,
     ) -> int:
         """Sample a next token with a seed, without the excluded tokens."""
         # JSON keys are strings
@@ -163,11 +162,9 @@ class Vllm:
             "seed": seed,
             "logit_bias": logit_bias,
         }
-        answer = client.request(
-            VllmSample, "/v1/completions", payload | _VLLM_SETTINGS, is_cancelled
-        )
+        answer = await session.request(VllmSample, "/v1/completions", payload | _VLLM_SETTINGS)
         _check_order([choice.index for choice in answer.choices], 1)
-        return _parse_token_id(answer.choices[0].logprobs.tokens[0])
+        return answer.choices[0].logprobs.tokens[0]
 
 
 class LlamaCpp:
@@ -182,26 +179,28 @@ class LlamaCpp:
     def __init__(self, plain_token: int) -> None:
         self._plain_token = plain_token
 
-    def read_model_info(self, client: ServerClient, served_as: str | None) -> ServedModelInfo:
+    async def read_model_info(
+        self, session: ServerSession, served_as: str | None
+    ) -> ServedModelInfo:
         """Return the description of the server and of a model, by default its only one."""
-        entry = _find_model_entry(client, served_as)
-        settings = client.request(PropsResponse, "/props")
+        entry = await _find_model_entry(session, served_as)
+        settings = await session.request(PropsResponse, "/props")
         max_length = settings.default_generation_settings.n_ctx
         size = None if entry.meta is None else entry.meta.n_vocab
         return ServedModelInfo(entry.id, settings.build_info, max_length, size)
 
-    def tokenize(self, client: ServerClient, model: str, text: str) -> list[int]:
+    async def tokenize(self, session: ServerSession, model: str, text: str) -> list[int]:
         """Return the server's tokens of a text, without special tokens around it."""
         payload = {"model": model, "content": text, "add_special": False, "parse_special": False}
-        return client.request(TokenizeResponse, "/tokenize", payload).tokens
+        answer = await session.request(TokenizeResponse, "/tokenize", payload)
+        return answer.tokens
 
-    def top_logprobs(
+    async def top_logprobs(
         self,
-        client: ServerClient,
+        session: ServerSession,
         model: str,
         texts: list[list[int]],
         n: int,
-        is_cancelled: IsCancelled,
     ) -> list[_TokenLogprobs]:
         """Return the n most probable next tokens after each text."""
         payload = _LLAMA_CPP_SETTINGS | {
@@ -213,7 +212,7 @@ class LlamaCpp:
         }
         # the response to a single text is an object instead of a list
         schema = LlamaCppTopLogprobs if len(texts) == 1 else list[LlamaCppTopLogprobs]
-        answer = client.request(schema, "/completion", payload, is_cancelled)
+        answer = await session.request(schema, "/completion", payload)
         results = [answer] if isinstance(answer, LlamaCppTopLogprobs) else answer
         _check_order([result.index for result in results], len(texts))
         for result, text in zip(results, texts, strict=True):
@@ -222,14 +221,13 @@ class LlamaCpp:
         heads = [result.completion_probabilities[0].top_logprobs for result in results]
         return [([t.id for t in head], [t.logprob for t in head]) for head in heads]
 
-    def sample_token(
+    async def sample_token(
         self,
-        client: ServerClient,
+        session: ServerSession,
         model: str,
         text: list[int],
         excluded: Sequence[int],
         seed: int,
-        is_cancelled: IsCancelled,
     ) -> int:
         """Sample a next token with a seed, without the excluded tokens."""
         payload = {
@@ -239,14 +237,12 @@ class LlamaCpp:
             "return_tokens": True,
             "logit_bias": [[token, False] for token in excluded],
         }
-        answer = client.request(
-            LlamaCppSample, "/completion", payload | _LLAMA_CPP_SETTINGS, is_cancelled
-        )
+        answer = await session.request(LlamaCppSample, "/completion", payload | _LLAMA_CPP_SETTINGS)
         _check_order([answer.index], 1)
         return answer.tokens[0]
 
 
-def read_text_model_info(client: ServerClient, served_as: str | None) -> ServedModelInfo:
+async def read_text_model_info(session: ServerSession, served_as: str | None) -> ServedModelInfo:
     """Return the description of a model by a text-only server: its name alone.
 
     The name is the only field that these servers have in common.
@@ -255,24 +251,25 @@ def read_text_model_info(client: ServerClient, served_as: str | None) -> ServedM
         ConfigError: `served_as` is None and the server has several models, or the server lacks the
             named model.
     """
-    return ServedModelInfo(_find_model_entry(client, served_as).id, "", None, None)
+    return ServedModelInfo((await _find_model_entry(session, served_as)).id, "", None, None)
 
 
-def _find_model_entry(client: ServerClient, served_as: str | None) -> ModelEntry:
+async def _find_model_entry(session: ServerSession, served_as: str | None) -> ModelEntry:
     """Return the server's entry of a model, by name or its only one.
 
     Raises:
         ConfigError: `served_as` is None and the server has several models, or the server lacks the
             named model.
     """
-    entries = {entry.id: entry for entry in client.request(ModelList, "/v1/models").data}
+    models = await session.request(ModelList, "/v1/models")
+    entries = {entry.id: entry for entry in models.data}
     if served_as is None and len(entries) == 1:
         return next(iter(entries.values()))
     if served_as not in entries:
         problem = "no model is named" if served_as is None else f"{served_as!r} is unknown"
         names = quote(", ".join(map(repr, entries))) or "no model"
         raise ConfigError(
-            f"{client.address}: {problem}, it serves {names}; name one by `served_as` of the model"
+            f"{session.address}: {problem}, it serves {names}; name one by `served_as` of the model"
         )
     return entries[served_as]
 
@@ -298,29 +295,17 @@ def _drop_sampled_token(logprobs: VllmLogprobs, n: int) -> _TokenLogprobs:
     # vLLM adds the sampled token if it is not among the n most probable
     if len(head) == n + 1 and sampled_token in head and head[sampled_token] <= min(head.values()):
         head = {token: logprob for token, logprob in head.items() if token != sampled_token}
-    return [_parse_token_id(token) for token in head], list(head.values())
+    return list(head), list(head.values())
 
 
-def _parse_token_id(token: str) -> int:
-    match = re.fullmatch(r"token_id:([0-9]{1,10})", token)
-    if match is None:
-        raise InvalidDistribution(
-            f"token: {quote(token)!r} is not a token id; start the server without changes"
-        )
-    return int(match[1])
-
-
-def check_sampled_token(token: Any, excluded: Sequence[int], vocabulary_size: int) -> int:
-    """Check that a sampled token is valid and not excluded, and return it.
+def check_sampled_token(token: int, excluded: Sequence[int], vocabulary_size: int) -> int:
+    """Check that a sampled token is in the vocabulary and not excluded, and return it.
 
     Raises:
-        InvalidDistribution: the token is excluded, or is not a token id.
+        InvalidDistribution: the token is excluded, or outside the vocabulary.
     """
-    # `bool` is a subclass of int, so isinstance would accept true
-    if type(token) is not int or not 0 <= token < vocabulary_size:
-        raise InvalidDistribution(
-            f"token: {quote(repr(token))} is not from 0 to {vocabulary_size - 1}"
-        )
+    if token >= vocabulary_size:
+        raise InvalidDistribution(f"token: {token} is not from 0 to {vocabulary_size - 1}")
     if token in excluded:
         raise InvalidDistribution(f"token: {token} was sampled although the request excludes it")
     return token

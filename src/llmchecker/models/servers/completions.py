@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.errors import RequestRefused
-from llmchecker.models.servers.apis import IsCancelled
-from llmchecker.models.servers.http_client import ServerClient
+from llmchecker.models.servers.http_client import ServerClient, ServerSession
 from llmchecker.models.servers.schema import ChatResponse, CompletionResponse
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
 
@@ -91,13 +90,13 @@ class CompletionClient:
             DamagedFile: a stored answer is damaged.
         """
 
-        def complete_one(request: CompletionRequest, is_cancelled: IsCancelled) -> str:
-            return self._read_or_request(request, cache_directory, is_cancelled)
+        async def complete_one(session: ServerSession, request: CompletionRequest) -> str:
+            return await self._read_or_request(session, request, cache_directory)
 
         return list(self.client.map_concurrently(complete_one, requests))
 
-    def _read_or_request(
-        self, request: CompletionRequest, cache_directory: Path, is_cancelled: IsCancelled
+    async def _read_or_request(
+        self, session: ServerSession, request: CompletionRequest, cache_directory: Path
     ) -> str:
         path, payload = self._build_payload(request)
         record = {"address": self.client.address, "path": path, "question": payload}
@@ -107,7 +106,8 @@ class CompletionClient:
         # stored answers make results reproducible, because servers may ignore the seed
         if file.exists():
             return read_json_with_digest(file)["text"]
-        text = _extract_text(self._send_payload(path, payload, is_cancelled))[:_MAX_TEXT_CHARACTERS]
+        answer = await self._send_payload(session, path, payload)
+        text = _extract_text(answer)[:_MAX_TEXT_CHARACTERS]
         write_json_with_digest({**record, "text": text}, file)
         return text
 
@@ -133,19 +133,19 @@ class CompletionClient:
             "max_tokens": request.max_tokens,
         }
 
-    def _send_payload(
-        self, path: str, payload: dict[str, Any], is_cancelled: IsCancelled
+    async def _send_payload(
+        self, session: ServerSession, path: str, payload: dict[str, Any]
     ) -> ChatResponse | CompletionResponse:
         schema = ChatResponse if self.is_chat else CompletionResponse
         try:
-            return self.client.request(schema, path, payload, is_cancelled)
+            return await session.request(schema, path, payload)
         except RequestRefused as error:
             # newer OpenAI models accept this limit only under another name
             if "max_completion_tokens" not in str(error):
                 raise
             renamed_payload = {key: value for key, value in payload.items() if key != "max_tokens"}
             renamed_payload["max_completion_tokens"] = payload["max_tokens"]
-            return self.client.request(schema, path, renamed_payload, is_cancelled)
+            return await session.request(schema, path, renamed_payload)
 
 
 def _extract_text(answer: ChatResponse | CompletionResponse) -> str:

@@ -7,7 +7,9 @@ must give the same tokens for probe texts as the one in the directory.
 
 import os
 import shutil
+from collections.abc import Awaitable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -23,18 +25,12 @@ from llmchecker.models.servers.apis import (
     read_text_model_info,
 )
 from llmchecker.models.servers.completions import CompletionClient
-from llmchecker.models.servers.http_client import MAX_BYTES, ServerClient
+from llmchecker.models.servers.http_client import RequestLimits, ServerClient, ServerSession
 from llmchecker.models.servers.schema import quote
 from llmchecker.models.servers.settings import SERVER_FILE, ServerSource
 from llmchecker.models.sources.checksums import check_checksums
-from llmchecker.models.sources.fetch import (
-    ModelSource,
-    check_record,
-    ensure_checkpoint,
-    fetch_checkpoint,
-)
+from llmchecker.models.sources.fetch import check_record
 from llmchecker.models.sources.model_directory import MODEL_CONFIG, PROVENANCE, TOKENIZER_FILES
-from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.models.transformers.tokenizer import format_loading_error, load_tokenizer
 from llmchecker.utils.atomic_files import compute_sha256, partial_prefix, read_json, write_json
 
@@ -55,8 +51,11 @@ _COPIED_FILES = (
 )
 """Files to copy: the tokenizer's files and the configurations with the end tokens."""
 
-_MAX_TEXT_BYTES = 2**24
-"""Largest size in bytes of a response of a text-only server."""
+LIMITS = RequestLimits()
+"""Limits of requests to servers with distributions."""
+
+TEXT_LIMITS = RequestLimits(max_bytes=2**24)
+"""Limits of requests to text-only servers, whose responses are short."""
 
 _TOKENIZER_PROBES = (
     "The player won because",
@@ -66,38 +65,31 @@ _TOKENIZER_PROBES = (
 """Texts for which the server and the tokenizer must give the same tokens."""
 
 
-def fetch_model(
-    source: ModelSource | ServerSource, directory: str | Path, lock: str | Path | None = None
-) -> None:
-    """Create a model directory from weights or, for a served model, from its server."""
-    if isinstance(source, ServerSource):
-        fetch_served_model(source, directory)
-    else:
-        fetch_checkpoint(source, directory, lock=lock)
-
-
-def ensure_model(
-    source: ModelSource | ServerSource, directory: str | Path, lock: str | Path
-) -> None:
-    """Fetch a model if its directory is absent; otherwise check its record.
+def ensure_served_model(source: ServerSource, directory: str | Path) -> None:
+    """Create the directory of a served model if it is absent; otherwise check its record.
 
     Raises:
-        SourceError: the model is absent and cannot be fetched.
+        SourceError: the directory is absent and the server cannot be used.
         ConfigError: the directory contains another model, or one with other settings.
         DamagedFile: the record of the model's source is damaged.
     """
-    if isinstance(source, ModelSource):
-        ensure_checkpoint(source, directory, lock)
-    elif Path(directory).exists():
+    if Path(directory).exists():
         check_record(source.record, Path(directory))
     else:
         fetch_served_model(source, directory)
 
 
-def fetch_served_model(source: ServerSource, directory: str | Path) -> None:
+def fetch_served_model(
+    source: ServerSource, directory: str | Path, limits: RequestLimits = LIMITS
+) -> None:
     """Create the directory of a served model: tokenizer and server description.
 
     A failure leaves no partial directory, and an existing directory stays unchanged.
+
+    Args:
+        source: the served model.
+        directory: path of the new directory.
+        limits: limits of the requests.
 
     Raises:
         ConfigError: the source's directory has no tokenizer, the environment has no key, or the
@@ -110,16 +102,16 @@ def fetch_served_model(source: ServerSource, directory: str | Path) -> None:
     with TemporaryDirectory(dir=directory.parent, prefix=partial_prefix()) as scratch:
         model_directory = Path(scratch, "model")
         model_directory.mkdir()
-        client = _build_client(source)
+        client = _build_client(source, limits)
         # a text-only server lists no tokens, so no tokenizer is needed
         if source.is_text_only:
             tokenizer = api = None
-            info = read_text_model_info(client, source.served_as)
+            info = client.run(partial(read_text_model_info, served_as=source.served_as))
         else:
             _copy_tokenizer(source, model_directory)
             tokenizer = load_tokenizer(model_directory)
             api = _select_api(source, tokenizer)
-            info = api.read_model_info(client, source.served_as)
+            info = client.run(partial(api.read_model_info, served_as=source.served_as))
         # only settings that affect a tree, so without concurrency or time limits
         settings = {key: source.record[key] for key in ("source", "api", "tokens")}
         write_json(settings | asdict(info), model_directory / SERVER_FILE)
@@ -137,8 +129,12 @@ def fetch_served_model(source: ServerSource, directory: str | Path) -> None:
         model_directory.rename(directory)
 
 
-def connect_model(directory: str | Path) -> "ServedModel":
+def connect_model(directory: str | Path, limits: RequestLimits = LIMITS) -> "ServedModel":
     """Return the served model of a directory, after a check of its server.
+
+    Args:
+        directory: path of the model directory.
+        limits: limits of the requests.
 
     Raises:
         ChecksumMismatch: a file of the directory has changed.
@@ -153,14 +149,21 @@ def connect_model(directory: str | Path) -> "ServedModel":
             f"{directory.name}: {source.api} returns only texts; a tree needs "
             "distributions, as of vLLM or llama.cpp"
         )
-    client, tokenizer = _build_client(source), load_tokenizer(directory)
+    client, tokenizer = _build_client(source, limits), load_tokenizer(directory)
     api = _select_api(source, tokenizer)
-    check_unchanged(recorded_info, api.read_model_info(client, source.served_as), source.address)
+    info = client.run(partial(api.read_model_info, served_as=source.served_as))
+    check_unchanged(recorded_info, info, source.address)
     return _build_served_model(directory, source, tokenizer, client, api, recorded_info)
 
 
-def connect_completions(directory: str | Path) -> CompletionClient:
+def connect_completions(
+    directory: str | Path, limits: RequestLimits = TEXT_LIMITS
+) -> CompletionClient:
     """Return the completion client of a directory, after a check of its server.
+
+    Args:
+        directory: path of the model directory.
+        limits: limits of the requests.
 
     Raises:
         ChecksumMismatch: a file of the directory has changed.
@@ -169,39 +172,23 @@ def connect_completions(directory: str | Path) -> CompletionClient:
     """
     directory = Path(directory)
     source, recorded_info = _read_record(directory)
-    client = _build_client(source, _MAX_TEXT_BYTES)
-    info = read_text_model_info(client, source.served_as)
+    client = _build_client(source, limits)
+    info = client.run(partial(read_text_model_info, served_as=source.served_as))
     # the description of a text-only server has no version or limits to compare
     if info.model != recorded_info.model:
         check_unchanged(recorded_info, info, source.address)
     return CompletionClient(directory.name, client, recorded_info.model, source.api, source.tokens)
 
 
-def is_served(directory: str | Path) -> bool:
-    """Return whether a model directory is that of a served model."""
-    return (Path(directory) / SERVER_FILE).is_file()
-
-
 def _read_record(directory: Path) -> tuple[ServerSource, ServedModelInfo]:
     """Return the source of a directory's model, and the server's description on fetch."""
     check_checksums(directory)
     record = read_json(directory / PROVENANCE)
-    tokenizer = record["tokenizer"]
-    source = ServerSource(
-        parse_source(record["source"]),
-        tokenizer=None if tokenizer is None else parse_source(tokenizer),
-        **{key: record[key] for key in ("api", "tokens", "served_as", "key_from")},
-        **{key: record[key] for key in ("requests", "seconds")},
-    )
-    return source, ServedModelInfo(**record["serving"])
+    return ServerSource.from_record(record), ServedModelInfo(**record["serving"])
 
 
-def _build_client(source: ServerSource, max_bytes: int = MAX_BYTES) -> ServerClient:
+def _build_client(source: ServerSource, limits: RequestLimits) -> ServerClient:
     """Build the HTTP client of a source's server.
-
-    Args:
-        source: the served model.
-        max_bytes: largest size in bytes of a response.
 
     Raises:
         ConfigError: the environment variable of the key is not set or contains no valid key.
@@ -215,7 +202,7 @@ def _build_client(source: ServerSource, max_bytes: int = MAX_BYTES) -> ServerCli
                 f"key_from: the variable {source.key_from} holds no key; set {source.key_from} "
                 "to the key for the server"
             )
-    return ServerClient(source.address, key, source.requests, source.seconds, max_bytes)
+    return ServerClient(source.address, key, source.requests, source.seconds, limits)
 
 
 def _build_served_model(
@@ -231,11 +218,16 @@ def _build_served_model(
     Raises:
         UnusableModel: the tokenizer is not that of the server's model.
     """
-    for probe in _TOKENIZER_PROBES:
+
+    def tokenize(session: ServerSession, text: str) -> Awaitable[list[int]]:
+        return api.tokenize(session, info.model, text)
+
+    # all answers at once: an error below must not leave requests open
+    server_answers = list(client.map_concurrently(tokenize, _TOKENIZER_PROBES))
+    for probe, server_tokens in zip(_TOKENIZER_PROBES, server_answers, strict=True):
         local_tokens = tokenizer(probe, add_special_tokens=False, split_special_tokens=True)[
             "input_ids"
         ]
-        server_tokens = api.tokenize(client, info.model, probe)
         if local_tokens != server_tokens:
             raise UnusableModel(
                 f"{source.address}: {info.model} reads {probe!r} as "

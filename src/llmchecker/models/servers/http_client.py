@@ -6,35 +6,23 @@ in the environment. No message contains the key.
 
 import contextlib
 import json
-import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import httpcore2
+import anyio
 import httpx2
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from llmchecker.errors import RequestRefused, SourceUnavailable, prefix_errors
-from llmchecker.models.servers.deadline import DeadlineBackend
+from llmchecker.models.servers.event_loop import AbandoningEventLoop
 from llmchecker.models.servers.schema import parse_response, quote
 from llmchecker.utils.number_format import format_count
 
-_MAX_ATTEMPTS = 6
-"""Largest number of attempts for a request."""
-
-_FIRST_PAUSE_SECONDS = 0.5
-"""Pause in seconds before the second attempt, doubled before each further one."""
-
-_MAX_PAUSE_SECONDS = 30.0
-"""Longest pause in seconds that a server may request."""
-
 _RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 """HTTP status codes after which the same request may succeed."""
-
-MAX_BYTES = 2**28
-"""Largest size in bytes of a response; logprobs of a whole vocabulary need a tenth."""
 
 _HEADERS = {"Accept-Encoding": "identity"}
 """HTTP headers without compression: a small body could inflate without limit."""
@@ -44,15 +32,38 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
+@dataclass(frozen=True)
+class RequestLimits:
+    """Limits of requests that no configuration sets.
+
+    Attributes:
+        attempts: largest number of attempts for a request.
+        first_pause_seconds: pause before the second attempt, doubled before each further one.
+        max_pause_seconds: longest pause that a server may request.
+        max_bytes: largest size of a response; logprobs of a whole vocabulary need a tenth.
+        texts: number of texts in a request for distributions, to save HTTP overhead and limit the
+            loss by a failure.
+    """
+
+    attempts: int = 6
+    first_pause_seconds: float = 0.5
+    max_pause_seconds: float = 30.0
+    max_bytes: int = 2**28
+    texts: int = 8
+
+
 class ServerClient:
-    """HTTP client of one server.
+    """HTTP client of one server, for code without coroutines.
+
+    Requests run in an event loop in a thread of its own, which ends with the call that started it.
+    So a client works where the caller has an event loop, as in a notebook, and after a fork.
 
     Args:
         address: URL of the server, such as `http://127.0.0.1:8000`.
         key: key that is sent with every request; None for no key.
         max_concurrency: largest number of concurrent requests.
-        seconds: time limit of one attempt in seconds, from the first byte to the last.
-        max_bytes: largest size in bytes of a response.
+        seconds: time limit of one attempt in seconds, from the name's resolution to the last byte.
+        limits: further limits.
     """
 
     def __init__(
@@ -61,76 +72,125 @@ class ServerClient:
         key: str | None,
         max_concurrency: int,
         seconds: float,
-        max_bytes: int = MAX_BYTES,
+        limits: RequestLimits = RequestLimits(),
     ) -> None:
         self.address = address
+        self.limits = limits
         self._key = key
         self._max_concurrency = max_concurrency
         self._seconds = seconds
-        self._max_bytes = max_bytes
-        self._deadline = DeadlineBackend()
-        transport = httpx2.HTTPTransport(trust_env=False)
-        # the library has no public way to give its transport another network backend
-        transport._pool = httpcore2.ConnectionPool(
-            ssl_context=httpx2.create_ssl_context(trust_env=False),
-            max_connections=max_concurrency,
-            max_keepalive_connections=max_concurrency,
-            network_backend=self._deadline,
-        )
-        self._http = httpx2.Client(
-            transport=transport,
-            headers=_HEADERS | ({} if key is None else {"Authorization": f"Bearer {key}"}),
-            timeout=seconds,
+        # reading the certificates takes longer than a request
+        self._ssl_context = httpx2.create_ssl_context(trust_env=False)
+
+    def run(self, function: Callable[["ServerSession"], Awaitable[_Result]]) -> _Result:
+        """Return the result of a coroutine function that sends requests."""
+        with self._open_session() as (portal, session):
+            return portal.start_task_soon(function, session).result()
+
+    def map_concurrently(
+        self,
+        function: Callable[["ServerSession", _Item], Awaitable[_Result]],
+        items: Iterable[_Item],
+    ) -> Iterator[_Result]:
+        """Apply a coroutine function to items concurrently; yield the results in order.
+
+        If the caller stops early or a call fails, the others are cancelled.
+
+        Args:
+            function: sends requests for an item, and returns its result.
+            items: the items.
+        """
+        futures: deque[Future[_Result]] = deque()
+        with self._open_session() as (portal, session):
+            limiter = portal.call(anyio.CapacityLimiter, self._max_concurrency)
+
+            async def apply(item: _Item) -> _Result:
+                async with limiter:
+                    return await function(session, item)
+
+            for item in items:
+                futures.append(portal.start_task_soon(apply, item))
+                # limit the queue, so that results do not accumulate while the caller is busy
+                if len(futures) >= 2 * self._max_concurrency:
+                    yield futures.popleft().result()
+            while futures:
+                yield futures.popleft().result()
+
+    @contextlib.contextmanager
+    def _open_session(self) -> Iterator[tuple[BlockingPortal, "ServerSession"]]:
+        """Start an event loop, with one set of connections."""
+        http = httpx2.AsyncClient(
+            verify=self._ssl_context,
+            headers=_HEADERS
+            | ({} if self._key is None else {"Authorization": f"Bearer {self._key}"}),
+            # the limits of the library are for the time between two bytes, so a slow stream of
+            # bytes would never exceed them: the session limits the whole exchange
+            timeout=None,
+            limits=httpx2.Limits(
+                max_connections=self._max_concurrency,
+                max_keepalive_connections=self._max_concurrency,
+            ),
             follow_redirects=False,
             trust_env=False,
         )
+        session = ServerSession(self.address, self._key, self._seconds, self.limits, http)
+        options = {"loop_factory": AbandoningEventLoop}
+        with start_blocking_portal(backend_options=options) as portal:
+            # an error, an interrupt or an early end leaves this block and cancels all requests
+            yield portal, session
+            portal.call(http.aclose)
 
-    def request(
+
+class ServerSession:
+    """Requests to a server within one event loop.
+
+    Args:
+        address, key, seconds, limits: as in `ServerClient`.
+        http: client of the event loop.
+    """
+
+    def __init__(
         self,
-        shape: type[_Shape],
-        path: str,
-        payload: dict[str, Any] | None = None,
-        is_cancelled: Callable[[], bool] = bool,
+        address: str,
+        key: str | None,
+        seconds: float,
+        limits: RequestLimits,
+        http: httpx2.AsyncClient,
+    ) -> None:
+        self.address = address
+        self._key = key
+        self._seconds = seconds
+        self._limits = limits
+        self._http = http
+
+    async def request(
+        self, shape: type[_Shape], path: str, payload: dict[str, Any] | None = None
     ) -> _Shape:
-        """Return the response of `request_json`, validated against a schema.
-
-        Raises:
-            RequestRefused: the server rejects the request.
-            SourceUnavailable: the server does not answer, or its response does not match the
-                schema.
-        """
-        answer = self.request_json(path, payload, is_cancelled)
-        with prefix_errors(self.address + path):
-            return parse_response(shape, answer)
-
-    def request_json(
-        self,
-        path: str,
-        payload: dict[str, Any] | None = None,
-        is_cancelled: Callable[[], bool] = bool,
-    ) -> Any:
-        """Send a request and return the response as JSON.
+        """Send a request and return the response, validated against a schema.
 
         Args:
+            shape: schema of the response.
             path: path below the address, with a leading slash.
             payload: JSON body to post; None for a GET request.
-            is_cancelled: returns whether the response is no longer needed, which stops the retries.
 
         Raises:
             RequestRefused: the server rejects the request.
-            SourceUnavailable: the server does not answer, redirects, or sends invalid JSON.
+            SourceUnavailable: the server does not answer, redirects, sends invalid JSON, or its
+                response does not match the schema.
         """
         with prefix_errors(self.address + path):
-            return self._send_with_retries(path, payload, is_cancelled)
+            return parse_response(shape, await self._send_with_retries(path, payload))
 
-    def _send_with_retries(
-        self, path: str, payload: dict[str, Any] | None, is_cancelled: Callable[[], bool]
-    ) -> Any:
-        """Send a request, again after failures that may be temporary."""
-        for attempt in range(1, _MAX_ATTEMPTS + 1):
-            pause = _FIRST_PAUSE_SECONDS * 2 ** (attempt - 1)
+    async def _send_with_retries(self, path: str, payload: dict[str, Any] | None) -> Any:
+        """Send a request, again after failures that may be temporary; return the JSON value."""
+        limits = self._limits
+        for attempt in range(1, limits.attempts + 1):
+            pause = limits.first_pause_seconds * 2 ** (attempt - 1)
             try:
-                status, headers, body = self._send(path, payload)
+                with anyio.fail_after(self._seconds):
+                    status, headers, body = await self._send(path, payload)
+            except TimeoutError:
+                failure = "the answer takes too long"
             except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
                 failure = quote(f"{type(error).__name__} {error}")
             else:
@@ -142,61 +202,29 @@ class ServerClient:
                 # Retry-After may also be a date, which is ignored
                 pause = max(pause, float(retry_after)) if retry_after.isdecimal() else pause
             # no pause after the last attempt
-            if attempt == _MAX_ATTEMPTS or is_cancelled():
-                break
-            time.sleep(min(pause, _MAX_PAUSE_SECONDS))
+            if attempt < limits.attempts:
+                await anyio.sleep(min(pause, limits.max_pause_seconds))
         raise SourceUnavailable(
-            f"server: no answer in {format_count(attempt, 'attempt')} of {self._seconds:g} "
-            f"s ({failure}); run the command again, earlier answers are kept"
+            f"server: no answer in {format_count(limits.attempts, 'attempt')} of "
+            f"{self._seconds:g} s ({failure}); run the command again, earlier answers are kept"
         )
 
-    def map_concurrently(
-        self, function: Callable[[_Item, Callable[[], bool]], _Result], items: Iterable[_Item]
-    ) -> Iterator[_Result]:
-        """Apply a function to items in several threads; yield the results in order.
-
-        Args:
-            function: maps an item to a result, and may call `request_json`. Its second argument
-                returns whether the result is no longer needed.
-            items: the items.
-        """
-        stop_event = threading.Event()
-        pool = ThreadPoolExecutor(self._max_concurrency)
-        futures: deque[Future[_Result]] = deque()
-        try:
-            for item in items:
-                futures.append(pool.submit(function, item, stop_event.is_set))
-                # limit the queue, so that results do not accumulate while the caller is busy
-                if len(futures) >= 2 * self._max_concurrency:
-                    yield futures.popleft().result()
-            while futures:
-                yield futures.popleft().result()
-        finally:
-            # the caller stopped early or a request failed: end the retries of the others
-            stop_event.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-
-    def _send(self, path: str, payload: dict[str, Any] | None) -> tuple[int, httpx2.Headers, bytes]:
-        """Make one attempt; return the status, headers and body of the response.
-
-        The deadline is for the whole response. The library's own limits only apply to the time
-        between two bytes, so a slow stream of bytes would never exceed them.
-        """
+    async def _send(
+        self, path: str, payload: dict[str, Any] | None
+    ) -> tuple[int, httpx2.Headers, bytes]:
+        """Make one attempt; return the status, headers and body of the response."""
         method, body = "GET" if payload is None else "POST", bytearray()
-        deadline = self._deadline.start_deadline(self._seconds)
-        with self._http.stream(method, self.address + path, json=payload) as response:
+        async with self._http.stream(method, self.address + path, json=payload) as response:
             coding = response.headers.get("content-encoding", "identity")
             if coding.strip().lower() not in ("", "identity"):
                 name = self._quote_body(coding.encode())
                 raise SourceUnavailable(f"content-encoding: {name} was not requested; disable it")
-            # check time and size for each chunk, before the whole body is in memory
-            for chunk in response.iter_raw():
+            # check the size for each chunk, before the whole body is in memory
+            async for chunk in response.aiter_raw():
                 body += chunk
-                if time.monotonic() > deadline:
-                    raise httpx2.ReadTimeout("the answer takes too long")
-                if len(body) > self._max_bytes:
+                if len(body) > self._limits.max_bytes:
                     raise SourceUnavailable(
-                        f"answer: more than {self._max_bytes} bytes; check the server"
+                        f"answer: more than {self._limits.max_bytes} bytes; check the server"
                     )
         return response.status_code, response.headers, bytes(body)
 

@@ -1,8 +1,17 @@
 """Schemas of servers' responses, and quotations in messages."""
 
+import re
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 
 from llmchecker.errors import SourceUnavailable
 
@@ -30,10 +39,20 @@ def _check_printable(name: str) -> str:
     return name
 
 
+def _parse_vllm_token(text: Any) -> int:
+    """Return the id of a token that vLLM writes as `token_id:5`."""
+    # an id has one spelling, so two keys of an object are two tokens
+    match = re.fullmatch(r"token_id:(0|[1-9][0-9]{0,9})", text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError("it is not a token id; start the server without changes")
+    return int(match[1])
+
+
+_VllmToken = Annotated[_TokenId, BeforeValidator(_parse_vllm_token)]
 _Name = Annotated[str, Field(max_length=_MAX_NAME_LENGTH), AfterValidator(_check_printable)]
 _Size = Annotated[int, Field(ge=1, lt=2**31)]
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
-_Share = TypeVar("Share")
+_Share = TypeVar("_Share")
 _Single = Annotated[list[_Share], Field(min_length=1, max_length=1)]
 
 _Shape = TypeVar("_Shape")
@@ -100,8 +119,8 @@ class _Usage(_Response):
 class VllmLogprobs(_Response):
     """The token that vLLM drew, and the most probable tokens in its place."""
 
-    tokens: _Single[_Name]
-    top_logprobs: _Single[dict[_Name, _Logprob]]
+    tokens: _Single[_VllmToken]
+    top_logprobs: _Single[dict[_VllmToken, _Logprob]]
 
 
 class _VllmChoice(_Response):

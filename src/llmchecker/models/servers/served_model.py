@@ -10,18 +10,14 @@ from transformers import PreTrainedTokenizerBase
 from llmchecker.errors import UnusableText, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.servers.apis import (
-    IsCancelled,
     ServedModelInfo,
     ServerApi,
     check_sampled_token,
 )
-from llmchecker.models.servers.http_client import ServerClient
+from llmchecker.models.servers.http_client import ServerClient, ServerSession
 from llmchecker.models.servers.top_logprobs import TopLogprobs, parse_top_logprobs
 from llmchecker.models.transformers.base import TokenizedModel
 from llmchecker.utils.number_format import format_count
-
-_TEXTS_PER_REQUEST = 8
-"""Number of texts in a request, to save HTTP overhead and limit the loss by a failure."""
 
 _MAX_SHOWN_CHARACTERS = 40
 """Number of a text's last characters in messages; many texts have the same beginning."""
@@ -107,8 +103,9 @@ class _ServedPrefix:
         # nothing is stored between requests
         del will_extend
         self._check_length(continuations.shape[1])
-        starts = range(0, len(continuations), _TEXTS_PER_REQUEST)
-        texts = [continuations[first : first + _TEXTS_PER_REQUEST].tolist() for first in starts]
+        size = self._model.client.limits.texts
+        starts = range(0, len(continuations), size)
+        texts = [continuations[first : first + size].tolist() for first in starts]
         for distributions in self._model.client.map_concurrently(self._request_top_logprobs, texts):
             yield function(distributions)
 
@@ -134,19 +131,14 @@ class _ServedPrefix:
         """
         model = self._model
 
-        def sample_one(number: int, is_cancelled: IsCancelled) -> int:
+        async def sample_one(session: ServerSession, number: int) -> int:
             text, excluded_tokens = (
                 self._join_prompt(continuations[number].tolist()),
                 excluded[number].tolist(),
             )
             with _prefix_errors(model, text):
-                token = model.api.sample_token(
-                    model.client,
-                    model.info.model,
-                    text,
-                    excluded_tokens,
-                    seeds[number],
-                    is_cancelled,
+                token = await model.api.sample_token(
+                    session, model.info.model, text, excluded_tokens, seeds[number]
                 )
                 return check_sampled_token(token, excluded_tokens, model.vocabulary_size)
 
@@ -154,13 +146,13 @@ class _ServedPrefix:
             model.client.map_concurrently(sample_one, range(len(continuations))), dtype=np.int64
         )
 
-    def _request_top_logprobs(
-        self, continuations: list[list[int]], is_cancelled: IsCancelled
+    async def _request_top_logprobs(
+        self, session: ServerSession, continuations: list[list[int]]
     ) -> TopLogprobs:
         model, texts = self._model, [self._join_prompt(suffix) for suffix in continuations]
         with _prefix_errors(model, texts[0]):
-            answers = model.api.top_logprobs(
-                model.client, model.info.model, texts, model.listed_tokens, is_cancelled
+            answers = await model.api.top_logprobs(
+                session, model.info.model, texts, model.listed_tokens
             )
         rows = []
         for text, (tokens, logprobs) in zip(texts, answers, strict=True):

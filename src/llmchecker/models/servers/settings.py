@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from llmchecker.errors import ConfigError
@@ -15,9 +16,6 @@ _TEXT_ONLY_APIS = ("openai", "openai-chat")
 
 SERVER_FILE = "server.json"
 """File of a model directory with the model's server and the server's description."""
-
-SERVER_KEYS = ("api", "tokenizer", "tokens", "served_as", "key_from", "requests", "seconds")
-"""Configuration keys of served models only."""
 
 _WEIGHT_KEYS = ("kind", "dtype", "device", "file", "parts", "sha256", "decoding")
 """Configuration keys of models with loaded weights; a server has its own settings."""
@@ -77,6 +75,16 @@ class ServerSource:
                 value_text = "something else" if name == "key_from" else str(value)
                 raise ConfigError(f"{name}: {value_text} is not {requirement}")
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "ServerSource":
+        """Return the source of a `record`, whose other keys are ignored."""
+        tokenizer = record["tokenizer"]
+        return cls(
+            parse_source(record["source"]),
+            tokenizer=None if tokenizer is None else parse_source(tokenizer),
+            **{key: record[key] for key in SERVER_KEYS if key != "tokenizer"},
+        )
+
     @property
     def is_text_only(self) -> bool:
         """Whether the server returns no distributions, so that trees are impossible."""
@@ -98,6 +106,10 @@ class ServerSource:
         """The fields by name, as the record of the model directory contains them."""
         tokenizer = None if self.tokenizer is None else str(self.tokenizer)
         return vars(self) | {"source": str(self.source), "tokenizer": tokenizer}
+
+
+SERVER_KEYS = tuple(field.name for field in fields(ServerSource) if field.name != "source")
+"""Configuration keys of served models only."""
 
 
 def parse_server_source(source: Source, entry: Mapping[str, Any]) -> ServerSource:
@@ -132,3 +144,8 @@ def parse_server_source(source: Source, entry: Mapping[str, Any]) -> ServerSourc
 
 def _is_variable_name(name: str | None) -> bool:
     return name is None or bool(_VARIABLE_NAME.fullmatch(name))
+
+
+def is_served(directory: str | Path) -> bool:
+    """Return whether a model directory is that of a served model."""
+    return (Path(directory) / SERVER_FILE).is_file()

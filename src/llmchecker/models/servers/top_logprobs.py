@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from llmchecker.errors import InvalidBound, InvalidDistribution
-from llmchecker.models.distribution import NO_TOKENS
+from llmchecker.models.distribution import NO_TOKENS, find_by_inversion
 from llmchecker.models.servers.schema import MAX_EXCESS
 
 
@@ -81,9 +81,7 @@ class TopLogprobs:
         sums = weights.cumsum()
         if not sums[-1] > 0:
             raise InvalidDistribution("sample: all remaining tokens have probability 0")
-        # a product rounded up to the total would select an index after the last possible token
-        last_token = np.flatnonzero(weights)[-1]
-        return np.searchsorted(sums, numbers * sums[-1], side="right").clip(max=last_token)
+        return find_by_inversion(sums, numbers * sums[-1])
 
     def mass_excluding(self, row: int, tokens: Tensor) -> float:
         """Return the total probability of a row without the given tokens.
@@ -106,8 +104,8 @@ def parse_top_logprobs(
     Probabilities whose sum exceeds 1 only by rounding are divided by their sum.
 
     Args:
-        tokens: token ids as the server sent them, in any order.
-        logprobs: natural logarithms of their probabilities.
+        tokens: token ids in any order; the schema of the answer has checked that none is negative.
+        logprobs: natural logarithms of their probabilities, likewise none a NaN or above 0.
         listed_tokens: number of requested tokens.
         vocabulary_size: number of tokens of the model.
 
@@ -119,14 +117,10 @@ def parse_top_logprobs(
         raise InvalidDistribution(
             f"top_logprobs: {len(tokens)} of {listed_tokens} requested tokens were returned"
         )
-    for token, logprob in zip(tokens, logprobs, strict=True):
-        if type(token) is not int or not 0 <= token < vocabulary_size:
+    for token in tokens:
+        if token >= vocabulary_size:
             raise InvalidDistribution(
-                f"top_logprobs: {token!r} is not a token from 0 to {vocabulary_size - 1}"
-            )
-        if type(logprob) not in (int, float) or math.isnan(logprob) or logprob > MAX_EXCESS:
-            raise InvalidDistribution(
-                f"top_logprobs: token {token} has the log probability {logprob!r}"
+                f"top_logprobs: {token} is not a token from 0 to {vocabulary_size - 1}"
             )
     if len(set(tokens)) < listed_tokens:
         raise InvalidDistribution("top_logprobs: a token is listed twice")

@@ -61,5 +61,6 @@ class FinalScores:
         for name, final_scores in reversed(self._final_scores.items()):
             combination, digit = divmod(combination, len(final_scores) + 1)
             if digit:
-                ranges[name] = (final_scores[digit - 1],) * 2
+                score = final_scores[digit - 1]
+                ranges[name] = (score, score)
         return ranges

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 
@@ -29,6 +30,8 @@ _COMPARISONS = {
     ">=": operator.ge,
 }
 _OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+_Value = TypeVar("_Value", int, np.ndarray)
 
 
 def is_variable_name(name: str) -> bool:
@@ -105,7 +108,7 @@ class Atom:
         if self.compute_max_magnitude(columns) >= 2**63:
             columns = {name: column.astype(object) for name, column in columns.items()}
         truth = _COMPARISONS[self.comparison](
-            _evaluate(self.left, columns), _evaluate(self.right, columns)
+            evaluate_arithmetic(self.left, columns), evaluate_arithmetic(self.right, columns)
         )
         # an atom of constants gives one value for all states
         return np.broadcast_to(np.asarray(truth, dtype=bool), columns[STEP].shape)
@@ -196,7 +199,7 @@ class PathQuantifier:
 Formula = Atom | Literal | Label | Connective | Temporal | Probability | PathQuantifier
 
 
-def is_proposition(formula: object) -> bool:
+def is_proposition(formula: object) -> TypeGuard[Atom | Literal | Label]:
     """Return whether a formula is an atom, a literal or a label."""
     return isinstance(formula, Atom | Literal | Label)
 
@@ -243,7 +246,17 @@ def subformulas(formula: Root) -> Iterator[Root]:
             yield from subformulas(condition)
 
 
-def rewrite_for_graph_decision(formula: Root) -> Root:
+def map_formulas(root: Root, rewrite: Callable[[Formula], Formula]) -> Root:
+    """Return a root whose outermost formulas a function rewrote."""
+    match root:
+        case Conditional(path, condition):
+            return Conditional(rewrite(path), rewrite(condition))
+        case Expectation():
+            return root
+    return rewrite(root)
+
+
+def rewrite_for_graph_decision(formula: Formula) -> Formula:
     """Rewrite a formula so that Storm decides it without rounding if possible.
 
     Storm decides P>=1, P>0, P<1 and P<=0 on the graph for F and U without a bound, and for LTL. For
@@ -255,10 +268,6 @@ def rewrite_for_graph_decision(formula: Root) -> Root:
             return replace(formula, operands=tuple(map(rewrite_for_graph_decision, operands)))
         case PathQuantifier():
             return rewrite_for_graph_decision(formula.probability)
-        case Conditional(path, condition):
-            return Conditional(
-                rewrite_for_graph_decision(path), rewrite_for_graph_decision(condition)
-            )
         case Probability(_, threshold, path):
             path = rewrite_for_graph_decision(path)
             # other thresholds need the number itself, which the graph does not give
@@ -268,14 +277,14 @@ def rewrite_for_graph_decision(formula: Root) -> Root:
     return formula
 
 
-def cap_step_bounds(formula: Root, max_steps: int) -> Root:
+def cap_step_bounds(formula: Formula, max_steps: int) -> Formula:
     """Return a formula with no step bound above `max_steps`.
 
     It is equivalent on a chain in which every path reaches a loop of one state within `max_steps`
     steps. The time or memory of other tools can grow with the bound.
 
     Args:
-        formula: the query's root.
+        formula: the formula.
         max_steps: maximum step bound.
     """
     match formula:
@@ -288,10 +297,6 @@ def cap_step_bounds(formula: Root, max_steps: int) -> Root:
             )
         case Probability(_, _, path) | PathQuantifier(_, path):
             return replace(formula, path=cap_step_bounds(path, max_steps))
-        case Conditional(path, condition):
-            return Conditional(
-                cap_step_bounds(path, max_steps), cap_step_bounds(condition, max_steps)
-            )
     return formula
 
 
@@ -341,6 +346,7 @@ def format_for_storm(formula: Formula, format_atom: Callable[[Atom | Literal], s
             return f"{name}{bound} {operand}" if name != "!" else f"!{operand}"
         case name, [left, right]:
             return f"{left} {name}{bound} {right}"
+    raise AssertionError(formula)
 
 
 def _parenthesize(formula: Formula, format_atom: Callable[[Atom | Literal], str]) -> str:
@@ -358,14 +364,23 @@ def _iter_variables(expression: Arithmetic) -> Iterator[str]:
             yield from _iter_variables(right)
 
 
-def _evaluate(expression: Arithmetic, columns: Mapping[str, np.ndarray]) -> np.ndarray | int:
+def evaluate_arithmetic(expression: Arithmetic, values: Mapping[str, _Value]) -> _Value | int:
+    """Return the value of an expression.
+
+    Args:
+        expression: the expression.
+        values: integers, or arrays of integers, for each variable of the expression.
+    """
     match expression:
         case Number(value):
             return value
         case Variable(name):
-            return columns[name]
+            return values[name]
         case Operation(name, left, right):
-            return _OPERATIONS[name](_evaluate(left, columns), _evaluate(right, columns))
+            result: _Value | int = _OPERATIONS[name](
+                evaluate_arithmetic(left, values), evaluate_arithmetic(right, values)
+            )
+            return result
 
 
 def _compute_max_magnitude(expression: Arithmetic, magnitudes: Mapping[str, int]) -> int:

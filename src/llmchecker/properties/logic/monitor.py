@@ -208,8 +208,11 @@ class Monitor:
         return self._letter_cache[key]
 
     def _decode_letter(self, letter: int) -> dict[Formula, bool]:
-        valuation = {atom: bool(letter >> bit & 1) for bit, atom in enumerate(self.atoms)}
-        return valuation | {Label("end"): bool(letter & self._end_bit)}
+        valuation: dict[Formula, bool] = {
+            atom: bool(letter >> bit & 1) for bit, atom in enumerate(self.atoms)
+        }
+        valuation[Label("end")] = bool(letter & self._end_bit)
+        return valuation
 
 
 class HorizonMonitor:

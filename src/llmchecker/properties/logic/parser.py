@@ -27,10 +27,12 @@ import lark
 from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.ast import (
     LABELS,
+    Arithmetic,
     Atom,
     Conditional,
     Connective,
     Expectation,
+    Formula,
     Label,
     Literal,
     Number,
@@ -157,14 +159,15 @@ def parse(text: str) -> Query:
         _check_root(text, tree)
         return Query(text, _FormulaBuilder(text).transform(tree))
     except lark.UnexpectedCharacters as error:
-        symbol = f"`{text[error.pos_in_stream]}`"
+        # an unexpected character always has a position
+        position = error.pos_in_stream or 0
         raise build_syntax_error(
-            text, error.pos_in_stream, f"found {symbol}, which no query has"
+            text, position, f"found `{text[position]}`, which no query has"
         ) from error
     except lark.UnexpectedToken as error:
         # at the end the message points after the last character that is not a space
         is_at_end = error.token.type == "$END"
-        position = len(text.rstrip()) if is_at_end else error.token.start_pos
+        position = len(text.rstrip()) if is_at_end else _find_start(error.token)
         symbol = "the end of the query" if is_at_end else f"`{error.token}`"
         # at the very start the whole syntax helps more than a list of symbols
         expected_symbols = (
@@ -186,7 +189,7 @@ def _build_parser() -> lark.Lark:
     return lark.Lark(_GRAMMAR, parser="lalr", lexer="basic", maybe_placeholders=True)
 
 
-def _compute_depth(tree: lark.Tree) -> int:
+def _compute_depth(tree: lark.Tree[lark.Token]) -> int:
     # a loop: recursion would fail on exactly the queries that are too deep
     level, depth = [tree], 0
     while level:
@@ -195,7 +198,7 @@ def _compute_depth(tree: lark.Tree) -> int:
     return depth
 
 
-def _check_root(text: str, tree: lark.Tree) -> None:
+def _check_root(text: str, tree: lark.Tree[lark.Token]) -> None:
     """Check that the query has [ ] and no path formula outside [ ].
 
     A state decides neither.
@@ -203,7 +206,7 @@ def _check_root(text: str, tree: lark.Tree) -> None:
     operators = {"valued", "expected", "bounded", "quantified"}
     if not any(node.data in operators for node in tree.iter_subtrees()):
         start = len(text) - len(text.lstrip())
-        symbol = re.match(r"\w+|\S", text[start:])[0]
+        symbol = re.findall(r"\w+|\S", text)[0]
         raise build_syntax_error(text, start, f"found `{symbol}`, expected {_QUERY_SYNTAX}")
     stack = [tree]
     while stack:
@@ -211,13 +214,15 @@ def _check_root(text: str, tree: lark.Tree) -> None:
         if node.data in ("unary_temporal", "binary_temporal"):
             (name,) = (child for child in node.children if isinstance(child, lark.Token))
             problem = f"found `{name}` outside of P, E and A, which hold path formulas: P=? [ … ]"
-            raise build_syntax_error(text, name.start_pos, problem)
+            raise build_syntax_error(text, _find_start(name), problem)
         # P, E and A hold path formulas, so the search ends there
         if node.data not in operators:
             stack += [child for child in node.children if isinstance(child, lark.Tree)]
 
 
-class _FormulaBuilder(lark.Transformer):
+# each method takes the children of a node as arguments
+@lark.v_args(inline=True)
+class _FormulaBuilder(lark.Transformer[lark.Token, Root]):
     """Transformer of parse trees into formulas, with checks beyond the grammar.
 
     The grammar accepts frequent mistakes on purpose, because a message about the mistake helps more
@@ -228,17 +233,32 @@ class _FormulaBuilder(lark.Transformer):
         super().__init__()
         self.text = text
 
-    def start(self, parts: list) -> Root:
-        return parts[0]
+    def start(self, root: Root) -> Root:
+        return root
 
-    def valued(self, parts: list) -> Probability | Conditional:
-        _, comparison, _, path, _, condition = parts
+    def valued(
+        self,
+        _operator: lark.Token,
+        comparison: lark.Token,
+        _question: lark.Token,
+        path: Formula,
+        _given: lark.Token | None,
+        condition: Formula | None,
+    ) -> Probability | Conditional:
         if comparison != "=":
             raise self._build_error(comparison, f"found `{comparison}?`; the question is P=?")
         return Probability("=", None, path) if condition is None else Conditional(path, condition)
 
-    def expected(self, parts: list) -> Expectation:
-        _, label, comparison, _, _, equals, step = parts
+    def expected(
+        self,
+        _operator: lark.Token,
+        label: lark.Token,
+        comparison: lark.Token,
+        _question: lark.Token,
+        _instant: lark.Token,
+        equals: lark.Token,
+        step: lark.Token,
+    ) -> Expectation:
         if comparison != "=":
             raise self._build_error(comparison, f"found `{comparison}?`; the question is R{{…}}=?")
         if equals != "=":
@@ -250,8 +270,9 @@ class _FormulaBuilder(lark.Transformer):
             raise self._build_error(label, f"found {label}, expected the name of a quantifier")
         return Expectation(quantifier, self._parse_integer(step))
 
-    def bounded(self, parts: list) -> Probability:
-        _, comparison, number, path = parts
+    def bounded(
+        self, _operator: lark.Token, comparison: lark.Token, number: lark.Token, path: Formula
+    ) -> Probability:
         if comparison not in (">=", ">", "<=", "<"):
             raise self._build_error(
                 comparison, f"found `{comparison}`, expected =?, >=, >, <= or <"
@@ -260,66 +281,60 @@ class _FormulaBuilder(lark.Transformer):
             raise self._build_error(number, f"found {number}, expected a probability from 0 to 1")
         return Probability(str(comparison), Decimal(number), path)
 
-    def quantified(self, parts: list) -> PathQuantifier:
-        quantifier, path = parts
+    def quantified(self, quantifier: lark.Token, path: Formula) -> PathQuantifier:
         return PathQuantifier(str(quantifier), path)
 
-    def unary_temporal(self, parts: list) -> Temporal:
-        name, bound, operand = parts
+    def unary_temporal(self, name: lark.Token, bound: int | None, operand: Formula) -> Temporal:
         # the grammar accepts a bound here to allow this message
         if name == "X" and bound is not None:
             raise self._build_error(name, "X takes no bound; F, G and U do")
         return Temporal(str(name), (operand,), bound)
 
-    def binary_temporal(self, parts: list) -> Temporal:
-        left, name, bound, right = parts
+    def binary_temporal(
+        self, left: Formula, name: lark.Token, bound: int | None, right: Formula
+    ) -> Temporal:
         if name != "U" and bound is not None:
             raise self._build_error(name, f"{name} takes no bound; F, G and U do")
         return Temporal(str(name), (left, right), bound)
 
-    def bound(self, parts: list) -> int:
-        comparison, number = parts
+    def bound(self, comparison: lark.Token, number: lark.Token) -> int:
         if comparison != "<=":
             raise self._build_error(
                 comparison, f"found `{comparison}`, expected <= and a step bound"
             )
         return self._parse_integer(number)
 
-    def connective(self, parts: list) -> Connective:
-        left, name, right = parts
+    def connective(self, left: Formula, name: lark.Token, right: Formula) -> Connective:
         return Connective(str(name), (left, right))
 
-    def negated(self, parts: list) -> Connective:
-        return Connective("!", (parts[1],))
+    def negated(self, _operator: lark.Token, operand: Formula) -> Connective:
+        return Connective("!", (operand,))
 
-    def true(self, _: list) -> Literal:
+    def true(self, _word: lark.Token) -> Literal:
         return Literal(True)
 
-    def false(self, _: list) -> Literal:
+    def false(self, _word: lark.Token) -> Literal:
         return Literal(False)
 
-    def label(self, parts: list) -> Label:
-        name = parts[0][1:-1]
+    def label(self, token: lark.Token) -> Label:
+        name = token[1:-1]
         if name not in LABELS:
-            raise self._build_error(parts[0], f'found the label "{name}", expected "rest" or "end"')
+            raise self._build_error(token, f'found the label "{name}", expected "rest" or "end"')
         return Label(name)
 
-    def atom(self, parts: list) -> Atom:
-        left, comparison, right = parts
+    def atom(self, left: Arithmetic, comparison: lark.Token, right: Arithmetic) -> Atom:
         return Atom(left, str(comparison), right)
 
-    def operation(self, parts: list) -> Operation:
-        left, name, right = parts
+    def operation(self, left: Arithmetic, name: lark.Token, right: Arithmetic) -> Operation:
         return Operation(str(name), left, right)
 
-    def variable(self, parts: list) -> Variable:
-        return Variable(str(parts[0]))
+    def variable(self, name: lark.Token) -> Variable:
+        return Variable(str(name))
 
-    def number(self, parts: list) -> Number:
-        return Number(self._parse_integer(parts[0]))
+    def number(self, token: lark.Token) -> Number:
+        return Number(self._parse_integer(token))
 
-    def negative(self, parts: list) -> Number | Operation:
-        operand = parts[1]
+    def negative(self, _operator: lark.Token, operand: Arithmetic) -> Number | Operation:
         # -1 is a constant, not a subtraction
         if isinstance(operand, Number):
             return Number(-operand.value)
@@ -337,7 +352,12 @@ class _FormulaBuilder(lark.Transformer):
         return int(digits)
 
     def _build_error(self, token: lark.Token, problem: str) -> InvalidQuery:
-        return build_syntax_error(self.text, token.start_pos, problem)
+        return build_syntax_error(self.text, _find_start(token), problem)
+
+
+def _find_start(token: lark.Token) -> int:
+    # only a token that the parser did not read has no position
+    return token.start_pos or 0
 
 
 def _format_expected(accepts: set[str]) -> str:

@@ -10,7 +10,7 @@ automaton needs no acceptance condition for infinite words, because every path o
 loop of one state.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from llmchecker.errors import CheckFailed
@@ -148,7 +148,13 @@ def _progress(formula: Formula, valuation: Mapping[Formula, bool]) -> _Obligatio
             return _disjoin(left, right)
         case Temporal("X", (operand,)):
             return frozenset([frozenset([operand])])
-    progressed_operands = [_progress(operand, valuation) for operand in formula.operands]
+        case Temporal(_, operands):
+            return _expand(formula, [_progress(operand, valuation) for operand in operands])
+    raise AssertionError(formula)
+
+
+def _expand(formula: Temporal, progressed_operands: Sequence[_Obligation]) -> _Obligation:
+    """Return the obligation of F, G, U or R after a state, from those of its operands."""
     # the expansion laws: F a = a | X F a, a U b = b | (a & X (a U b)), and so on
     next_obligation = _decrement_bound(formula)
     match formula.operator, progressed_operands:

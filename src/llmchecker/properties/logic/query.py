@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 
 from llmchecker.errors import InvalidQuery, did_you_mean
 from llmchecker.properties.logic.ast import (
@@ -22,6 +22,7 @@ from llmchecker.properties.logic.ast import (
     Variable,
     cap_step_bounds,
     format_for_storm,
+    map_formulas,
     rewrite_for_graph_decision,
     subformulas,
 )
@@ -90,7 +91,7 @@ class Query:
         query whose outermost operator is P, E or A. Each operand must be an expression, a single
         label or a bare literal. A bare literal stops nothing.
         """
-        root = rewrite_for_graph_decision(self.root)
+        root = map_formulas(self.root, rewrite_for_graph_decision)
         path = root.path if isinstance(root, Probability) else None
         if not isinstance(path, Temporal) or path.operator not in ("F", "U"):
             return Literal(False)
@@ -104,16 +105,17 @@ class Query:
         stop_formulas += [
             Connective("!", (operand,)) for operand in left if not isinstance(operand, Literal)
         ]
-        return reduce(
-            lambda one, other: Connective("|", (one, other)), stop_formulas, Literal(False)
-        )
+        no_formula: Formula = Literal(False)
+        return reduce(lambda one, other: Connective("|", (one, other)), stop_formulas, no_formula)
 
     def cap_step_bounds(self, max_steps: int) -> "Query":
         """Return the query with no step bound above `max_steps`.
 
         It is equivalent on a chain whose paths end within `max_steps` steps.
         """
-        return Query(self.text, cap_step_bounds(self.root, max_steps))
+        return Query(
+            self.text, map_formulas(self.root, partial(cap_step_bounds, max_steps=max_steps))
+        )
 
     def check_references(
         self, quantifier_names: Collection[str], length: int | None = None
@@ -170,7 +172,7 @@ class Query:
             format_atom: function that formats an atom or literal as a word, a quoted label or an
                 expression in parentheses.
         """
-        root = rewrite_for_graph_decision(self.root)
+        root = map_formulas(self.root, rewrite_for_graph_decision)
         match root:
             case Expectation(quantifier, step):
                 return f'R{{"{quantifier}"}}=? [ I={step} ]'

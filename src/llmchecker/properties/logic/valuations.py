@@ -11,9 +11,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from llmchecker.errors import LLMCheckerError
-from llmchecker.properties.logic.ast import STEP, Arithmetic, Atom, Number, Operation, Variable
+from llmchecker.properties.logic.ast import (
+    STEP,
+    Arithmetic,
+    Atom,
+    Number,
+    Operation,
+    Variable,
+    evaluate_arithmetic,
+)
 
-ScoreRange = tuple[int | None, ...]
+ScoreRange = tuple[int | None, int | None, *tuple[int, ...]]
 """Minimum and maximum score (None for no limit), then final scores.
 
 A text keeps a final score in every continuation. Example: (0, 2, 0) has the scores 0 to 2, of
@@ -129,7 +137,7 @@ def _select_critical_scores(
         if _compute_degree(difference, name) > 1:
             return None
         value_at_zero, value_at_one = (
-            _evaluate(difference, {STEP: step, name: score}) for score in (0, 1)
+            evaluate_arithmetic(difference, {STEP: step, name: score}) for score in (0, 1)
         )
         # a linear difference changes its sign at one root, rounded down here
         if value_at_one != value_at_zero:
@@ -156,17 +164,3 @@ def _compute_degree(expression: Arithmetic, name: str) -> int:
             return int(variable == name)
         case Number():
             return 0
-
-
-def _evaluate(expression: Arithmetic, values: Mapping[str, int]) -> int:
-    match expression:
-        case Number(value):
-            return value
-        case Variable(name):
-            return values[name]
-        case Operation("+", left, right):
-            return _evaluate(left, values) + _evaluate(right, values)
-        case Operation("-", left, right):
-            return _evaluate(left, values) - _evaluate(right, values)
-        case Operation("*", left, right):
-            return _evaluate(left, values) * _evaluate(right, values)

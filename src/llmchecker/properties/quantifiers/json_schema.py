@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from jsonschema import (
     Draft3Validator,
@@ -30,7 +30,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import lookup_recursive_ref, specification_with
 
 from llmchecker.errors import ConfigError, did_you_mean
-from llmchecker.properties.quantifiers.ecma_pattern import check_pattern, is_found
+from llmchecker.properties.quantifiers.ecma_pattern import PatternEngine
 
 if TYPE_CHECKING:
     from referencing._core import Resolver  # public by name, but not exported
@@ -59,6 +59,19 @@ _NULLABLE = "nullable"
 """OpenAPI 3.0's keyword: next to a `type`, true accepts null too."""
 _REPORTED_KEYWORDS = _FOREIGN_KEYWORDS | {"contentEncoding", "contentMediaType", "contentSchema"}
 """Keywords that a user could expect to assert something."""
+
+
+class _DraftValidator(Validator, Protocol):
+    """Protocol of jsonschema's own validators: what their keywords use of them."""
+
+    @classmethod
+    def check_schema(cls, schema: Any, format_checker: FormatChecker = ...) -> None: ...
+
+    def evolve(self, **changes: Any) -> "_DraftValidator": ...
+
+    def descend(
+        self, instance: Any, schema: Any, path: object = None, schema_path: object = None
+    ) -> Iterator[ValidationError]: ...
 
 
 def _build_email_syntax(letters: str) -> str:
@@ -90,6 +103,8 @@ _REFERENCE_DRAFTS = (Draft4Validator, Draft6Validator, Draft7Validator)
 _TYPE_NAMES = ("array", "boolean", "integer", "null", "number", "object", "string")
 """Names of the types; Gemini's schemas have them in capitals."""
 
+_ENGINE = PatternEngine()
+
 _MAX_INTEGER = 10**4300
 """Least integer that Python does not print."""
 
@@ -111,7 +126,10 @@ def build_validator(key: str, schema: Any) -> Validator:
         raise ConfigError(f"{key}: {schema!r} is a value, not a JSON Schema")
     places = _locate_mappings(key, schema)
     draft_uri = schema.get("$schema") if isinstance(schema, Mapping) else None
-    draft_class = validator_for(schema, default=Draft202012Validator if draft_uri is None else None)
+    default = Draft202012Validator if draft_uri is None else None
+    # the stubs lack the default None
+    found_class = validator_for(schema, default=default)  # type: ignore[arg-type]
+    draft_class = cast("type[_DraftValidator] | None", found_class)
     if draft_class is None:
         raise ConfigError(
             f"{key}: $schema {draft_uri!r} is not a draft of JSON Schema; use one from 4 to 2020-12"
@@ -129,14 +147,15 @@ def build_validator(key: str, schema: Any) -> Validator:
         notices += (f"{place}: {notice}" for notice in _iter_notices(draft_class, subschema))
     for notice in sorted(notices):
         _report_once(notice)
-    if draft_uri is not None:  # a reference to the root would create an unextended validator
+    if isinstance(schema, Mapping):  # a reference to the root would create an unextended validator
         schema = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
     overrides = {
         keyword: override
         for keyword, override in _OVERRIDES.items()
         if keyword in draft_class.VALIDATORS
     }
-    validator_class = extend(draft_class, overrides)
+    # the stubs have no types for `extend`
+    validator_class: type[Validator] = extend(draft_class, overrides)  # type: ignore[no-untyped-call]
     # an empty registry downloads nothing
     return validator_class(schema, registry=Registry(), format_checker=format_checker)
 
@@ -184,7 +203,7 @@ def _locate_mappings(key: str, schema: Any) -> dict[int, str]:
     return places
 
 
-def _check_schema(key: str, validator_class: type[Validator], schema: Any) -> None:
+def _check_schema(key: str, validator_class: type[_DraftValidator], schema: Any) -> None:
     """Check a schema by the metaschema of its draft, without the formats of its texts.
 
     Raises:
@@ -205,7 +224,7 @@ def _check_schema(key: str, validator_class: type[Validator], schema: Any) -> No
         raise ConfigError(f"{key}: nested too deeply; use a $ref") from error
 
 
-def _collect_keywords(validator_class: type[Validator]) -> frozenset[str]:
+def _collect_keywords(validator_class: type[_DraftValidator]) -> frozenset[str]:
     """Return a draft's keywords: defined, validated, or annotations."""
     metaschema = validator_class.META_SCHEMA
     resolver = REGISTRY.resolver(base_uri=_find_draft_uri(validator_class))
@@ -223,8 +242,10 @@ def _collect_keywords(validator_class: type[Validator]) -> frozenset[str]:
     )
 
 
-def _find_draft_uri(validator_class: type[Validator]) -> str:
-    return validator_class.META_SCHEMA.get("$id") or validator_class.META_SCHEMA["id"]
+def _find_draft_uri(validator_class: type[_DraftValidator]) -> str:
+    metaschema = validator_class.META_SCHEMA
+    uri: str = metaschema["$id"] if "$id" in metaschema else metaschema["id"]
+    return uri
 
 
 def _check_keywords(
@@ -258,12 +279,14 @@ def _check_patterns(place: str, schema: Mapping[str, Any]) -> None:
     for pattern in (*patterns, *schema.get("patternProperties", ())):
         keyword = "pattern" if pattern in patterns else "patternProperties"
         try:
-            check_pattern(pattern)
+            _ENGINE.check_pattern(pattern)
         except ConfigError as error:
             raise ConfigError(f"{place}[{keyword!r}]: {error}") from error
 
 
-def _iter_notices(validator_class: type[Validator], schema: Mapping[str, Any]) -> Iterator[str]:
+def _iter_notices(
+    validator_class: type[_DraftValidator], schema: Mapping[str, Any]
+) -> Iterator[str]:
     """Yield what a user could misjudge in one schema, without the schemas in it."""
     formats = validator_class.FORMAT_CHECKER.checkers
     if "$ref" in schema and validator_class in _REFERENCE_DRAFTS:
@@ -282,7 +305,7 @@ def _iter_notices(validator_class: type[Validator], schema: Mapping[str, Any]) -
 
 
 def _iter_subschemas(
-    key: str, validator_class: type[Validator], schema: Any
+    key: str, validator_class: type[_DraftValidator], schema: Any
 ) -> Iterator[Mapping[str, Any]]:
     """Yield a schema, its subschemas, and the targets of its references, but no booleans.
 
@@ -339,7 +362,7 @@ def _resolve_reference(
     return resolved.contents, resolved.resolver
 
 
-def _build_format_checker(validator_class: type[Validator]) -> FormatChecker:
+def _build_format_checker(validator_class: type[_DraftValidator]) -> FormatChecker:
     """Return a checker of the draft's formats that raises no error on any text."""
     draft_checkers = validator_class.FORMAT_CHECKER.checkers
     format_checker = FormatChecker(())
@@ -374,14 +397,14 @@ def _is_pattern(value: object) -> bool:
     if not isinstance(value, str):
         return True
     try:
-        check_pattern(value)
+        _ENGINE.check_pattern(value)
     except ConfigError:
         return False
     return True
 
 
 def _check_type(
-    validator: Validator, types: Any, value: Any, schema: Mapping[str, Any]
+    validator: _DraftValidator, types: Any, value: Any, schema: Mapping[str, Any]
 ) -> Iterator[ValidationError]:
     """Yield an error unless a value has one of the types, or is a null that OpenAPI allows."""
     names = [types] if isinstance(types, str) else types
@@ -391,7 +414,7 @@ def _check_type(
 
 
 def _check_multiple(
-    validator: Validator, divisor: float, value: Any, schema: Any
+    validator: _DraftValidator, divisor: float, value: Any, schema: Any
 ) -> Iterator[ValidationError]:
     """Yield an error unless a number is a multiple, computed exactly.
 
@@ -407,26 +430,26 @@ def _to_fraction(number: float | Fraction) -> Fraction:
 
 
 def _check_text(
-    validator: Validator, pattern: str, value: Any, schema: Any
+    validator: _DraftValidator, pattern: str, value: Any, schema: Any
 ) -> Iterator[ValidationError]:
     """Yield an error unless a pattern matches in a text."""
-    if validator.is_type(value, "string") and not is_found(pattern, value):
+    if validator.is_type(value, "string") and not _ENGINE.is_found(pattern, value):
         yield ValidationError(f"it does not match {pattern!r}")
 
 
 def _check_matching_properties(
-    validator: Validator, schemas: Mapping[str, Any], value: Any, schema: Any
+    validator: _DraftValidator, schemas: Mapping[str, Any], value: Any, schema: Any
 ) -> Iterator[ValidationError]:
     """Yield the errors of properties whose names match the pattern of a schema."""
     if validator.is_type(value, "object"):
         for pattern, subschema in schemas.items():
             for name in value:
-                if is_found(pattern, name):
+                if _ENGINE.is_found(pattern, name):
                     yield from validator.descend(value[name], subschema, name, pattern)
 
 
 def _check_additional_properties(
-    validator: Validator, subschema: Any, value: Any, schema: Mapping[str, Any]
+    validator: _DraftValidator, subschema: Any, value: Any, schema: Mapping[str, Any]
 ) -> Iterator[ValidationError]:
     """Yield the errors of properties that the schema neither names nor matches."""
     if validator.is_type(value, "object"):
@@ -435,7 +458,7 @@ def _check_additional_properties(
 
 
 def _check_unevaluated_properties(
-    validator: Validator, subschema: Any, value: Any, schema: Mapping[str, Any]
+    validator: _DraftValidator, subschema: Any, value: Any, schema: Mapping[str, Any]
 ) -> Iterator[ValidationError]:
     """Yield the errors of properties that no other part of the schema evaluates."""
     if validator.is_type(value, "object"):
@@ -447,11 +470,15 @@ def _check_unevaluated_properties(
 def _find_declared_names(value: Mapping[str, Any], schema: Mapping[str, Any]) -> set[str]:
     """Return the properties that a schema names or matches."""
     patterns = schema.get("patternProperties", {})
-    names = schema.get("properties", {}).keys() & value.keys()
-    return names | {name for name in value if any(is_found(pattern, name) for pattern in patterns)}
+    names: set[str] = schema.get("properties", {}).keys() & value.keys()
+    return names | {
+        name for name in value if any(_ENGINE.is_found(pattern, name) for pattern in patterns)
+    }
 
 
-def _find_evaluated_names(validator: Validator, value: Mapping[str, Any], schema: Any) -> set[str]:
+def _find_evaluated_names(
+    validator: _DraftValidator, value: Mapping[str, Any], schema: Any
+) -> set[str]:
     """Return the properties that a schema evaluates, by the rules of 2019-09 and later.
 
     Args:
@@ -469,10 +496,11 @@ def _find_evaluated_names(validator: Validator, value: Mapping[str, Any], schema
 
 
 def _iter_applied(
-    validator: Validator, value: Mapping[str, Any], schema: Mapping[str, Any]
-) -> Iterator[tuple[Validator, Any]]:
+    validator: _DraftValidator, value: Mapping[str, Any], schema: Mapping[str, Any]
+) -> Iterator[tuple[_DraftValidator, Any]]:
     """Yield the subschemas that an object satisfies as a whole, each with its validator."""
-    resolver = validator._resolver
+    # the keywords of jsonschema read it too, but the stubs lack it
+    resolver: Resolver = validator._resolver  # type: ignore[attr-defined]
     resolved = [resolver.lookup(schema[name]) for name in ("$ref", "$dynamicRef") if name in schema]
     if "$recursiveRef" in schema:
         resolved.append(lookup_recursive_ref(resolver))

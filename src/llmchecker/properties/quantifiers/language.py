@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar
 
-from llmchecker.errors import ConfigError, MissingTool
+from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
+from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
     from lingua import LanguageDetector
-
-_REQUIREMENT = "lingua-language-detector==2.1.1"
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,11 @@ class Language:
         # a single possible language would be that of every text
         if self.among and (self.code not in self.among or len(set(self.among)) < 2):
             raise ConfigError(f"among: {self.among!r} lacks {self.code!r} or another code; add it")
-        object.__setattr__(self, "among", tuple(self.among))
-        for code in (self.code, *self.among):
+        among = tuple(self.among)
+        for code in (self.code, *among):
             _check_code(code)
-        object.__setattr__(self, "detector", _build_detector(self.among))
+        object.__setattr__(self, "among", among)
+        object.__setattr__(self, "detector", _build_detector(among))
 
     def __call__(self, start: str, continuation: str) -> int:
         language = self.detector.detect_language_of(select_part(start, continuation, self.of))
@@ -78,12 +80,7 @@ def _build_detector(codes: tuple[str, ...]) -> "LanguageDetector":
     return builder.from_languages(*languages).build()
 
 
-def _import_lingua():
+def _import_lingua() -> ModuleType:
     # an optional package, which only this type needs
-    try:
-        import lingua
-    except ImportError as error:
-        raise MissingTool(
-            f"type language: a package is missing; install it by pip install {_REQUIREMENT}"
-        ) from error
-    return lingua
+    with explain_missing_packages():
+        return import_module("lingua")

@@ -32,8 +32,10 @@ def _add_separators(pattern: str) -> str:
     in_set = False
     position = 0
     while position < len(pattern):
-        match = _PATTERN_TOKEN.match(pattern, position)
-        token = match[0] if not in_set or match[0][0] == "\\" else pattern[position]
+        # every character begins a token, so a token follows
+        token = next(_PATTERN_TOKEN.finditer(pattern, position))[0]
+        if in_set and token[0] != "\\":
+            token = pattern[position]
         if in_set and (posix_class := _POSIX_CLASS.match(pattern, position)):
             token = posix_class[0]
         position += len(token)
@@ -76,7 +78,7 @@ class Pattern:
     match: str = "found"
     of: str = "continuation"
     seconds: float = 5.0
-    compiled_pattern: regex.Pattern = field(init=False, repr=False, compare=False)
+    compiled_pattern: regex.Pattern[str] = field(init=False, repr=False, compare=False)
 
     minimum: ClassVar[int | None] = 0
 
@@ -125,5 +127,6 @@ class Pattern:
             case "possible":
                 match = self.compiled_pattern.fullmatch(text, partial=True, timeout=self.seconds)
                 return int(match is not None)
-            case "count":
+            # the other mode, `count`
+            case _:
                 return sum(1 for _ in self.compiled_pattern.finditer(text, timeout=self.seconds))

@@ -59,7 +59,8 @@ def _compute_percent_of_words(words: tuple[str, ...]) -> int:
 
 
 def _compute_percent(text: str | list[str]) -> int:
-    return round(100 * _load_sentiment()(text)[0])
+    polarity: float = _load_sentiment()(text)[0]
+    return round(100 * polarity)
 
 
 @lru_cache(maxsize=2**16)

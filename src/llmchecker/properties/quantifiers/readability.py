@@ -60,7 +60,8 @@ class Readability:
 
 @lru_cache(maxsize=2**16)
 def _compute_score(text: str) -> int:
-    return round(100 * _load_textstat().flesch_reading_ease(text))
+    reading_ease: float = _load_textstat().flesch_reading_ease(text)
+    return round(100 * reading_ease)
 
 
 @lru_cache(maxsize=2**16)

@@ -98,8 +98,9 @@ def parse_terms(key: str, terms: Iterable[tuple[str, object]]) -> frozenset[str]
     Raises:
         ConfigError: a term is not a single word.
     """
-    terms = list(terms)
+    words = set()
     for position, term in terms:
         if not isinstance(term, str) or not WORD_PATTERN.fullmatch(term):
             raise ConfigError(f"{key}: {position} is {term!r}, not a single word")
-    return frozenset(_normalize_word(term) for _, term in terms)
+        words.add(_normalize_word(term))
+    return frozenset(words)

@@ -272,11 +272,11 @@ def _split_commas(text: str) -> list[str]:
     Raises:
         NotConverted: a quote is not closed.
     """
-    parts = []
+    parts: list[str] = []
     position = 0
     quoted = re.compile(r'"((?:[^"\\]|\\["\\]|\\(?!["\\])|"")*)"\s*(?=,|\Z)')
     while True:
-        position += len(re.match(r"[\s,]*", text[position:])[0])
+        position = len(text) - len(re.sub(r"\A[\s,]*", "", text[position:]))
         if position == len(text):
             return parts
         if text[position] == '"':
@@ -284,10 +284,11 @@ def _split_commas(text: str) -> list[str]:
             if match is None:
                 raise NotConverted("a quote of the value is not closed before a comma")
             parts.append(re.sub(r'\\(["\\])|"(")', r"\1\2", match[1]))
+            position = match.end()
         else:
-            match = re.compile(r"[^,]*").match(text, position)
-            parts.append(match[0].strip())
-        position = match.end()
+            part = text[position:].partition(",")[0]
+            parts.append(part.strip())
+            position += len(part)
 
 
 def _parse_schema(value: Any) -> Any:

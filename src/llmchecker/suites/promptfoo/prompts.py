@@ -72,7 +72,7 @@ def read_prompts(value: Any, place: Place, folder: Path, report: Report) -> list
         values = value if isinstance(value, list) else [value]
         is_list = isinstance(value, list)
         entries = [(v, place.item(i) if is_list else place) for i, v in enumerate(values)]
-    prompts = []
+    prompts: list[Prompt] = []
     for entry, entry_place in entries:
         try:
             prompts += _read_entry(entry, entry_place, folder, report)
@@ -168,7 +168,8 @@ def _iter_csv_prompts(path: Path) -> Iterator[str]:
     # without a comma each line is a prompt
     if "," not in text:
         lines = [line for line in re.split(r"\r?\n", text) if line.strip()]
-        yield from lines[lines[:1] and lines[0].strip().lower() == "prompt" :]
+        has_header = bool(lines) and lines[0].strip().lower() == "prompt"
+        yield from lines[1:] if has_header else lines
         return
     for row in read_csv(path):
         if row.cells is None or "prompt" not in row.cells:

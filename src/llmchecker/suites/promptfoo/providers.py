@@ -61,8 +61,8 @@ def _list_providers(
     key = "targets" if "targets" in content else "providers"
     value, place = content.get(key), place.child(key)
     is_list = isinstance(value, list)
-    providers = []
-    for index, entry in enumerate(value if is_list else [value]):
+    providers: list[tuple[Mapping[str, Any], Place]] = []
+    for index, entry in enumerate(value if isinstance(value, list) else [value]):
         entry_place = place.item(index) if is_list else place
         if isinstance(entry, str):
             providers.append(({"id": entry}, entry_place))

@@ -148,8 +148,12 @@ class _Renderer:
     def _iter_loop(self, node: nodes.For) -> Iterator[str]:
         items = self._evaluate(node.iter)
         target = node.target
-        is_plain = isinstance(target, nodes.Name) and node.test is None and not node.recursive
-        if not is_plain or not isinstance(items, list | Undefined | None):
+        if (
+            not isinstance(target, nodes.Name)
+            or node.test is not None
+            or node.recursive
+            or not isinstance(items, list | Undefined | None)
+        ):
             raise NotConverted("a loop of the template is not over a list")
         if not items or isinstance(items, Undefined):
             yield from self._iter_parts(node.else_)
@@ -237,7 +241,9 @@ class _Renderer:
         return UNDEFINED
 
     def _filter(self, node: nodes.Filter) -> Any:
-        if node.name in self._custom or node.name not in _FILTERS or node.kwargs or node.dyn_args:
+        is_known = node.name in _FILTERS and node.name not in self._custom
+        # a filter without an operand is that of a block
+        if not is_known or node.kwargs or node.dyn_args or node.node is None:
             raise UnknownTemplate(f"the filter {node.name} of the template has no counterpart")
         arguments = [self._evaluate(argument) for argument in node.args]
         try:
@@ -264,8 +270,8 @@ def _describe(node: nodes.Node) -> str:
             return node.name
         case nodes.Getattr():
             return f"{_describe(node.node)}.{node.attr}"
-        case nodes.Getitem(arg=nodes.Const()):
-            return f"{_describe(node.node)}[{node.arg.value!r}]"
+        case nodes.Getitem(arg=nodes.Const() as key):
+            return f"{_describe(node.node)}[{key.value!r}]"
         case nodes.Filter() if node.node is not None:
             return _describe(node.node)
     return "of the template"
@@ -294,10 +300,11 @@ def _compare(operator: str, left: Any, right: Any) -> bool:
         if "none" in kinds:
             return operator == "ne"
         if len(kinds) == 1 and "other" not in kinds:
-            return (left == right) == (operator == "eq")
+            return bool(left == right) == (operator == "eq")
     elif kinds in ({"number"}, {"text"}):
-        order = {"lt": left < right, "gt": left > right}
-        return (order | {"lteq": left <= right, "gteq": left >= right})[operator]
+        order: dict[str, bool] = {"lt": left < right, "gt": left > right}
+        order |= {"lteq": left <= right, "gteq": left >= right}
+        return order[operator]
     raise NotConverted("the template compares values of two types")
 
 
@@ -379,7 +386,8 @@ def _pick(index: int) -> Callable[[Any], Any]:
 def _replace(value: Any, old: Any, new: Any) -> str:
     if not all(isinstance(text, str) for text in (value, old, new)) or not old:
         raise NotConverted("the filter replace of the template is for texts")
-    return value.replace(old, new)
+    replaced: str = value.replace(old, new)
+    return replaced
 
 
 def _load(value: Any) -> Any:

@@ -289,8 +289,8 @@ def _parse_row(cells: Mapping[str, str], number: int) -> dict[str, Any]:
             keys |= _parse_threshold(cell)
         elif config:
             number_of_assertion = int(config[1] or 1) - 1
-            if threshold := _parse_threshold(cell):
-                thresholds[number_of_assertion] = threshold["threshold"]
+            if parsed_threshold := _parse_threshold(cell):
+                thresholds[number_of_assertion] = parsed_threshold["threshold"]
         elif name == "__providerOutput":
             keys |= {"providerOutput": cell} if cell else {}
         # a metric names the scores, and metadata select tests

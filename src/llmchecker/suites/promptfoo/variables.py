@@ -108,13 +108,13 @@ def _insert(text: str, match: re.Match[str], inserted: Any) -> str | Unusable:
     if isinstance(inserted, Unusable):
         return inserted
     try:
-        inserted = format_value(inserted)
+        inserted_text = format_value(inserted)
     except NotConverted as error:
         return Unusable(f"the variable {match[1]}: {error}")
     # JavaScript's `replace` gives such a text another meaning
-    if re.search(r"\$[$&`']", inserted):
+    if re.search(r"\$[$&`']", inserted_text):
         return Unusable(f"the variable {match[1]} has $ before a special character")
-    return text[: match.start()] + inserted + text[match.end() :]
+    return text[: match.start()] + inserted_text + text[match.end() :]
 
 
 def render_variables(variables: Mapping[str, Any], custom: frozenset[str]) -> dict[str, Any]:

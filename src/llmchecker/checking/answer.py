@@ -1,0 +1,376 @@
+"""The answer to a query: certain bounds, samples, the bounded process, witnesses and costs.
+
+Everything that answers a query returns an `Answer`, whatever made it: a chain, a refined tree, or
+samples. Three figures are never mixed. `certain` holds for the whole model. `sampled` holds for the
+whole model with its confidence. `bounded` is exact for the bounded process alone.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from llmchecker.checking.decision import Decision, decide
+from llmchecker.checking.forecast import Forecast
+from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
+from llmchecker.errors import CheckFailed, DamagedFile, LLMCheckerError
+from llmchecker.properties.logic.ast import Expectation
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.logic.query import Query
+from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
+
+# files of answers are read without the packages that compute them
+if TYPE_CHECKING:
+    import numpy as np
+
+    from llmchecker.properties.logic.valuations import ScoreRange
+    from llmchecker.trees.text_tree import TextTree
+
+_FORMAT = "llmchecker answer 1"
+"""The format of an answer as JSON; its number changes with the keys."""
+
+_NEGATIONS = {"<": ">=", "<=": ">"}
+
+
+class Progress(Protocol):
+    """The intervals of a check at one time, as of `AnytimeProgress`."""
+
+    passes: int
+    lower: float
+    upper: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The interval of a probability or an expected score, from samples.
+
+    Attributes:
+        interval: the interval, which covers the number with at least `confidence`.
+        estimate: the estimated number. None of a conditional whose condition neither the tree nor a
+            sample satisfies.
+        confidence: the probability, before the samples are drawn, that the interval will be right.
+        samples: number of samples; 0 if the tree decides every text.
+        seed: seed of the samples.
+    """
+
+    interval: Interval
+    estimate: float | None
+    confidence: float
+    samples: int
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The sizes and times of an answer; None for what it did not need.
+
+    Attributes:
+        states, transitions: size of the reachable part of the chain.
+        states_explored, transitions_explored: size of the part that Storm's PRISM front end
+            explores for the query. It stops where the query is decided.
+        encode_seconds: seconds to build the chain, and the tree and scores as far as this run did.
+        check_seconds: seconds to compute the value from the chain.
+        passes: number of texts that the model evaluated; None for a tree.
+        seconds: seconds of the whole computation; None for a tree.
+    """
+
+    states: int | None = None
+    transitions: int | None = None
+    states_explored: int | None = None
+    transitions_explored: int | None = None
+    encode_seconds: float | None = None
+    check_seconds: float | None = None
+    passes: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an anytime answer was computed from; it stays in memory.
+
+    Attributes:
+        tree: the tree that was built for the bounds.
+        scores: (n,) integers for each quantifier of the query, by name.
+        score_ranges: the declared range of each of these quantifiers.
+        mean: the `MeanEvidence` of the samples; None without samples.
+    """
+
+    tree: "TextTree"
+    scores: Mapping[str, "np.ndarray"]
+    score_ranges: Mapping[str, "ScoreRange"]
+    mean: Any = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a query, and its costs.
+
+    Attributes:
+        query: the parsed query.
+        horizon: largest number of tokens of a text.
+        certain: certain bounds for the whole model, which includes all tokens.
+        sampled: the interval of the samples, within `certain`; for a query without =? that of the
+            probability. None without samples.
+        bounded: the answer of the bounded process: a number, or whether the query holds in the
+            start state. None without such a process, and where it is unknown; a note then gives the
+            reason.
+        witnesses: the fields of each `witnesses.Witness`, most probable first.
+        notes: sentences with the reason of an unknown figure or of bounds wider than necessary.
+        costs: sizes and times.
+        versions: versions of storm, stormpy and llmchecker.
+        probability: for P with a threshold, certain bounds of the probability; all probabilities if
+            they are not known.
+        history: both intervals after each round of the work.
+        forecast: the costs of a decision or of the wanted width; None if they are reached or
+            unknown.
+        evidence: what the answer was computed from; None for a tree and for a stored answer.
+    """
+
+    query: Query
+    horizon: int
+    certain: Interval
+    sampled: Sampled | None = None
+    bounded: float | bool | None = None
+    witnesses: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+    costs: Costs = Costs()
+    versions: Mapping[str, str] = field(default_factory=dict, repr=False)
+    probability: Interval = field(default=PROBABILITIES, repr=False)
+    history: tuple[Progress, ...] = field(default=(), repr=False)
+    forecast: Forecast | None = None
+    evidence: Evidence | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def decision(self) -> Decision | None:
+        """Whether the query holds for the whole model; None for a query with =?."""
+        if self.query.is_numeric:
+            return None
+        lower, upper = self.certain.lower, self.certain.upper
+        if self.sampled is None:
+            return decide(lower, upper, None, None)
+        meets = _compare_with_threshold(self.query, self.sampled.interval)
+        return decide(lower, upper, meets, self.sampled.confidence)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the query holds; None if this is unknown, and for a query with =?."""
+        return None if self.decision is None else self.decision.holds
+
+    @property
+    def value(self) -> float | bool | None:
+        """The figure `bounded`, as the paper calls it."""
+        return self.bounded
+
+    @property
+    def lower(self) -> float | bool:
+        """The lower end of `certain`."""
+        return self.certain.lower
+
+    @property
+    def upper(self) -> float | bool:
+        """The upper end of `certain`."""
+        return self.certain.upper
+
+    @property
+    def estimate(self) -> float | bool | None:
+        """The estimated number, or whether a query without =? holds.
+
+        None without samples, and where they do not decide the query.
+        """
+        if self.sampled is None:
+            return None
+        return self.sampled.estimate if self.query.is_numeric else self.holds
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of the interval of the samples; None without samples."""
+        return None if self.sampled is None else self.sampled.interval.lower
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of the interval of the samples; None without samples."""
+        return None if self.sampled is None else self.sampled.interval.upper
+
+    @property
+    def confidence(self) -> float | None:
+        """The confidence of the interval of the samples; None without samples."""
+        return None if self.sampled is None else self.sampled.confidence
+
+    @property
+    def samples(self) -> int | None:
+        """Number of samples; None without samples."""
+        return None if self.sampled is None else self.sampled.samples
+
+    @property
+    def passes(self) -> int | None:
+        """Number of texts that the model evaluated; None for a tree."""
+        return self.costs.passes
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds of the whole computation; None for a tree."""
+        return self.costs.seconds
+
+    def with_bounds(self, certain: Interval, note: str | None = None) -> "Answer":
+        """Return the same answer with bounds for the whole model, and their note."""
+        # notes on the value stay: they have other reasons than those on the bounds
+        notes = self.notes if note is None else (*self.notes, note)
+        return replace(self, certain=certain, notes=notes)
+
+    def with_witnesses(self, witnesses: Iterable[Mapping[str, Any]]) -> "Answer":
+        """Return the same answer with the texts that decide the query."""
+        return replace(self, witnesses=tuple(witnesses))
+
+    def with_samples(self, sampled: Sampled) -> "Answer":
+        """Return the same answer with samples, whose interval is cut to the certain bounds."""
+        # bounds of a threshold query are truth values, so only [0, 1] can cut the interval
+        limits = self.certain if self.query.is_numeric else PROBABILITIES
+        interval = sampled.interval
+        # without samples everything is decided, so the certain bounds are the answer
+        if self.query.is_numeric and sampled.samples == 0 and math.isfinite(limits.width):
+            interval = limits
+        interval = limits.cut(interval)
+        estimate = None if sampled.estimate is None else interval.clip(sampled.estimate)
+        return replace(self, sampled=replace(sampled, interval=interval, estimate=estimate))
+
+    def narrow(self, other: "Answer") -> "Answer":
+        """Return this answer with the bounds, samples and notes of another one to the same query.
+
+        The certain bounds are those that both share, and cut the interval of the samples.
+
+        Raises:
+            CheckFailed: the bounds are disjoint.
+        """
+        lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
+        if lower > upper:
+            raise CheckFailed(
+                f"{self.query.text}: the bounds of tree and answer are disjoint; compute both on "
+                "one machine"
+            )
+        notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
+        answer = replace(self, certain=Interval(lower, upper), notes=notes)
+        return answer if other.sampled is None else answer.with_samples(other.sampled)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures, texts and costs as an object for JSON.
+
+        An absent figure and an end without a limit are null. The estimate is a number; `outcome`
+        contains whether a query without =? holds.
+        """
+        sampled = self.sampled
+        decision = self.decision
+        return {
+            "format": _FORMAT,
+            "query": self.query.text,
+            "L": self.horizon,
+            "value": self.bounded,
+            "lower": _encode_end(self.lower),
+            "upper": _encode_end(self.upper),
+            "estimate": None if sampled is None else sampled.estimate,
+            "low": self.low,
+            "high": self.high,
+            "confidence": self.confidence,
+            "samples": self.samples,
+            "seed": None if sampled is None else sampled.seed,
+            "outcome": None if decision is None else decision.outcome.value,
+            "certainty": None if decision is None else decision.certainty,
+            "forecast": None if self.forecast is None else asdict(self.forecast),
+            "witnesses": list(self.witnesses),
+            "notes": list(self.notes),
+            **asdict(self.costs),
+            "versions": dict(self.versions),
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any], place: str | Path) -> "Answer":
+        """Return the answer whose figures, texts and costs a JSON object has.
+
+        Args:
+            content: an object of `as_json`, which may have further keys.
+            place: the file of the object, for errors.
+
+        Raises:
+            DamagedFile: the object has another format, or lacks a key.
+        """
+        found = content.get("format")
+        if found != _FORMAT:
+            raise _build_format_error(place, f"has the format {found!r}, not {_FORMAT!r}")
+        try:
+            query = parse(content["query"])
+            sampled = None
+            if content["samples"] is not None:
+                sampled = Sampled(
+                    Interval(content["low"], content["high"]),
+                    *(content[key] for key in ("estimate", "confidence", "samples", "seed")),
+                )
+            limits = select_trivial_interval(query)
+            lower, upper = content["lower"], content["upper"]
+            return cls(
+                query=query,
+                horizon=content["L"],
+                certain=Interval(
+                    limits.lower if lower is None else lower,
+                    limits.upper if upper is None else upper,
+                ),
+                sampled=sampled,
+                bounded=content["value"],
+                witnesses=tuple(content["witnesses"]),
+                notes=tuple(content["notes"]),
+                costs=Costs(**{name: content[name] for name in Costs.__dataclass_fields__}),
+                versions=content["versions"],
+            )
+        except (KeyError, TypeError, LLMCheckerError) as error:
+            raise _build_format_error(place, f"is not an answer ({error})") from error
+
+    def write(self, path: str | Path) -> None:
+        """Write the answer as JSON, with its digest."""
+        write_json_with_digest(self.as_json(), path)
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Answer":
+        """Read a file that `write` wrote.
+
+        Raises:
+            DamagedFile: the file changed, or contains no answer of this format.
+        """
+        return cls.from_json(read_json_with_digest(path), path)
+
+
+def select_trivial_interval(query: Query) -> Interval:
+    """Select the interval that contains every answer to a query."""
+    if not query.is_numeric:
+        return TRUTHS
+    # a quantifier may have no limits, so no finite ends hold for all scores
+    return NUMBERS if isinstance(query.root, Expectation) else PROBABILITIES
+
+
+def _compare_with_threshold(query: Query, interval: Interval) -> bool | None:
+    """Return whether the interval meets a threshold; None if it contains it."""
+    # fractions compare exactly with the decimal threshold
+    low, high = Fraction(interval.lower), Fraction(interval.upper)
+    threshold = Fraction(query.root.threshold)
+    meets = {">=": low >= threshold, ">": low > threshold}
+    fails = {">=": high < threshold, ">": high <= threshold}
+    # P<p is the negation of P>=p, and P<=p of P>p
+    is_lower_bound = query.root.comparison in meets
+    comparison = query.root.comparison if is_lower_bound else _NEGATIONS[query.root.comparison]
+    return (
+        is_lower_bound if meets[comparison] else not is_lower_bound if fails[comparison] else None
+    )
+
+
+def _encode_end(end: float | bool) -> float | bool | None:
+    # JSON has no infinity
+    return None if math.isinf(end) else end
+
+
+def _build_format_error(place: str | Path, problem: str) -> DamagedFile:
+    return DamagedFile(
+        f"{place}: damaged or from another version: it {problem}",
+        place,
+        "; delete it and run the same command again",
+    )

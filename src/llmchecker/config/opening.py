@@ -1,0 +1,44 @@
+"""Opening of a configured or named model, which its first use loads."""
+
+from pathlib import Path
+
+from llmchecker.config import paths
+from llmchecker.config.models import ModelConfig
+from llmchecker.config.registry_keys import ExpansionConfig
+from llmchecker.errors import ConfigError
+from llmchecker.models.fetch import ensure_model
+from llmchecker.models.servers.settings import is_served
+from llmchecker.models.sources.model_directory import MODEL_CONFIG
+from llmchecker.trees.builder import TreeBuilder
+from llmchecker.trees.distribution_cache import DistributionCache
+from llmchecker.utils.processes import count_cores
+
+
+def open_model(model: ModelConfig, expansion: ExpansionConfig) -> TreeBuilder:
+    """Open a model, and fetch it if it is absent; the first use loads it.
+
+    Args:
+        model: the model, with its decoding.
+        expansion: the settings of trees.
+
+    Raises:
+        SourceError: the model is absent and cannot be fetched.
+        ConfigError: the directory contains another model, or none.
+    """
+    directory = model.directory
+    # a directory that a user names is the model itself, and no copy is made
+    if model.given_directory is None:
+        ensure_model(model.source, directory, Path(paths.model_lock(model.name)))
+    elif not (directory / MODEL_CONFIG).is_file() and not is_served(directory):
+        raise ConfigError(f"model: {directory} has no {MODEL_CONFIG}; name a model")
+    return TreeBuilder(
+        directory=directory,
+        **model.load_settings,
+        # without a scheduler, a model uses every core of the process by default
+        threads=expansion.threads or count_cores(),
+        memory_bytes=expansion.memory_bytes,
+        end_of_sequence=expansion.end_of_sequence,
+        cache=DistributionCache(Path(paths.STORE_DIRECTORY), expansion.max_cache_bytes),
+        decoding=model.decoding,
+        limits=expansion.build_limits(model.mem_mb),
+    )

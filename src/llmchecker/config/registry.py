@@ -1,0 +1,209 @@
+"""The registry of a configuration: its models, start strings and quantifiers.
+
+A question from the shell and a suite read only the registry. The workflow's plan is in `config`.
+"""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+from llmchecker.config.models import (
+    ModelChoice,
+    ModelConfig,
+    check_has_distributions,
+    check_labels,
+    check_model_names,
+    describe_given,
+    parse_model,
+    select_decoding,
+)
+from llmchecker.config.project import find_project
+from llmchecker.config.registry_keys import (
+    ExpansionConfig,
+    MessageKeys,
+    RegistryKeys,
+    build_start,
+)
+from llmchecker.config.section import parse_section
+from llmchecker.config.yaml_reader import SHARED_SCHEMA, YamlFile, read_yaml
+from llmchecker.errors import (
+    ConfigError,
+    LLMCheckerError,
+    UnknownName,
+    did_you_mean,
+    prefix_errors,
+)
+from llmchecker.models.decoding.chat_template import Start
+from llmchecker.properties import registry
+from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.utils.plugins import SECTIONS, find_plugins
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registry:
+    """The models, start strings and quantifiers of a configuration, by name.
+
+    Attributes:
+        models: models by name.
+        start_strings: start strings by name; texts to continue, or messages to answer.
+        quantifiers: quantifiers by name.
+        expansion: the settings of the expansion of trees.
+        project: the directory to which paths in the configuration are relative.
+    """
+
+    models: Mapping[str, ModelConfig] = field(default_factory=dict)
+    start_strings: Mapping[str, Start] = field(default_factory=dict)
+    quantifiers: Mapping[str, Quantifier] = field(default_factory=dict)
+    expansion: ExpansionConfig = field(default_factory=ExpansionConfig)
+    project: Path = field(default_factory=Path.cwd, compare=False)
+
+    @classmethod
+    def read(
+        cls,
+        *files: str | Path,
+        changes: Mapping[str, Any] = MappingProxyType({}),
+        validate: Callable[[Self], None] = lambda config: None,
+    ) -> Self:
+        """Read a configuration from YAML files.
+
+        Args:
+            files: paths of YAML files; a later file overrides the keys of the earlier ones.
+            changes: keys and values that override those of the files.
+            validate: an additional check of the configuration, which raises an error that begins
+                with the key.
+
+        Raises:
+            ConfigError: as in `read_yaml` and `parse`, with the file and the line.
+        """
+        yaml_files = [read_yaml(file, SHARED_SCHEMA) for file in files]
+        data: dict[str, Any] = {}
+        for content in (*(file.content for file in yaml_files), changes):
+            data = _merge(data, content)
+        try:
+            config = cls.parse(data)
+            validate(config)
+            return config
+        # Any error of the package that names a key can be traced to a file.
+        except LLMCheckerError as error:
+            raise type(error)(_add_location(yaml_files, str(error))) from error
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> "Registry":
+        """Validate the registry of YAML files and build it.
+
+        The plan and the sections of installed packages are not looked at.
+
+        Raises:
+            ConfigError: a key is invalid; the message contains the key, its value and the fix.
+        """
+        sections = find_plugins(SECTIONS, "section")
+        keys = {key: value for key, value in raw.items() if key not in sections}
+        return cls.from_keys(parse_section(RegistryKeys, keys))
+
+    @staticmethod
+    def from_keys(keys: RegistryKeys) -> "Registry":
+        """Build a registry from its validated keys.
+
+        Raises:
+            ConfigError: as in `parse`.
+        """
+        check_model_names(keys.models)
+        models = {name: parse_model(name, entry) for name, entry in keys.models.items()}
+        check_labels(models)
+        return Registry(
+            models=models,
+            start_strings={
+                name: _parse_start(name, entry) for name, entry in keys.start_strings.items()
+            },
+            quantifiers={
+                name: _create_quantifier(name, entry) for name, entry in keys.quantifiers.items()
+            },
+            expansion=keys.expansion,
+        )
+
+    def choose_model(self, place: str, choice: ModelChoice) -> ModelConfig:
+        """Return the model of a choice, with its decoding.
+
+        Args:
+            place: the option with the model, for messages.
+            choice: the choice; by default the first model with distributions.
+
+        Raises:
+            UnknownName: no model has the name.
+            ConfigError: the model has no distributions, or does not support the decoding.
+        """
+        if choice.is_given:
+            model = describe_given(choice)
+        elif choice.name is None:
+            # servers that only write texts cannot answer a query, so the default skips them
+            model = next(iter((self.distribution_models or self.models).values()))
+        else:
+            model = self._find_model(place, choice.name)
+        check_has_distributions(place, model)
+        if not choice.sampling:
+            return model
+        decoding = {"decoding": choice.sampling}
+        return replace(model, decoding=select_decoding(choice.sampling_place, decoding, model))
+
+    def _find_model(self, place: str, name: str) -> ModelConfig:
+        if name not in self.models:
+            hint = did_you_mean(name, self.models) or ";"
+            known = ", ".join(self.models)
+            raise UnknownName(f"{place}: {name!r} is not defined{hint} known are {known}")
+        return self.models[name]
+
+    @cached_property
+    def distribution_models(self) -> Mapping[str, ModelConfig]:
+        """The models with next-token distributions: all but text-only servers."""
+        return {name: model for name, model in self.models.items() if model.has_distributions}
+
+
+def open_registry(config: str | Path) -> Registry:
+    """Read the registry of a configuration in its project, wherever the command runs.
+
+    Raises:
+        ConfigError: the file is absent, unreadable or invalid.
+    """
+    path = Path(config).absolute()
+    # paths in a configuration are relative to the project, as in a run of the workflow
+    with contextlib.chdir(find_project(path)):
+        return Registry.read(path)
+
+
+def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two mappings at every depth; values of `new` override old values."""
+    # Lists and single values are replaced as a whole.
+    merged_values = {
+        key: _merge(old[key], value)
+        for key, value in new.items()
+        if isinstance(value, Mapping) and isinstance(old.get(key), Mapping)
+    }
+    return {**old, **new, **merged_values}
+
+
+def _add_location(files: Sequence[YamlFile], message: str) -> str:
+    """Prefix a message about a key with its last file, and the line there."""
+    messages = [file.add_location(message) for file in reversed(files)]
+    # A file without the key has no line; the last file is the fallback.
+    return next(
+        (candidate for candidate in messages if ", line " in candidate[: -len(message)]),
+        messages[0],
+    )
+
+
+def _parse_start(name: str, entry: str | tuple[MessageKeys, ...]) -> Start:
+    try:
+        return build_start(entry)
+    except ConfigError as error:
+        # The message may begin with the index of a chat message, which extends the key.
+        separator = "" if str(error).startswith("[") else ": "
+        raise ConfigError(f"start_strings.{name}{separator}{error}") from error
+
+
+def _create_quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:
+    with prefix_errors(f"quantifiers.{name}"):
+        return registry.create_quantifier(name, settings)

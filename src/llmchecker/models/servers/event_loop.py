@@ -1,0 +1,48 @@
+"""Event loop whose name resolution can be abandoned."""
+
+import asyncio
+import socket
+import threading
+from concurrent.futures import Future
+
+_Address = tuple[
+    socket.AddressFamily,
+    socket.SocketKind,
+    int,
+    str,
+    tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes],
+]
+
+
+class AbandoningEventLoop(asyncio.SelectorEventLoop):
+    """An event loop that ends without waiting for a name resolution.
+
+    The system cannot cancel a resolution. asyncio runs it in a pool of threads, and waits for the
+    pool when the loop closes and when Python exits, which a dead name server delays by a minute.
+    """
+
+    async def getaddrinfo(
+        self,
+        host: bytes | str | None,
+        port: bytes | str | int | None,
+        *,
+        family: int = 0,
+        type: int = 0,
+        proto: int = 0,
+        flags: int = 0,
+    ) -> list[_Address]:
+        """Resolve a name in a daemon thread, whose result is dropped after a cancellation."""
+        future: Future[list[_Address]] = Future()
+        # a running future cannot be cancelled, so the thread may always set its result
+        future.set_running_or_notify_cancel()
+
+        def resolve() -> None:
+            try:
+                addresses = socket.getaddrinfo(host, port, family, type, proto, flags)
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(addresses)
+
+        threading.Thread(target=resolve, name="name resolution", daemon=True).start()
+        return await asyncio.wrap_future(future)

@@ -1,1 +1,0 @@
-"""C programs and their loop invariants."""

@@ -1,0 +1,53 @@
+"""Optional packages: the extra of this package that installs each."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from llmchecker.errors import MissingTool
+
+EXTRAS = {
+    "anyio": "servers",
+    "docutils": "workflow",
+    "httpx2": "servers",
+    "lingua": "language",
+    "matplotlib": "workflow",
+    "pcpp": "programs",
+    "pycparser": "programs",
+    "seaborn": "workflow",
+    "snakemake": "workflow",
+    "z3": "programs",
+}
+"""Extra of each optional package by the name of its module."""
+
+_STORM = (
+    "stormpy: the package is missing; run pip install 'stormpy>=2.0,<3' (where it has no wheel, "
+    "build Storm first)"
+)
+
+
+@contextmanager
+def explain_missing_packages() -> Iterator[None]:
+    """Name the command that installs an optional package if the block fails to import it.
+
+    Raises:
+        MissingTool: an import in the block needs a package that is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (message := find_install_message(error)) is None:
+            raise
+        raise MissingTool(message) from error
+
+
+def find_install_message(error: BaseException) -> str | None:
+    """Return the message for a missing optional package; None for any other error."""
+    # a missing module of an installed package is a matter of its version, not of an extra
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    if error.name == "stormpy":
+        return _STORM
+    if error.name not in EXTRAS:
+        return None
+    extra = EXTRAS[error.name]
+    return f"{error.name}: the package is missing; run pip install 'llmchecker[{extra}]'"

@@ -1,0 +1,71 @@
+"""Plug-ins: objects of installed packages, found by entry points."""
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from llmchecker.errors import ConfigError, LLMCheckerError
+
+COMMANDS = "llmchecker.commands"
+"""Group of the entry points of commands: functions that add a parser."""
+QUANTIFIERS = "llmchecker.quantifiers"
+"""Group of the entry points of types of quantifiers: classes."""
+SECTIONS = "llmchecker.config_sections"
+"""Group of the entry points of sections of a configuration: pydantic models."""
+
+
+def find_plugin_packages() -> set[str]:
+    """Return the names of the top-level packages whose plug-ins are installed."""
+    installed = entry_points()
+    return {
+        entry.module.partition(".")[0]
+        for group in (COMMANDS, QUANTIFIERS, SECTIONS)
+        for entry in installed.select(group=group)
+    }
+
+
+def find_plugins(group: str, noun: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name, without loading them.
+
+    Args:
+        group: the group of the entry points.
+        noun: the word for a plug-in in messages.
+
+    Raises:
+        ConfigError: two packages use the same name for different objects.
+    """
+    plugins: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=group):
+        previous = plugins.setdefault(entry.name, entry)
+        # the same entry point may be found twice, which is no conflict
+        if previous.value != entry.value:
+            raise ConfigError(
+                f"{noun} {entry.name!r}: both {_package_name(previous)} and "
+                f"{_package_name(entry)} install it; uninstall one"
+            )
+    return plugins
+
+
+def load_plugin(entry: EntryPoint, noun: str) -> Any:
+    """Load the object of an entry point. This runs code of its package.
+
+    Raises:
+        ConfigError: the object cannot be imported.
+    """
+    try:
+        return entry.load()
+    # the package of the plug-in lacks another package, and its message has the fix
+    except LLMCheckerError as error:
+        raise ConfigError(f"{noun} {entry.name!r}: {error}") from error
+    # the import runs foreign code, which may raise anything
+    except (Exception, SystemExit) as error:
+        problem = f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise ConfigError(f"{describe_plugin(entry, noun)}: loading it raised {problem}") from error
+
+
+def describe_plugin(entry: EntryPoint, noun: str) -> str:
+    """Describe a plug-in by its name and its package, for messages."""
+    return f"the {noun} {entry.name!r} of the installed package {_package_name(entry)}"
+
+
+def _package_name(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else entry.value

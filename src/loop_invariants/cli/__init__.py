@@ -1,0 +1,1 @@
+"""The command line: `loop-invariants`, and the command `llmchecker verify`."""

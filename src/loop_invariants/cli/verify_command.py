@@ -1,0 +1,340 @@
+"""The run of the command line: verify C programs without a model and a workflow.
+
+    loop-invariants program.c --semantics int32
+    loop-invariants directory/of/programs --jobs 2 --without relations --witness witnesses
+
+Standard output contains one line for each program: its name, the outcome, the seconds, and the
+invariants of its proof or the problem. The violating run follows the line of a false program. The
+exit status is 0 if every program is verified, 1 if a program is false, and 2 otherwise. A program
+without an assertion is not verified.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from llmchecker.errors import ConfigError, MissingTool, UnreadableProgram
+from llmchecker.interfaces.cli.output import is_terminal
+from llmchecker.utils.atomic_files import atomic_write
+from llmchecker.utils.number_format import format_count
+from llmchecker.utils.printable_text import escape_unprintable
+from llmchecker.utils.processes import WorkerInitializer, kill_children_on_error
+from loop_invariants.cli.verdict_log import VerdictLog, compute_digest, format_line
+from loop_invariants.frontend.error_names import parse_error_names
+from loop_invariants.interpreter.simulation import (
+    Failure,
+    HeadState,
+    NondetValue,
+    RepeatedIterations,
+)
+from loop_invariants.ir.expressions import Semantics, format_c
+from loop_invariants.ir.instrumentation import Property
+from loop_invariants.sources import find_program_files
+from loop_invariants.verification.portfolio import FileTask, verify_file
+from loop_invariants.verification.result import (
+    BUILTIN_SOURCES,
+    PROOFS,
+    Limit,
+    Outcome,
+    VerificationResult,
+)
+from loop_invariants.verification.svcomp_witness import build_witness
+
+_EXIT_FALSE = 1
+_EXIT_UNKNOWN = 2
+
+_MAX_EVENTS = 24
+"""Maximum number of lines of a run; a longer run is cut in its middle."""
+
+
+@dataclass(frozen=True)
+class _VerifyReport:
+    """The result of one program, with the data of its output.
+
+    Attributes:
+        result: the result of the verification.
+        lines: the line of each loop, by number.
+        witness: the entries of a witness for the verdict; None without a witness.
+    """
+
+    result: VerificationResult
+    lines: Mapping[int, int] = field(default_factory=dict)
+    witness: Sequence[Mapping[str, Any]] | None = None
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    """Verify the programs and return the exit status.
+
+    Raises:
+        ConfigError: the directory contains no C file, no-overflow is combined with mathematical
+            integers, a witness cannot be written, or the file of --resume is unusable.
+    """
+    path: Path = arguments.path
+    files = find_program_files(path) if path.is_dir() else (path,)
+    if arguments.property is Property.NO_OVERFLOW and arguments.semantics is Semantics.INTEGERS:
+        raise ConfigError(
+            "--property no-overflow: mathematical integers do not overflow; add --semantics int32"
+        )
+    log = None if arguments.resume is None else VerdictLog(arguments.resume)
+    task = FileTask(
+        arguments.semantics,
+        arguments.property,
+        parse_error_names(arguments.errors),
+        arguments.seconds,
+        [source for source in BUILTIN_SOURCES if source not in arguments.without],
+    )
+    settings = [str(task.semantics), str(task.required_property), arguments.errors]
+    settings += [f"{task.seconds:g}", *map(str, task.sources)]
+    digests = {file: compute_digest(file, settings) for file in files}
+    records: dict[Path, dict[str, Any]] = {}
+    for file in files:
+        record = None if log is None else log.find(file, digests[file])
+        if record is not None:
+            records[file] = record
+    stored_count = len(records)
+    pending_files = [file for file in files if file not in records]
+    for file, report in _iter_reports(
+        partial(_verify_file, task=task), pending_files, arguments.jobs
+    ):
+        records[file] = record = _build_record(file, report) | {"digest": digests[file]}
+        if log is not None:
+            log.add(record)
+        if arguments.witness is not None and report.witness is not None:
+            # A single file is written to the path of --witness itself.
+            witness_path = (
+                arguments.witness / f"{file.stem}.yml" if path.is_dir() else arguments.witness
+            )
+            _write_witness(report.witness, witness_path)
+        if arguments.jsonl:
+            print(format_line(record), flush=True)
+        # One JSON object holds all programs, so that it is printed at the end.
+        elif not arguments.json:
+            _print_program(file, report.result)
+        # Only a person at a terminal sees the counter; a log would collect its lines.
+        if len(files) > 1 and sys.stderr.isatty():
+            print(
+                f"{len(records)} of {format_count(len(files), 'program')}",
+                file=sys.stderr,
+                end="\r",
+                flush=True,
+            )
+    # in the order of the files, so that equal outcomes give equal summaries
+    outcomes = Counter(Outcome(records[file]["outcome"]) for file in files)
+    if arguments.json:
+        fields = {"semantics": arguments.semantics, "property": arguments.property}
+        fields |= {"summary": dict(outcomes), "programs": [records[file] for file in files]}
+        print(json.dumps(fields, allow_nan=False))
+    elif len(files) > 1 or stored_count:
+        stored = f", {stored_count:,} of them from {arguments.resume}" if stored_count else ""
+        counts = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.most_common())
+        total = format_count(len(files), "program")
+        # Each line of --jsonl is a program, so that a person reads the summary elsewhere.
+        print(
+            f"{total} over {arguments.semantics}{stored}: {counts}",
+            file=sys.stderr if arguments.jsonl else sys.stdout,
+        )
+    if set(outcomes) <= set(PROOFS):
+        return 0
+    # A false program outweighs unknown ones.
+    return _EXIT_FALSE if outcomes[Outcome.FALSE] else _EXIT_UNKNOWN
+
+
+def _print_program(file: Path, result: VerificationResult) -> None:
+    """Print the outcome of a program, and its run if it is false."""
+    if not is_terminal():
+        print(_format_line(file, result), flush=True)
+        return
+    # Imported here, because an answer in a pipe needs no rich.
+    from llmchecker.interfaces.cli.terminal import BAD, GOOD, OPEN, print_outcome
+
+    style = {"true": GOOD, "false": BAD}.get(_VERDICTS.get(result.outcome, ""), OPEN)
+    name = f"{file.stem}  {result.seconds:.1f} s"
+    print_outcome(
+        (result.outcome, style), name, _format_details(result), lines=_format_run(result.failure)
+    )
+
+
+def _format_line(file: Path, result: VerificationResult) -> str:
+    """Format the line of a program, and the lines of its run if it is false."""
+    # A name may contain control characters, or a line that looks like another program's.
+    name, details = map(escape_unprintable, (file.stem, _format_details(result)))
+    line = f"{name}\t{result.outcome}\t{result.seconds:.1f} s\t{details}"
+    return "\n".join(
+        [line, *(f"    {escape_unprintable(event)}" for event in _format_run(result.failure))]
+    )
+
+
+def _format_details(result: VerificationResult) -> str:
+    """Format the problem or the invariants of a program, and its limits."""
+    limits = f"ended by the limit of: {', '.join(result.limits)}" if result.limits else ""
+    depth = (
+        f"no violation of the original text in {result.searched_depth} rounds"
+        if result.searched_depth and result.outcome is not Outcome.VERIFIED_BY_ESBMC
+        else ""
+    )
+    parts = (result.message or _format_invariants(result), limits, depth)
+    return "; ".join(filter(None, parts))
+
+
+def _format_run(failure: Failure | None) -> list[str]:
+    """Format the run that violates a program, one line for each event."""
+    # A false program without a trace has no run to print.
+    if failure is None:
+        return []
+    lines = []
+    for event in failure.trace:
+        match event:
+            case NondetValue(name=name, value=value):
+                lines.append(f"{name or 'a call'} draws {value}")
+            case HeadState(line=line, values=values):
+                state = ", ".join(f"{name} = {value}" for name, value in values.items())
+                lines.append(f"line {line}, loop: {state}")
+            case RepeatedIterations(line=line, period=period, times=times):
+                iterations = "the last round" if period == 1 else f"the last {period} rounds"
+                lines.append(f"line {line}, loop: {iterations} {times:,} times more")
+    # The beginning shows the inputs, and the end shows the violation.
+    if len(lines) > _MAX_EVENTS:
+        half = _MAX_EVENTS // 2
+        lines[half:-half] = [f"… {len(lines) - 2 * half} more …"]
+    location = (
+        f"line {failure.line}: the assertion fails"
+        # Line 0 marks a failure outside of the assertions.
+        if failure.line
+        else "a value or a pointer out of range"
+    )
+    return [*lines, location]
+
+
+def _format_invariants(result: VerificationResult) -> str:
+    """Format the proven invariants with their sources."""
+    texts = (f"{format_c(i.expression)} [{', '.join(i.sources)}]" for i in result.invariants)
+    return "; ".join(texts)
+
+
+_VERDICTS = dict.fromkeys(PROOFS, "true") | {Outcome.FALSE: "false"}
+
+
+def _build_record(file: Path, report: _VerifyReport) -> dict[str, Any]:
+    """Build the JSON record of a program."""
+    result = report.result
+    run = []
+    for event in result.failure.trace if result.failure else ():
+        match event:
+            case NondetValue(name=name, value=value):
+                run.append({"name": name, "draws": value})
+            case HeadState(line=line, values=values):
+                run.append({"line": line, "values": dict(values)})
+            case RepeatedIterations(line=line, period=period, times=times):
+                run.append({"line": line, "rounds": period, "repeated": times})
+    return {
+        "program": file.stem,
+        "file": str(file),
+        "verdict": _VERDICTS.get(result.outcome, "unknown"),
+        "outcome": result.outcome,
+        "seconds": result.seconds,
+        "message": result.message,
+        "limits": list(result.limits),
+        "searched_depth": result.searched_depth,
+        "invariants": [
+            {
+                "line": report.lines.get(i.loop),
+                "text": format_c(i.expression),
+                "sources": list(i.sources),
+            }
+            for i in result.invariants
+        ],
+        "violated": result.failure.line if result.failure else None,
+        "run": run,
+    }
+
+
+def _write_witness(entries: Sequence[Mapping[str, Any]], path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as partial_file:
+            text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
+            partial_file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--witness: {path} cannot be written: {error}") from error
+
+
+def _iter_reports(
+    verify: Callable[[Path], _VerifyReport], files: Sequence[Path], jobs: int
+) -> Iterator[tuple[Path, _VerifyReport]]:
+    """Yield the result of each file as soon as it is known.
+
+    When a worker dies, all files of its pool lose their results, and the file at fault is unknown.
+    Each of these files is then verified in a worker of its own.
+    """
+    # A pool needs at least one worker, even without files.
+    workers = max(1, min(jobs, len(files)))
+    with (
+        ProcessPoolExecutor(workers, initializer=WorkerInitializer()) as pool,
+        kill_children_on_error(),
+    ):
+        results = {_submit(pool, verify, file): file for file in files}
+        for result in as_completed(results):
+            try:
+                yield results[result], result.result()
+            except BrokenProcessPool:
+                yield results[result], _verify_in_own_process(verify, results[result])
+
+
+def _submit(
+    pool: ProcessPoolExecutor, verify: Callable[[Path], _VerifyReport], file: Path
+) -> Future[_VerifyReport]:
+    try:
+        return pool.submit(verify, file)
+    # The pool is broken, so that it accepts no further file.
+    except BrokenProcessPool as error:  # a worker died during the submission of files
+        future: Future[_VerifyReport] = Future()
+        future.set_exception(error)
+        return future
+
+
+def _verify_in_own_process(verify: Callable[[Path], _VerifyReport], file: Path) -> _VerifyReport:
+    start_time = time.monotonic()
+    with ProcessPoolExecutor(1, initializer=WorkerInitializer()) as pool, kill_children_on_error():
+        try:
+            return pool.submit(verify, file).result()
+        except BrokenProcessPool:
+            message = "the verifying process was killed, probably because memory ran out"
+            seconds = time.monotonic() - start_time
+            return _VerifyReport(
+                VerificationResult(Outcome.KILLED, seconds=seconds, message=message)
+            )
+
+
+def _verify_file(
+    file: Path,
+    task: FileTask,
+) -> _VerifyReport:
+    try:
+        result, program = verify_file(file, task)
+    except UnreadableProgram as error:
+        return _VerifyReport(VerificationResult(Outcome.UNREADABLE, message=str(error)))
+    # Other programs may be decided without ESBMC, so that they go on.
+    except MissingTool as error:
+        return _VerifyReport(VerificationResult(Outcome.ESBMC_ERROR, message=str(error)))
+    except MemoryError:
+        message = "verification needs more memory than the machine has"
+        return _VerifyReport(
+            VerificationResult(Outcome.KILLED, message=message, limits=(Limit.MEMORY,))
+        )
+    # A witness needs the loops and the run of the frontend's program.
+    if program is None:
+        return _VerifyReport(result)
+    lines = {loop.number: loop.line for loop in program.loops}
+    witness = build_witness(program, result, task.required_property, task.semantics, file)
+    return _VerifyReport(result, lines, witness)

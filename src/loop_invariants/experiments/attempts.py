@@ -1,0 +1,161 @@
+"""Attempts to verify programs, their strategies, and their JSON files.
+
+An attempt is the result of a single strategy on a single program. Failures and timeouts are
+outcomes too, so every table contains every program.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
+from loop_invariants.ir.expressions import Semantics
+from loop_invariants.proposals.prompt_templates import PromptVariant
+from loop_invariants.verification import esbmc
+from loop_invariants.verification.cbmc import CBMC
+from loop_invariants.verification.esbmc import ESBMC
+from loop_invariants.verification.result import (
+    BUILTIN_SOURCES,
+    PROOFS,
+    CandidateSource,
+    Limit,
+    Outcome,
+)
+from loop_invariants.verification.tool import Tool
+
+VARIANTS = {
+    f"{variant}, filter {'on' if is_filtered else 'off'}": (variant, is_filtered)
+    for variant, is_filtered in product(PromptVariant, (False, True))
+}
+"""The paper's six variants: three prompts, each with and without a syntactic filter."""
+
+_BASELINE_SOURCES = (CandidateSource.RANDOM, CandidateSource.SHORTEST)
+_MODEL_SOURCES = (CandidateSource.SAMPLED, CandidateSource.ENUMERATED)
+
+MODEL_FREE_COMBINATIONS: dict[str, tuple[CandidateSource, ...]] = {
+    **{
+        f"{source} alone": (source,)
+        for source in (*_BASELINE_SOURCES, CandidateSource.ATOMS, CandidateSource.RELATIONS)
+    },
+    "program": BUILTIN_SOURCES,
+    **{f"program + {source}": (*BUILTIN_SOURCES, source) for source in _BASELINE_SOURCES},
+}
+"""Source combinations without a model; `program` is the sources within this package."""
+
+_ALL_SOURCES = "all"
+
+MODEL_COMBINATIONS: dict[str, tuple[CandidateSource, ...]] = {
+    **{f"{source} alone": (source,) for source in _MODEL_SOURCES},
+    **{f"program + {source}": (*BUILTIN_SOURCES, source) for source in _MODEL_SOURCES},
+    _ALL_SOURCES: (*BUILTIN_SOURCES, *_MODEL_SOURCES),
+}
+"""Source combinations that include a source of a model."""
+
+REPAIR_COMBINATIONS: dict[str, tuple[CandidateSource, ...]] = {
+    f"{CandidateSource.REPAIRED} alone": (),
+    f"program + {CandidateSource.REPAIRED}": BUILTIN_SOURCES,
+}
+"""Strategies with repair rounds, and their sources within this package.
+
+The candidates of both include the model's first samples.
+"""
+
+TOOLS = {f"ESBMC {mode}": mode for mode in (esbmc.Mode.BMC, esbmc.Mode.K_INDUCTION)}
+"""The modes of ESBMC that need no invariants, by name."""
+
+SEARCH_TOOLS: dict[str, Tool] = {f"{tool.name} unwind": tool for tool in (ESBMC, CBMC)}
+"""The tools that search the original text with a rising depth, by name."""
+
+BOTH_ENGINES = "program + ESBMC unwind"
+"""The strategy of the command `verify`: the prover, then the search by ESBMC."""
+
+THIS_METHOD = "this method"
+"""The name of the strategy `all` in comparisons with other tools."""
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """A proven invariant that the proof of the assertions needs.
+
+    Attributes:
+        line: line of its loop.
+        text: the condition in C.
+        sources: the sources that proposed it.
+    """
+
+    line: int
+    text: str
+    sources: tuple[CandidateSource, ...]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The result of a strategy on a program.
+
+    Attributes:
+        program: the program's name.
+        semantics: the semantics of the program's integers.
+        way: the strategy: a variant of the prompt, a combination of sources, or a tool.
+        outcome: the outcome.
+        seconds: wall-clock seconds of the attempt, including the model's time.
+        invariants: the invariants that the proof needs; empty without a proof.
+        iterations: number of the model's answers that the strategy used; None if it uses none.
+        parse_errors: number of texts in these answers that are not conditions over the loop's
+            variables, or that the syntactic filter rejected; None as for `iterations`.
+        message: description of the problem for a reader.
+        limits: the limits that left the attempt, or a part of it, without a result.
+    """
+
+    program: str
+    semantics: Semantics
+    way: str
+    outcome: Outcome
+    seconds: float = 0.0
+    invariants: tuple[Invariant, ...] = ()
+    iterations: int | None = None
+    parse_errors: int | None = None
+    message: str = ""
+    limits: tuple[Limit, ...] = ()
+
+    @property
+    def solved(self) -> bool:
+        """Whether the program is verified."""
+        return self.outcome in PROOFS
+
+
+def select_method_attempts(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
+    """Select the attempts that use all sources, and name them `THIS_METHOD`."""
+    return tuple(
+        replace(attempt, way=THIS_METHOD) for attempt in attempts if attempt.way == _ALL_SOURCES
+    )
+
+
+def write_attempts(attempts: Sequence[Attempt], path: str | Path) -> None:
+    """Write attempts as JSON."""
+    write_json_with_digest({"attempts": [asdict(attempt) for attempt in attempts]}, path)
+
+
+def read_attempts(*paths: str | Path) -> tuple[Attempt, ...]:
+    """Read the attempts of files from `write_attempts`."""
+    return tuple(
+        _parse_attempt(record)
+        for path in paths
+        for record in read_json_with_digest(path)["attempts"]
+    )
+
+
+def _parse_attempt(record: Mapping[str, Any]) -> Attempt:
+    invariants = tuple(
+        Invariant(i["line"], i["text"], tuple(CandidateSource(source) for source in i["sources"]))
+        for i in record["invariants"]
+    )
+    # JSON has only strings, so the enumerations are restored by value.
+    enum_fields = {
+        "semantics": Semantics(record["semantics"]),
+        "outcome": Outcome(record["outcome"]),
+        "invariants": invariants,
+        "limits": tuple(map(Limit, record["limits"])),
+    }
+    return Attempt(**{**record, **enum_fields})

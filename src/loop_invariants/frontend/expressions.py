@@ -1,0 +1,347 @@
+"""C expressions: conversion of pycparser's syntax tree, without side effects."""
+
+from collections.abc import Callable, Container, Mapping
+from types import MappingProxyType
+
+from pycparser import c_ast, c_parser
+
+from llmchecker.errors import UnsupportedProgram
+from loop_invariants.ir.expressions import (
+    ARITHMETIC,
+    COMPARISONS,
+    CONNECTIVES,
+    INT,
+    INT_MAX,
+    Binary,
+    Cast,
+    Constant,
+    Element,
+    Expression,
+    Identifier,
+    Nondet,
+    Quantified,
+    Ternary,
+    Type,
+    Unary,
+    is_boolean,
+    variables,
+)
+
+NONDET_PREFIX = "__VERIFIER_nondet_"
+NONDET_TYPES = {
+    "int": Type(32, True),
+    "uint": Type(32, False),
+    "unsigned": Type(32, False),
+    "unsigned_int": Type(32, False),
+    "long": Type(64, True),
+    "ulong": Type(64, False),
+    "short": Type(16, True),
+    "ushort": Type(16, False),
+    "char": Type(8, True),
+    "uchar": Type(8, False),
+    "bool": Type(1, False),
+}
+"""Result type of `__VERIFIER_nondet_…()`, by suffix of the name."""
+
+_ALL_INT: Mapping[str, Type] = MappingProxyType({})
+"""Types of a program with int variables only: a name without a type is an int."""
+
+ESBMC_QUANTIFIERS = {"__ESBMC_forall": "forall", "__ESBMC_exists": "exists"}
+
+_LONG_MAX = 2**63 - 1
+
+_MAX_DIGITS = 70
+"""Maximum number of digits of a constant: enough for 64 bits in base 2."""
+
+
+_ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "f": 12, "v": 11}
+_ESCAPES |= {character: ord(character) for character in "\\'\"?"}
+"""Characters after a backslash in a character constant."""
+
+MAX_NESTING = 100
+"""Maximum nesting of syntax, far below the interpreter's recursion limit."""
+
+
+def parse_condition(
+    text: str, scope: Container[str], types: Mapping[str, Type] = _ALL_INT
+) -> Expression:
+    """Parse a condition over the variables in scope.
+
+    Args:
+        text: condition, as it would be written between two parentheses.
+        scope: names that may occur free in the condition.
+        types: type of every variable of the program, in scope or not.
+
+    Raises:
+        UnsupportedProgram: the text is not an expression, contains a name that is not in scope,
+            calls a function other than a quantifier, or changes a variable.
+    """
+    # The cast turns every expression into a statement. The line break ends a `//` comment. Text
+    # with an unbalanced parenthesis gives more than one statement, or no cast.
+    try:
+        unit = c_parser.CParser().parse(f"int main(void) {{ (void)({text}\n); }}", "condition")
+        (statement,) = unit.ext[0].body.block_items
+        if len(unit.ext) != 1 or not isinstance(statement, c_ast.Cast):
+            raise UnsupportedProgram(f"condition: {text!r} is not one expression; write one")
+    except (c_parser.ParseError, ValueError, AssertionError, RecursionError) as error:
+        raise UnsupportedProgram(
+            f"condition: {text!r} is not a C expression: {error}; correct it"
+        ) from error
+    reader = ExpressionReader("condition", scope, types, allow_nondet=False)
+    reader.check_nesting(statement)
+    return reader.read(statement.expr)
+
+
+def parse_candidate(text: str, scope: Container[str], types: Mapping[str, Type]) -> Expression:
+    """Parse a candidate invariant: a truth value that depends on a variable.
+
+    Args:
+        text: condition.
+        scope: names that may occur free in the condition.
+        types: type of every variable of the program.
+
+    Raises:
+        UnsupportedProgram: `parse_condition` rejects the text, or it is a number, or contains no
+            variable.
+    """
+    # A constant condition is independent of the program's state.
+    expression = parse_condition(text, scope, types)
+    if not is_boolean(expression) or not variables(expression):
+        raise UnsupportedProgram(f"condition: {text!r} compares no variable; name one")
+    return expression
+
+
+def find_closing_parenthesis(text: str) -> int | None:
+    """Return the index of the first unmatched closing parenthesis; else None."""
+    depth = 1
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return position
+    return None
+
+
+class ExpressionReader:
+    """Reader of the expressions of one source file.
+
+    Args:
+        source: name of the file in messages.
+        scope: names in scope; looked up at every expression.
+        types: types of the names declared so far; looked up at every expression.
+        allow_nondet: whether the expressions are part of a program, not of an invariant. A program
+            may call `__VERIFIER_nondet_…()` and must declare the variables of its quantifiers.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        scope: Container[str],
+        types: Mapping[str, Type],
+        allow_nondet: bool = True,
+    ) -> None:
+        self._operators = frozenset((*ARITHMETIC, *COMPARISONS, *CONNECTIVES))
+        self._source = source
+        self._scope = scope
+        self._types = types
+        self._allow_nondet = allow_nondet
+
+    def read(self, node: c_ast.Node, bound_names: frozenset[str] = frozenset()) -> Expression:
+        """Convert a node of the syntax tree to an expression.
+
+        Args:
+            node: the node.
+            bound_names: variables of the enclosing quantifiers.
+
+        Raises:
+            UnsupportedProgram: the node is not an integer expression, or has side effects.
+        """
+        readers = self._build_readers()
+        if type(node) not in readers:
+            raise self.build_error(node, _CONSTRUCT_NAMES.get(type(node), type(node).__name__))
+        return readers[type(node)](node, bound_names)
+
+    def _build_readers(self) -> dict[type, Callable[..., Expression]]:
+        """Return the reader of each kind of node."""
+        return {
+            c_ast.Constant: self._read_constant,
+            c_ast.ID: self._read_variable,
+            c_ast.ArrayRef: self._read_element,
+            c_ast.UnaryOp: self._read_unary,
+            c_ast.BinaryOp: self._read_binary,
+            c_ast.TernaryOp: self._read_conditional,
+            c_ast.FuncCall: self._read_call,
+        }
+
+    def build_error(self, node: c_ast.Node, construct: str) -> UnsupportedProgram:
+        """Build the error for an unsupported construct, with its file and line."""
+        line = node.coord.line if node.coord else "?"
+        return UnsupportedProgram(
+            f"{self._source}:{line}: {construct} is not supported; rewrite it"
+        )
+
+    def check_nesting(self, node: c_ast.Node) -> None:
+        """Raise UnsupportedProgram if the syntax is nested deeper than `MAX_NESTING`."""
+        # Level by level, since recursion would fail for deep nesting.
+        level, depth = [node], 0
+        while level:
+            if depth > MAX_NESTING:
+                raise self.build_error(level[0], f"nesting deeper than {MAX_NESTING}")
+            level = [child for parent in level for _, child in parent.children()]
+            depth += 1
+
+    def _read_constant(self, node: c_ast.Constant, bound_names: frozenset[str]) -> Expression:
+        if node.type == "char" and len(node.value) == 3 and node.value.isascii():
+            return Constant(ord(node.value[1]))
+        digits = node.value.rstrip("uUlL")
+        # A longer constant exceeds 64 bits in every base.
+        if len(digits) > _MAX_DIGITS:
+            raise self.build_error(node, f"a constant of {len(digits)} digits")
+        if not node.type.endswith("int") or not node.value[0].isdigit():
+            raise self.build_error(node, f"the constant {node.value}")
+        value = self._parse_number(node, digits)
+        is_decimal = digits.isdigit() and (digits[0] != "0" or digits == "0")
+        # A hexadecimal or octal constant that an int cannot hold is unsigned if an unsigned int can
+        # hold it (C11 6.4.4.1p5). A decimal constant becomes a long.
+        if "unsigned" in node.type or (not is_decimal and INT_MAX < value <= 2 * INT_MAX + 1):
+            raise self.build_error(node, f"the unsigned constant {node.value}")
+        # The type of the expression would be int where C has a long.
+        if value > _LONG_MAX or ("long" in node.type and value <= INT_MAX):
+            raise self.build_error(node, f"the constant {node.value}")
+        return Constant(value)
+
+    def _read_typed_constant(self, node: c_ast.Constant) -> Expression | None:
+        """Read a constant in the first type that can hold it (C11 6.4.4.1p5); else None."""
+        if node.type == "char" and node.value[1:2] == "\\" and node.value[2:-1] in _ESCAPES:
+            return Constant(_ESCAPES[node.value[2:-1]])
+        if not node.type.endswith("int") or not node.value[0].isdigit():
+            return None
+        digits = node.value.rstrip("uUlL")
+        value = self._parse_number(node, digits)
+        suffix = node.value[len(digits) :].lower()
+        types = [INT, Type(32, False), Type(64), Type(64, False)]
+        if "u" in suffix:
+            types = [type_ for type_ in types if not type_.signed]
+        # A decimal constant without a suffix is never unsigned.
+        elif digits[0] != "0" or digits == "0":
+            types = [type_ for type_ in types if type_.signed]
+        if "l" in suffix:
+            types = [type_ for type_ in types if type_.bits == 64]
+        fitting_types = [type_ for type_ in types if value <= type_.max_value]
+        if not fitting_types:
+            raise self.build_error(node, f"the constant {node.value}")
+        constant = Constant(value)
+        # The IR infers the type of a constant from its value, so others need a cast.
+        return constant if constant.type == fitting_types[0] else Cast(fitting_types[0], constant)
+
+    def _parse_number(self, node: c_ast.Constant, digits: str) -> int:
+        """Convert the digits of a constant, in any base of C, to a number."""
+        if len(digits) > _MAX_DIGITS:
+            raise self.build_error(node, f"a constant of {len(digits)} digits")
+        is_octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+        # Python uses the prefix `0o` for octal numbers, so base 0 would reject them.
+        try:
+            return int(digits, 8 if is_octal else 0)
+        except ValueError as error:
+            raise self.build_error(node, f"the constant {node.value}") from error
+
+    def _read_variable(self, node: c_ast.ID, bound_names: frozenset[str]) -> Expression:
+        # `true` and `false` are macros of a header, which the text may not include.
+        if node.name in ("true", "false") and node.name not in self._scope:
+            return Constant(int(node.name == "true"))
+        if node.name not in self._scope and node.name not in bound_names:
+            raise self.build_error(node, f"{node.name!r}, which is not a variable in scope,")
+        type_ = INT if node.name in bound_names else self._types.get(node.name, INT)
+        if type_.is_array:
+            raise self.build_error(node, f"the array {node.name!r} without an index")
+        return Identifier(node.name, type_)
+
+    def _read_element(self, node: c_ast.ArrayRef, bound_names: frozenset[str]) -> Expression:
+        if not isinstance(node.name, c_ast.ID):
+            raise self.build_error(node, "an array of arrays")
+        name = node.name.name
+        # Scalar replacement may have turned the element into an integer.
+        if name not in bound_names and isinstance(node.subscript, c_ast.Constant):
+            element_name = f"{name}[{self._read_constant(node.subscript, bound_names)}]"
+            if element_name in self._scope:  # the element is an integer of its own
+                return Identifier(element_name, self._types.get(element_name, INT))
+        if (
+            name in bound_names
+            or name not in self._scope
+            or not self._types.get(name, INT).is_array
+        ):
+            raise self.build_error(node, f"an index of {name!r}, which is not an array in scope,")
+        return Element(name, self.read(node.subscript, bound_names), self._types[name])
+
+    def _read_unary(self, node: c_ast.UnaryOp, bound_names: frozenset[str]) -> Expression:
+        if node.op in ("p++", "p--", "++", "--"):
+            raise self.build_error(node, "an increment inside an expression")
+        if node.op == "+":
+            return self.read(node.expr, bound_names)
+        if node.op not in ("-", "!"):
+            raise self.build_error(node, _CONSTRUCT_NAMES.get(node.op, f"the operator {node.op}"))
+        operand = self.read(node.expr, bound_names)
+        if node.op == "-" and isinstance(operand, Constant):
+            # Equal numbers become equal expressions, independent of their notation.
+            return Constant(-operand.value)
+        return Unary(node.op, operand)
+
+    def _read_binary(self, node: c_ast.BinaryOp, bound_names: frozenset[str]) -> Expression:
+        if node.op not in self._operators:
+            raise self.build_error(node, f"the operator {node.op}")
+        return Binary(
+            node.op, self.read(node.left, bound_names), self.read(node.right, bound_names)
+        )
+
+    def _read_conditional(self, node: c_ast.TernaryOp, bound_names: frozenset[str]) -> Expression:
+        return Ternary(*(self.read(n, bound_names) for n in (node.cond, node.iftrue, node.iffalse)))
+
+    def _read_call(self, node: c_ast.FuncCall, bound_names: frozenset[str]) -> Expression:
+        name = callee_name(node)
+        if name in ESBMC_QUANTIFIERS:
+            return self._read_quantifier(node, bound_names)
+        # Inside a quantifier, each bound value would draw another value.
+        if (
+            self._allow_nondet
+            and not bound_names
+            and name.startswith(NONDET_PREFIX)
+            and not node.args
+        ):
+            type_ = nondet_type(name)
+            if type_ is not None:
+                return Nondet(type_)
+        raise self.build_error(node, f"the call of {name or 'a function'} in an expression")
+
+    def _read_quantifier(self, node: c_ast.FuncCall, bound_names: frozenset[str]) -> Expression:
+        match node.args.exprs if node.args else ():
+            case [c_ast.UnaryOp(op="&", expr=c_ast.ID(name=name)), body]:
+                # An invariant may bind a new name, which the ESBMC annotation declares as an int.
+                if self._types.get(name, None if self._allow_nondet else INT) != INT:
+                    raise self.build_error(node, f"a quantifier over {name!r}, which is no int,")
+                condition = self.read(body, bound_names | {name})
+                return Quantified(ESBMC_QUANTIFIERS[callee_name(node)], name, condition)
+        raise self.build_error(node, "a quantifier without a variable and a body")
+
+
+def callee_name(node: c_ast.FuncCall) -> str:
+    """Return the name of the called function; empty for an indirect call."""
+    return node.name.name if isinstance(node.name, c_ast.ID) else ""
+
+
+def nondet_type(name: str) -> Type | None:
+    """Return the type of a nondet function's result; None for another function."""
+    return (
+        NONDET_TYPES.get(name.removeprefix(NONDET_PREFIX))
+        if name.startswith(NONDET_PREFIX)
+        else None
+    )
+
+
+_CONSTRUCT_NAMES = {
+    "*": "a pointer",
+    "&": "the address of a variable",
+    "sizeof": "sizeof",
+    c_ast.StructRef: "a structure",
+    c_ast.Cast: "a cast",
+    c_ast.Assignment: "an assignment inside an expression",
+    c_ast.ExprList: "the comma operator",
+}

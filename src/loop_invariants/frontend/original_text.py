@@ -1,0 +1,164 @@
+"""Original C texts, as other verifiers and a compiler read them.
+
+An `OriginalText` contains the text itself, and the facts that decide whether a verdict of another
+verifier on it can be trusted. The frontend's own program is not involved.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pycparser import c_ast
+
+from llmchecker.errors import ProgramError
+from loop_invariants.frontend.error_names import ErrorNames
+from loop_invariants.frontend.preprocessing.source_files import (
+    read_included_headers,
+    read_source,
+)
+from loop_invariants.frontend.preprocessing.translation_phases import (
+    ERROR_FUNCTION,
+)
+from loop_invariants.frontend.proof_obstacles import find_obstacle
+from loop_invariants.frontend.syntax_tree import iter_nodes, parse_c
+from loop_invariants.frontend.text_facts import TextFacts
+from loop_invariants.ir.expressions import Type
+from loop_invariants.ir.instrumentation import Property
+
+_MEMORY_FORMAT = re.compile(r""""[^"\n]*%[-+ #0-9.*'hljztL]*[nsS"]""")
+"""A conversion of `printf` that stores a number, reads a text, or ends in another literal."""
+
+_LABEL_MARK = f"if ({ERROR_FUNCTION}()) ; else"
+"""Beginning of a statement that reports the label before it as an error."""
+
+_CODE_OR_LABEL = r"""
+    (?P<skipped>"(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' | /\*.*?\*/ | //[^\n]*)
+    | (?P<case>\bcase\b[^:;]*:)
+    | (?P<label>(?<![\w?.])NAMES\s*:(?!:))
+"""
+
+
+@dataclass(frozen=True)
+class OriginalText:
+    """A C text as written, with the facts about it.
+
+    Attributes:
+        name: name of the program.
+        source: the C text.
+        sibling_files: texts of the included headers in the same folder, by name.
+        required_property: property to prove.
+        error_names: further names of errors.
+        inputs: types of the results of the input functions, by name.
+        check_types: types of the first parameters of declared functions, by name; an undeclared
+            function has an int.
+        defined_functions: functions that the text defines.
+        called_functions: functions that `main` calls, directly or through others.
+        has_traps: whether the text contains a shift, or a division by a variable: other than zero
+            divisors, only checks of overflow find their violations.
+        obstacle: reason why no verdict of a verifier alone is a proof; empty without a reason.
+        is_annotated: whether ACSL annotations are a part of the property.
+    """
+
+    name: str
+    source: str
+    sibling_files: Mapping[str, str]
+    required_property: Property
+    error_names: ErrorNames
+    inputs: Mapping[str, Type]
+    check_types: Mapping[str, Type]
+    defined_functions: frozenset[str]
+    called_functions: frozenset[str]
+    has_traps: bool
+    obstacle: str
+    is_annotated: bool
+
+    @property
+    def marked_source(self) -> str:
+        """The text, with `_LABEL_MARK` after each label that names an error."""
+        return _mark_labels(self.source, self.error_names)
+
+
+def _mark_labels(source: str, error_names: ErrorNames) -> str:
+    names = "|".join(sorted(error_names.labels))
+    if not names:
+        return source
+    pattern = re.compile(
+        _CODE_OR_LABEL.replace("NAMES", rf"(?:{names})"), flags=re.DOTALL | re.VERBOSE
+    )
+
+    def mark(match: re.Match[str]) -> str:
+        return f"{match.group()} {_LABEL_MARK}" if match["label"] else match.group()
+
+    return pattern.sub(mark, source)
+
+
+def read_original_text(
+    path: Path, required_property: Property, error_names: ErrorNames
+) -> OriginalText | None:
+    """Read the original text of a program; None if the parser rejects it.
+
+    Args:
+        path: path of the file.
+        required_property: property to prove.
+        error_names: further names of errors.
+    """
+    try:
+        source = read_source(path)
+        siblings = read_included_headers(path, source)
+        return build_original_text(path.stem, source, required_property, error_names, siblings)
+    except (ProgramError, RecursionError):
+        return None
+
+
+def build_original_text(
+    name: str,
+    source: str,
+    required_property: Property,
+    error_names: ErrorNames,
+    sibling_files: Mapping[str, str],
+) -> OriginalText:
+    """Build the original text of a program from its C text.
+
+    Raises:
+        ProgramError: the parser rejects the text.
+        RecursionError: the text is nested too deeply.
+    """
+    unit = parse_c(_mark_labels(source, error_names), f"{name}.c", sibling_files)
+    facts = TextFacts(unit, error_names, required_property)
+    return OriginalText(
+        name,
+        source,
+        sibling_files,
+        required_property,
+        error_names,
+        facts.inputs,
+        facts.find_check_types(),
+        frozenset(facts.functions),
+        facts.called_functions,
+        has_traps=any(
+            _may_trap(node) for node in iter_nodes(unit, (c_ast.BinaryOp, c_ast.Assignment))
+        ),
+        obstacle=_find_memory_format(source, sibling_files) or find_obstacle(facts),
+        is_annotated=facts.is_annotated,
+    )
+
+
+def _find_memory_format(source: str, sibling_files: Mapping[str, str]) -> str:
+    """Return the obstacle of a format that accesses memory; else empty."""
+    texts = (source, *sibling_files.values())
+    if not any("printf" in text for text in texts):
+        return ""
+    for text in texts:
+        # The syntax tree has no contents of literals.
+        match = _MEMORY_FORMAT.search(text.replace("%%", "  "))
+        if match:
+            return f"a format of memory in line {text.count(chr(10), 0, match.start()) + 1}"
+    return ""
+
+
+def _may_trap(node: c_ast.BinaryOp | c_ast.Assignment) -> bool:
+    """Return whether an operation is a shift, or a division by no literal."""
+    divisor = node.right if isinstance(node, c_ast.BinaryOp) else node.rvalue
+    is_literal = isinstance(divisor, c_ast.Constant)
+    return node.op.rstrip("=") in ("<<", ">>") or (node.op[0] in "/%" and not is_literal)

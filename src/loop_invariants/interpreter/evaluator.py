@@ -1,0 +1,258 @@
+"""Evaluator of expressions in concrete states, by the semantics of integers."""
+
+from collections.abc import Callable
+
+from loop_invariants.ir.expressions import (
+    Element,
+    Expression,
+    Quantified,
+    Semantics,
+    Type,
+    convert_number,
+    iter_subexpressions,
+    wrap,
+)
+from loop_invariants.ir.interpretation import Interpretation
+
+ConcreteState = dict[str, object]
+"""Value of every variable: an int, or a dict from index to int for an array."""
+
+
+def copy_state(state: ConcreteState) -> ConcreteState:
+    """Copy a state, so that changes of the original have no effect on the copy."""
+    return {name: dict(v) if isinstance(v, dict) else v for name, v in state.items()}
+
+
+CompiledExpression = Callable[[ConcreteState], int]
+"""A compiled expression: a function from a state to its value."""
+
+_MAX_BITS = 4096
+"""Maximum bits of a mathematical integer: a loop may square a number repeatedly."""
+
+_QUANTIFIER_WINDOW = 3
+"""Bound of the values tried for a quantifier, next to known indices: -3 to 2."""
+
+
+class Undetermined(Exception):
+    """No known value: a quantifier is undecided, or a number is too long."""
+
+
+class Violation(Exception):
+    """A failed assertion, or an index, a divisor or a shift out of range."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
+    """A compiler from expressions to functions of concrete states.
+
+    A compiled expression raises Undetermined where the value is not decided.
+
+    Args:
+        semantics: semantics of the integers.
+        draw: returns a nondeterministic value of a type.
+    """
+
+    def __init__(self, semantics: Semantics, draw: Callable[[Type], int]) -> None:
+        self._semantics = semantics
+        self._is_wrapping = semantics is Semantics.INT32
+        self._draw = draw
+
+    def constant(self, value: int) -> CompiledExpression:
+        """Compile a literal."""
+        return lambda state: value
+
+    def variable(self, name: str) -> CompiledExpression:
+        """Compile an integer variable."""
+        return lambda state: state[name]
+
+    def nondet(self, type_: Type) -> CompiledExpression:
+        """Compile a nondeterministic value, drawn at each evaluation."""
+        return lambda state: self._draw(type_)
+
+    def convert(self, value: CompiledExpression, from_: Type, to: Type) -> CompiledExpression:
+        """Compile a conversion from one type to another."""
+        # Signed mathematical integers are unbounded, so no conversion changes them.
+        if from_ == to or (from_.signed and to.signed and not self._is_wrapping):
+            return value
+        return lambda state: convert_number(value(state), from_, to, self._semantics)
+
+    def apply_unary(self, op: str, value: CompiledExpression, type_: Type) -> CompiledExpression:
+        """Compile `-` or `~`."""
+        function = _UNARY_FUNCTIONS[op]
+        return lambda state: self.wrap(function(value(state)), type_)
+
+    def choose(
+        self, condition: Expression, then: Expression, otherwise: Expression, type_: Type
+    ) -> CompiledExpression:
+        """Compile `?:`, which evaluates one side only."""
+        test, a, b = (
+            self.interpret_condition(condition),
+            self.interpret_as(then, type_),
+            self.interpret_as(otherwise, type_),
+        )
+        return lambda state: a(state) if test(state) else b(state)
+
+    def from_truth(self, truth: CompiledExpression) -> CompiledExpression:
+        """Return a truth value, which is 1 or 0 already."""
+        return truth
+
+    def is_nonzero(self, value: CompiledExpression, type_: Type) -> CompiledExpression:
+        """Return a value as its own truth value, as in Python."""
+        return value
+
+    def negate(self, truth: CompiledExpression) -> CompiledExpression:
+        """Compile `!` of a truth value."""
+        return lambda state: int(not truth(state))
+
+    def connect(self, op: str, left: Expression, right: Expression) -> CompiledExpression:
+        """Compile `&&` or `||`, which evaluates its right side only if necessary."""
+        a, b = self.interpret_condition(left), self.interpret_condition(right)
+        if op == "&&":
+            return lambda state: int(bool(a(state)) and bool(b(state)))
+        return lambda state: int(bool(a(state)) or bool(b(state)))
+
+    def compare(
+        self, op: str, a: CompiledExpression, b: CompiledExpression, type_: Type
+    ) -> CompiledExpression:
+        """Compile a comparison of two values of a type."""
+        function = _BINARY_FUNCTIONS[op]
+        return lambda state: int(function(a(state), b(state)))
+
+    def wrap(self, value: int, type_: Type) -> int:
+        """Reduce a result to the range of its type, if it has one."""
+        if self._is_wrapping or not type_.signed:
+            return wrap(value, type_)
+        # Longer numbers would slow down every further operation.
+        if value.bit_length() > _MAX_BITS:
+            raise Undetermined
+        return value
+
+    def compile_index(self, element: Element) -> CompiledExpression:
+        """Compile the index of an element, with a check of the array's range."""
+        value = self.interpret(element.index)
+        length = self.interpret(element.array_type.length)
+
+        def evaluate(state: ConcreteState) -> int:
+            position = value(state)
+            if not 0 <= position < length(state):
+                raise Violation(0)
+            return position
+
+        return evaluate
+
+    def element(self, element: Element) -> CompiledExpression:
+        """Compile an array element."""
+        compute_index = self.compile_index(element)
+
+        def read(state: ConcreteState) -> int:
+            index_value = compute_index(state)
+            values = state[element.array]
+            # An element is drawn when it is first read, since arrays may be long.
+            if index_value not in values:
+                values[index_value] = self._draw(element.type)
+            return values[index_value]
+
+        return read
+
+    def apply_binary(
+        self, op: str, a: CompiledExpression, b: CompiledExpression, type_: Type, right: Expression
+    ) -> CompiledExpression:
+        """Compile an arithmetic or bitwise operator."""
+        function = _BINARY_FUNCTIONS[op]
+        # Only signed machine division can overflow.
+        if op in ("/", "%") and self._is_wrapping and type_.signed:
+            return self._compile_division(function, a, b, type_)
+        return lambda state: self.wrap(function(a(state), b(state)), type_)
+
+    def apply_shift(
+        self,
+        op: str,
+        value: CompiledExpression,
+        places: CompiledExpression,
+        type_: Type,
+        of_places: Type,
+    ) -> CompiledExpression:
+        """Compile a shift by less than the width of the left operand (C11 6.5.7)."""
+
+        def shift(state: ConcreteState) -> int:
+            number, distance = value(state), places(state)
+            if not 0 <= distance < type_.bits:
+                raise Violation(0)
+            return self.wrap(number << distance if op == "<<" else number >> distance, type_)
+
+        return shift
+
+    def _compile_division(
+        self,
+        function: Callable[[int, int], int],
+        a: CompiledExpression,
+        b: CompiledExpression,
+        result_type: Type,
+    ) -> CompiledExpression:
+        """Compile a division or remainder of machine integers, which traps on overflow.
+
+        It overflows only when the smallest number is divided by -1 (C11 6.5.5p6).
+        """
+
+        def divide(state: ConcreteState) -> int:
+            dividend, divisor = a(state), b(state)
+            if dividend == result_type.min_value and divisor == -1:
+                raise Violation(0)
+            return self.wrap(function(dividend, divisor), result_type)
+
+        return divide
+
+    def quantify(self, expression: Quantified) -> CompiledExpression:
+        """Compile a quantifier; without a deciding value it raises Undetermined."""
+        body = self.interpret_condition(expression.body)
+        is_universal = expression.quantifier == "forall"
+        arrays = [
+            node.array for node in iter_subexpressions(expression.body) if isinstance(node, Element)
+        ]
+
+        def decide(state: ConcreteState) -> int:
+            # Elements that a run has never read have no value yet.
+            indices = {index for array in arrays for index in state[array]}
+            for value in sorted(indices | set(range(-_QUANTIFIER_WINDOW, _QUANTIFIER_WINDOW))):
+                try:
+                    truth = body({**state, expression.variable: value})
+                except Violation:
+                    # Outside an array's range the body is undefined, so the run shows nothing.
+                    continue
+                # A counterexample decides `forall`, and a witness decides `exists`.
+                if bool(truth) != is_universal:
+                    return int(not is_universal)
+            raise Undetermined
+
+        return decide
+
+
+def _quotient(a: int, b: int) -> int:
+    """Divide as in C, rounded towards zero; Python's `//` rounds down."""
+    if b == 0:
+        raise Violation(0)
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+_UNARY_FUNCTIONS: dict[str, Callable[[int], int]] = {"-": lambda a: -a, "~": lambda a: ~a}
+
+_BINARY_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _quotient,
+    "%": lambda a, b: a - b * _quotient(a, b),
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}

@@ -1,0 +1,281 @@
+"""Machine for concrete runs of a program, one at a time.
+
+Integers follow the semantics, as in `verification.z3_encoding`. The caller provides every
+nondeterministic value.
+"""
+
+from collections.abc import Callable
+
+from loop_invariants.interpreter.evaluator import (
+    ConcreteState,
+    Evaluator,
+    Undetermined,
+    Violation,
+    copy_state,
+)
+from loop_invariants.ir.expressions import Constant, Expression, Identifier, Semantics, Type
+from loop_invariants.ir.statements import (
+    Assert,
+    Assign,
+    Assume,
+    Block,
+    Branch,
+    Break,
+    BreakTo,
+    Continue,
+    Havoc,
+    LabelledBlock,
+    Loop,
+    Program,
+    Statement,
+    Stop,
+    iter_statements,
+)
+
+_Jump = Break | Continue | BreakTo | None
+"""Jump that ended a block; None at its regular end."""
+
+_CompiledStatement = Callable[[ConcreteState], _Jump]
+"""A compiled statement: it changes a state and returns the jump that ended it."""
+
+
+_MAX_RETRIES = 1000
+"""Maximum number of repeated iterations in one run."""
+
+_MAX_RETRIES_PER_ROUND = 100
+"""Maximum number of repetitions of one iteration."""
+
+
+class _RunEnd(Exception):
+    """End of a run: the program stops."""
+
+
+class _FailedAssumption(_RunEnd):
+    """End of a run at a failed assumption."""
+
+    def __init__(self, condition: Expression, state: ConcreteState) -> None:
+        super().__init__()
+        self.condition = condition
+        self.state = state
+
+
+class _IterationLimit(Exception):
+    """End of a run at the maximum number of iterations."""
+
+
+class Machine:
+    """A compiled program.
+
+    Args:
+        program: the program.
+        semantics: semantics of its integers.
+        max_iterations: maximum number of iterations of all loops together in a run.
+
+    Attributes:
+        draw: returns a nondeterministic value of a type. The second argument is the name of the
+            uninitialized variable; empty for the result of a function.
+        on_head: called with the loop, the iteration and the state at every loop head.
+        skip_iterations: called at every loop head. It may skip iterations: it then changes the
+            state and returns their number, otherwise 0.
+        on_failed_assumption: called with the assumption that ends a run, and with the state.
+        count_draws: returns the number of values that the run has drawn.
+        rewind: discards all values after the given number, and returns whether there were any. An
+            iteration in which an assumption fails or the program stops is then repeated with other
+            values, since few runs satisfy many assumptions otherwise. None disables repetition.
+        min_iterations: number of iterations of a loop in which an exit from the loop is also
+            repeated.
+    """
+
+    draw: Callable[[Type, str], int]
+    on_head: Callable[[Loop, int, ConcreteState], None]
+    skip_iterations: Callable[[Loop, int, ConcreteState], int]
+    on_failed_assumption: Callable[[Expression, ConcreteState], None]
+    count_draws: Callable[[], int]
+    rewind: Callable[[int], bool] | None
+    min_iterations: int
+
+    def __init__(self, program: Program, semantics: Semantics, max_iterations: int) -> None:
+        self._types = program.types
+        self._max_iterations = max_iterations
+        self._has_range_checks = program.has_range_checks
+        self._evaluator = Evaluator(semantics, lambda type_: self.draw(type_, ""))
+        self._run_body = self._compile_block(program.body)
+        self._remaining_iterations = self._remaining_retries = 0
+        self.count_draws = lambda: 0
+        self.rewind = None
+        self.min_iterations = 0
+        self.skip_iterations = lambda loop, iteration, state: 0
+        self.on_failed_assumption = lambda condition, state: None
+
+    def run(self, state: ConcreteState) -> int | None:
+        """Run the program from a state of all its variables, which changes.
+
+        Returns:
+            The line of the failed assertion; 0 if an index, a divisor, a shift or an array's length
+            is out of range; None without a violation.
+        """
+        self._remaining_iterations, self._remaining_retries = self._max_iterations, _MAX_RETRIES
+        try:
+            self._run_body(state)
+        except Violation as violation:
+            # Line 0 is a range violation, which the property may exclude.
+            return violation.line if violation.line or self._has_range_checks else None
+        except _FailedAssumption as failure:
+            self.on_failed_assumption(failure.condition, failure.state)
+        except (_RunEnd, _IterationLimit, Undetermined):
+            # After an undetermined value, the rest of the run is uncertain.
+            pass
+        return None
+
+    def draw_variable(self, name: str) -> object:
+        """Draw an arbitrary value of a variable."""
+        type_ = self._types[name]
+        # Elements of an array are drawn when they are first read.
+        return {} if type_.is_array else self.draw(type_, name)
+
+    def _compile_block(self, block: Block) -> _CompiledStatement:
+        """Compile a block to a function that changes a state.
+
+        The function returns the Break, Continue or BreakTo that ended the block, else None.
+        """
+        steps = [self._compile_statement(statement) for statement in block]
+
+        def run_block(state: ConcreteState) -> _Jump:
+            for step in steps:
+                jump = step(state)
+                if jump is not None:
+                    return jump
+            return None
+
+        return run_block
+
+    def _compile_statement(self, statement: Statement) -> _CompiledStatement:
+        match statement:
+            case Assign():
+                return self._compile_assignment(statement)
+            case Havoc(name=name):
+                return lambda state: state.update({name: self.draw_variable(name)})
+            case Assume(condition=condition):
+                return self._compile_assumption(condition)
+            case Assert(condition=condition, line=None):
+                # Without a line, a compiled program continues, so the run proves no violation.
+                return self._compile_check(condition, Undetermined)
+            case Assert(condition=condition, line=line):
+                return self._compile_check(condition, lambda: Violation(line))
+            case Branch(condition=condition, then=then, otherwise=otherwise):
+                test = self._evaluator.interpret(condition)
+                then_block, else_block = self._compile_block(then), self._compile_block(otherwise)
+                return lambda state: then_block(state) if test(state) else else_block(state)
+            case Loop():
+                return self._compile_loop(statement)
+            case LabelledBlock(label=label, body=body):
+                run_body, target = self._compile_block(body), BreakTo(label)
+                return lambda state: _catch_jump(run_body(state), target)
+            case Stop():
+                return self._compile_check(Constant(0), _RunEnd)
+        # Break, Continue and BreakTo are the jumps themselves.
+        return lambda state: statement
+
+    def _compile_check(
+        self, condition: Expression, error: Callable[[], Exception]
+    ) -> Callable[[ConcreteState], None]:
+        test = self._evaluator.interpret(condition)
+
+        def check(state: ConcreteState) -> None:
+            if not test(state):
+                raise error()
+
+        return check
+
+    def _compile_assumption(self, condition: Expression) -> Callable[[ConcreteState], None]:
+        test = self._evaluator.interpret(condition)
+
+        def check(state: ConcreteState) -> None:
+            if not test(state):
+                raise _FailedAssumption(condition, state)
+
+        return check
+
+    def _compile_assignment(self, statement: Assign) -> Callable[[ConcreteState], None]:
+        target = statement.target
+        value = self._evaluator.interpret_as(statement.value, target.type)
+        if isinstance(target, Identifier):
+            return lambda state: state.__setitem__(target.name, value(state))
+        index = self._evaluator.compile_index(target)
+        return lambda state: state[target.array].__setitem__(index(state), value(state))
+
+    def _compile_loop(self, loop: Loop) -> _CompiledStatement:
+        test = self._evaluator.interpret(loop.guard)
+        body, step = self._compile_block(loop.body), self._compile_block(loop.step)
+        # Without these statements, an iteration is repeated only to stay in the loop.
+        can_end_run = any(isinstance(s, Assume | Stop) for s in iter_statements((loop,)))
+
+        def run_round(state: ConcreteState) -> _Jump:
+            """Execute an iteration; return a break where the guard is false."""
+            if not test(state):
+                return Break()
+            self._remaining_iterations -= 1
+            if self._remaining_iterations < 0:
+                raise _IterationLimit
+            jump = body(state)
+            # `continue` ends the body only.
+            if not isinstance(jump, Break | BreakTo):
+                jump = None
+                step(state)
+            return jump
+
+        def run_loop(state: ConcreteState) -> _Jump:
+            iteration = 0
+            while True:
+                self.on_head(loop, iteration, state)
+                skip_count = self.skip_iterations(loop, iteration, state)
+                # Skipped iterations end at another state of the loop head.
+                if skip_count:
+                    iteration += skip_count
+                    self.on_head(loop, iteration, state)
+                must_stay = iteration < self.min_iterations
+                can_retry = self.rewind is not None and (can_end_run or must_stay)
+                jump = (
+                    self._retry_round(run_round, state, must_stay)
+                    if can_retry
+                    else run_round(state)
+                )
+                if jump is not None:
+                    return _catch_jump(jump, Break())
+                iteration += 1
+
+        return run_loop
+
+    def _retry_round(
+        self, run_round: _CompiledStatement, state: ConcreteState, must_stay: bool
+    ) -> _Jump:
+        """Execute an iteration; repeat it with other values while it ends the run."""
+        count, remaining_iterations, min_retries = (
+            self.count_draws(),
+            self._remaining_iterations,
+            max(0, self._remaining_retries - _MAX_RETRIES_PER_ROUND),
+        )
+        initial_state = copy_state(state)
+        while True:
+            try:
+                jump = run_round(state)
+                if jump is None or not must_stay or not self._prepare_retry(count, min_retries):
+                    return jump
+            except _RunEnd:
+                if not self._prepare_retry(count, min_retries):
+                    raise
+            # A repeated iteration must not count twice.
+            self._remaining_iterations = remaining_iterations
+            state.update(copy_state(initial_state))
+
+    def _prepare_retry(self, count: int, min_retries: int) -> bool:
+        """Discard an iteration's values if it may be repeated; return whether it may."""
+        if self._remaining_retries <= min_retries or not self.rewind(count):
+            return False
+        self._remaining_retries -= 1
+        return True
+
+
+def _catch_jump(jump: _Jump, target: Break | BreakTo) -> _Jump:
+    """Return the jump out of a statement that catches the jump `target`."""
+    return None if jump == target else jump

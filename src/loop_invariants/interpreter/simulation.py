@@ -1,0 +1,443 @@
+"""Concrete execution of programs, which can refute a candidate or an assertion.
+
+A run draws every nondeterministic value from a seeded generator and stops after a maximum number of
+loop iterations. Further runs only search for violations, and skip many identical iterations at
+once. Integers follow the semantics, as in `verification.z3_encoding`.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from loop_invariants.interpreter.evaluator import (
+    CompiledExpression,
+    ConcreteState,
+    Evaluator,
+    Undetermined,
+    Violation,
+    copy_state,
+)
+from loop_invariants.interpreter.input_repair import MAX_REPAIRS, Draws, InputRepairer
+from loop_invariants.interpreter.loop_accelerator import LoopAccelerator
+from loop_invariants.interpreter.machine import Machine
+from loop_invariants.ir.expressions import (
+    BOOL,
+    INT_MAX,
+    INT_MIN,
+    Constant,
+    Expression,
+    Semantics,
+    Type,
+    convert_number,
+    iter_subexpressions,
+)
+from loop_invariants.ir.statements import (
+    Loop,
+    Program,
+    iter_expressions,
+    iter_statements,
+)
+
+_SMALL_VALUES = tuple(range(-3, 11))
+
+_MAX_STEPS = 10_000_000
+"""Maximum number of statements in all runs of a program together: a few seconds."""
+
+_MIN_RUNS = 5
+
+_MAX_LONG_RUNS = 400
+_MAX_LONG_ITERATIONS = 100
+"""Maximum iterations of an accelerated run, without the skipped ones."""
+
+_WIDE_SHARE = 0.4
+"""Share of values in an accelerated run that may be any value of their type."""
+
+_BORDER_SHARE = 0.3
+"""Share of these values that are next to a bound of their type."""
+
+_DECISION_SHARE = 0.7
+"""Share of function results that are 0 or 1 in runs that search for long paths."""
+
+_MAX_TRIES = 3_000
+"""Maximum number of acceleration attempts in all runs: about one second."""
+
+_MAX_RUNS_WITHOUT_SKIP = 25
+"""Number of runs without skipped iterations before acceleration is abandoned."""
+
+_VALUES_PER_EXTREME = 40
+"""Number of ordinary values in the pool for each copy of the extreme values."""
+
+_SAMPLED_ITERATIONS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
+"""Iterations whose states are recorded, with the same limit for each.
+
+Early iterations are dense, since runs differ most at their beginning.
+"""
+
+
+@dataclass(frozen=True)
+class NondetValue:
+    """A nondeterministic value of a run.
+
+    Attributes:
+        name: name of the uninitialized variable; empty for the result of a function.
+        value: value in the run.
+    """
+
+    name: str
+    value: int
+
+
+@dataclass(frozen=True)
+class HeadState:
+    """A state of a run at the head of a loop.
+
+    Attributes:
+        line: line of the loop in the source.
+        values: values of the integers in scope, by name.
+    """
+
+    line: int
+    values: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class RepeatedIterations:
+    """Loop iterations that are repeated with the same nondeterministic values.
+
+    Attributes:
+        line: line of the loop in the source.
+        period: number of preceding iterations that are repeated together.
+        times: number of repetitions; the next loop head of the trace is after them.
+    """
+
+    line: int
+    period: int
+    times: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that violates the program.
+
+    Attributes:
+        line: line of the failed assertion; 0 if an index, a divisor or an array's length is out of
+            range.
+        trace: nondeterministic values and loop heads of the run, in order. Repeated iterations
+            appear once.
+    """
+
+    line: int
+    trace: tuple["NondetValue | HeadState | RepeatedIterations", ...]
+
+
+@dataclass(frozen=True)
+class _SimulationResult:
+    """Result of concrete runs.
+
+    Attributes:
+        head_states: distinct states at the head of every loop, by number of the loop.
+        failure: first run that violates the program; None if no run does.
+    """
+
+    head_states: Mapping[int, Sequence[ConcreteState]]
+    failure: Failure | None
+
+
+def run_program(
+    program: Program,
+    semantics: Semantics,
+    runs: int = 400,
+    max_iterations: int = 60,
+    max_states: int = 50,
+    seed: int = 0,
+) -> _SimulationResult:
+    """Run a program several times with random nondeterministic values.
+
+    Args:
+        program: the program.
+        semantics: semantics of its integers.
+        runs: number of runs; half as many additional runs search for long paths through loops.
+            Large programs get fewer runs.
+        max_iterations: maximum number of iterations of all loops together in a run.
+        max_states: maximum number of distinct states that are returned for a loop and each of the
+            iterations 0, 1, 2, 3, 5, 8, 13, 21, 34 and 55.
+        seed: seed of the generator; equal seeds give equal runs.
+    """
+    size = max(1, sum(1 for _ in iter_statements(program.body)))
+    runs = min(runs, max(_MIN_RUNS, _MAX_STEPS // (max_iterations * size)))
+    machine = Machine(program, semantics, max_iterations)
+    pool = _build_pool(program, semantics)
+    recorder = _HeadStateRecorder(program, max_states)
+    failure = None
+    for number in range(runs + runs // 2):
+        source = random.Random(f"{seed} {number}")
+        # The last third searches for long paths through loops.
+        machine.min_iterations = source.randint(1, max_iterations) if number >= runs else 0
+        values = _build_draw(pool, source, semantics, has_decisions=machine.min_iterations > 0)
+        line, draws = _run_with_repairs(machine, program, semantics, recorder, values)
+        if line is not None and failure is None:
+            machine.draw = draws.replay().draw  # for the same run again, now written down
+            failure = Failure(line, record_trace(machine, program))
+    # Accelerated runs matter only for loops, and one violation is enough.
+    if failure is None and program.loops:
+        failure = _find_long_failure(program, semantics, pool, seed)
+    return _SimulationResult(recorder.collect_states(), failure)
+
+
+def extend_runs(
+    result: _SimulationResult,
+    program: Program,
+    semantics: Semantics,
+    inputs: Iterable[Sequence[int]],
+    max_iterations: int = 60,
+    max_states: int = 50,
+) -> _SimulationResult:
+    """Return the result of earlier runs and of runs with given values.
+
+    Args:
+        result: the result of the earlier runs.
+        program: the program.
+        semantics: semantics of its integers.
+        inputs: for each run the values of its draws, in order; later draws are 0.
+        max_iterations: as in `run_program`.
+        max_states: as in `run_program`.
+    """
+    machine = Machine(program, semantics, max_iterations)
+    recorder = _HeadStateRecorder(program, max_states)
+    failure = result.failure
+    for values in inputs:
+        draws = Draws(lambda type_, name: 0, semantics, list(values))
+        machine.draw, machine.on_head = draws.draw, recorder.record
+        line = machine.run({name: machine.draw_variable(name) for name in program.types})
+        if line is not None:
+            machine.draw = draws.replay().draw  # for the same run again, now written down
+            failure = Failure(line, record_trace(machine, program))
+            break
+    states = dict(result.head_states)
+    for loop, new_states in recorder.collect_states().items():
+        known = states[loop]
+        states[loop] = (*known, *(state for state in new_states if state not in known))
+    return _SimulationResult(states, failure)
+
+
+def _find_long_failure(
+    program: Program, semantics: Semantics, pool: Sequence[int], seed: int
+) -> Failure | None:
+    """Find a violation in runs that skip many identical iterations at once."""
+    size = sum(1 for _ in iter_statements(program.body))
+    machine = Machine(program, semantics, _MAX_LONG_ITERATIONS)
+    skip_count = try_count = 0
+    for number in range(min(_MAX_LONG_RUNS, _MAX_STEPS // (_MAX_LONG_ITERATIONS * size))):
+        # Without skips, these runs are like the ordinary ones.
+        if try_count > _MAX_TRIES or (skip_count == 0 and number == _MAX_RUNS_WITHOUT_SKIP):
+            break
+        run_seed = f"{seed} long {number}"
+        # A name for the seeds makes a replay of the run exact.
+        accelerators: list[LoopAccelerator] = []
+
+        def build_accelerator(draw: Callable[[Type, str], int]) -> LoopAccelerator:
+            accelerators.append(LoopAccelerator(program, semantics, random.Random(run_seed), draw))  # noqa: B023
+            return accelerators[-1]  # noqa: B023
+
+        values = _build_draw(pool, random.Random(f"{run_seed} values"), semantics, is_wide=True)
+        line, draws = _run_with_repairs(
+            machine, program, semantics, None, values, build_accelerator
+        )
+        skip_count += accelerators[-1].skip_count
+        try_count += sum(accelerator.try_count for accelerator in accelerators)
+        if line is not None:
+            return Failure(
+                line, record_trace(machine, program, build_accelerator(draws.replay().draw))
+            )
+    return None
+
+
+def _run_with_repairs(
+    machine: Machine,
+    program: Program,
+    semantics: Semantics,
+    recorder: "_HeadStateRecorder | None",
+    draw: Callable[[Type, str], int],
+    build_accelerator: Callable[[Callable[[Type, str], int]], LoopAccelerator] | None = None,
+) -> tuple[int | None, Draws]:
+    """Run the machine, again with changed values while an assumption ends the run.
+
+    The recorder receives the states of every attempt, also those before a failed assumption.
+
+    Returns:
+        The line of the violation, None without one, and the values of the last attempt.
+    """
+    draws = Draws(draw, semantics)
+    repairer = InputRepairer(Evaluator(semantics, lambda type_: 0), random.Random(0))
+    remaining_repairs = MAX_REPAIRS
+    while True:
+        failed_assumptions: list[tuple[Expression, ConcreteState]] = []
+        head_count = 0
+
+        def record_head(loop: Loop, iteration: int, state: ConcreteState) -> None:
+            nonlocal head_count
+            head_count += 1
+            if recorder is not None:
+                recorder.record(loop, iteration, state)
+
+        machine.draw, machine.on_head = draws.draw, record_head
+        machine.count_draws, machine.rewind = partial(len, draws.history), draws.rewind
+        if build_accelerator is not None:
+            accelerator = build_accelerator(draws.draw)
+            machine.draw = accelerator.draw
+            machine.skip_iterations = accelerator.skip_iterations
+            # An accelerator repeats the values of completed iterations, so none may be redrawn.
+            machine.rewind = None
+        machine.on_failed_assumption = lambda *refusal: failed_assumptions.append(refusal)  # noqa: B023
+        line = machine.run({name: machine.draw_variable(name) for name in program.types})
+        # A run with many loop heads has provided states already, so it gets fewer repairs.
+        remaining_repairs -= 1 + head_count
+        repaired_draws = (
+            repairer.repair(draws, *failed_assumptions[0])
+            if failed_assumptions and remaining_repairs > 0
+            else None
+        )
+        if repaired_draws is None:
+            return line, draws
+        draws = repaired_draws
+
+
+def filter_unrefuted(
+    expressions: Sequence[Expression], states: Sequence[ConcreteState], semantics: Semantics
+) -> tuple[Expression, ...]:
+    """Return the expressions that no state refutes.
+
+    A state in which an expression has no value does not refute it.
+    """
+    # The draw is never used: expressions of candidates are deterministic.
+    evaluator = Evaluator(semantics, lambda type_: 0)
+
+    def holds(expression: Expression) -> bool:
+        value = evaluator.interpret(expression)
+        return all(_is_not_false(value, state) for state in states)
+
+    return tuple(e for e in expressions if holds(e))
+
+
+def _is_not_false(value: CompiledExpression, state: ConcreteState) -> bool:
+    try:
+        return bool(value(state))
+    except (Undetermined, Violation):
+        return True
+
+
+def _build_draw(
+    pool: Sequence[int],
+    rng: random.Random,
+    semantics: Semantics,
+    is_wide: bool = False,
+    has_decisions: bool = False,
+) -> Callable[[Type, str], int]:
+    """Build a function that draws values of types.
+
+    Args:
+        pool: values to draw from.
+        rng: source of randomness.
+        semantics: semantics of the integers.
+        is_wide: whether to draw values outside the pool too.
+        has_decisions: whether most function results are 0 or 1, equally often. Otherwise the last
+            of many consecutive branches are rarely reached.
+    """
+
+    def draw(type_: Type, name: str) -> int:
+        if type_ == BOOL or (has_decisions and not name and rng.random() < _DECISION_SHARE):
+            return rng.getrandbits(1)
+        if is_wide and rng.random() < _WIDE_SHARE:
+            if rng.random() < _BORDER_SHARE:
+                # The conversion maps a number past one bound to the other bound of the type.
+                number = rng.choice((type_.min_value, type_.max_value)) + rng.randint(-20, 20)
+            else:
+                # A random bit length makes every order of magnitude equally likely.
+                number = rng.choice((-1, 1)) * rng.getrandbits(rng.randint(1, type_.bits))
+            return convert_number(number, Type(64), type_, semantics)
+        # Many programs compare a value with 0 only, and would rarely draw it otherwise.
+        number = rng.choice((0, 1, 1) if rng.random() < 0.3 else pool)
+        return convert_number(number, Type(64), type_, semantics)
+
+    return draw
+
+
+def record_trace(
+    machine: Machine, program: Program, accelerator: LoopAccelerator | None = None
+) -> tuple[NondetValue | HeadState | RepeatedIterations, ...]:
+    """Repeat a run and record its nondeterministic values and loop heads."""
+    events: list[NondetValue | HeadState | RepeatedIterations] = []
+    # Redrawn values would appear twice in the trace.
+    machine.rewind = None
+    if accelerator is not None:
+        machine.draw = accelerator.draw
+        machine.skip_iterations = accelerator.skip_iterations
+    state = {name: machine.draw_variable(name) for name in program.types}
+    draw = machine.draw
+
+    def record_draw(type_: Type, name: str) -> int:
+        value = draw(type_, name)
+        events.append(NondetValue(name, value))
+        return value
+
+    def record_head(loop: Loop, iteration: int, state: ConcreteState) -> None:
+        # A trace names only integers.
+        names = (name for name in loop.scope if not program.types[name].is_array)
+        events.append(HeadState(loop.line, {name: state[name] for name in names}))
+
+    def record_skip(loop: Loop, rounds: int, times: int) -> None:
+        events.append(RepeatedIterations(loop.line, rounds, times))
+
+    machine.draw, machine.on_head = record_draw, record_head
+    if accelerator is not None:
+        accelerator.on_skip = record_skip
+    machine.run(state)
+    return tuple(events)
+
+
+class _HeadStateRecorder:
+    """Recorder of the states at loop heads of a program."""
+
+    def __init__(self, program: Program, max_states: int) -> None:
+        self._max_states = max_states
+        self._states: dict[int, dict[int, dict[tuple, ConcreteState]]] = {
+            loop.number: {iteration: {} for iteration in _SAMPLED_ITERATIONS}
+            for loop in program.loops
+        }
+
+    def collect_states(self) -> dict[int, tuple[ConcreteState, ...]]:
+        """Return the recorded states of every loop, without duplicates."""
+        states_of_loops = {
+            loop: {key: state for states in loop_states.values() for key, state in states.items()}
+            for loop, loop_states in self._states.items()
+        }
+        return {loop: tuple(states.values()) for loop, states in states_of_loops.items()}
+
+    def record(self, loop: Loop, iteration: int, state: ConcreteState) -> None:
+        """Copy the state at a loop head, if it is new and the iteration is sampled."""
+        recorded_states = self._states[loop.number].get(iteration)
+        if recorded_states is None or len(recorded_states) == self._max_states:
+            return
+        # Dicts of arrays are not hashable.
+        key = tuple(tuple(sorted(v.items())) if isinstance(v, dict) else v for v in state.values())
+        if key not in recorded_states:
+            recorded_states[key] = copy_state(state)
+
+
+def _build_pool(program: Program, semantics: Semantics) -> tuple[int, ...]:
+    """Build the pool: small values, extremes, literals and their neighbours."""
+    neighbors = {
+        node.value + offset
+        for expression in iter_expressions(program.body)
+        for node in iter_subexpressions(expression)
+        if isinstance(node, Constant)
+        for offset in (-1, 0, 1)
+    }
+    # Unsigned values wrap around even over mathematical integers.
+    signed = all(t.signed or t.element_type == BOOL for t in program.types.values())
+    has_wide_range = semantics is Semantics.INT32 or not signed
+    extreme_values = (INT_MIN, INT_MAX) if has_wide_range else (-1000, 1000)
+    # Small values appear twice, so that they are drawn more often.
+    ordinary_values = (*_SMALL_VALUES, *_SMALL_VALUES, *sorted(neighbors))
+    return ordinary_values + extreme_values * (1 + len(ordinary_values) // _VALUES_PER_EXTREME)

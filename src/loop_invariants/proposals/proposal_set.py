@@ -1,0 +1,143 @@
+"""A language model's proposals for a set of programs, stored as JSON."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from llmchecker.errors import UnsupportedProgram
+from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
+from loop_invariants.frontend.expressions import parse_candidate
+from loop_invariants.ir.expressions import Expression
+from loop_invariants.ir.statements import Loop, Program
+from loop_invariants.proposals.prompt_templates import PromptVariant, select_variant
+
+_SYNTAX_FILTER = re.compile(
+    r"(?:[A-Za-z_]\w*+|\d++|\s|<=?|>=?|==|!=?|&&|\|\||[-+*()])++", flags=re.ASCII
+)
+
+
+_MAX_CHARACTERS = 1000
+"""Maximum number of characters of a text that is parsed as a condition."""
+
+
+@dataclass(frozen=True)
+class ParsedAnswer:
+    """The conditions of a single answer.
+
+    Attributes:
+        iteration: the index of the answer, from 0.
+        candidates: the distinct conditions with at least one variable, in the order of the text.
+        rejected_texts: the texts that the syntactic filter rejects.
+        unparsable_texts: the texts that are not such conditions, including an unfinished text.
+    """
+
+    iteration: int
+    candidates: tuple[Expression, ...]
+    rejected_texts: tuple[str, ...]
+    unparsable_texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LoopProposals:
+    """The proposals of a model for a loop.
+
+    Attributes:
+        answers: for `full` and `constrained`, the texts of every iteration's answer.
+        seconds: wall-clock seconds of all answers to each kind of prompt.
+        enumerated: the most probable conditions and their probabilities, in decreasing order.
+        enumeration_seconds: wall-clock seconds of the enumeration.
+    """
+
+    answers: Mapping[PromptVariant, Sequence[Sequence[str]]]
+    seconds: Mapping[PromptVariant, float]
+    enumerated: Sequence[tuple[str, float]]
+    enumeration_seconds: float
+
+    @property
+    def iterations(self) -> int:
+        """The number of answers to each kind of prompt."""
+        return len(self.answers[PromptVariant.FULL])
+
+    def parse_answers(
+        self, variant: PromptVariant, is_filtered: bool, program: Program, loop: Loop
+    ) -> tuple[ParsedAnswer, ...]:
+        """Parse the answers of a variant, with a result for every iteration."""
+        texts = (self.answers[select_variant(variant, i)][i] for i in range(self.iterations))
+        return tuple(parse_answer(i, t, program, loop, is_filtered) for i, t in enumerate(texts))
+
+    def sampling_seconds(self, variant: PromptVariant, iterations: int) -> float:
+        """Return the seconds of a variant's first iterations.
+
+        All answers are generated together, so each counts an equal share of their time.
+        """
+        shares = (
+            self.seconds[select_variant(variant, i)] / self.iterations for i in range(iterations)
+        )
+        return sum(shares)
+
+    def parse_enumerated(self, program: Program, loop: Loop) -> tuple[Expression, ...]:
+        """Parse the enumerated conditions."""
+        texts = (text for text, _ in self.enumerated)
+        return tuple(parse_candidate(text, loop.scope, program.types) for text in texts)
+
+
+ProgramProposals = Mapping[int, LoopProposals]
+"""The proposals for a program, by loop number."""
+
+
+def parse_answer(
+    iteration: int, texts: Sequence[str], program: Program, loop: Loop, is_filtered: bool
+) -> ParsedAnswer:
+    """Parse the texts of an answer as conditions over the loop's variables.
+
+    Args:
+        iteration: the index of the answer, from 0.
+        texts: the texts of the answer.
+        program: the program with the types of the variables.
+        loop: the loop with the variables.
+        is_filtered: whether the syntactic filter is enabled.
+    """
+    candidates: dict[Expression, None] = {}
+    rejected_texts, unparsed_texts = [], []
+    for text in texts:
+        # The filter comes first, so that rejected texts do not count as unparsable.
+        if is_filtered and not _SYNTAX_FILTER.fullmatch(text):
+            rejected_texts.append(text)
+            continue
+        if len(text) > _MAX_CHARACTERS:
+            unparsed_texts.append(text)
+            continue
+        try:
+            candidates.setdefault(parse_candidate(text, loop.scope, program.types))
+        # The text is no condition over the loop's variables, which is a result to report.
+        except UnsupportedProgram:
+            unparsed_texts.append(text)
+    return ParsedAnswer(iteration, tuple(candidates), tuple(rejected_texts), tuple(unparsed_texts))
+
+
+def write_proposals(proposals: Mapping[str, ProgramProposals], path: str | Path) -> None:
+    """Write the proposals for programs as JSON, by program name."""
+    content = {
+        # JSON has only strings as keys.
+        name: {str(number): asdict(loop_proposals) for number, loop_proposals in loops.items()}
+        for name, loops in proposals.items()
+    }
+    write_json_with_digest(content, path)
+
+
+def read_proposals(path: str | Path) -> dict[str, ProgramProposals]:
+    """Read the proposals of a file from `write_proposals`."""
+    return {
+        name: {int(number): _parse_proposals(record) for number, record in loops.items()}
+        for name, loops in read_json_with_digest(path).items()
+    }
+
+
+def _parse_proposals(record: Mapping) -> LoopProposals:
+    return LoopProposals(
+        {PromptVariant(variant): texts for variant, texts in record["answers"].items()},
+        {PromptVariant(variant): seconds for variant, seconds in record["seconds"].items()},
+        [(text, probability) for text, probability in record["enumerated"]],
+        record["enumeration_seconds"],
+    )

@@ -1,0 +1,194 @@
+"""Proposers: language models that propose invariants, once for all experiments."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from llmchecker.errors import ProgramError, UnusableText
+from llmchecker.models.interface import LanguageModel
+from llmchecker.models.servers.completions import CompletionClient
+from llmchecker.models.servers.connection import connect_completions
+from llmchecker.models.servers.settings import is_served
+from loop_invariants.frontend.translation_unit import read_program
+from loop_invariants.ir.expressions import format_c
+from loop_invariants.ir.statements import Loop, Program
+from loop_invariants.proposals.best_first_search import find_most_probable
+from loop_invariants.proposals.prompt_templates import PromptVariant, build_prompt
+from loop_invariants.proposals.proposal_set import LoopProposals, ProgramProposals
+from loop_invariants.proposals.sampling import request_answers, sample_answers
+from loop_invariants.proposals.settings import ProposalSettings
+
+_log = logging.getLogger(__name__)
+
+
+class Proposer(Protocol):
+    """A source of proposals for the invariants of a loop."""
+
+    def generate_answers(self, prompt: str, iterations: Sequence[int]) -> list[tuple[str, ...]]:
+        """Return the invariants' texts in each iteration's answer to a prompt."""
+        ...
+
+    def enumerate_conditions(
+        self, prompt: str, program: Program, loop: Loop
+    ) -> list[tuple[str, float]]:
+        """Return the most probable conditions; empty without probabilities."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalProposer:
+    """A proposer with a language model on this machine.
+
+    Attributes:
+        model: the language model.
+        settings: the settings of the proposals.
+    """
+
+    model: LanguageModel
+    settings: ProposalSettings
+
+    def generate_answers(self, prompt: str, iterations: Sequence[int]) -> list[tuple[str, ...]]:
+        """Sample the invariants' texts in each iteration's answer to a prompt."""
+        return sample_answers(self.model, prompt, iterations, self.settings.seed)
+
+    def enumerate_conditions(
+        self, prompt: str, program: Program, loop: Loop
+    ) -> list[tuple[str, float]]:
+        """Return the most probable conditions, with a lower bound of their probability."""
+        conditions = find_most_probable(self.model, prompt, program, loop, self.settings.nodes)
+        best_conditions = conditions[: self.settings.candidates]
+        return [
+            (format_c(condition.expression), condition.total_probability)
+            for condition in best_conditions
+        ]
+
+
+@dataclass(frozen=True)
+class ServerProposer:
+    """A proposer with a model of a server, which returns no probabilities.
+
+    Attributes:
+        client: the client of the server.
+        settings: the settings of the proposals.
+        cache_directory: the directory of cached answers.
+    """
+
+    client: CompletionClient
+    settings: ProposalSettings
+    cache_directory: Path
+
+    def generate_answers(self, prompt: str, iterations: Sequence[int]) -> list[tuple[str, ...]]:
+        """Request the invariants' texts in each iteration's answer to a prompt."""
+        return request_answers(
+            self.client, prompt, iterations, self.settings.seed, self.cache_directory
+        )
+
+    def enumerate_conditions(
+        self, prompt: str, program: Program, loop: Loop
+    ) -> list[tuple[str, float]]:
+        """Return an empty list, since a server returns no probabilities."""
+        del prompt, program, loop
+        return []
+
+
+_VARIANTS = (PromptVariant.FULL, PromptVariant.CONSTRAINED)
+
+
+def load_proposer(
+    directory: Path,
+    settings: ProposalSettings,
+    cache_directory: Path,
+    threads: int,
+    load_arguments: Mapping[str, str],
+) -> Proposer:
+    """Load the proposer of a model directory.
+
+    Args:
+        directory: the directory of a local or served model.
+        settings: the settings of the proposals.
+        cache_directory: the directory for cached answers of a server.
+        threads: number of batches that a local model computes at once.
+        load_arguments: the arguments of `load_model` for a local model.
+    """
+    if is_served(directory):
+        return ServerProposer(connect_completions(directory), settings, cache_directory)
+    # The import of transformers takes seconds, and a server does not need it.
+    from llmchecker.models.transformers.load import load_model
+
+    return LocalProposer(load_model(directory, threads=threads, **load_arguments), settings)
+
+
+def _propose_for_program(
+    proposer: Proposer, program: Program, settings: ProposalSettings
+) -> ProgramProposals:
+    """Propose invariants of every loop of a program.
+
+    Returns:
+        The proposals by loop number.
+    """
+    return {
+        loop.number: _propose_for_loop(proposer, program, loop, settings) for loop in program.loops
+    }
+
+
+def propose_invariants(
+    proposer: Proposer, files: Sequence[Path], settings: ProposalSettings, max_workers: int = 1
+) -> dict[str, ProgramProposals]:
+    """Propose invariants of programs.
+
+    A program that is unreadable, not supported or too long for the model is left out and logged.
+
+    Args:
+        proposer: the proposer.
+        files: the C files.
+        settings: the number of proposals and their seed.
+        max_workers: number of programs processed at the same time. The proposals do not depend on
+            it. A step has few rows and uses a single thread of a model, so several programs
+            together finish sooner.
+
+    Returns:
+        The proposals for every program, by program name.
+    """
+    program_proposals = {}
+    with ThreadPoolExecutor(max_workers) as pool:
+        results = pool.map(partial(_propose_for_file, proposer, settings=settings), files)
+        for number, (file, proposals) in enumerate(zip(files, results, strict=True), start=1):
+            if proposals is not None:
+                program_proposals[file.stem] = proposals
+                _log.info("%s: program %d of %d", file.stem, number, len(files))
+    return program_proposals
+
+
+def _propose_for_file(
+    proposer: Proposer, file: Path, settings: ProposalSettings
+) -> ProgramProposals | None:
+    """Propose invariants for a file; None if program or model is rejected."""
+    try:
+        return _propose_for_program(proposer, read_program(file), settings)
+    except (ProgramError, UnusableText) as error:
+        # A single unusable program must not end the proposals for the others.
+        _log.info("%s is left out: %s", file.stem, error)
+        return None
+
+
+def _propose_for_loop(
+    proposer: Proposer, program: Program, loop: Loop, settings: ProposalSettings
+) -> LoopProposals:
+    texts, seconds = {}, {}
+    # `combined` needs no answers of its own: it reuses the answers to these two prompts.
+    for variant in _VARIANTS:
+        start_time = time.monotonic()
+        answers = proposer.generate_answers(
+            build_prompt(program, loop, variant), range(settings.iterations)
+        )
+        texts[variant], seconds[variant] = answers, time.monotonic() - start_time
+    start_time = time.monotonic()
+    conditions = proposer.enumerate_conditions(
+        build_prompt(program, loop, PromptVariant.CONSTRAINED), program, loop
+    )
+    return LoopProposals(texts, seconds, conditions, time.monotonic() - start_time)

@@ -1,0 +1,142 @@
+"""Proposals by sampling, as in Pirzada, Bhayat, Cordeiro and Reger (ASE 2024).
+
+An answer is a model's continuation of a prompt at temperature 1: one or more invariants, each up to
+its closing parenthesis. It depends only on the model, the prompt, the seed and the iteration. The
+answers to `full` and `constrained` prompts therefore also serve `combined`.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from llmchecker.models.interface import LanguageModel
+from llmchecker.models.servers.completions import CompletionClient, CompletionRequest
+from loop_invariants.frontend.expressions import find_closing_parenthesis
+from loop_invariants.proposals.prompt_templates import (
+    INVARIANT_KEYWORD,
+    build_message,
+    max_invariants,
+)
+from loop_invariants.proposals.token_texts import decode_continuations
+
+_MAX_TOKENS = 20
+"""Maximum number of tokens of an answer for every begun invariant."""
+
+_STOP_CHARACTERS = re.compile(r"""[;{}#@$'"`?:\\\n]""")
+"""Characters that no condition contains; an answer stops at the first of them."""
+
+
+def sample_answers(
+    model: LanguageModel, prompt: str, iterations: Sequence[int], seed: int
+) -> list[tuple[str, ...]]:
+    """Sample a model's invariants after a prompt, for every iteration.
+
+    All answers grow by one token at a time, so they share the prompt and every batch. Each answer
+    has its own generator, whose n-th number draws the n-th token.
+
+    Args:
+        model: the language model.
+        prompt: the text to continue.
+        iterations: the indices of the iterations.
+        seed: the seed of all generators, together with the iteration.
+
+    Returns:
+        The texts of every iteration, without closing parentheses: at most the requested number
+        of invariants, fewer if other text follows. An unfinished text comes last.
+    """
+    tokens = model.encode(prompt)
+    prefix = model.open_prefix(tokens)
+    generators = [np.random.default_rng([seed, iteration]) for iteration in iterations]
+    limits = [max_invariants(iteration) for iteration in iterations]
+    continuations: list[list[int]] = [[] for _ in iterations]
+    answers: list[tuple[str, ...]] = [()] * len(iterations)
+    active_rows = list(range(len(iterations)))
+    while active_rows:
+        batch = np.array([continuations[row] for row in active_rows], dtype=np.int64)
+        chunks = prefix.map_next(
+            lambda part: part, batch.reshape(len(active_rows), -1), will_extend=True
+        )
+        positions = ((chunk, index) for chunk in chunks for index in range(len(chunk)))
+        for row, (chunk, index) in zip(active_rows, positions, strict=True):
+            (token,) = chunk.sample_by_inversion(index, generators[row].random(1))
+            continuations[row].append(int(token))
+        # Each answer is decoded as a whole: a token's text may depend on the previous tokens.
+        texts = decode_continuations(model, tokens, [continuations[row] for row in active_rows])
+        unfinished_rows = []
+        for row, text in zip(active_rows, texts, strict=True):
+            answers[row], must_continue = _parse_answer(text, limits[row])
+            # The maximum grows with every begun invariant, so a later one has its own tokens.
+            is_too_long = len(continuations[row]) >= _MAX_TOKENS * len(answers[row])
+            if must_continue and not is_too_long and continuations[row][-1] not in model.end_tokens:
+                unfinished_rows.append(row)
+        active_rows = unfinished_rows
+    return answers
+
+
+def request_answers(
+    client: CompletionClient,
+    prompt: str,
+    iterations: Sequence[int],
+    seed: int,
+    cache_directory: Path,
+) -> list[tuple[str, ...]]:
+    """Request a server model's invariants after a prompt, for every iteration.
+
+    The answers are cached, since a server need not return equal answers for equal seeds.
+
+    Args:
+        client: the client of the server.
+        prompt: the text to continue; a chat model gets it in a message.
+        iterations: the indices of the iterations.
+        seed: the seed of all answers, together with the iteration.
+        cache_directory: the directory of cached answers.
+
+    Returns:
+        The texts of every iteration, as `sample_answers` returns them. A message yields the
+        invariants that it states.
+    """
+    requests = []
+    for iteration in iterations:
+        limit = max_invariants(iteration)
+        text = build_message(prompt, limit) if client.is_chat else prompt
+        requests.append(CompletionRequest(text, _MAX_TOKENS * limit, (seed, iteration)))
+    texts = client.complete(requests, cache_directory)
+    # A chat model answers a request, and any other model continues the prompt.
+    parse = _parse_message if client.is_chat else lambda text, most: _parse_answer(text, most)[0]
+    return [parse(t, max_invariants(i)) for t, i in zip(texts, iterations, strict=True)]
+
+
+def _parse_message(text: str, limit: int) -> tuple[str, ...]:
+    """Parse the invariants that a message states, without its `<think>` part."""
+    reasoning, _, answer = text.rpartition("</think>")
+    texts = []
+    for match in re.finditer(rf"\b{INVARIANT_KEYWORD}\s*\(", answer if reasoning else text):
+        tail = match.string[match.end() :]
+        end = find_closing_parenthesis(tail)
+        # An unfinished invariant can only be the last.
+        if end is None:
+            texts.append(tail)
+            break
+        texts.append(tail[:end].strip())
+        if len(texts) == limit:
+            break
+    return tuple(texts[:limit])
+
+
+def _parse_answer(text: str, limit: int) -> tuple[tuple[str, ...], bool]:
+    """Parse the invariants of an answer, and check whether the answer must continue."""
+    texts: list[str] = []
+    while len(texts) < limit:
+        end = find_closing_parenthesis(text)
+        if end is None:
+            return (*texts, text), _STOP_CHARACTERS.search(text) is None
+        texts.append(text[:end].strip())
+        match = re.fullmatch(rf"\s*;\s*{INVARIANT_KEYWORD}\s*\((.*)", text[end + 1 :], re.DOTALL)
+        # The text after an invariant may still become the beginning of another.
+        if match is None:
+            tail = "".join(text[end + 1 :].split())
+            return tuple(texts), len(texts) < limit and f";{INVARIANT_KEYWORD}(".startswith(tail)
+        text = match[1]
+    return tuple(texts), False

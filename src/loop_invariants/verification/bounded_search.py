@@ -1,0 +1,129 @@
+"""Bounded search by a tool on the original text, with a rising depth.
+
+Each depth is checked with unwinding assertions. If they hold, no run is longer than the depth, and
+the search is complete. Otherwise the depth is checked without them, so that only a violation of the
+property can fail. The next depth is twice as large.
+"""
+
+import time
+from dataclasses import dataclass, replace
+
+from loop_invariants.frontend.original_text import OriginalText
+from loop_invariants.ir.expressions import Semantics
+from loop_invariants.ir.instrumentation import Property
+from loop_invariants.verification.esbmc import ESBMC
+from loop_invariants.verification.harness import build_harness
+from loop_invariants.verification.result import Limit
+from loop_invariants.verification.tool import (
+    Tool,
+    ToolAnswer,
+    ToolInputs,
+    ToolTask,
+    ToolVerdict,
+    run_tool,
+)
+
+_FIRST_DEPTH = 2
+_MAX_DEPTH = 4096
+
+_MIN_SECONDS = 1.0
+"""Minimum processor seconds of a run: the system counts whole seconds."""
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The result of a bounded search.
+
+    Attributes:
+        depth: greatest depth without a violation; 0 without one.
+        is_complete: whether the unwinding assertions held at this depth, with all checks.
+        violation: description of the violation that the tool reports; empty without one.
+        inputs: inputs of the violating run; None without a violation.
+        problem: reason why the search ended without a result; empty with one.
+        limits: the limits that ended the search.
+        seconds: wall-clock seconds of the search.
+    """
+
+    depth: int = 0
+    is_complete: bool = False
+    violation: str = ""
+    inputs: ToolInputs | None = None
+    problem: str = ""
+    limits: tuple[Limit, ...] = ()
+    seconds: float = 0.0
+
+
+class BoundedSearch:
+    """A bounded search on one original text.
+
+    Args:
+        text: the original text.
+        semantics: semantics of its integers.
+        tool: the tool that searches.
+    """
+
+    def __init__(self, text: OriginalText, semantics: Semantics, tool: Tool = ESBMC) -> None:
+        self._text, self._tool = text, tool
+        self._source, self._harness = text.marked_source, build_harness(text, tool)
+        self._task = ToolTask(
+            semantics,
+            text.required_property,
+            # Under the other properties, a range violation ends the run and is no violation.
+            has_range_checks=text.required_property is Property.ASSERT,
+        )
+
+    def search(self, seconds: float, max_depth: int = _MAX_DEPTH) -> SearchResult:
+        """Search with a rising depth, until a result or a limit.
+
+        Args:
+            seconds: maximum processor seconds.
+            max_depth: maximum depth.
+
+        Raises:
+            MissingTool: the tool is not installed.
+        """
+        start_time = time.monotonic()
+        self._deadline = start_time + seconds
+        result = SearchResult()
+        depth = _FIRST_DEPTH
+        while depth <= max_depth and not result.problem:
+            result = self._search_depth(replace(self._task, depth=depth), result)
+            if result.is_complete or result.violation:
+                break
+            depth *= 2
+        return replace(result, seconds=time.monotonic() - start_time)
+
+    def _search_depth(self, task: ToolTask, previous: SearchResult) -> SearchResult:
+        """Check one depth; a failure without a result keeps the previous depth."""
+        verdict = self._run(task)
+        is_complete = verdict.answer is ToolAnswer.SUCCESSFUL
+        if verdict.is_incomplete:
+            # The violation of an unwinding assertion hides those of the property.
+            verdict = self._run(replace(task, has_unwinding_assertions=False))
+        if verdict.answer is ToolAnswer.SUCCESSFUL:
+            return SearchResult(task.depth, is_complete and self._holds_with_all_checks(task))
+        if verdict.answer is ToolAnswer.FAILED:
+            traced = self._run(replace(task, has_unwinding_assertions=False, has_trace=True))
+            inputs = traced.inputs or verdict.inputs or ToolInputs()
+            return replace(previous, violation=verdict.violation or "a violation", inputs=inputs)
+        is_late = verdict.answer is ToolAnswer.TIMEOUT
+        problem = "its time limit" if is_late else verdict.message or "an error"
+        return replace(previous, problem=problem, limits=verdict.limits)
+
+    def _holds_with_all_checks(self, task: ToolTask) -> bool:
+        """Return whether a complete search also excludes every range violation."""
+        full_task = replace(task, has_range_checks=True, has_overflow_checks=self._text.has_traps)
+        verdict = self._run(full_task)
+        return verdict.answer is ToolAnswer.SUCCESSFUL and not verdict.missing_functions
+
+    def _run(self, task: ToolTask) -> ToolVerdict:
+        # A time limit is reported by the tool, so that even a late run starts.
+        seconds = max(_MIN_SECONDS, self._deadline - time.monotonic())
+        return run_tool(
+            self._tool,
+            self._source,
+            self._tool.build_options(task),
+            seconds,
+            self._harness,
+            self._text.sibling_files,
+        )

@@ -1,0 +1,71 @@
+"""Definitions of the functions that a C text leaves undefined, as a second C text.
+
+A tool links both texts, so that the original text stays as it is. Without a body, an assertion has
+no effect for a tool, and every text would be correct.
+"""
+
+from collections.abc import Iterator
+
+from loop_invariants.frontend.original_text import OriginalText
+from loop_invariants.frontend.preprocessing.translation_phases import (
+    ERROR_FUNCTION,
+    FAILURE_FUNCTIONS,
+)
+from loop_invariants.frontend.verifier_builtins import ASSERT_FUNCTIONS, ASSUME_FUNCTIONS
+from loop_invariants.ir.expressions import INT, Type, format_type
+from loop_invariants.ir.instrumentation import Property
+from loop_invariants.verification.tool import BODYLESS_PREFIX, INPUT_VARIABLE, Tool
+
+_LIBRARY_FUNCTIONS = frozenset(("assert", "__assert_fail"))
+"""Functions that the C library defines, and every tool knows."""
+
+
+def build_harness(text: OriginalText, tool: Tool) -> str:
+    """Build the definitions of the functions that a text leaves undefined, for a tool."""
+    types = sorted(set(text.inputs.values()), key=str)
+    lines = [f"{_format_type(t)} {_name_input(t)}(void);" for t in types]
+    for name, type_ in text.inputs.items():
+        c_type = _format_type(type_)
+        # The variable shows each input in the trace, in the order of the calls.
+        lines.append(
+            f"{c_type} {name}(void) {{ {c_type} {INPUT_VARIABLE} = {_name_input(type_)}(); "
+            f"return {INPUT_VARIABLE}; }}"
+        )
+    lines += _format_checks(text, tool)
+    return "\n".join((*lines, ""))
+
+
+def _format_checks(text: OriginalText, tool: Tool) -> Iterator[str]:
+    """Yield the definitions of assertions, failures and assumptions."""
+    names = text.error_names
+    assertions = ASSERT_FUNCTIONS | names.assertions
+    failures = FAILURE_FUNCTIONS | names.failures
+    assumptions = ASSUME_FUNCTIONS | names.assumptions
+    undefined = text.called_functions - text.defined_functions - _LIBRARY_FUNCTIONS - tool.builtins
+    for name in sorted(undefined):
+        check = tool.assertion if is_violation(name, text.required_property) else tool.assumption
+        parameter = _format_type(text.check_types.get(name, INT))
+        if name in assertions:
+            yield f"void {name}({parameter} c) {{ {check.format('c != 0')} }}"
+        elif name in failures:
+            result = "int" if name == ERROR_FUNCTION else "void"
+            yield f"{result} {name}(void) {{ {check.format('0')} }}"
+        elif name in assumptions:
+            yield f"void {name}({parameter} c) {{ {tool.assumption.format('c != 0')} }}"
+
+
+def is_violation(name: str, required_property: Property) -> bool:
+    """Return whether an error of a function violates a property, not ends the run."""
+    if required_property is Property.REACH:
+        return name not in ("assert", "__assert_fail")
+    return required_property is Property.ASSERT
+
+
+def _name_input(type_: Type) -> str:
+    """Return the function of an input of a type; without a body, it returns any value."""
+    return f"{BODYLESS_PREFIX}{'' if type_.signed else 'u'}int{type_.bits}"
+
+
+def _format_type(type_: Type) -> str:
+    # A tool may treat `signed char` as a different type.
+    return "char" if type_.bits == 8 and type_.signed else format_type(type_)

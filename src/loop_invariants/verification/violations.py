@@ -1,0 +1,75 @@
+"""Violations that a tool reports: confirmation by runs, and messages.
+
+A tool may err, so that its violation counts only if a run with its inputs violates the property:
+a run of the interpreter, else a run of the text that gcc compiles.
+"""
+
+from collections.abc import Sequence
+
+from loop_invariants.frontend.original_text import OriginalText
+from loop_invariants.interpreter.replay import replay_inputs
+from loop_invariants.interpreter.simulation import Failure, NondetValue, RepeatedIterations
+from loop_invariants.ir.expressions import Semantics
+from loop_invariants.ir.statements import Program
+from loop_invariants.verification.bounded_search import SearchResult
+from loop_invariants.verification.gcc_replay import replay_with_gcc
+from loop_invariants.verification.result import Outcome, VerificationResult
+from loop_invariants.verification.tool import ToolInputs
+
+_MAX_LISTED_VALUES = 40
+"""Maximum number of values of a run that a message lists."""
+
+
+def confirm_violation(
+    text: OriginalText, found: SearchResult, semantics: Semantics, program: Program | None
+) -> VerificationResult:
+    """Return FALSE if a run confirms a violation, else ESBMC_DISAGREES.
+
+    Args:
+        text: the original text.
+        found: the result of a search with a violation.
+        semantics: semantics of the integers.
+        program: the program of the frontend; None if it does not cover the text.
+    """
+    inputs = found.inputs or ToolInputs()
+    failure = None
+    if program is not None:
+        failure = replay_inputs(program, semantics, inputs.values, inputs.variables)
+    if failure is not None:
+        return VerificationResult(
+            Outcome.FALSE, failure=failure, message=format_failure(program, failure)
+        )
+    # A compiled program computes with machine integers only.
+    if semantics is Semantics.INT32 and replay_with_gcc(text, inputs):
+        values = _format_values(inputs.values) or "none"
+        message = f"{text.name}: {found.violation}: it fails when compiled; inputs: {values}"
+        return VerificationResult(Outcome.FALSE, message=message)
+    message = f"ESBMC reports of the original text: {found.violation}; no run confirms it"
+    return VerificationResult(Outcome.ESBMC_DISAGREES, message=message)
+
+
+def _format_values(values: Sequence[int]) -> str:
+    texts = [str(value) for value in values]
+    if len(texts) > _MAX_LISTED_VALUES:
+        texts[_MAX_LISTED_VALUES:] = [f"… {len(texts) - _MAX_LISTED_VALUES} more"]
+    return ", ".join(texts)
+
+
+def format_failure(program: Program, failure: Failure) -> str:
+    """Format the message of a violating run."""
+    # Line 0 marks a range check, which has no assertion in the text.
+    problem = (
+        f"the assertion in line {failure.line} fails"
+        if failure.line
+        else "a value or a pointer is out of range"
+    )
+    values = _format_values([e.value for e in failure.trace if isinstance(e, NondetValue)])
+    # Skipped iterations are not in the trace, so their values are only summarized.
+    repetitions = [event for event in failure.trace if isinstance(event, RepeatedIterations)]
+    iteration_count = sum(event.period * event.times for event in repetitions)
+    suffix = (
+        f", and {iteration_count:,} rounds of loops are like those before them"
+        if repetitions
+        else ""
+    )
+    return f"{program.name}: {problem} when the values drawn are {values}{suffix}"

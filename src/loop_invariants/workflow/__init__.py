@@ -1,0 +1,1 @@
+"""The part of a workflow of llmchecker on programs: section of the configuration, and files."""

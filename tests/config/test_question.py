@@ -1,0 +1,106 @@
+"""A question: prompts of every form, the default limit, and the second side of a comparison."""
+
+import pytest
+from pydantic import ValidationError
+
+from llmchecker.config.question import (
+    DEFAULT_SECONDS,
+    Question,
+    build_budget,
+    change_prompt,
+    parse_prompt,
+    resolve_query,
+)
+from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.trees.text_tree import Horizon
+
+CHAT = Chat((("system", "Be kind."), ("user", "Is it so?")))
+TURNS = Chat((("user", "Hi"), ("assistant", "Hello"), ("user", "Is it so?")))
+USER = {"role": "user", "content": "Is it so?"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "prompt"),
+    [
+        ("The player won", "The player won"),
+        ("", ""),
+        ({"start": "The player won", "user": None}, "The player won"),
+        ({"start": [USER]}, Chat((("user", "Is it so?"),))),
+        ({"user": "Is it so?", "system": "Be kind."}, CHAT),
+        ({"messages": [USER], "system": "Be kind."}, CHAT),
+        ([{"system": "Be kind."}, {"user": "Is it so?"}], CHAT),
+        (CHAT, CHAT),
+    ],
+)
+def test_every_form_of_a_prompt_is_one_value(entry, prompt):
+    """Texts, messages and their keys become a start string or a chat."""
+    assert parse_prompt(entry) == prompt
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({}, "start: a start string is missing"),
+        ({"system": "Be kind."}, "system: it belongs to a chat"),
+        ({"start": "a", "system": "Be kind."}, "system: it belongs to a chat"),
+        ({"start": "a", "user": "b"}, "start: user is given too"),
+        ({"user": "b", "messages": [USER]}, "user: messages is given too"),
+        ({"text": "a"}, "start: .* is neither a text nor messages"),
+        (3, "start: 3 is neither a text nor messages"),
+        ({"user": "\udcff"}, "user: .* is not valid UTF-8"),
+        ([{"user": "\udcff"}], "messages: .* is not valid UTF-8"),
+        ([{"robot": "a"}], r"messages\[0\]: .*robot"),
+        ({"system": "a", "messages": [{"system": "b"}, USER]}, r"messages\[1\]: a system prompt"),
+    ],
+)
+def test_what_is_no_prompt_is_refused_by_its_key(entry, message):
+    """A contradiction, a missing prompt and a text that has no encoding are refused."""
+    with pytest.raises(ConfigError, match=f"^{message}"):
+        parse_prompt(entry)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "changes", "changed"),
+    [
+        ("a", {"start": None}, "a"),
+        ("a", {"start": "b"}, "b"),
+        (CHAT, {"start": "b"}, "b"),
+        ("a", {"user": "b"}, Chat((("user", "b"),))),
+        (CHAT, {"user": "b"}, Chat((("system", "Be kind."), ("user", "b")))),
+        (CHAT, {"system": "Be brief."}, Chat((("system", "Be brief."), ("user", "Is it so?")))),
+        (TURNS, {"system": "Be kind."}, Chat((("system", "Be kind."), *TURNS.messages))),
+        (TURNS, {"user": "b"}, Chat((("user", "b"),))),
+    ],
+)
+def test_a_change_replaces_what_it_names(prompt, changes, changed):
+    """A text replaces a chat, a user all turns, and a system prompt only that of the chat."""
+    assert change_prompt(prompt, changes) == changed
+
+
+def test_only_a_budget_without_a_limit_has_the_default_seconds():
+    """Passes, seconds and a width each end the work by themselves."""
+    assert build_budget().seconds == DEFAULT_SECONDS
+    assert build_budget(passes=3).seconds is None
+    assert build_budget(width=0.1).seconds is None
+    assert build_budget(seconds=1.0).seconds == 1.0
+
+
+def test_a_question_is_frozen_and_varies_by_a_copy():
+    """The second side keeps query, horizon and budget; a side like the first is refused."""
+    question = Question(
+        model="one",
+        prompt="a",
+        checked_query=resolve_query("P=? [ F step = 1 ]", 3, {}),
+        truncation=Horizon(3),
+        budget=build_budget(passes=3),
+    )
+    with pytest.raises(ValidationError):
+        question.prompt = "b"
+    versus = question.vary("two", {"user": "b"}, "versus_")
+    assert (versus.model, versus.prompt) == ("two", Chat((("user", "b"),)))
+    assert (versus.query, versus.budget) == (question.query, question.budget)
+    with pytest.raises(ConfigError, match="both sides are the same"):
+        question.vary("one", {"start": "a"}, "versus_")
+    with pytest.raises(ConfigError, match=r"^versus_system: "):
+        question.vary("two", {"system": "b"}, "versus_")
