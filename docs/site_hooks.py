@@ -79,7 +79,7 @@ def describe_commands() -> str:
 
 
 def _describe_command(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
-    yield f"### {name}\n\n{_escape(parser.description or COMMAND_HELP.get(name, ""))}\n"
+    yield f"### {name}\n\n{_escape(parser.description or COMMAND_HELP.get(name, ''))}\n"
     # argparse's own two groups, of positional arguments and of options, are one table
     first, second, *others = parser._action_groups
     yield _format_actions(parser, first._group_actions + second._group_actions)

@@ -166,7 +166,8 @@ def build_start(entry: str | tuple[MessageKeys, ...]) -> Start:
 QuantifierEntry = Annotated[
     dict[str, Any],
     Field(
-        description="The type of the quantifier and its settings, listed in docs/reference/quantifiers.md. "
+        description="The type of the quantifier and its settings, which "
+        "docs/reference/quantifiers.md lists. "
         "Without type, the name is the type; {} uses the defaults."
     ),
 ]
