@@ -72,12 +72,14 @@ def describe_commands() -> str:
         if isinstance(action, argparse._SubParsersAction)
     )
     return "\n".join(
-        line for name in COMMAND_HELP for line in _describe_command(name, commands.choices[name])
+        line
+        for name, parser in commands.choices.items()
+        for line in _describe_command(name, parser)
     )
 
 
 def _describe_command(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
-    yield f"### {name}\n\n{_escape(parser.description or COMMAND_HELP[name])}\n"
+    yield f"### {name}\n\n{_escape(parser.description or COMMAND_HELP.get(name, ''))}\n"
     # argparse's own two groups, of positional arguments and of options, are one table
     first, second, *others = parser._action_groups
     yield _format_actions(parser, first._group_actions + second._group_actions)

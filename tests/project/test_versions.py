@@ -82,8 +82,14 @@ def test_the_lowest_versions_are_the_lower_ends(ranges):
     assert read_constraints("constraints-lowest.txt") == ends
 
 
-def test_conda_installs_the_versions_of_make(ranges, environment):
-    """environment.yml names every requirement, in the version of constraints.txt."""
+def test_conda_installs_the_versions_of_make(groups, environment):
+    """environment.yml names every requirement but those of docs, as constraints.txt pins it."""
+    ranges = {
+        canonicalize_name(each.name): each
+        for extra, group in groups.items()
+        if extra != "docs"
+        for each in group
+    }
     (by_pip,) = (entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
     pins = read_constraints("constraints.txt")
     assert read_pins(by_pip) == {name: pins[name] for name in ranges}
@@ -95,6 +101,15 @@ def test_conda_installs_the_python_that_the_project_requires(project, environmen
     """environment.yml names the oldest Python that pyproject.toml accepts."""
     python = project["requires-python"].removeprefix(">=")
     assert f"python={python}" in environment["dependencies"]
+
+
+def test_every_python_that_is_promised_is_tested(project):
+    """The jobs of tests.yml have the versions of Python in the classifiers."""
+    prefix = "Programming Language :: Python :: 3."
+    promised = [line for line in project["classifiers"] if line.startswith(prefix)]
+    text = (ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8")
+    tested = yaml.safe_load(text)["jobs"]["newest"]["strategy"]["matrix"]["python"]
+    assert [line.rpartition(" ")[2] for line in promised] == tested
 
 
 def test_all_has_every_extra_for_users(project):

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from llmchecker.checking.answer import Answer, Progress
+from llmchecker.checking.figures import Bar, Figure, Row, Rows, build_text_rows, format_row
+from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
@@ -141,21 +143,23 @@ def format_progress(progress: Progress, has_answer: bool = True) -> str:
     return ", ".join([*parts, format_count(progress.passes, "pass")])
 
 
-def align_rows(rows: Mapping[str, str], notes: Sequence[str]) -> list[str]:
-    """Return a line for each row and note: its name, then its value in one column."""
-    pairs = [*rows.items(), *(("note", note) for note in notes)]
+def align_rows(rows: Rows, notes: Sequence[str]) -> list[str]:
+    """Return a line for each row and note: its name, then its figures in one column."""
+    texts = [(name, format_row(row)) for name, row in rows.items()]
+    pairs = [*texts, *(("note", note) for note in notes)]
     width = max(_NAME_WIDTH, *(len(name) + 2 for name in rows))
     return [f"{name:<{width}}{value}" for name, value in pairs]
 
 
-def build_rows(answer: Answer) -> dict[str, str]:
+def build_rows(answer: Answer) -> dict[str, Row]:
     """Build the figures of an answer by name: verdict or certain, estimate, bounded, and sizes."""
     rows = _build_answer_rows(answer, format_figures(answer))
     sizes = {"states": f"{answer.costs.states:,}", "transitions": f"{answer.costs.transitions:,}"}
     # a tree that was built for its bounds has no bounded figure, which belongs to alpha and k
     if answer.passes is not None:
-        return rows | sizes | {"passes": f"{answer.passes:,}"}
-    return rows | {name_bounded_figure(answer.query): format_value(answer.bounded)} | sizes
+        return rows | build_text_rows(sizes | {"passes": f"{answer.passes:,}"})
+    bounded = {name_bounded_figure(answer.query): format_value(answer.bounded)}
+    return rows | build_text_rows(bounded | sizes)
 
 
 def name_bounded_figure(query: Query) -> str:
@@ -165,20 +169,26 @@ def name_bounded_figure(query: Query) -> str:
     return "score (bounded)" if isinstance(query.root, Expectation) else "probability (bounded)"
 
 
-def _build_answer_rows(answer: Answer, figures: Figures) -> dict[str, str]:
+def _build_answer_rows(answer: Answer, figures: Figures) -> dict[str, Row]:
     """Build the rows of the query, its certain answer and any estimate."""
-    rows = {"query": _join_lines(answer.query.text)}
+    rows = build_text_rows({"query": _join_lines(answer.query.text)})
+    # an expected score has no axis
+    has_axis = not isinstance(answer.query.root, Expectation)
     # a query without =? has one answer, which is certain or not
     if answer.decision is None:
-        rows["certain"] = figures.bounds
+        bar = Bar(answer.certain) if has_axis else None
+        rows["certain"] = (Figure(figures.bounds, bar=bar),)
     else:
-        rows["verdict"] = str(answer.decision)
+        outcome = answer.decision.outcome.value
+        rows["verdict"] = (Figure(str(answer.decision), outcome=outcome),)
     is_exact = answer.query.is_numeric and answer.certain.is_exact
     # an interval of an exact number would look like a statistical one
     if answer.samples == 0 or (figures.estimate is not None and is_exact):
-        rows["estimate"] = format_exactness(answer)
+        rows["estimate"] = (Figure(format_exactness(answer)),)
     elif figures.estimate is not None:
-        rows["estimate"] = _format_estimate(answer, figures)
+        bar = Bar(answer.sampled.interval) if has_axis else None
+        detail = _format_estimate_detail(answer, figures)
+        rows["estimate"] = (Figure(figures.interval, detail, bar),)
     return rows
 
 
@@ -194,23 +204,23 @@ def format_exactness(answer: Answer) -> str:
     return f"{_NOT_NEEDED}, up to a rounding error of {format_upper(width, 1)}"
 
 
-def _format_estimate(answer: Answer, figures: Figures) -> str:
-    """Format the interval, its confidence, its point estimate and its samples."""
-    parts = [f"{figures.interval} with confidence {figures.confidence}"]
+def _format_estimate_detail(answer: Answer, figures: Figures) -> str:
+    """Format the confidence of an interval, its point estimate and its samples."""
+    parts = [f" with confidence {figures.confidence}"]
     # the estimate of a query without =? is a truth, which the verdict contains
     if answer.decision is None:
         parts.append(f"point estimate {figures.estimate}")
     return ", ".join([*parts, f"from {figures.samples}"])
 
 
-def build_forecast_row(forecast: object | None) -> dict[str, str]:
-    """Build the row of a `forecast.Forecast`; empty for None."""
-    return {} if forecast is None else {"forecast": str(forecast)}
+def build_forecast_row(forecast: Forecast | None) -> dict[str, Row]:
+    """Build the row of a forecast; empty for None."""
+    return {} if forecast is None else build_text_rows({"forecast": str(forecast)})
 
 
-def _build_start_rows(witnesses: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _build_start_rows(witnesses: Sequence[Mapping[str, Any]]) -> dict[str, Row]:
     """Build the row of the witnesses' start string; empty without witnesses."""
-    return {"start": _quote(find_start_text(witnesses))} if witnesses else {}
+    return build_text_rows({"start": _quote(find_start_text(witnesses))}) if witnesses else {}
 
 
 def format_start(start: Start) -> str:
@@ -271,10 +281,18 @@ def format_answer_as_text(answer: Answer) -> str:
 
 def format_answer_as_html(answer: Answer) -> str:
     """Format an answer as part of a page, with escaped queries and texts."""
-    return _format_rows_as_html(_build_all_rows(answer), answer)
+    page = format_rows_as_html(_build_all_rows(answer), answer.notes)
+    if not answer.witnesses:
+        return page
+    witness_rows = "".join(
+        f"<tr><td>{format_number(witness['probability'], FEW_DIGITS)}</td>"
+        f'<td style="text-align: left">{html.escape(_quote_continuation(witness))}</td></tr>'
+        for witness in answer.witnesses
+    )
+    return f"{page}<p>{select_heading(answer.witnesses)}</p><table>{witness_rows}</table>"
 
 
-def _build_all_rows(answer: Answer) -> dict[str, str]:
+def _build_all_rows(answer: Answer) -> dict[str, Row]:
     return (
         build_rows(answer)
         | build_forecast_row(answer.forecast)
@@ -282,28 +300,21 @@ def _build_all_rows(answer: Answer) -> dict[str, str]:
     )
 
 
-def format_rows_as_text(rows: Mapping[str, str], answer: Answer) -> str:
+def format_rows_as_text(rows: Rows, answer: Answer) -> str:
     """Format named figures of an answer as lines, then its notes and witnesses."""
     lines = [*align_rows(rows, answer.notes), *_format_witness_lines(answer.witnesses)]
     return "\n".join(lines)
 
 
-def _format_rows_as_html(rows: Mapping[str, str], answer: Answer) -> str:
-    """Format named figures, notes and texts of an answer as HTML; escape all."""
+def format_rows_as_html(rows: Rows, notes: Sequence[str]) -> str:
+    """Format named figures and notes as HTML; escape all."""
     cells = "".join(
         f'<tr><th style="text-align: left">{html.escape(name)}</th>'
-        f'<td style="text-align: left">{html.escape(value)}</td></tr>'
-        for name, value in rows.items()
+        f'<td style="text-align: left">{html.escape(format_row(row))}</td></tr>'
+        for name, row in rows.items()
     )
-    parts = [f"<table>{cells}</table>", *(f"<p>{html.escape(note)}</p>" for note in answer.notes)]
-    if answer.witnesses:
-        witness_rows = "".join(
-            f"<tr><td>{format_number(witness['probability'], FEW_DIGITS)}</td>"
-            f'<td style="text-align: left">{html.escape(_quote_continuation(witness))}</td></tr>'
-            for witness in answer.witnesses
-        )
-        parts.append(f"<p>{select_heading(answer.witnesses)}</p><table>{witness_rows}</table>")
-    return "".join(parts)
+    paragraphs = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
+    return f"<table>{cells}</table>{paragraphs}"
 
 
 def select_heading(witnesses: Sequence[Mapping[str, Any]]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE, AnswerBudget
-from llmchecker.config.registry_keys import RENAMED_KEYS, DecodingEntry, RegistryKeys
+from llmchecker.config.registry_keys import RENAMED_KEYS, DecodingEntry, ModelKeys, RegistryKeys
 from llmchecker.config.section import (
     Distinct,
     Items,
@@ -187,6 +187,9 @@ class ConfigKeys(RegistryKeys):
 
     unread_keys: ClassVar[tuple[str, ...]] = ()
 
+    # a run needs a model; a question may name one itself
+    models: dict[Name, ModelKeys] = Field(min_length=1)
+    """Language models by name."""
     topk: OptionalKey[PromptsConfig] = None
     """Top-k statistics over a data set of prompts (Figure 3)."""
     answer: _AnswerEntry = None

@@ -140,7 +140,10 @@ class Registry:
             model = describe_given(choice)
         elif choice.name is None:
             # servers that only write texts cannot answer a query, so the default skips them
-            model = next(iter((self.distribution_models or self.models).values()))
+            models = self.distribution_models or self.models
+            if not models:
+                raise ConfigError(f"{place}: the configuration has no model; name a directory")
+            model = next(iter(models.values()))
         else:
             model = self._find_model(place, choice.name)
         check_has_distributions(place, model)

@@ -166,7 +166,8 @@ def build_start(entry: str | tuple[MessageKeys, ...]) -> Start:
 QuantifierEntry = Annotated[
     dict[str, Any],
     Field(
-        description="The type of the quantifier and its settings, listed in docs/reference/quantifiers.md. "
+        description="The type of the quantifier and its settings, which "
+        "docs/reference/quantifiers.md lists. "
         "Without type, the name is the type; {} uses the defaults."
     ),
 ]
@@ -216,7 +217,7 @@ class RegistryKeys(Section):
     renamed_keys: ClassVar[dict[str, str]] = RENAMED_KEYS
     unread_keys: ClassVar[tuple[str, ...]] = ("topk", "answer", "experiments", "figure4", "suites")
 
-    models: dict[Name, ModelKeys] = Field(min_length=1)
+    models: dict[Name, ModelKeys] = Field(default={})
     """Language models by name."""
     start_strings: dict[Name, _StartEntry] = Field(default={})
     """Start strings by name."""

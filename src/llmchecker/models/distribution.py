@@ -1,5 +1,6 @@
 """Next-token distributions and their most probable tokens."""
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,7 +85,8 @@ class Distributions:
             torch.cat([maxima, logits[:, block_end:]], dim=1).amax(dim=1, keepdim=True).double()
         )
         sums = _compute_chunk_sums(logits, row_maxima)
-        totals = sum(sums.split(1, dim=1))
+        # from the first chunk to the last: `sum` of torch has another order
+        totals = functools.reduce(torch.add, torch.split(sums, 1, dim=1))
         return cls(logits, maxima, row_maxima, sums, totals)
 
     @classmethod
@@ -259,7 +261,9 @@ def _compute_block_maxima(rows: Tensor) -> Tensor:
 
 def _compute_chunk_sums(values: Tensor, row_maxima: Tensor | None) -> Tensor:
     """Return the sums of the weights in each chunk, (n, chunks) float64."""
-    chunks = (_compute_weights(chunk, row_maxima) for chunk in values.split(_CHUNK_SIZE, dim=1))
+    chunks = (
+        _compute_weights(chunk, row_maxima) for chunk in torch.split(values, _CHUNK_SIZE, dim=1)
+    )
     return torch.cat([chunk.sum(dim=1, keepdim=True) for chunk in chunks], dim=1)
 
 

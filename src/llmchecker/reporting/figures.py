@@ -6,9 +6,10 @@ colour, so that the figures remain readable in black and white.
 
 import itertools
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 
@@ -25,15 +26,18 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import Normal, withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from llmchecker.reporting.tree_drawing import escape_unprintable
 from llmchecker.utils.atomic_files import atomic_write, atomic_write_with_checksum
 from llmchecker.utils.number_format import format_number
+from llmchecker.utils.printable_text import escape_unprintable
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
 
 COLUMN_WIDTH = 3.5
 """Width of one column of a two-column page, in inches."""
 THIN, THICK = 0.8, 4.6
 """Line widths of certain bounds and of confidence intervals, in points."""
-_ESTIMATE_MARKER = {
+_ESTIMATE_MARKER: dict[str, Any] = {
     "linestyle": "none",
     "marker": "o",
     "markersize": 2.6,
@@ -46,7 +50,7 @@ _AXIS_CHARACTERS = 32
 """Maximum number of characters in a line of the label of the y axis."""
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++")
 
-STYLE = {
+STYLE: "dict[RcKeyType, Any]" = {
     "font.size": 9,
     "axes.labelsize": 9,
     "legend.fontsize": 8,
@@ -60,7 +64,7 @@ STYLE = {
 
 
 @contextmanager
-def use_figure_style():
+def use_figure_style() -> Iterator[None]:
     """Apply the style of all figures in the block: fonts, grid and colours."""
     with sns.axes_style("whitegrid"), sns.color_palette("colorblind"), mpl.rc_context(STYLE):
         yield
@@ -142,7 +146,7 @@ def draw_noun_figure(table: pd.DataFrame, answer: str, is_bounded: bool = True) 
 
 def _draw_bands(axes: Axes, table: pd.DataFrame) -> None:
     """Draw a band between the quartiles of each model, in the style of its line."""
-    lines = [line for line in axes.get_lines() if len(line.get_xdata())]
+    lines = [line for line in axes.get_lines() if np.size(line.get_xdata())]
     for line, (_, rows) in zip(lines, table.groupby("model", sort=False), strict=True):
         axes.fill_between(
             rows["k"],
@@ -164,7 +168,9 @@ def _number_models(table: pd.DataFrame) -> pd.DataFrame:
 
 def _name_models(axes: Axes, table: pd.DataFrame) -> None:
     """Replace the numbers in a legend by the names of a table's models."""
-    for text, name in zip(axes.get_legend().get_texts(), table["model"].unique(), strict=True):
+    legend = axes.get_legend()
+    texts = [] if legend is None else legend.get_texts()
+    for text, name in zip(texts, table["model"].unique(), strict=True):
         text.set_text(escape_unprintable(name))
 
 
@@ -183,9 +189,9 @@ def _draw_layers(axes: Axes, centres: np.ndarray, rows: pd.DataFrame) -> None:
     has_estimate = rows["low"].notna().to_numpy()
     centres, rows = centres[has_estimate], rows[has_estimate]
     # A white edge separates the intervals from the hatches below.
-    edge = [withStroke(linewidth=THICK + 1.6, foreground="white"), Normal()]
+    effects = [withStroke(linewidth=THICK + 1.6, foreground="white"), Normal()]
     axes.vlines(
-        centres, rows["low"], rows["high"], color="black", linewidth=THICK, path_effects=edge
+        centres, rows["low"], rows["high"], color="black", linewidth=THICK, path_effects=effects
     )
     # An undecided estimate is the text "unknown", which has no dot.
     estimates = pd.to_numeric(rows["estimate"], errors="coerce").astype(float)
@@ -194,7 +200,12 @@ def _draw_layers(axes: Axes, centres: np.ndarray, rows: pd.DataFrame) -> None:
 
 def _build_legend_handles(confidences: pd.Series) -> list[Line2D]:
     """Build the legend of the layers, with intervals and estimates if they exist."""
-    bar_style = {"linestyle": "none", "marker": "|", "color": "black", "markersize": 10}
+    bar_style: dict[str, Any] = {
+        "linestyle": "none",
+        "marker": "|",
+        "color": "black",
+        "markersize": 10,
+    }
     layers = [Line2D([], [], **bar_style, markeredgewidth=THIN, label="certain bounds")]
     if len(confidences):
         confidence_text = " or ".join(

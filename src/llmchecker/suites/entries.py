@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
+from llmchecker.checking.figures import Bar, Figure, Row, format_row
 from llmchecker.checking.formatting import format_interval
 from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.reporting.tree_drawing import escape_unprintable
@@ -45,7 +46,7 @@ class Entry:
         prompt: the prompt; empty for an aggregate.
         status: the status.
         certainty: `certain`, `with confidence …` or empty.
-        figures: the intervals as text; empty if the verdict needs none.
+        row: the intervals as figures; empty if the verdict needs none.
         measurement: the intervals as numbers.
         reasons: lines with the reasons: texts, passes or an error.
         seconds: duration in seconds.
@@ -58,10 +59,15 @@ class Entry:
     prompt: str
     status: Status
     certainty: str
-    figures: str
+    row: Row
     measurement: Measurement
     reasons: tuple[str, ...]
     seconds: float
+
+    @property
+    def figures(self) -> str:
+        """The intervals as text; empty if the verdict needs none."""
+        return format_row(self.row)
 
     @property
     def verdict(self) -> str:
@@ -119,19 +125,22 @@ def describe_confidence(result: SuiteResult) -> str:
     return text
 
 
-def _format_figures(measurement: Measurement, threshold: Threshold | None) -> str:
-    """Format the certain bounds and the interval; empty without evidence."""
+def _build_row(
+    measurement: Measurement, threshold: Threshold | None, axis: Interval = PROBABILITIES
+) -> Row:
+    """Build the figures of the certain bounds and the interval; empty without evidence."""
     certain, sampled = measurement.certain, measurement.sampled
     digits = _DIGITS if threshold is None else _choose_digits(threshold, certain, sampled)
     if certain.is_exact:
-        return format_number(certain.lower, digits)
-    parts = []
+        return (Figure(format_number(certain.lower, digits)),)
+    row: Row = ()
     # trivial bounds inform nobody
     if certain not in (PROBABILITIES, DIFFERENCES):
-        parts.append(f"certain {format_interval(certain, digits)}")
+        row = (Figure(f"certain {format_interval(certain, digits)}", bar=Bar(certain, axis)),)
     if sampled != certain:
-        parts.append(f"estimate {format_interval(sampled, digits)} with confidence")
-    return "; ".join(parts)
+        text = f"estimate {format_interval(sampled, digits)}"
+        row = (*row, Figure(text, " with confidence", Bar(sampled, axis)))
+    return row
 
 
 def _choose_digits(threshold: Threshold, *intervals: Interval) -> int:
@@ -167,7 +176,7 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             prompt=_clean(case.prompt),
             status=case_result.status,
             certainty=_describe_certainty(case_result.status, case_result.is_certain, confidence),
-            figures=_format_case_figures(case_result, case.threshold),
+            row=_build_case_row(case_result, case.threshold),
             measurement=case_result.measurement,
             reasons=tuple(_iter_reasons(case_result)),
             seconds=case_result.seconds,
@@ -176,11 +185,11 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
         yield _build_aggregate_entry(result, aggregate)
 
 
-def _format_case_figures(result: CaseResult, threshold: Threshold | None) -> str:
-    """Format the figures of a case; a certain verdict needs no samples."""
+def _build_case_row(result: CaseResult, threshold: Threshold | None) -> Row:
+    """Build the figures of a case; a certain verdict needs no samples."""
     if result.is_certain and result.measurement.certain == PROBABILITIES:
-        return ""
-    return _format_figures(result.measurement, threshold)
+        return ()
+    return _build_row(result.measurement, threshold)
 
 
 def _build_aggregate_entry(result: SuiteResult, aggregate: Aggregate) -> Entry:
@@ -197,7 +206,11 @@ def _build_aggregate_entry(result: SuiteResult, aggregate: Aggregate) -> Entry:
         certainty=_describe_certainty(
             aggregate.status, aggregate.is_certain, f"with confidence {format_number(confidence)}"
         ),
-        figures=_format_figures(aggregate.measurement, aggregate.threshold),
+        row=_build_row(
+            aggregate.measurement,
+            aggregate.threshold,
+            DIFFERENCES if is_difference else PROBABILITIES,
+        ),
         measurement=aggregate.measurement,
         reasons=(),
         seconds=0.0,

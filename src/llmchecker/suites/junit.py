@@ -66,7 +66,7 @@ def _build_run_entry(result: SuiteResult, reason: str) -> Entry:
         prompt="",
         status=Status.ERROR,
         certainty="",
-        figures="",
+        row=(),
         measurement=TRIVIAL,
         reasons=(reason,),
         seconds=0.0,

@@ -135,7 +135,7 @@ def _silence_loggers() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-class _StderrHandler(logging.StreamHandler):
+class _StderrHandler(logging.StreamHandler[TextIO]):
     """A handler of the current standard error, so that lines are above a progress bar."""
 
     @property

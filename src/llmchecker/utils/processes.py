@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 
 _PR_SET_PDEATHSIG = 1
 # opened at import, because little may be done between a fork and an exec
@@ -81,11 +82,13 @@ def install_sigint_handler() -> None:
     """
     excepthook, unraisable = sys.excepthook, sys.unraisablehook
 
-    def handle_uncaught(kind: type[BaseException], error: BaseException, *rest: object) -> None:
+    def handle_uncaught(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
         if is_interrupt(error):
             print("interrupted", file=sys.stderr)
         else:
-            excepthook(kind, error, *rest)
+            excepthook(kind, error, trace)
 
     def handle_unraisable(unraised: "sys.UnraisableHookArgs") -> None:
         if issubclass(unraised.exc_type, KeyboardInterrupt):

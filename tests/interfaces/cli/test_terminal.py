@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from llmchecker.checking.answer import Answer, Costs, Sampled
-from llmchecker.checking.interval import NUMBERS, TRUTHS, Interval
+from llmchecker.checking.figures import Bar, Figure
+from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 from llmchecker.interfaces.cli import check_command
 from llmchecker.interfaces.cli.main import main
-from llmchecker.interfaces.cli.terminal import Bar, print_outcome
-from llmchecker.interfaces.cli.verdict_bars import build_bars
+from llmchecker.interfaces.cli.terminal import draw_bar, print_outcome
 from llmchecker.properties.logic.parser import parse
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
 from loop_invariants.cli import verify_command
@@ -115,7 +115,8 @@ def test_a_text_of_a_model_stays_inert(terminal, capsys, is_terminal):
 def test_names_of_cases_and_programs_stay_inert(terminal):
     """Names, figures and reasons of an outcome are printed as written, without control."""
     output = terminal(60)
-    print_outcome(("HOLDS", "bold green"), HOSTILE, HOSTILE, {"certain": Bar(0, 1)}, [HOSTILE])
+    row = (Figure(HOSTILE, bar=Bar(PROBABILITIES)),)
+    print_outcome(("HOLDS", "bold green"), HOSTILE, row=row, lines=[HOSTILE])
     shown = plain(output.getvalue())
     assert shown.count("[red]he[/red]") == 3
     assert all(c.isprintable() or c == "\n" for c in shown)
@@ -129,7 +130,7 @@ def test_names_of_cases_and_programs_stay_inert(terminal):
 )
 def test_a_bar_covers_its_interval(low, high, least, width, ascii_only):
     """A character is drawn heavy exactly if its cell has inner points of the interval."""
-    drawn = Bar(low, high, least).draw(width, ascii_only).plain
+    drawn = draw_bar(Bar(Interval(low, high), Interval(least, 1)), width, ascii_only).plain
     assert drawn.isascii() == ascii_only
     cells = drawn.removeprefix(f"{least:g} ").removesuffix(" 1")
     assert len(cells) == width
@@ -140,11 +141,17 @@ def test_a_bar_covers_its_interval(low, high, least, width, ascii_only):
     assert heavy == inside if low < high else sum(heavy) == 1
 
 
+def name_bars(shown: Answer) -> list[str]:
+    """The names of the rows with a bar."""
+    rows = check_command.formatting.build_rows(shown)
+    return [name for name, row in rows.items() if any(figure.bar for figure in row)]
+
+
 def test_truths_and_scores_have_no_bar_of_bounds():
     """Bounds of a threshold are truths, and a score has no axis."""
     threshold = answer("P>=0.5 [ F gender > 0 ]", TRUTHS)
-    assert build_bars(threshold).keys() == {"estimate"}
-    assert build_bars(answer('R{"gender"}=? [ I=3 ]', NUMBERS)) == {}
+    assert name_bars(threshold) == ["estimate"]
+    assert name_bars(answer('R{"gender"}=? [ I=3 ]', NUMBERS)) == []
 
 
 def test_a_program_has_its_outcome(terminal, tmp_path):

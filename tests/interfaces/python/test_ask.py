@@ -414,3 +414,28 @@ def test_too_many_coupled_atoms_are_refused_alike(model):
     tree = lc.grow(model, "once", alpha=0.7, k=2, length=2)
     with pytest.raises(InvalidQuery, match="more than 100 nested levels"):
         lc.check(f"P=? [ F ({coupled}) ]", tree, he=he, she=she)
+
+
+def test_check_answers_on_a_model_as_ask_does(model):
+    """`check` with a model in place of a tree gives the answer of `ask`."""
+    options = {"length": 3, "passes": 20, "he": he}
+    checked = lc.check("P=? [ F he > 0 ]", model, "once", **options)
+    asked = lc.ask("P=? [ F he > 0 ]", model, "once", **options)
+    assert isinstance(checked, lc.Answer)
+    assert (checked.certain, checked.sampled) == (asked.certain, asked.sampled)
+
+
+def test_a_tree_has_its_own_start_string(model):
+    """A start string next to a tree is refused, since the tree's texts follow another."""
+    tree = lc.grow(model, "once", alpha=0.5, k=2, length=2)
+    with pytest.raises(ConfigError, match="start: 'other'; a tree has its own start string"):
+        lc.check("P=? [ F he > 0 ]", tree, "other", he=he)
+
+
+def test_the_representation_is_a_line_of_figures(model):
+    """The representation has query, verdict and bounded figure, and is one line."""
+    tree = lc.grow(model, "once", alpha=1, k=9, length=2)
+    answer = lc.check("P>=0.001 [ F he > 0 ]", tree, he=he)
+    assert repr(answer) == (
+        "<Answer P>=0.001 [ F he > 0 ]: verdict HOLDS, certain, verdict (bounded) true>"
+    )

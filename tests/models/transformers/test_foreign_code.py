@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from llmchecker.errors import UnusableModel
-from llmchecker.models.servers.connection import _read_vocabulary_size
+from llmchecker.models.servers.connection import read_vocabulary_size
 from llmchecker.models.transformers.load import load_model
 from llmchecker.models.transformers.tokenizer import load_tokenizer
 
@@ -89,7 +89,7 @@ def test_further_keys_do_not_bring_code(values, changed, random_model):
 def test_code_of_a_model_is_refused_without_advice_to_run_it(file, values, changed):
     """A model that needs code of its own is refused, and no message advises to trust it."""
     directory = changed(file, values)
-    load = {"config.json": lambda path: _read_vocabulary_size(path, None)}.get(file, load_tokenizer)
+    load = {"config.json": lambda path: read_vocabulary_size(path, None)}.get(file, load_tokenizer)
     for act in (load_model, load):
         with pytest.raises(UnusableModel, match="foreign code, which never runs") as refusal:
             act(directory)

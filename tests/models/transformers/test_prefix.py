@@ -7,7 +7,7 @@ from helpers.random_models import ARCHITECTURES, CAUSAL
 
 from llmchecker.errors import UnusableText
 from llmchecker.models.distribution import Distributions
-from llmchecker.models.transformers.batching import _ROW_STEP, MAX_ROWS, MIN_ROWS, BatchExecutor
+from llmchecker.models.transformers.batching import MAX_ROWS, MIN_ROWS, BatchExecutor
 from llmchecker.models.transformers.load import load_model
 
 KIND = {"bert": "masked"}
@@ -144,13 +144,14 @@ def test_bits_on_smollm2(smollm2):
 @pytest.mark.parametrize("most", [0, 16, 70, 10**6])
 def test_batches_hold_every_row_once(n, threads, most):
     """Batches follow one another, have room for their rows, and leave little of it empty."""
-    cut = list(BatchExecutor(threads).split_rows(n, most))
+    executor = BatchExecutor(threads)
+    cut = list(executor.split_rows(n, most))
     assert [first for first, _, _ in cut] == [0, *(behind for _, behind, _ in cut[:-1])]
     assert cut[-1][1] == n
     for first, behind, rows in cut:
         assert behind - first <= rows <= max(most, MIN_ROWS)
         assert MIN_ROWS <= rows <= MAX_ROWS
-        assert rows % _ROW_STEP == 0
+        assert rows % executor.row_step == 0
     assert sum(rows for _, _, rows in cut) - n < MIN_ROWS
 
 
@@ -158,9 +159,10 @@ def test_batches_hold_every_row_once(n, threads, most):
 @pytest.mark.parametrize("n", [1000, 2724, 30_000])
 def test_threads_are_done_together(n, threads):
     """Each thread has as many batches to compute, and all batches are about as large."""
-    sizes = [rows for _, _, rows in BatchExecutor(threads).split_rows(n, 10**6)]
+    executor = BatchExecutor(threads)
+    sizes = [rows for _, _, rows in executor.split_rows(n, 10**6)]
     assert len(sizes) % threads == 0
-    assert max(sizes) - min(sizes) <= _ROW_STEP
+    assert max(sizes) - min(sizes) <= executor.row_step
 
 
 def test_other_devices_see_one_shape():

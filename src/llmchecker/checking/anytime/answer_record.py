@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.checking.answer import Answer
+from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
@@ -34,7 +34,8 @@ class AnswerRecord:
 
     Attributes:
         check: name of model, start string, tree and query, as in the file's path.
-        answer: the answer; without witnesses for a check with a tree, whose answer has them.
+        answer: the answer, without sizes of the refined tree; without witnesses for a check with a
+            tree, whose answer has them.
         limits: passes, width, seconds and seed of the budget; None for no limit.
         history: passes, samples and both intervals after each round, as equally long lists. For a
             threshold query the intervals are those of the probability. Empty if single texts do not
@@ -113,7 +114,13 @@ def build_record(
         making: the fields of a `run_metadata.RunMetadata`.
         has_tree: whether the check has a tree too, whose answer has the witnesses.
     """
-    stored = replace(answer, notes=_build_notes(asked, budget, answer))
+    stored = replace(
+        answer,
+        notes=_build_notes(asked, budget, answer),
+        # the refined tree has no size of an alpha and k, and a forecast depends on the speed
+        costs=Costs(passes=answer.passes, seconds=answer.seconds),
+        forecast=None,
+    )
     return AnswerRecord(
         check=check,
         answer=stored.with_witnesses(()) if has_tree else stored,

@@ -1,17 +1,18 @@
 """Readable comparisons, as text and as HTML."""
 
-import html
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from llmchecker.checking.decision import ComparisonOutcome
+from llmchecker.checking.figures import Bar, Figure, Row, build_text_rows
 from llmchecker.checking.formatting import (
     align_rows,
     build_forecast_row,
     format_figures,
     format_interval,
+    format_rows_as_html,
 )
-from llmchecker.checking.interval import Interval
+from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import format_number
@@ -49,7 +50,7 @@ def _format_outcome(query: Query, comparison: "Comparison") -> str:
     return f"{outcome}, {format_certainty(comparison)}"
 
 
-def build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> dict[str, str]:
+def build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> dict[str, Row]:
     """Build the figures of a comparison, each by its name.
 
     Args:
@@ -57,20 +58,22 @@ def build_rows(query: Query, comparison: "Comparison", sides: Mapping[str, str])
         comparison: the comparison.
         sides: the description of the side `first` and of the side `versus`.
     """
+    is_score = isinstance(query.root, Expectation)
+    outcome = Figure(_format_outcome(query, comparison), outcome=comparison.outcome.value)
+    # an expected score has no axis
     rows = {
-        "query": " ".join(query.text.split()),
-        "verdict": _format_outcome(query, comparison),
-        "difference": _format_difference(comparison),
+        **build_text_rows({"query": " ".join(query.text.split())}),
+        "verdict": (outcome,),
+        "difference": _build_difference(comparison, None if is_score else DIFFERENCES),
     }
-    letter = "E" if isinstance(query.root, Expectation) else "P"
+    letter = "E" if is_score else "P"
     for name, description in sides.items():
-        rows[name] = description
-        rows[f"{letter}({name})"] = _format_side(getattr(comparison, name))
-    return rows | {
-        "passes": f"{comparison.passes:,}",
-        "seconds": f"{comparison.seconds:.1f}",
-        **build_forecast_row(comparison.forecast),
-    }
+        rows |= build_text_rows({name: description})
+        rows[f"{letter}({name})"] = _build_side(
+            getattr(comparison, name), None if is_score else PROBABILITIES
+        )
+    costs = {"passes": f"{comparison.passes:,}", "seconds": f"{comparison.seconds:.1f}"}
+    return rows | build_text_rows(costs) | build_forecast_row(comparison.forecast)
 
 
 def format_as_text(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> str:
@@ -80,13 +83,8 @@ def format_as_text(query: Query, comparison: "Comparison", sides: Mapping[str, s
 
 def format_as_html(query: Query, comparison: "Comparison", sides: Mapping[str, str]) -> str:
     """Format a comparison as part of a page; the arguments are those of `build_rows`."""
-    cells = "".join(
-        f'<tr><th style="text-align: left">{html.escape(name)}</th>'
-        f'<td style="text-align: left">{html.escape(value)}</td></tr>'
-        for name, value in build_rows(query, comparison, sides).items()
-    )
-    notes = (f"<p>{html.escape(note)}</p>" for note in collect_notes(comparison))
-    return "".join([f"<table>{cells}</table>", *notes])
+    rows = build_rows(query, comparison, sides)
+    return format_rows_as_html(rows, collect_notes(comparison))
 
 
 def collect_notes(comparison: "Comparison") -> list[str]:
@@ -94,21 +92,35 @@ def collect_notes(comparison: "Comparison") -> list[str]:
     return list(dict.fromkeys(comparison.first.notes + comparison.versus.notes))
 
 
-def _format_difference(comparison: "Comparison") -> str:
-    """Format the bounds and the interval of the first answer minus the second."""
-    certain = f"certain {format_interval(Interval(comparison.lower, comparison.upper))}"
+def _build_difference(comparison: "Comparison", axis: Interval | None) -> Row:
+    """Build the bounds and the interval of the first answer minus the second."""
+    certain = Interval(comparison.lower, comparison.upper)
+    figures = (_build_figure("certain", format_interval(certain), certain, axis),)
     # without samples there is no interval with confidence
     if comparison.low is None:
-        return certain
-    interval = format_interval(Interval(comparison.low, comparison.high))
-    confidence = format_number(comparison.confidence)
-    return f"{certain}; estimate {interval} with confidence {confidence}"
+        return figures
+    interval = Interval(comparison.low, comparison.high)
+    text, detail = format_interval(interval), _format_confidence(comparison.confidence)
+    return (*figures, _build_figure("estimate", text, interval, axis, detail))
 
 
-def _format_side(answer: "Answer") -> str:
-    """Format the bounds and the interval of one side."""
-    figures = format_figures(answer)
-    certain = f"certain {figures.bounds}"
-    if figures.interval is None:
-        return certain
-    return f"{certain}; estimate {figures.interval} with confidence {figures.confidence}"
+def _build_side(answer: "Answer", axis: Interval | None) -> Row:
+    """Build the bounds and the interval of one side."""
+    texts = format_figures(answer)
+    figures = (_build_figure("certain", texts.bounds, answer.certain, axis),)
+    if answer.sampled is None:
+        return figures
+    detail = _format_confidence(answer.sampled.confidence)
+    interval = answer.sampled.interval
+    return (*figures, _build_figure("estimate", texts.interval, interval, axis, detail))
+
+
+def _build_figure(
+    word: str, text: str, interval: Interval, axis: Interval | None, detail: str = ""
+) -> Figure:
+    bar = None if axis is None else Bar(interval, axis)
+    return Figure(f"{word} {text}", detail, bar)
+
+
+def _format_confidence(confidence: float) -> str:
+    return f" with confidence {format_number(confidence)}"

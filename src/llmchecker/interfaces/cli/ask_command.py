@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from llmchecker.checking import formatting
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.figures import Row, build_text_rows
 from llmchecker.config.opening import open_model
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
@@ -100,17 +101,21 @@ def describe_ask_costs(answered: _AnsweredRequest) -> dict[str, str]:
     }
 
 
-def build_ask_rows(answered: _AnsweredRequest) -> dict[str, str]:
+def build_ask_rows(answered: _AnsweredRequest) -> dict[str, Row]:
     """Build the rows of the question and the figures of its answer."""
     request, answer = answered.request, answered.answer
     figures = formatting.build_rows(answer)
     return {
         "query": figures.pop("query"),
-        "model": f"{request.model.display_name()}, "
-        f"{format_count(request.truncation.length, 'token')}",
-        "text": request.formatted_start,
+        **build_text_rows(
+            {
+                "model": f"{request.model.display_name()}, "
+                f"{format_count(request.truncation.length, 'token')}",
+                "text": request.formatted_start,
+            }
+        ),
         **figures,
-        "seconds": f"{answer.seconds:.1f}",
+        **build_text_rows({"seconds": f"{answer.seconds:.1f}"}),
         **formatting.build_forecast_row(answer.forecast),
     }
 

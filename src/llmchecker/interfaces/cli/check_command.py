@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llmchecker.checking import formatting
+from llmchecker.checking.figures import Row, Rows, build_text_rows
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError
@@ -181,30 +181,32 @@ def _describe_check_costs(checked: _AnsweredRequest) -> dict[str, str]:
     }
 
 
-def _build_check_rows(checked: _AnsweredRequest) -> dict[str, str]:
+def _build_check_rows(checked: _AnsweredRequest) -> dict[str, Row]:
     """Build the rows of the question and the figures of its answer."""
     request = checked.request
     figures = formatting.build_rows(checked.answer)
     return {
         "query": figures.pop("query"),
-        "model": f"{request.model.display_name()}, {request.truncation}",
-        "text": request.formatted_start,
+        **build_text_rows(
+            {
+                "model": f"{request.model.display_name()}, {request.truncation}",
+                "text": request.formatted_start,
+            }
+        ),
         **figures,
-        **_describe_check_costs(checked),
+        **build_text_rows(_describe_check_costs(checked)),
     }
 
 
-def _print_answer(rows: Mapping[str, str], answer: "Answer") -> None:
+def _print_answer(rows: Rows, answer: "Answer") -> None:
     """Print named figures of an answer, its notes and its witnesses."""
     if not is_terminal():
         print_answer(formatting.format_rows_as_text(rows, answer))
         return
     # Imported here, because an answer in a pipe needs no rich.
     from llmchecker.interfaces.cli.terminal import print_figures, print_texts
-    from llmchecker.interfaces.cli.verdict_bars import build_bars
 
-    bars = {word: {word: bar} for word, bar in build_bars(answer).items()}
-    print_figures(rows, bars, answer.notes)
+    print_figures(rows, answer.notes)
     if answer.witnesses:
         heading = formatting.select_heading(answer.witnesses)
         print_texts(heading, formatting.build_witness_rows(answer.witnesses))

@@ -42,7 +42,6 @@ from llmchecker.utils.exit_status import ExitStatus
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Answer
     from llmchecker.checking.anytime.comparison import Comparison, Side
-    from llmchecker.interfaces.cli.terminal import Bar
 
 
 @dataclass(frozen=True)
@@ -194,19 +193,4 @@ def _print_comparison(answer: _ComparedRequests) -> None:
     from llmchecker.interfaces.cli.terminal import print_figures
 
     rows = comparison_formatting.build_rows(query, comparison, sides)
-    print_figures(rows, _build_bars(comparison), comparison_formatting.collect_notes(comparison))
-
-
-def _build_bars(comparison: "Comparison") -> dict[str, dict[str, "Bar"]]:
-    """Build the bars of the difference and of both sides, by their rows."""
-    from llmchecker.interfaces.cli.terminal import CERTAIN, ESTIMATE, Bar
-    from llmchecker.interfaces.cli.verdict_bars import build_bars
-
-    sides = {f"P({name})": build_bars(getattr(comparison, name)) for name in ("first", "versus")}
-    # a difference of expected scores has no axis
-    if not any(sides.values()):
-        return {}
-    difference = {CERTAIN: Bar(comparison.lower, comparison.upper, -1.0, 1.0)}
-    if comparison.low is not None:
-        difference[ESTIMATE] = Bar(comparison.low, comparison.high, -1.0, 1.0)
-    return {"difference": difference, **sides}
+    print_figures(rows, comparison_formatting.collect_notes(comparison))

@@ -3,7 +3,6 @@
 import argparse
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.output import (
@@ -14,7 +13,7 @@ from llmchecker.interfaces.cli.output import (
 )
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.suites.deployments import relate_model
-from llmchecker.suites.entries import Entry, build_entries
+from llmchecker.suites.entries import build_entries
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.junit import write_junit
 from llmchecker.suites.load import load_suite
@@ -34,9 +33,6 @@ from llmchecker.suites.verdicts import Status
 from llmchecker.utils import job_logging
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.processes import is_interrupt
-
-if TYPE_CHECKING:
-    from llmchecker.interfaces.cli.terminal import Bars
 
 
 def add_test_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -133,20 +129,9 @@ def _print_result(result: SuiteResult) -> None:
     for entry in shown:
         outcome = str(entry.status), styles.get(entry.status, "bold")
         name = format_name(entry, with_model)
-        print_outcome(outcome, name, entry.figures, _build_bars(entry), entry.reasons)
+        print_outcome(outcome, name, row=entry.row, lines=entry.reasons)
     for line in format_end(result, len(entries) - len(shown)):
         print_line(line)
-
-
-def _build_bars(entry: Entry) -> "Bars":
-    from llmchecker.interfaces.cli.terminal import CERTAIN, ESTIMATE, Bar
-
-    certain, sampled = entry.measurement.certain, entry.measurement.sampled
-    least = -1.0 if entry.group == "difference" else 0.0
-    return {
-        CERTAIN: Bar(certain.lower, certain.upper, least),
-        ESTIMATE: Bar(sampled.lower, sampled.upper, least),
-    }
 
 
 def _write_outputs(result: SuiteResult, arguments: argparse.Namespace) -> None:

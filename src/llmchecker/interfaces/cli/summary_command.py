@@ -11,12 +11,15 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
+from llmchecker.checking.figures import Bar, Figure
+from llmchecker.checking.formatting import format_interval
+from llmchecker.checking.interval import Interval
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.output import is_terminal
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.utils.atomic_files import read_with_checksum
 from llmchecker.utils.exit_status import ExitStatus
-from llmchecker.utils.number_format import format_count, format_lower, format_upper
+from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable
 
 _MAX_ANSWERS = 3
@@ -70,41 +73,33 @@ def _print_answer(row: Mapping[str, str]) -> None:
 def _draw_answer(row: Mapping[str, str]) -> None:
     """Print one answer on a terminal, with its intervals as bars."""
     # Imported here, because an answer in a pipe needs no rich.
-    from llmchecker.interfaces.cli.terminal import Bar, print_figures, print_line
+    from llmchecker.interfaces.cli.terminal import print_figures, print_line
 
-    ends = {"certain": (row["lower"], row["upper"]), "estimate": (row["low"], row["high"])}
-    figures = _build_figures(row)
-    bars = {
-        word: {word: Bar(*map(float, ends[word]))}
-        for word, text in figures.items()
-        # an expected score has no axis, and a truth no interval
-        if text.startswith("[") and row["query"].startswith("P")
-    }
     print_line(_format_subject(row))
-    print_figures(figures, bars)
+    print_figures({word: (figure,) for word, figure in _build_figures(row).items()})
 
 
 def _format_subject(row: Mapping[str, str]) -> str:
     return f"{row['label']}, {row['model']}: {row['query']}"
 
 
-def _build_figures(row: Mapping[str, str]) -> dict[str, str]:
+def _build_figures(row: Mapping[str, str]) -> dict[str, Figure]:
     """Build the bounds and any estimate by their words."""
-    figures = {"certain": _format_bounds(row["lower"], row["upper"])}
+    lower, upper = row["lower"], row["upper"]
+    # A query without =? has truth values as ends.
+    if lower in ("True", "False"):
+        figures = {"certain": Figure(lower.lower() if lower == upper else "unknown")}
+    else:
+        figures = {"certain": _build_interval(row, lower, upper)}
     # An answer without samples has no estimate.
     if row["confidence"]:
-        interval = _format_interval(row["low"], row["high"])
-        figures["estimate"] = f"{interval} with confidence {float(row['confidence']):g}"
+        detail = f" with confidence {float(row['confidence']):g}"
+        figures["estimate"] = _build_interval(row, row["low"], row["high"], detail)
     return figures
 
 
-def _format_bounds(lower: str, upper: str) -> str:
-    # A query without =? has truth values as ends.
-    if lower not in ("True", "False"):
-        return _format_interval(lower, upper)
-    return lower.lower() if lower == upper else "unknown"
-
-
-def _format_interval(low: str, high: str) -> str:
-    ends = format_lower(float(low), _DIGITS), format_upper(float(high), _DIGITS)
-    return "[{}, {}]".format(*ends)
+def _build_interval(row: Mapping[str, str], low: str, high: str, detail: str = "") -> Figure:
+    interval = Interval(float(low), float(high))
+    # An expected score has no axis.
+    bar = Bar(interval) if row["query"].startswith("P") else None
+    return Figure(format_interval(interval, _DIGITS), detail, bar)

@@ -5,23 +5,21 @@ read as markup.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from llmchecker.checking.figures import Bar, Figure, Row, Rows
 from llmchecker.interfaces.cli.output import escape_unencodable
 from llmchecker.utils.printable_text import escape_unprintable
 
-CERTAIN, ESTIMATE = "certain", "estimate"
-"""The words of the bounds and of the interval with a confidence."""
 GOOD, BAD, OPEN = "bold green", "bold red", "bold yellow"
 """The styles of outcomes: as required, not as required, and not known."""
-_VERDICT_STYLES = {"HOLDS": GOOD, "VIOLATED": BAD, "UNKNOWN": OPEN, "undecided": OPEN}
-"""The style of a verdict by its first word; others are bold."""
+_VERDICT_STYLES = {"HOLDS": GOOD, "VIOLATED": BAD, "UNKNOWN": OPEN}
+"""The style of a verdict by its outcome; others are bold."""
 _SMALL_ROWS = ("states", "transitions", "passes", "seconds", "tree", "forecast")
 """The rows after the answer, besides that of the bounded process."""
 _OUTCOME_WIDTH = 9
@@ -30,38 +28,21 @@ _MIN_BAR = 6
 """The widths of a drawn interval in characters, without the ends of its axis."""
 
 
-@dataclass(frozen=True)
-class Bar:
-    """An interval to draw on an axis.
+def draw_bar(bar: Bar, width: int, ascii_only: bool = False) -> Text:
+    """Draw an interval in a number of characters between the ends of its axis.
 
-    Attributes:
-        low, high: the ends of the interval.
-        least, greatest: the ends of the axis.
+    A character of the interval covers at least one of its points.
     """
-
-    low: float
-    high: float
-    least: float = 0.0
-    greatest: float = 1.0
-
-    def draw(self, width: int, ascii_only: bool = False) -> Text:
-        """Draw the interval in a number of characters between the ends of the axis.
-
-        A character of the interval covers at least one of its points.
-        """
-        line, interval = "-=" if ascii_only else "─━"
-        scale = width / (self.greatest - self.least)
-        begin = min(max(0, math.floor((self.low - self.least) * scale)), width - 1)
-        end = min(max(begin + 1, math.ceil((self.high - self.least) * scale)), width)
-        return Text.assemble(
-            (f"{self.least:g} {line * begin}", "dim"),
-            (interval * (end - begin), "bold cyan"),
-            (f"{line * (width - end)} {self.greatest:g}", "dim"),
-        )
-
-
-Bars = Mapping[str, Bar]
-"""The bars of a row by the words `certain` and `estimate`."""
+    line, block = "-=" if ascii_only else "─━"
+    least, greatest = bar.axis.lower, bar.axis.upper
+    scale = width / (greatest - least)
+    begin = min(max(0, math.floor((bar.interval.lower - least) * scale)), width - 1)
+    end = min(max(begin + 1, math.ceil((bar.interval.upper - least) * scale)), width)
+    return Text.assemble(
+        (f"{least:g} {line * begin}", "dim"),
+        (block * (end - begin), "bold cyan"),
+        (f"{line * (width - end)} {greatest:g}", "dim"),
+    )
 
 
 def _create_console() -> Console:
@@ -70,12 +51,10 @@ def _create_console() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def print_figures(
-    rows: Mapping[str, str], bars: Mapping[str, Bars], notes: Sequence[str] = ()
-) -> None:
-    """Print named figures, with bars next to the intervals of a row, and notes."""
+def print_figures(rows: Rows, notes: Sequence[str] = ()) -> None:
+    """Print named figures, with bars next to their intervals, and notes."""
     console = _create_console()
-    console.print(_build_figures(console, rows, bars, notes))
+    console.print(_build_figures(console, rows, notes))
 
 
 def print_texts(heading: str, rows: Iterable[tuple[str, str]]) -> None:
@@ -109,8 +88,8 @@ def print_table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> No
 def print_outcome(
     outcome: tuple[str, str],
     name: str,
-    figures: str = "",
-    bars: Bars | None = None,
+    text: str = "",
+    row: Row = (),
     lines: Sequence[str] = (),
 ) -> None:
     """Print an outcome next to its name, figures and lines.
@@ -118,19 +97,21 @@ def print_outcome(
     Args:
         outcome: the text of the outcome and its style.
         name: the name of the case or program.
-        figures: figures, separated by semicolons.
-        bars: the bars of the figures.
+        text: plain text after the name.
+        row: the figures of the outcome, after the name.
         lines: reasons, each on a line of its own.
     """
     console = _create_console()
     content = [_create_text(name, "bold")]
-    if figures:
+    if text:
+        content.append(_create_text(text))
+    if row:
         room = console.width - _OUTCOME_WIDTH - 2
-        content.append(_draw_figures(console, "", figures, bars or {}, room))
+        content.append(_draw_figures(console, row, room))
     content += [_create_text(line, "dim") for line in lines]
-    text, style = outcome
+    word, style = outcome
     grid = _create_grid(2)
-    grid.add_row(_create_text(f"{text:<{_OUTCOME_WIDTH}}", style), Text("\n").join(content))
+    grid.add_row(_create_text(f"{word:<{_OUTCOME_WIDTH}}", style), Text("\n").join(content))
     console.print(grid)
 
 
@@ -139,71 +120,65 @@ def print_line(text: str) -> None:
     _create_console().print(_create_text(text))
 
 
-def _build_figures(
-    console: Console, rows: Mapping[str, str], bars: Mapping[str, Bars], notes: Sequence[str]
-) -> Table:
+def _build_figures(console: Console, rows: Rows, notes: Sequence[str]) -> Table:
     grid = _create_grid(2)
     room = console.width - max(map(len, rows)) - 2
     # the bars of all rows begin in one column
-    width = max((_measure_heads(text) for name, text in rows.items() if bars.get(name)), default=0)
-    for name, text in rows.items():
+    drawn_rows = [row for row in rows.values() if any(figure.bar for figure in row)]
+    width = max(map(_measure_heads, drawn_rows), default=0)
+    for name, row in rows.items():
         is_small = name in _SMALL_ROWS or name.endswith("(bounded)")
         style = "dim" if is_small else ""
-        if name == "verdict":
-            first_word = text.split(",")[0].split(" ")[0]
-            value = _create_text(text, _VERDICT_STYLES.get(first_word, "bold"))
-        else:
-            value = _draw_figures(console, name, text, bars.get(name, {}), room, width)
-            value.stylize_before(style)
+        value = _draw_figures(console, row, room, width)
+        value.stylize_before(style)
         grid.add_row(_create_text(name, style or "cyan"), value)
     for note in notes:
         grid.add_row(_create_text("note", "yellow"), _create_text(note))
     return grid
 
 
-def _draw_figures(
-    console: Console, name: str, text: str, bars: Bars, room: int, width: int = 0
-) -> Text:
-    """Draw the bars of a row's figures, each next to its interval.
+def _draw_figures(console: Console, row: Row, room: int, width: int = 0) -> Text:
+    """Draw the figures of a row, each with a bar next to its interval.
 
     Args:
         console: the console, whose encoding limits the characters.
-        name: the name of the row, which is the word of a single figure.
-        text: figures, separated by semicolons; those of several begin with their words.
-        bars: the bars by word.
+        row: the figures.
         room: number of characters of a line.
         width: the smallest width of the figures before a bar.
     """
-    # texts of users may contain semicolons
-    if not bars:
-        return _create_text(text)
-    width = max(width, _measure_heads(text))
+    if not any(figure.bar for figure in row):
+        return Text("; ").join(map(_style_figure, row))
+    width = max(width, _measure_heads(row))
     lines = []
-    for part in text.split("; "):
-        head, bracket, tail = part.partition("]")
-        bar = bars.get(part.split()[0], bars.get(name))
+    for figure in row:
         # an exact figure has no interval
-        if bar is None or not bracket:
-            lines.append(_create_text(part))
+        if figure.bar is None:
+            lines.append(_style_figure(figure))
             continue
-        ends = len(f"{bar.least:g} {bar.greatest:g}") + 1
+        axis = figure.bar.axis
+        ends = len(f"{axis.lower:g} {axis.upper:g}") + 1
         is_narrow = room - width - 2 - ends < _MIN_BAR
-        bar_width = room - ends if is_narrow else room - width - 2 - ends
-        drawing = bar.draw(max(1, min(bar_width, _MAX_BAR)), not console.encoding.startswith("utf"))
-        figures = _create_text(head + bracket, "bold")
+        bar_width = max(1, min(room - ends if is_narrow else room - width - 2 - ends, _MAX_BAR))
+        drawing = draw_bar(figure.bar, bar_width, not console.encoding.startswith("utf"))
+        head = _create_text(figure.text, "bold")
         if is_narrow:
-            lines += [figures, drawing]
+            lines += [head, drawing]
         else:
-            figures.pad_right(width - figures.cell_len + 2)
-            lines.append(figures + drawing)
-        if tail:
-            lines.append(_create_text(tail.lstrip(" ,")))
+            head.pad_right(width - head.cell_len + 2)
+            lines.append(head + drawing)
+        if figure.detail:
+            lines.append(_create_text(figure.detail.lstrip(" ,")))
     return Text("\n").join(lines)
 
 
-def _measure_heads(text: str) -> int:
-    """Return the width of the longest figure up to the end of its interval."""
-    return max(cell_len("".join(part.partition("]")[:2])) for part in text.split("; "))
+def _style_figure(figure: Figure) -> Text:
+    style = "" if figure.outcome is None else _VERDICT_STYLES.get(figure.outcome, "bold")
+    return _create_text(str(figure), style)
+
+
+def _measure_heads(row: Row) -> int:
+    """Return the width of the longest figure without its detail."""
+    return max(cell_len(figure.text if figure.bar else str(figure)) for figure in row)
 
 
 def _create_grid(columns: int) -> Table:

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from llmchecker.checking import answer, formatting
+from llmchecker.checking.figures import format_row
 from llmchecker.errors import NoTruthValue
 from llmchecker.interfaces.python.tree import Tree
 from llmchecker.properties.logic.ast import Probability
@@ -43,6 +44,14 @@ class Answer(answer.Answer):
             f"{text}: the answer is a number; compare answer.low and answer.high, or ask with a "
             "threshold"
         )
+
+    def __repr__(self) -> str:
+        """Return the query and its figures on one line, without texts and costs."""
+        rows = formatting.build_rows(self)
+        # the bounded figure has the name of its kind
+        names = ("verdict", "certain", "estimate", formatting.name_bounded_figure(self.query))
+        figures = [f"{name} {format_row(rows[name])}" for name in names if name in rows]
+        return f"<Answer {format_row(rows['query'])}: {', '.join(figures)}>"
 
     def __str__(self) -> str:
         return formatting.format_answer_as_text(self)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import FloatTensor, LongTensor, Tensor
 from transformers import (
     EncoderNoRepeatNGramLogitsProcessor,
     EncoderRepetitionPenaltyLogitsProcessor,
@@ -49,7 +49,7 @@ _IGNORED_FIELDS = frozenset(
 The end tokens are read elsewhere, and the horizon limits the length of a text.
 """
 
-_UNSUPPORTED_FIELDS = {
+_UNSUPPORTED_FIELDS: dict[str, tuple[object, ...]] = {
     "assistant_confidence_threshold": (),
     "assistant_early_exit": (),
     "assistant_ensemble_weight": (),
@@ -133,7 +133,9 @@ class LogitsDecoder:
         """
         # a copy, because processors may change their input
         logits_copy = logits.to(torch.float32, copy=True)
-        scores = self._processors(tokens, logits_copy, prompt_length=prompt_length)
+        # the annotations of transformers name classes that no tensor has
+        token_ids, logits_copy = cast(LongTensor, tokens), cast(FloatTensor, logits_copy)
+        scores: Tensor = self._processors(token_ids, logits_copy, prompt_length=prompt_length)
         if self.decoding.do_sample:
             return scores
         maxima = scores.amax(dim=1, keepdim=True)
@@ -150,19 +152,22 @@ class _PromptLogitsProcessor(LogitsProcessor):
         setting: setting of the processor.
     """
 
-    def __init__(self, build: Callable[[Any, Tensor], LogitsProcessor], setting: Any) -> None:
+    def __init__(self, build: Callable[[Any, LongTensor], LogitsProcessor], setting: Any) -> None:
         self._build = build
         self._setting = setting
 
-    def __call__(self, input_ids: Tensor, scores: Tensor, prompt_length: int) -> Tensor:
-        prompt = input_ids[:1, :prompt_length]
-        return self._build(self._setting, prompt)(input_ids, scores)
+    def __call__(
+        self, input_ids: LongTensor, scores: FloatTensor, prompt_length: int
+    ) -> FloatTensor:
+        prompt = cast(LongTensor, input_ids[:1, :prompt_length])
+        new_scores: FloatTensor = self._build(self._setting, prompt)(input_ids, scores)
+        return new_scores
 
 
 def _build_processors(decoding: Decoding, end_tokens: list[int]) -> LogitsProcessorList:
     """Build the processors that have an effect, in the order of `generate`."""
     bad_words = [list(word) for word in decoding.bad_words_ids]
-    builders = {
+    builders: dict[str, Callable[[Any], LogitsProcessor]] = {
         # the two encoder processors get the prompt from transformers if a model has no encoder
         "encoder_repetition_penalty": partial(
             _PromptLogitsProcessor, EncoderRepetitionPenaltyLogitsProcessor

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from llmchecker.errors import ConfigError, did_you_mean
 
-AS_PUBLISHED = "as_published"
+AS_PUBLISHED: Final = "as_published"
 """Name for the settings in the model's own generation_config.json."""
 
 GREEDY = "greedy"
@@ -104,7 +104,9 @@ class Decoding:
                 raise ConfigError(
                     f"unknown key {name!r}{hint} known keys are {', '.join(known_names)}"
                 )
-        return cls(**{name: _freeze(value) for name, value in settings.items()})
+        values: dict[str, Any] = {name: _freeze(value) for name, value in settings.items()}
+        # the constructor checks the types of the values
+        return cls(**values)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -169,7 +171,9 @@ def parse_decoding(entry: str | Mapping[str, Any] | Decoding) -> DecodingChoice:
     Raises:
         ConfigError: a name is unknown or a value is invalid.
     """
-    return AS_PUBLISHED if entry == AS_PUBLISHED else Decoding.from_settings(entry) or None
+    if entry == AS_PUBLISHED:
+        return AS_PUBLISHED
+    return Decoding.from_settings(entry) or None
 
 
 def decoding_as_json(decoding: DecodingChoice) -> Any:

@@ -100,8 +100,8 @@ class RenderedChat:
         sources, acted_on = self._trace_sources([content for _, content in messages], render)
         typed_tokens = {}
         for token in self.control_tokens:
-            numbers = {sources.get(position) for position in token.positions}
-            number = min(numbers - {None}, default=None)
+            positions = [position for position in token.positions if position in sources]
+            number = min((sources[position] for position in positions), default=None)
             if number is None:
                 for acting in acted_on.get(token.text, ()):
                     # a template may take apart what the model wrote, such as its thoughts
@@ -110,7 +110,7 @@ class RenderedChat:
                             f"messages[{acting}].content: it contains {token.text!r}, on which the "
                             "chat template acts; rewrite the message"
                         )
-            elif None in numbers:
+            elif len(positions) < len(token.positions):
                 raise UnusableText(
                     f"messages[{number}].content: together with the chat template it forms "
                     f"{token.text!r}; rewrite the message"
@@ -240,7 +240,8 @@ class RenderedChat:
     def _encode_after(self, context: str, text: str, **settings: bool) -> list[int]:
         """Return the tokens that a text adds to those of a context."""
         encode = partial(self.tokenizer.encode, add_special_tokens=False, verbose=False, **settings)
-        context_tokens = encode(context) if context else []
-        tokens = encode(context + text)
-        is_split = tokens[: len(context_tokens)] == context_tokens
-        return tokens[len(context_tokens) :] if is_split else encode(text)
+        context_tokens: list[int] = encode(context) if context else []
+        tokens: list[int] = encode(context + text)
+        if tokens[: len(context_tokens)] != context_tokens:
+            tokens, context_tokens = encode(text), []
+        return tokens[len(context_tokens) :]

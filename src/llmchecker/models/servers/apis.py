@@ -211,9 +211,10 @@ class LlamaCpp:
             "logit_bias": [[self._plain_token, 1e6]],
         }
         # the response to a single text is an object instead of a list
-        schema = LlamaCppTopLogprobs if len(texts) == 1 else list[LlamaCppTopLogprobs]
-        answer = await session.request(schema, "/completion", payload)
-        results = [answer] if isinstance(answer, LlamaCppTopLogprobs) else answer
+        if len(texts) == 1:
+            results = [await session.request(LlamaCppTopLogprobs, "/completion", payload)]
+        else:
+            results = await session.request(list[LlamaCppTopLogprobs], "/completion", payload)
         _check_order([result.index for result in results], len(texts))
         for result, text in zip(results, texts, strict=True):
             # a truncated prompt counts as another text

@@ -105,7 +105,7 @@ class CompletionClient:
         file = cache_directory / f"{digest[:32]}.json"
         # stored answers make results reproducible, because servers may ignore the seed
         if file.exists():
-            return read_json_with_digest(file)["text"]
+            return str(read_json_with_digest(file)["text"])
         answer = await self._send_payload(session, path, payload)
         text = _extract_text(answer)[:_MAX_TEXT_CHARACTERS]
         write_json_with_digest({**record, "text": text}, file)
@@ -151,5 +151,6 @@ class CompletionClient:
 def _extract_text(answer: ChatResponse | CompletionResponse) -> str:
     """Return the text of the only choice; empty if the model was cut while it thought."""
     # the schema allows exactly one choice
-    (choice,) = answer.choices
-    return (choice.text if isinstance(answer, CompletionResponse) else choice.message.content) or ""
+    if isinstance(answer, CompletionResponse):
+        return answer.choices[0].text or ""
+    return answer.choices[0].message.content or ""

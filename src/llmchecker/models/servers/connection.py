@@ -31,6 +31,7 @@ from llmchecker.models.servers.settings import SERVER_FILE, ServerSource
 from llmchecker.models.sources.checksums import check_checksums
 from llmchecker.models.sources.fetch import check_record
 from llmchecker.models.sources.model_directory import MODEL_CONFIG, PROVENANCE, TOKENIZER_FILES
+from llmchecker.models.sources.source_spec import Source
 from llmchecker.models.transformers.tokenizer import format_loading_error, load_tokenizer
 from llmchecker.utils.atomic_files import compute_sha256, partial_prefix, read_json, write_json
 
@@ -104,11 +105,12 @@ def fetch_served_model(
         model_directory.mkdir()
         client = _build_client(source, limits)
         # a text-only server lists no tokens, so no tokenizer is needed
-        if source.is_text_only:
-            tokenizer = api = None
+        tokenizer: PreTrainedTokenizerBase | None = None
+        api: ServerApi | None = None
+        if source.tokenizer is None:
             info = client.run(partial(read_text_model_info, served_as=source.served_as))
         else:
-            _copy_tokenizer(source, model_directory)
+            _copy_tokenizer(source.tokenizer, model_directory)
             tokenizer = load_tokenizer(model_directory)
             api = _select_api(source, tokenizer)
             info = client.run(partial(api.read_model_info, served_as=source.served_as))
@@ -119,7 +121,7 @@ def fetch_served_model(
         versions = {source.api: info.version}
         record = {"serving": asdict(info), "versions": versions, "files": files}
         write_json(source.record | record, model_directory / PROVENANCE)
-        if not source.is_text_only:
+        if tokenizer is not None and api is not None:
             _probe_server(
                 _build_served_model(model_directory, source, tokenizer, client, api, info)
             )
@@ -237,7 +239,7 @@ def _build_served_model(
     # served_model imports torch and transformers, which takes seconds
     from llmchecker.models.servers.served_model import ServedModel
 
-    size = _read_vocabulary_size(directory, tokenizer)
+    size = read_vocabulary_size(directory, tokenizer)
     # vLLM does not report a vocabulary size
     if info.vocabulary_size not in (None, size):
         raise UnusableModel(
@@ -265,11 +267,11 @@ def _probe_server(model: "ServedModel") -> None:
     list(model.open_prefix(tokens).map_next(len, np.empty((1, 0), dtype=np.int64)))
 
 
-def _copy_tokenizer(source: ServerSource, directory: Path) -> None:
-    source_directory = source.tokenizer.path
+def _copy_tokenizer(source: Source, directory: Path) -> None:
+    source_directory = source.path
     if not any((source_directory / name).is_file() for name in TOKENIZER_FILES):
         raise ConfigError(
-            f"tokenizer {source.tokenizer}: {source_directory} holds no tokenizer; add one "
+            f"tokenizer {source}: {source_directory} holds no tokenizer; add one "
             f"of {', '.join(TOKENIZER_FILES)}"
         )
     for name in _COPIED_FILES:
@@ -284,7 +286,7 @@ def _select_api(source: ServerSource, tokenizer: "PreTrainedTokenizerBase") -> S
     return LlamaCpp(tokenizer("a", add_special_tokens=False)["input_ids"][0])
 
 
-def _read_vocabulary_size(directory: Path, tokenizer: "PreTrainedTokenizerBase") -> int:
+def read_vocabulary_size(directory: Path, tokenizer: "PreTrainedTokenizerBase") -> int:
     """Return the network's number of tokens, which may exceed the tokenizer's.
 
     Raises:
@@ -300,7 +302,8 @@ def _read_vocabulary_size(directory: Path, tokenizer: "PreTrainedTokenizerBase")
     except Exception as error:  # transformers documents no exceptions and raises many kinds
         reason = format_loading_error(error)
         raise UnusableModel(f"{directory / MODEL_CONFIG}: does not load: {reason}") from error
-    return config.get_text_config().vocab_size
+    size: int = config.get_text_config().vocab_size
+    return size
 
 
 def _read_end_tokens(directory: Path, tokenizer: "PreTrainedTokenizerBase") -> frozenset[int]:

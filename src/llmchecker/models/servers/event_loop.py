@@ -4,14 +4,20 @@ import asyncio
 import socket
 import threading
 from concurrent.futures import Future
+from typing import Literal
 
-_Address = tuple[
-    socket.AddressFamily,
+_Ipv4Address = tuple[
+    Literal[socket.AddressFamily.AF_INET], socket.SocketKind, int, str, tuple[str, int]
+]
+_Ipv6Address = tuple[
+    Literal[socket.AddressFamily.AF_INET6],
     socket.SocketKind,
     int,
     str,
-    tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes],
+    tuple[str, int, int, int] | tuple[int, bytes],
 ]
+_Address = _Ipv4Address | _Ipv6Address
+"""An address as `socket.getaddrinfo` returns it."""
 
 
 class AbandoningEventLoop(asyncio.SelectorEventLoop):

@@ -136,9 +136,11 @@ class ServerClient:
         session = ServerSession(self.address, self._key, self._seconds, self.limits, http)
         options = {"loop_factory": AbandoningEventLoop}
         with start_blocking_portal(backend_options=options) as portal:
-            # an error, an interrupt or an early end leaves this block and cancels all requests
-            yield portal, session
-            portal.call(http.aclose)
+            # an error, an interrupt or an early end leaves this block, which cancels all requests
+            try:
+                yield portal, session
+            finally:
+                portal.call(http.aclose)
 
 
 class ServerSession:

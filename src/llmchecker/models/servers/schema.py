@@ -213,9 +213,11 @@ def parse_response(shape: type[_Shape], answer: Any) -> _Shape:
     try:
         return TypeAdapter(shape).validate_python(answer)
     except (ValidationError, RecursionError, OverflowError) as error:
-        details = error.errors()[0] if isinstance(error, ValidationError) else {}
-        field = quote(".".join(map(str, details.get("loc", ()))), 100) or "the answer"
-        problem = quote(str(details.get("msg", type(error).__name__)))
+        field, problem = "", type(error).__name__
+        if isinstance(error, ValidationError):
+            details = error.errors()[0]
+            field, problem = ".".join(map(str, details["loc"])), details["msg"]
+        field, problem = quote(field, 100) or "the answer", quote(problem)
         # `from None`, because the error quotes the whole response
         raise SourceUnavailable(f"{field}: {problem}; check its version and `api`") from None
 

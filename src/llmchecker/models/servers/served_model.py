@@ -160,8 +160,8 @@ class _ServedPrefix:
                 rows.append(
                     parse_top_logprobs(tokens, logprobs, model.listed_tokens, model.vocabulary_size)
                 )
-        tokens, probabilities = map(np.stack, zip(*rows, strict=True))
-        return TopLogprobs(tokens, probabilities, model.vocabulary_size)
+        token_rows, probability_rows = zip(*rows, strict=True)
+        return TopLogprobs(np.stack(token_rows), np.stack(probability_rows), model.vocabulary_size)
 
     def _join_prompt(self, continuation: list[int]) -> list[int]:
         return [*self._prompt, *continuation]

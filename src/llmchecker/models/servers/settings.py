@@ -123,7 +123,7 @@ def parse_server_source(source: Source, entry: Mapping[str, Any]) -> ServerSourc
         ConfigError: a key is missing, belongs to other models, or has an invalid value.
     """
     # an unknown api is reported later, with the valid ones
-    unused_keys = _DISTRIBUTION_KEYS.get(entry.get("api"), ())
+    unused_keys = _DISTRIBUTION_KEYS.get(entry.get("api", ""), ())
     for key in ("api", "tokenizer"):
         if key not in entry and key not in unused_keys:
             raise ConfigError(f"{source}: the key {key!r} is missing; add it")

@@ -36,7 +36,7 @@ class TopLogprobs:
     @property
     def listed_tokens(self) -> int:
         """Number of tokens that each distribution lists."""
-        return self.tokens.shape[1]
+        return int(self.tokens.shape[1])
 
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the k largest probabilities of each row and their tokens.

@@ -1,6 +1,5 @@
 """Data sets: downloads into local CSV files, complete or absent."""
 
-import csv
 import logging
 import shutil
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from llmchecker.models.sources.source_spec import (
     open_pinned_source,
 )
 from llmchecker.utils.atomic_files import atomic_write_with_checksum, describe_kind
+from llmchecker.utils.csv_rows import parse_csv
 from llmchecker.utils.number_format import format_count
 
 _log = logging.getLogger(__name__)
@@ -93,6 +93,7 @@ def read_local_columns(dataset: DatasetSource) -> tuple[str, ...]:
 
 def _find_dataset_file(source: Source, file: str | None) -> Path:
     if source.scheme == "hf":
+        assert file is not None  # `DatasetSource` requires one
         path = check_hub_file(fetch_hub_dataset_file(source.name, source.revision, file))
     else:
         path = source.path / file if file else source.path
@@ -110,16 +111,15 @@ def _check_rows(source: Source, file: Path, expected: int | None) -> list[str]:
         The column names.
     """
     try:
-        with file.open(encoding="utf-8", newline="") as stream:
-            # blank lines are not rows
-            header, *rows = [row for row in csv.reader(stream, strict=True) if row] or [[]]
-    except (UnicodeDecodeError, csv.Error) as error:
+        text = file.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
         raise UnusableDataset(
             f"data set {source}: not CSV in UTF-8: {error}; convert the file"
         ) from error
+    header, *rows = [row.cells for row in parse_csv(f"data set {source}", text)] or [()]
     if len(set(header)) != len(header) or not header:
         raise UnusableDataset(
-            f"data set {source}: the header {header!r} does not name each column once; "
+            f"data set {source}: the header {list(header)!r} does not name each column once; "
             "correct the first row"
         )
     for number, row in enumerate(rows, 1):
@@ -141,4 +141,4 @@ def _check_rows(source: Source, file: Path, expected: int | None) -> list[str]:
     # an empty table is accepted only if the configuration expects it
     if not rows and expected is None:
         raise UnusableDataset(f"data set {source}: a header and no rows; choose a table with rows")
-    return header
+    return list(header)

@@ -62,9 +62,12 @@ def fetch_hub_commit(repository: str, kind: RepositoryKind) -> str:
         SourceUnavailable: the network, the repository or the access is missing.
     """
     try:
-        return huggingface_hub.HfApi().repo_info(repository, repo_type=kind).sha
+        commit = huggingface_hub.HfApi().repo_info(repository, repo_type=kind).sha
     except Exception as error:  # of any class: every exception of the client is a failed download
         raise _build_hub_error(f"hf:{repository}", repository, kind, error) from error
+    if commit is None:
+        raise SourceUnavailable(f"hf:{repository}: the hub returns no commit; try again later")
+    return commit
 
 
 def fetch_hub_snapshot(repository: str, commit: str, patterns: Sequence[str]) -> Path:

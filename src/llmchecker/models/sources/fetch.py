@@ -92,7 +92,7 @@ class ModelSource:
     @property
     def wheel_files(self) -> tuple[tuple[Source, str], ...]:
         """The (wheel, file) pairs that form the model's file, in order."""
-        return self.parts or ((self.source, self.file),)
+        return self.parts if self.file is None else ((self.source, self.file),)
 
     @property
     def record(self) -> dict[str, Any]:

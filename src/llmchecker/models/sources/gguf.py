@@ -10,7 +10,7 @@ import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from llmchecker.errors import UnusableModel
 from llmchecker.models.sources.weight_sizes import WeightSizes
@@ -62,15 +62,16 @@ class _HeaderReader:
         self._blocks: set[int] = set()  # layer numbers in the names of tensors
 
     def read(self) -> GgufHeader:
-        magic, version = self._file.read(4), self._read_number("I")
+        magic, version = self._file.read(4), self._read_integer("I")
         if magic != b"GGUF" or version not in _VERSIONS:
             raise UnusableModel(
                 f"GGUF file: version {version} is unknown; convert it to version 2 or 3"
             )
-        tensor_count, entry_count = self._read_number("Q"), self._read_number("Q")
-        layer_counts, tokenizer_names = {}, {}
+        tensor_count, entry_count = self._read_integer("Q"), self._read_integer("Q")
+        layer_counts: dict[str, int | float | str | None] = {}
+        tokenizer_names: dict[str, str] = {}
         for _ in range(self._check_count(entry_count)):
-            key, value = self._read_text(), self._read_value(self._read_number("I"))
+            key, value = self._read_text(), self._read_value(self._read_integer("I"))
             # other entries are read only to find the next one
             if key.endswith(".block_count"):
                 layer_counts[key] = value
@@ -92,8 +93,13 @@ class _HeaderReader:
         )
 
     def _read_number(self, form: str) -> int | float:
-        (value,) = struct.unpack(f"<{form}", self._file.read(struct.calcsize(f"<{form}")))
-        return value
+        content = self._file.read(struct.calcsize(f"<{form}"))
+        number: int | float = struct.unpack(f"<{form}", content)[0]
+        return number
+
+    def _read_integer(self, form: Literal["I", "Q"]) -> int:
+        """Return an unsigned number of 4 bytes (I) or 8 bytes (Q)."""
+        return int(self._read_number(form))
 
     def _check_count(self, count: int, width: int = 1) -> int:
         """Return the count, if the file has space for as many items of this width."""
@@ -105,7 +111,9 @@ class _HeaderReader:
         return count
 
     def _read_text(self) -> str:
-        return self._file.read(self._check_count(self._read_number("Q"))).decode("utf-8", "replace")
+        return self._file.read(self._check_count(self._read_integer("Q"))).decode(
+            "utf-8", "replace"
+        )
 
     def _read_value(self, kind: int) -> int | float | str | None:
         """Return a number or a text; skip an array and return None."""
@@ -120,14 +128,14 @@ class _HeaderReader:
         return None
 
     def _skip_array(self) -> None:
-        kind, count = self._read_number("I"), self._read_number("Q")
+        kind, count = self._read_integer("I"), self._read_integer("Q")
         if kind in _STRUCT_FORMATS:
             width = struct.calcsize(f"<{_STRUCT_FORMATS[kind]}")
             self._file.seek(self._check_count(count, width) * width, 1)
         elif kind == _STRING:
             # each string starts with its length in 8 bytes
             for _ in range(self._check_count(count, 8)):
-                self._file.seek(self._check_count(self._read_number("Q")), 1)
+                self._file.seek(self._check_count(self._read_integer("Q")), 1)
         else:  # the format allows nested arrays, but no model file has them
             raise UnusableModel(f"GGUF file: type {kind} of a list is unknown")
 
@@ -135,14 +143,14 @@ class _HeaderReader:
         """Return a tensor's number of elements; skip its type and offset."""
         if block := _BLOCK_NAME.match(self._read_text()):
             self._blocks.add(int(block[1]))
-        dimensions = self._read_number("I")
+        dimensions = self._read_integer("I")
         # reject a damaged count before its sizes are read
         if dimensions > _MAX_DIMENSIONS:
             raise UnusableModel(f"GGUF file: a tensor has {dimensions} dimensions")
         numbers = 1
         for _ in range(dimensions):
-            numbers *= self._read_number("Q")
-        self._read_number("I"), self._read_number("Q")
+            numbers *= self._read_integer("Q")
+        self._read_integer("I"), self._read_integer("Q")
         if numbers > 8 * self._size:  # every type uses at least one bit for a number
             raise UnusableModel(
                 f"GGUF file: a tensor has {numbers} numbers, but the file has {self._size} bytes"

@@ -11,7 +11,7 @@ from llmchecker.errors import UnusableModel
 from llmchecker.models.sources.gguf import GgufHeader
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase
 
 _GPT2_RULES = frozenset({"gpt-2", "phi-2"})
 """Names of GPT-2's own rule."""
@@ -20,7 +20,7 @@ _DIGIT_SPLITTING_RULES = frozenset({"smollm", "starcoder"})
 """Names of the rule that first separates every digit and then follows GPT-2's."""
 
 
-def restore_pretokenizer(tokenizer: "PreTrainedTokenizerFast", header: GgufHeader) -> None:
+def restore_pretokenizer(tokenizer: "PreTrainedTokenizerBase", header: GgufHeader) -> None:
     """Set the pretokenizer that the GGUF file names in a tokenizer from transformers.
 
     Sentencepiece has no such rule, so its tokenizers stay unchanged.

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from llmchecker.errors import UnusableModel
 from llmchecker.models.sources.gguf import read_gguf_header
@@ -22,6 +22,9 @@ from llmchecker.models.sources.weight_sizes import (
     read_weight_shapes,
     read_weight_sizes,
 )
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 MODEL_CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -143,12 +146,14 @@ def convert_gguf(gguf_file: Path, directory: Path) -> None:
     try:
         with _cache_gguf_reader(), limit_network_size(header.sizes):
             tokenizer = AutoTokenizer.from_pretrained(gguf_file.parent, gguf_file=gguf_file.name)
-            model, loading_info = AutoModelForCausalLM.from_pretrained(
+            loaded = AutoModelForCausalLM.from_pretrained(
                 gguf_file.parent,
                 gguf_file=gguf_file.name,
                 dtype=torch.float32,
                 output_loading_info=True,
             )
+            # the annotation of transformers leaves the second value out
+            model, loading_info = cast("tuple[PreTrainedModel, dict[str, Any]]", loaded)
     except MemoryError:
         raise  # the machine is too small, and the file may be whole
     except Exception as error:  # damaged bytes may raise any error of three libraries
@@ -159,7 +164,7 @@ def convert_gguf(gguf_file: Path, directory: Path) -> None:
     restore_pretokenizer(tokenizer, header)
     # the weights are plain float32 now, but transformers does not save a model that is marked as
     # quantised
-    model.hf_quantizer = None
+    vars(model).pop("hf_quantizer", None)
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     model.save_pretrained(directory)
@@ -178,17 +183,19 @@ def _cache_gguf_reader() -> Iterator[None]:
     """
     import gguf
 
-    reader = gguf.GGUFReader
-    gguf.GGUFReader = functools.cache(reader)
+    # the functions of the library find the class in this dict
+    names = vars(gguf)
+    reader = names["GGUFReader"]
+    names["GGUFReader"] = functools.cache(reader)
     try:
         yield
     finally:
-        gguf.GGUFReader = reader
+        names["GGUFReader"] = reader
 
 
 def _check_shards(directory: Path) -> None:
     """Check that the index and the weight files name the same tensors."""
-    shards = defaultdict(set)
+    shards: defaultdict[str, set[str]] = defaultdict(set)
     weight_map = _read_json_object(directory / _INDEX).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise UnusableModel(f"{_INDEX}: weight_map is missing")
@@ -207,7 +214,7 @@ def _check_shards(directory: Path) -> None:
             raise UnusableModel(f"{shard}: {extra_tensors[0]} is not listed by {_INDEX}")
 
 
-def _check_self_contained(directory: Path, config: dict) -> None:
+def _check_self_contained(directory: Path, config: dict[str, Any]) -> None:
     """Check that the weights are complete and need no code from elsewhere."""
     if (directory / _ADAPTER_CONFIG).exists():
         raise UnusableModel(
@@ -247,7 +254,7 @@ def _check_layers(config: Any, sizes: WeightSizes) -> None:
             )
 
 
-def _read_json_object(file: Path) -> dict:
+def _read_json_object(file: Path) -> dict[str, Any]:
     try:
         value = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

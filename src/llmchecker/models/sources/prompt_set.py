@@ -1,12 +1,11 @@
 """Prompts of the top-k statistics, from a data set."""
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
 from llmchecker.errors import UnknownName, did_you_mean
 from llmchecker.utils.atomic_files import read_with_checksum
+from llmchecker.utils.csv_rows import parse_csv
 
 
 def read_prompts(path: str | Path, column: str) -> list[str]:
@@ -17,10 +16,10 @@ def read_prompts(path: str | Path, column: str) -> list[str]:
         UnknownName: the file has no such column.
     """
     text = read_with_checksum(path).decode("utf-8")
-    # newline="", because a quoted field may contain line breaks
-    rows = csv.DictReader(io.StringIO(text, newline=""))
-    check_column(column, rows.fieldnames or (), str(path))
-    return [row[column] for row in rows]
+    header, *rows = [row.cells for row in parse_csv(str(path), text)] or [()]
+    check_column(column, header, str(path))
+    index = header.index(column)
+    return [row[index] for row in rows]
 
 
 def check_column(column: str, columns: Sequence[str], table_name: str) -> None:

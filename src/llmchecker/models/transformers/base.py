@@ -84,9 +84,12 @@ class TokenizedModel:
         if self.tokenizer.is_fast:
             # the same as `batch_decode`, which decodes the texts one after another
             backend = self.tokenizer.backend_tokenizer
-            return backend.decode_batch(sequences, skip_special_tokens=True)
+            texts: list[str] = backend.decode_batch(sequences, skip_special_tokens=True)
+            return texts
         return self.tokenizer.batch_decode(
-            sequences, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            [list(sequence) for sequence in sequences],
+            skip_special_tokens=True,
+            clean_up_tokenization_spaces=False,
         )
 
     def decode_unfinished(self, sequences: Sequence[Sequence[int]]) -> list[str]:
@@ -147,9 +150,6 @@ class Transformer(TokenizedModel):
         memory_bytes: limit in bytes for the continuations of one prompt, in addition to the model.
     """
 
-    tail: tuple[int, ...] = ()
-    """Token ids that are appended to every text before the network reads it."""
-
     decoder: LogitsDecoder | None = None
     """Decoding of the logits; None for temperature 1 without truncation."""
 
@@ -165,12 +165,17 @@ class Transformer(TokenizedModel):
         self.network = network
         self.executor = executor
         self.memory_bytes = memory_bytes
-        self.vocabulary_size = network.config.get_text_config().vocab_size
+        self.vocabulary_size: int = network.config.get_text_config().vocab_size
         self.input_vocabulary_size = count_input_tokens(network)
         self.position_limits = PositionLimits.from_network(network)
         self.forward_settings = _select_forward_settings(network)
         self.files: Mapping[str, str] = {}
         """The sha256 of every file of the model; empty for a model that was passed as an object."""
+
+    @property
+    def tail(self) -> tuple[int, ...]:
+        """Token ids that are appended to every text before the network reads it."""
+        return ()
 
     @property
     def listed_tokens(self) -> int:
@@ -216,7 +221,8 @@ class Transformer(TokenizedModel):
             that of the tail, or 1.
         """
         input_ids = torch.from_numpy(tokens).to(self.network.device)
-        return self.network(input_ids=input_ids, **self.forward_settings).logits
+        logits: Tensor = self.network(input_ids=input_ids, **self.forward_settings).logits
+        return logits
 
     def map_distributions(
         self,
@@ -241,44 +247,47 @@ class Transformer(TokenizedModel):
         for first, chunk in iter_chunks(logits, len(continuations)):
             # padded rows at the end have no continuation
             texts = continuations[first : first + len(chunk)]
+            decoder = self.decoder
             decoded_logits = (
-                chunk if self.decoder is None else self._decode_logits(chunk, prompt, texts)
+                chunk if decoder is None else _decode_logits(decoder, chunk, prompt, texts)
             )
             distributions = Distributions.from_logits(decoded_logits)[: len(texts)]
             if (row := distributions.find_invalid_row()) is not None:
                 (text,) = self.decode_unfinished([[*prompt, *texts[row].tolist()]])
                 # find out whether the network or the decoding caused the problem
-                if decoded_logits is chunk or not _has_softmax(chunk)[row]:
+                if decoder is None or not _has_softmax(chunk)[row]:
                     raise InvalidDistribution(
                         f"{self.name}: logits in {self.dtype} after {text!r} are not finite; try "
                         "another dtype or fetch the weights again"
                     )
                 raise InvalidDistribution(
-                    f"{self.name}: its decoding {self.decoder.decoding} excludes all tokens after "
+                    f"{self.name}: its decoding {decoder.decoding} excludes all tokens after "
                     f"{text!r}; weaken it"
                 )
             results.append(function(distributions))
         return results
-
-    def _decode_logits(
-        self, logits: Tensor, prompt: Sequence[int], continuations: np.ndarray
-    ) -> Tensor:
-        """Decode logits; mark rows without a softmax as NaN."""
-        tokens = torch.from_numpy(join_prompt(prompt, continuations)).to(logits.device)
-        text_logits = logits[: len(continuations)]
-        decoded_logits = self.decoder(tokens, text_logits, len(prompt))
-        # a decoder may turn invalid logits into finite ones, which would hide the problem
-        decoded_logits[~_has_softmax(text_logits)] = torch.nan
-        # processors treat each row alone, but the sums that follow need the same number of rows
-        padding = decoded_logits[-1:].expand(len(logits) - len(decoded_logits), -1)
-        return torch.cat([decoded_logits, padding])
 
 
 def count_input_tokens(network: PreTrainedModel) -> int:
     """Return the number of tokens that a network reads, which may exceed its outputs."""
     table = getattr(network.get_input_embeddings(), "weight", None)
     # a few networks, such as Perceiver, return another object here
-    return network.config.vocab_size if table is None else table.shape[0]
+    size: int = network.config.vocab_size if table is None else table.shape[0]
+    return size
+
+
+def _decode_logits(
+    decoder: LogitsDecoder, logits: Tensor, prompt: Sequence[int], continuations: np.ndarray
+) -> Tensor:
+    """Decode logits; mark rows without a softmax as NaN."""
+    tokens = torch.from_numpy(join_prompt(prompt, continuations)).to(logits.device)
+    text_logits = logits[: len(continuations)]
+    decoded_logits = decoder(tokens, text_logits, len(prompt))
+    # a decoder may turn invalid logits into finite ones, which would hide the problem
+    decoded_logits[~_has_softmax(text_logits)] = torch.nan
+    # processors treat each row alone, but the sums that follow need the same number of rows
+    padding = decoded_logits[-1:].expand(len(logits) - len(decoded_logits), -1)
+    return torch.cat([decoded_logits, padding])
 
 
 def _has_softmax(logits: Tensor) -> Tensor:

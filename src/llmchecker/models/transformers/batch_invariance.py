@@ -5,7 +5,7 @@ values can be stored, and whether a text's result has the same bits in every bat
 would stay correct, so this module measures both.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -110,7 +110,7 @@ class _Trial:
 
     def texts(self, rows: int) -> np.ndarray:
         """Return the first whole texts, (rows, tokens)."""
-        return join_prompt(self.prompt, self.continuations[:rows])
+        return join_prompt(self.prompt.tolist(), self.continuations[:rows])
 
 
 def _iter_batch_sizes(executor: BatchExecutor) -> Iterator[int | None]:
@@ -151,7 +151,8 @@ def _run_forward(model: CausalModel | MaskedModel, text: list[int]) -> Tensor:
 
     def compute() -> Tensor:
         with torch.inference_mode():
-            return model.network(input_ids=input_ids, **settings).logits
+            logits: Tensor = model.network(input_ids=input_ids, **settings).logits
+            return logits
 
     return model.executor.run(compute)
 
@@ -159,7 +160,7 @@ def _run_forward(model: CausalModel | MaskedModel, text: list[int]) -> Tensor:
 def _is_correct(model: CausalModel | MaskedModel, trial: _Trial, expected: Tensor) -> bool:
     """Return whether the model's continuations have the logits of plain passes."""
     try:
-        logits = _collect_logits(model.open_prefix(trial.prompt), trial.continuations[:2])
+        logits = _collect_logits(model.open_prefix(trial.prompt.tolist()), trial.continuations[:2])
     except InvalidDistribution:
         raise
     except Exception as error:  # networks with other caches than keys and values raise any class
@@ -197,7 +198,7 @@ def _raise_out_of_memory(error: Exception) -> None:
 def _has_equal_bits(model: CausalModel | MaskedModel, trial: _Trial) -> bool:
     """Return whether a few texts have the same bits alone and within a full batch."""
     # texts that differ only in their last token need a single pass for each batch
-    prompt, suffixes = trial.texts(1)[0, :-1], trial.continuations[:, -1:]
+    prompt, suffixes = trial.texts(1)[0, :-1].tolist(), trial.continuations[:, -1:]
     if isinstance(model, MaskedModel) or model.is_uncached:
         prompt = prompt[-1:]  # shorter, because each text is read from its first token
     prefix = model.open_prefix(prompt)
@@ -230,7 +231,7 @@ def _iter_layer_lists(module: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Mo
             yield from _iter_layer_lists(child)
 
 
-def _count_representative_layers(layers: Sequence[nn.Module]) -> int:
+def _count_representative_layers(layers: nn.ModuleList) -> int:
     """Return the number of first layers that include every kind of layer."""
     kinds = [(str(layer), *(tensor.shape for tensor in layer.parameters())) for layer in layers]
     return len(kinds) and 1 + max(map(kinds.index, kinds))

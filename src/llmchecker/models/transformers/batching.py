@@ -15,8 +15,8 @@ this.
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar, TypeVarTuple
 
 import numpy as np
 import torch
@@ -47,6 +47,7 @@ _MAX_SOFTMAX_ELEMENTS = 2**20
 """Largest number of logits that become probabilities at once: 8 MB of float64."""
 
 _T = TypeVar("_T")
+_Arguments = TypeVarTuple("_Arguments")
 
 
 class BatchExecutor:
@@ -99,9 +100,11 @@ class BatchExecutor:
             yield first, stop, max(rows, self.min_rows)
             first = stop
 
-    def map(self, function: Callable[..., _T], batches: Iterator[tuple]) -> Iterator[_T]:
+    def map(
+        self, function: Callable[[*_Arguments], _T], batches: Iterator[tuple[*_Arguments]]
+    ) -> Iterator[_T]:
         """Call the function on the arguments of each batch; yield its results in order."""
-        futures = deque()
+        futures: deque[Future[_T]] = deque()
         try:
             for batch in batches:
                 futures.append(self._pool.submit(function, *batch))

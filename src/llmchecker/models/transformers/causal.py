@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
+from torch import Tensor, nn
+from transformers import DynamicCache
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from llmchecker.errors import ConfigError, UnusableText
@@ -132,12 +132,7 @@ class _CausalPrefix:
             output = self._forward(
                 self._network, np.array([self._prompt_tokens]), cache, **self._last_logits_setting
             )
-            layers = [(layer.keys, layer.values) for layer in cache.layers]
-            # tokens before heads: the keys and values of one token are then contiguous
-            prompt_layers = [
-                tuple(t.transpose(1, 2).contiguous() for t in layer) for layer in layers
-            ]
-            return prompt_layers, output.logits[:, -1]
+            return [_copy_layer(layer) for layer in cache.layers], output.logits[:, -1]
 
     def _compute_max_rows(self, depth: int) -> int:
         """Return the largest number of rows in a batch that memory allows."""
@@ -152,13 +147,15 @@ class _CausalPrefix:
         texts = pad_rows(batch, rows)
         with self._lock:
             self._store_missing_prefixes(batch, max_rows)
-            cache = self._build_cache(texts)
+            layers = self._build_layers(texts)
+        cache = Cache(layers=[*layers])
         output = self._forward(self._network, texts[:, -1:], cache, **self._last_logits_setting)
         # only longer continuations read the stored keys and values
         if will_extend:
             with self._lock:
-                self._key_value_store.put(batch, cache)
-        return output.logits[:, -1]
+                self._key_value_store.put(batch, layers)
+        logits: Tensor = output.logits[:, -1]
+        return logits
 
     @property
     def _last_logits_setting(self) -> dict[str, Any]:
@@ -166,7 +163,10 @@ class _CausalPrefix:
         parameters = inspect.signature(self._network.forward).parameters
         return {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
 
-    def _forward(self, network: PreTrainedModel, tokens: np.ndarray, cache: Cache, **settings):
+    def _forward(
+        self, network: nn.Module, tokens: np.ndarray, cache: Cache, **settings: int
+    ) -> Any:
+        """Return the network's output, whose class depends on the network."""
         input_ids = torch.from_numpy(tokens).to(self._network.device)
         return network(input_ids=input_ids, past_key_values=cache, use_cache=True, **settings)
 
@@ -188,13 +188,13 @@ class _CausalPrefix:
         texts = pad_rows(batch, rows)
         with torch.inference_mode():
             with self._lock:
-                cache = self._build_cache(texts)
+                layers = self._build_layers(texts)
             # the base model has no output layer, so it computes no logits
-            self._forward(self._network.base_model, texts[:, -1:], cache)
+            self._forward(self._network.base_model, texts[:, -1:], Cache(layers=[*layers]))
             with self._lock:
-                self._key_value_store.put(batch, cache)
+                self._key_value_store.put(batch, layers)
 
-    def _build_cache(self, continuations: np.ndarray) -> Cache:
+    def _build_layers(self, continuations: np.ndarray) -> list["_BatchCacheLayer"]:
         """Return the keys and values of all tokens of the texts but the last."""
         layers = self._allocate_layers(*continuations.shape)
         prompt_length = self._prompt_layers[0][0].shape[1]
@@ -203,7 +203,7 @@ class _CausalPrefix:
             for layer, tables in zip(layers, self._key_value_store.layers, strict=True):
                 for buffer, table in zip(layer.buffers, tables, strict=True):
                     torch.index_select(table, 0, rows, out=buffer[:, prompt_length + depth - 1])
-        return Cache(layers=layers)
+        return layers
 
     def _allocate_layers(self, rows: int, depth: int) -> list["_BatchCacheLayer"]:
         """Return layers for a batch, with the prompt filled in.
@@ -217,7 +217,20 @@ class _CausalPrefix:
                 _BatchCacheLayer(prompt, rows, depth) for prompt in self._prompt_layers
             ]
             self._thread_state.shape = (rows, depth)
-        return self._thread_state.layers
+        layers: list[_BatchCacheLayer] = self._thread_state.layers
+        return layers
+
+
+def _copy_layer(layer: object) -> tuple[Tensor, Tensor]:
+    """Return copies of a layer's keys and values, (1, tokens, heads, width) each.
+
+    Raises:
+        TypeError: the layer of the cache stores no keys and values.
+    """
+    if not isinstance(layer, CacheLayerMixin) or layer.keys is None or layer.values is None:
+        raise TypeError(f"{type(layer).__name__} stores no keys and values")
+    # tokens before heads: the keys and values of one token are then contiguous
+    return layer.keys.transpose(1, 2).contiguous(), layer.values.transpose(1, 2).contiguous()
 
 
 class _BatchCacheLayer(CacheLayerMixin):
@@ -232,13 +245,15 @@ class _BatchCacheLayer(CacheLayerMixin):
     is_sliding = False
 
     def __init__(self, prompt: tuple[Tensor, Tensor], rows: int, depth: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         tokens = prompt[0].shape[1]
         self.buffers = tuple(t.new_empty((rows, tokens + depth, *t.shape[2:])) for t in prompt)
         for buffer, tensor in zip(self.buffers, prompt, strict=True):
             buffer[:, :tokens] = tensor
         # views in the order of axes that transformers expects
-        self.keys, self.values = (buffer.transpose(1, 2) for buffer in self.buffers)
+        keys, values = (buffer.transpose(1, 2) for buffer in self.buffers)
+        self._views = keys, values
+        self.keys, self.values = self._views
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -248,13 +263,14 @@ class _BatchCacheLayer(CacheLayerMixin):
         self, key_states: Tensor, value_states: Tensor, *_: object, **__: object
     ) -> tuple[Tensor, Tensor]:
         """Store the last token, and return the keys and values of all tokens."""
-        self.keys[:, :, -1:] = key_states
-        self.values[:, :, -1:] = value_states
-        return self.keys, self.values
+        keys, values = self._views
+        keys[:, :, -1:] = key_states
+        values[:, :, -1:] = value_states
+        return keys, values
 
     def get_seq_length(self) -> int:
         """Return the number of tokens before the last one."""
-        return self.keys.shape[2] - 1
+        return self._views[0].shape[2] - 1
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return the number of attended tokens and the position of the first."""
@@ -275,6 +291,7 @@ class _KeyValueStore:
 
     def __init__(self, prompt: list[tuple[Tensor, Tensor]], capacity: int) -> None:
         self._template = prompt
+        self._row_index: dict[tuple[int, ...], int] = {}
         self._allocate(capacity)
 
     @property
@@ -303,8 +320,8 @@ class _KeyValueStore:
         """Return the row indices of continuations, which must all be stored."""
         return torch.tensor([self._row_index[tuple(suffix)] for suffix in continuations.tolist()])
 
-    def put(self, continuations: np.ndarray, cache: Cache) -> None:
-        """Store the last tokens of a cache's texts, in order, until the tables are full."""
+    def put(self, continuations: np.ndarray, layers: Sequence[_BatchCacheLayer]) -> None:
+        """Store the last tokens of a batch's texts, in order, until the tables are full."""
         # a continuation that is stored already keeps its row
         new_suffixes = {
             tuple(suffix_row): i
@@ -315,13 +332,13 @@ class _KeyValueStore:
         first = len(self._row_index)
         self._row_index |= {suffix: first + i for i, (suffix, _) in enumerate(items)}
         texts = torch.tensor([text for _, text in items], dtype=torch.int64)
-        for tables, layer in zip(self.layers, cache.layers, strict=True):
+        for tables, layer in zip(self.layers, layers, strict=True):
             for table, buffer in zip(tables, layer.buffers, strict=True):
                 table[first : first + len(texts)] = buffer[texts, -1]
 
     def _allocate(self, capacity: int) -> None:
         self.capacity = capacity
-        self._row_index: dict[tuple[int, ...], int] = {}
+        self._row_index = {}
         self.layers = [
             tuple(t.new_empty((capacity, *t.shape[2:])) for t in p) for p in self._template
         ]

@@ -171,11 +171,11 @@ def _collect_pretraining_weights(network: PreTrainedModel) -> set[str]:
     The networks of these classes are built without memory for their weights, and only if a
     checkpoint contains more than its network.
     """
-    names = set()
+    names: set[str] = set()
     for auto_class, has_prefix in ((AutoModelForPreTraining, False), (AutoModel, True)):
         try:
             with torch.device("meta"):
-                model = auto_class.from_config(network.config)
+                model = auto_class.from_config(network.config)  # type: ignore[no-untyped-call]
         except Exception:
             # not every architecture has every class
             continue

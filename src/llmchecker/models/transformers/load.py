@@ -1,13 +1,14 @@
 """Loading of transformers models from directories, and wrapping of loaded models."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, cast
 
 import torch
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
     AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -35,37 +36,43 @@ from llmchecker.models.transformers.checkpoint_checks import (
     check_vocabulary,
     check_weights,
 )
+from llmchecker.models.transformers.load_settings import (
+    DEFAULT_MEMORY_BYTES,
+    LoadSettings,
+    ModelKind,
+)
 from llmchecker.models.transformers.masked import MaskedModel
 from llmchecker.models.transformers.tokenizer import format_loading_error
 from llmchecker.utils.memory_errors import is_out_of_memory
 
-_ModelKind = Literal["causal", "masked"]
-"""Kind of a model: logits of the next token after the text, or at an appended mask."""
-
-_DEFAULT_MEMORY_BYTES = 2 * 1024**3
-"""Default limit in bytes for the continuations of one prompt, in addition to the model."""
+AutoClass = (
+    type[AutoModelForCausalLM]
+    | type[AutoModelForMaskedLM]
+    | type[AutoModelForSequenceClassification]
+)
+"""A class of transformers that selects the class of a network."""
 
 
 def load_model(
     directory: str | Path,
-    kind: _ModelKind = "causal",
+    kind: ModelKind = "causal",
     dtype: str = "float32",
     device: str = "cpu",
     threads: int = 1,
-    memory_bytes: int = _DEFAULT_MEMORY_BYTES,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> CausalModel | MaskedModel:
+    """Load a local model directory: `open_model` with the fields of `LoadSettings`."""
+    return open_model(directory, LoadSettings(kind, dtype, device, threads, memory_bytes))
+
+
+def open_model(directory: str | Path, settings: LoadSettings) -> CausalModel | MaskedModel:
     """Load a local model directory, without code or pickles.
 
     The directory contains config, safetensors weights and tokenizer.
 
     Args:
         directory: path of the model directory.
-        kind: `causal` predicts after the text; `masked` at a mask appended to it.
-        dtype: torch name of the weights' dtype, such as `float32` or `bfloat16`.
-        device: torch device, such as `cpu` or `cuda:0`.
-        threads: number of batches that a CPU computes at once, one on each thread.
-        memory_bytes: limit in bytes for one prompt's continuations, in addition to the model:
-            batches, and the keys and values of a causal model. No answer depends on it.
+        settings: how to load and run the model.
 
     Raises:
         MachineLimit: the machine does not have the device.
@@ -73,12 +80,17 @@ def load_model(
         UnusableModel: the directory does not load as a model of that kind, the files lack weights,
             or the tokenizer belongs to another model.
     """
-    _check_device(device)
-    directory = Path(directory)
-    auto_class = {"causal": AutoModelForCausalLM, "masked": AutoModelForMaskedLM}[kind]
-    network, tokenizer, files = read_network(directory, auto_class, dtype, f"a {kind} model")
-    network = network.to(device)
-    model = wrap_model(network, tokenizer, kind, directory.name, threads, memory_bytes)
+    _check_device(settings.device)
+    directory, kind = Path(directory), settings.kind
+    auto_class: AutoClass = AutoModelForCausalLM if kind == "causal" else AutoModelForMaskedLM
+    network, tokenizer, files = read_network(
+        directory, auto_class, settings.dtype, f"a {kind} model"
+    )
+    # a decorator hides from type checkers that this is a method
+    network = network.to(settings.device)  # type: ignore[arg-type]
+    model = wrap_model(
+        network, tokenizer, kind, directory.name, settings.threads, settings.memory_bytes
+    )
     model.files = files
     return model
 
@@ -103,7 +115,7 @@ def _check_device(device: str) -> None:
 
 
 def read_network(
-    directory: Path, auto_class: type, dtype: str, description: str
+    directory: Path, auto_class: AutoClass, dtype: str, description: str
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, str]]:
     """Read the network and tokenizer of a model directory, without code or pickles.
 
@@ -129,7 +141,7 @@ def read_network(
         check_loadable(directory)
         tokenizer = AutoTokenizer.from_pretrained(directory, **load_options)
         with limit_network_size(read_weight_sizes(find_weight_files(directory))):
-            network, loading_info = auto_class.from_pretrained(
+            loaded = auto_class.from_pretrained(
                 directory,
                 dtype=getattr(torch, dtype),
                 use_safetensors=True,
@@ -143,6 +155,8 @@ def read_network(
                 experts_implementation=None,
                 **load_options,
             )
+        # the annotation of transformers leaves the second value out
+        network, loading_info = cast(tuple[PreTrainedModel, dict[str, Any]], loaded)
         check_weights(network, loading_info)
     except Exception as error:  # transformers documents no exceptions and raises many kinds
         if is_out_of_memory(error):
@@ -155,17 +169,17 @@ def read_network(
 def wrap_model(
     network: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    kind: _ModelKind = "causal",
+    kind: ModelKind = "causal",
     name: str = "",
     threads: int = 1,
-    memory_bytes: int = _DEFAULT_MEMORY_BYTES,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> CausalModel | MaskedModel:
     """Wrap a loaded transformers model and its tokenizer, on their device.
 
     The network is set to evaluation mode, because dropout would make every answer random.
 
     Args:
-        kind, threads, memory_bytes: as in `load_model`.
+        kind, threads, memory_bytes: as in `LoadSettings`.
         name: name of the model in trees and messages; by default that of the network's directory or
             repository, or else its class.
 
@@ -184,7 +198,9 @@ def wrap_model(
             check_masked(network, tokenizer)
     except UnusableModel as error:
         raise UnusableModel(f"{name}: not a usable {kind} model: {error}") from error
-    wrapper = {"causal": CausalModel, "masked": MaskedModel}[kind]
+    wrapper: type[CausalModel] | type[MaskedModel] = (
+        CausalModel if kind == "causal" else MaskedModel
+    )
     batches = BatchExecutor(threads, str(network.device))
     return select_evaluator(wrapper(name, network, tokenizer, batches, memory_bytes))
 

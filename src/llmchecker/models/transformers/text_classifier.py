@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -40,7 +41,9 @@ class TextClassifier:
     ) -> None:
         config = network.config
         self.files = files
-        self.labels = tuple(config.id2label[number] for number in range(config.num_labels))
+        # the configuration has turned the texts that JSON has as keys into numbers
+        names = cast(dict[int, str], config.id2label)
+        self.labels = tuple(names[number] for number in range(len(names)))
         self._network = network.eval()
         self._tokenizer = tokenizer
         # with independent labels, or a single label, each label has its own probability

@@ -83,13 +83,15 @@ class CharacterEnds:
         if self.is_byte_level:
             from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-            self._byte_of_letter = {letter: byte for byte, letter in bytes_to_unicode().items()}
+            letters: dict[int, str] = bytes_to_unicode()
+            self._byte_of_letter = {letter: byte for byte, letter in letters.items()}
 
     def find_incomplete(self, sequence: Sequence[int]) -> IncompleteCharacter | None:
         """Return the incomplete character at the end of a sequence; None if there is none."""
         if not self._has_bytes:
             return None
-        content, positions = b"", []
+        content = b""
+        positions: list[int] = []
         # a first byte is never a later one, so the bytes before the last three do not matter
         for position in range(len(sequence) - 1, -1, -1):
             token_bytes = self._read_bytes(sequence[position])
@@ -112,15 +114,16 @@ class CharacterEnds:
         return self._token_bytes[token]
 
     def _find_bytes(self, token: int) -> bytes | None:
-        name = self._tokenizer.id_to_token(token)
+        name: str | None = self._tokenizer.id_to_token(token)
         # decoding leaves these tokens out
         if name is None or name in self._special_names:
             return b""
         if not self.is_byte_level:
             return bytes([int(name[3:5], 16)]) if _BYTE_TOKEN.fullmatch(name) else None
-        letters = [self._byte_of_letter.get(letter) for letter in name]
         # an added token may have other characters than the letters of bytes
-        return name.encode() if None in letters else bytes(letters)
+        if not self._byte_of_letter.keys() >= set(name):
+            return name.encode()
+        return bytes(self._byte_of_letter[letter] for letter in name)
 
 
 class Detokenizer:
@@ -146,12 +149,14 @@ class Detokenizer:
         Append a piece only to texts that do not end within a character.
         """
         self._decode_new(tokens)
-        return self._pieces[tokens]
+        pieces: np.ndarray = self._pieces[tokens]
+        return pieces
 
     def find_incomplete(self, tokens: np.ndarray) -> np.ndarray:
         """Return (n,) bool: whether each token, on its own, ends within a character."""
         self._decode_new(tokens)
-        return self._is_incomplete[tokens]
+        is_incomplete: np.ndarray = self._is_incomplete[tokens]
+        return is_incomplete
 
     def _decode_new(self, tokens: np.ndarray) -> None:
         # grow the tables to the largest token id
@@ -190,7 +195,8 @@ def _read_decoder(tokenizer: "PreTrainedTokenizerBase") -> dict[str, Any]:
     """Return the settings of a tokenizer's decoder; {} if it is not known."""
     if not tokenizer.is_fast or (decoder := tokenizer.backend_tokenizer.decoder) is None:
         return {}
-    return json.loads(decoder.__getstate__())
+    settings: dict[str, Any] = json.loads(decoder.__getstate__())
+    return settings
 
 
 def _find_decoder_types(decoder: dict[str, Any]) -> set[str]:

@@ -32,7 +32,7 @@ class UncachedPrefix:
     def __init__(self, model: Transformer, prompt: Sequence[int], max_length: int = 0) -> None:
         model.check_texts(prompt, max_length)
         self._model = model
-        self._prompt = np.array(prompt, dtype=np.int64)
+        self._prompt = tuple(prompt)
         self._tail = np.array(model.tail, dtype=np.int64)
 
     def map_next(

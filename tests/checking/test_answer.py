@@ -1,0 +1,112 @@
+"""Answers are read as they were written, and files of other formats are refused by name."""
+
+import json
+
+import pytest
+
+from llmchecker.checking.answer import Answer, Costs, Sampled
+from llmchecker.checking.anytime.answer_record import AnswerRecord, build_record
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.forecast import Forecast
+from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
+from llmchecker.errors import CheckFailed, DamagedFile
+from llmchecker.properties.logic.parser import parse
+from llmchecker.utils.atomic_files import write_json_with_digest
+
+SAMPLED = Sampled(Interval(0.25, 0.5), 0.3, 0.99, 20, 7)
+NUMBER, THRESHOLD = parse("P=? [ F g > 0 ]"), parse("P>=0.2 [ F g > 0 ]")
+
+
+@pytest.mark.parametrize(
+    ("query", "certain"),
+    [
+        (NUMBER, Interval(0.0, 0.75)),
+        (THRESHOLD, TRUTHS),
+        (parse('R{"g"}=? [ I=2 ]'), NUMBERS),
+    ],
+)
+def test_an_answer_is_read_as_it_was_written(tmp_path, query, certain):
+    """Every figure survives the file: numbers, truths, ends without a limit."""
+    text = {"uid": 1, "text": "He", "probability": 0.5, "kind": "witness", "rest": False, "kept": 0}
+    answer = Answer(
+        query=query,
+        horizon=3,
+        certain=certain,
+        sampled=SAMPLED,
+        bounded=False if query is THRESHOLD else 0.25,
+        witnesses=(text,),
+        notes=("It is hard.",),
+        costs=Costs(*range(1, 9)),
+        versions={"storm": "2"},
+    )
+    answer.write(tmp_path / "a.json")
+    assert Answer.read(tmp_path / "a.json") == answer
+    record = AnswerRecord("check", answer, {"passes": 8}, {"passes": [0, 8]}, {"dtype": "float32"})
+    record.write(tmp_path / "r.json")
+    assert AnswerRecord.read(tmp_path / "r.json") == record
+    # a record is also an answer
+    assert Answer.read(tmp_path / "r.json") == answer
+
+
+def test_the_estimate_of_a_threshold_in_a_file_is_a_number():
+    """The file has the estimated probability and the outcome; the property is the truth."""
+    answer = Answer(THRESHOLD, 3, TRUTHS, SAMPLED)
+    content = answer.as_json()
+    assert (content["estimate"], content["outcome"]) == (0.3, "HOLDS")
+    assert content["certainty"] == "with confidence 0.99"
+    assert answer.estimate is True
+    assert answer.decision == Decision(Outcome.HOLDS, 0.99)
+
+
+@pytest.mark.parametrize(
+    "change", [{"format": "llmchecker answer 0"}, {"format": None}, {"samples": 3, "low": None}]
+)
+def test_a_file_of_another_format_is_refused(tmp_path, change):
+    """Another format or a missing figure names the file and what to do."""
+    content = Answer(NUMBER, 3, PROBABILITIES).as_json() | change
+    write_json_with_digest(content, tmp_path / "old.json")
+    for read in (Answer.read, AnswerRecord.read):
+        with pytest.raises(DamagedFile, match=r"old\.json: .* version: .* delete it and run"):
+            read(tmp_path / "old.json")
+
+
+def test_a_verdict_of_an_older_version_is_refused(tmp_path):
+    """The keys of the files before formats are no answer."""
+    old = {"query": NUMBER.text, "value": 0.25, "lower": 0.1, "upper": 0.5, "states": 3}
+    write_json_with_digest(old, tmp_path / "old.json")
+    with pytest.raises(DamagedFile, match="it has the format None, not 'llmchecker answer 1'"):
+        Answer.read(tmp_path / "old.json")
+
+
+def test_an_answer_in_json_has_no_infinity():
+    """Ends without a limit are null, which every JSON reader accepts."""
+    content = Answer(parse('R{"g"}=? [ I=2 ]'), 3, NUMBERS).as_json()
+    assert json.loads(json.dumps(content, allow_nan=False))["lower"] is None
+
+
+def test_answers_to_one_query_share_their_bounds():
+    """The bounds are the intersection, and disjoint ones are refused."""
+    tree = Answer(NUMBER, 3, Interval(0.1, 0.4), bounded=0.2)
+    found = tree.narrow(Answer(NUMBER, 3, Interval(0.2, 0.9), SAMPLED))
+    assert (found.certain, found.bounded) == (Interval(0.2, 0.4), 0.2)
+    assert found.sampled.interval == Interval(0.25, 0.4)
+    with pytest.raises(CheckFailed, match="disjoint"):
+        tree.narrow(Answer(NUMBER, 3, Interval(0.6, 0.9)))
+
+
+def test_a_record_has_what_depends_on_the_seed_alone():
+    """Sizes and times of the refined tree, and forecasts, are no part of a record."""
+    asked = CheckedQuery(parse("P=? [ F step = 1 ]"), {}, 1)
+    answer = Answer(
+        asked.query,
+        1,
+        PROBABILITIES,
+        costs=Costs(*range(1, 9)),
+        forecast=Forecast(100, 2.5),
+    )
+    for has_tree in (True, False):
+        record = build_record("check", asked, AnswerBudget(passes=7), answer, {}, has_tree)
+        assert record.answer.costs == Costs(passes=7, seconds=8)
+        assert record.answer.forecast is None
