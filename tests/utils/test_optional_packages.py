@@ -71,6 +71,20 @@ except ImportError as error:
     assert message.startswith("stormpy: the package is missing; run pip install 'stormpy")
 
 
+def test_a_quantifier_whose_packages_are_missing_is_named_with_its_extra():
+    """Without Z3 and parsers of C, `provable` is refused with the command that installs them."""
+    code = """
+from llmchecker.errors import MissingTool
+from llmchecker.properties.registry import create_quantifier
+try:
+    create_quantifier("provable", {"program": "x.c"})
+except MissingTool as error:
+    print(error)
+"""
+    (message,) = run_without(code, "pcpp", "pycparser", "z3")
+    assert message.endswith("run pip install 'llmchecker[programs]'")
+
+
 @pytest.mark.parametrize("package", EXTRAS)
 def test_a_missing_package_is_named_with_its_extra(package, monkeypatch):
     """Both the error for Python and the message of the shell have the command."""

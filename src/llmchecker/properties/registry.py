@@ -23,6 +23,7 @@ from llmchecker.properties.logic.ast import STEP, is_variable_name
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.plugins import find_installed_types, load_type
 from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.utils.optional_packages import explain_missing_packages
 from llmchecker.utils.plugins import QUANTIFIERS
 
 _TYPE_KEY = "type"
@@ -176,7 +177,8 @@ def _find_type(name: str, settings: Mapping[str, Any]) -> type[Quantifier]:
 def _instantiate(quantifier_type: type[Quantifier], settings: Mapping[str, Any]) -> Quantifier:
     # errors of this package's types are ConfigErrors already
     if _is_builtin(quantifier_type):
-        return quantifier_type(**settings)
+        with explain_missing_packages():
+            return quantifier_type(**settings)
     try:
         quantifier = quantifier_type(**settings)
     # a foreign class may raise this package's error with its own message
