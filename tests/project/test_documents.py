@@ -387,7 +387,7 @@ def test_the_worked_example_is_computed(drawn, row, monkeypatch):
     found = (verdict.value, verdict.lower, verdict.upper)
     for figure, written in zip(found, expected, strict=True):
         if written in NUMBERS:
-            assert figure == NUMBERS[written]
+            assert (type(figure), figure) == (type(NUMBERS[written]), NUMBERS[written])
         else:
             assert figure == pytest.approx(float(Fraction(written)), abs=1e-12)
 

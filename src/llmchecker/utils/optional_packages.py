@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from llmchecker.errors import MissingTool
 
@@ -40,6 +41,17 @@ def explain_missing_packages() -> Iterator[None]:
         raise MissingTool(message) from error
 
 
+def check_packages(*modules: str) -> None:
+    """Check that optional packages are installed, without an import, which may take seconds.
+
+    Raises:
+        MissingTool: a package is missing.
+    """
+    for module in modules:
+        if find_spec(module) is None:
+            raise MissingTool(_format_install_message(module))
+
+
 def find_install_message(error: BaseException) -> str | None:
     """Return the message for a missing optional package; None for any other error."""
     # a missing module of an installed package is a matter of its version, not of an extra
@@ -49,5 +61,8 @@ def find_install_message(error: BaseException) -> str | None:
         return _STORM
     if error.name not in EXTRAS:
         return None
-    extra = EXTRAS[error.name]
-    return f"{error.name}: the package is missing; run pip install 'llmchecker[{extra}]'"
+    return _format_install_message(error.name)
+
+
+def _format_install_message(module: str) -> str:
+    return f"{module}: the package is missing; run pip install 'llmchecker[{EXTRAS[module]}]'"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from llmchecker.errors import ConfigError, ProgramError
-from loop_invariants.dependencies import check_dependencies
+from llmchecker.utils.optional_packages import check_packages
 
 _QUERY_SECONDS = 5.0
 """Maximum seconds for each query of the prover."""
@@ -46,7 +46,7 @@ class Provable:
     maximum: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
-        check_dependencies()
+        check_packages("pcpp", "pycparser", "z3")
         # The import takes half a second, and most runs do not use a prover.
         from loop_invariants.frontend.preprocessing.source_files import (
             read_included_headers,

@@ -11,7 +11,7 @@ from llmchecker.config.models import ModelConfig
 from llmchecker.config.section import Distinct, OptionalKey, OrText, Section, Seed, Sha256
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.trees.text_tree import Truncation
-from loop_invariants.dependencies import check_dependencies
+from llmchecker.utils.optional_packages import check_packages
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.proposals.settings import ProposalSettings, RepairSettings
 from loop_invariants.sources import ProgramSource, parse_program_source
@@ -120,7 +120,7 @@ class InvariantsConfig(Section):
             ConfigError: a package, the programs or a model is missing, or a model cannot propose.
         """
         with prefix_errors("invariants"):
-            check_dependencies()
+            check_packages("pcpp", "pycparser", "z3")
         with prefix_errors("invariants.programs"):
             # Raises for an absent local directory now, and not in a job hours later.
             self.programs.state()

@@ -54,7 +54,7 @@ def test_a_missing_package_is_named_with_the_extra(program, package, monkeypatch
     assert main([str(program)]) == 3
     error = capsys.readouterr().err
     assert f"the package {package} is missing" in error
-    assert 'pip install "llmchecker[programs]"' in error
+    assert "run pip install 'llmchecker[programs]'" in error
     with pytest.raises(dependencies.ConfigError, match=f"{package} is missing"):
         Provable(program)
 
