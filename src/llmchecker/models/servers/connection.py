@@ -52,7 +52,7 @@ _COPIED_FILES = (
 )
 """Files to copy: the tokenizer's files and the configurations with the end tokens."""
 
-LIMITS = RequestLimits()
+_LIMITS = RequestLimits()
 """Limits of requests to servers with distributions."""
 
 TEXT_LIMITS = RequestLimits(max_bytes=2**24)
@@ -81,7 +81,7 @@ def ensure_served_model(source: ServerSource, directory: str | Path) -> None:
 
 
 def fetch_served_model(
-    source: ServerSource, directory: str | Path, limits: RequestLimits = LIMITS
+    source: ServerSource, directory: str | Path, limits: RequestLimits = _LIMITS
 ) -> None:
     """Create the directory of a served model: tokenizer and server description.
 
@@ -131,7 +131,7 @@ def fetch_served_model(
         model_directory.rename(directory)
 
 
-def connect_model(directory: str | Path, limits: RequestLimits = LIMITS) -> "ServedModel":
+def connect_model(directory: str | Path, limits: RequestLimits = _LIMITS) -> "ServedModel":
     """Return the served model of a directory, after a check of its server.
 
     Args:

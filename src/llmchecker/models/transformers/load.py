@@ -45,7 +45,7 @@ from llmchecker.models.transformers.masked import MaskedModel
 from llmchecker.models.transformers.tokenizer import format_loading_error
 from llmchecker.utils.memory_errors import is_out_of_memory
 
-AutoClass = (
+_AutoClass = (
     type[AutoModelForCausalLM]
     | type[AutoModelForMaskedLM]
     | type[AutoModelForSequenceClassification]
@@ -82,7 +82,7 @@ def open_model(directory: str | Path, settings: LoadSettings) -> CausalModel | M
     """
     _check_device(settings.device)
     directory, kind = Path(directory), settings.kind
-    auto_class: AutoClass = AutoModelForCausalLM if kind == "causal" else AutoModelForMaskedLM
+    auto_class: _AutoClass = AutoModelForCausalLM if kind == "causal" else AutoModelForMaskedLM
     network, tokenizer, files = read_network(
         directory, auto_class, settings.dtype, f"a {kind} model"
     )
@@ -115,7 +115,7 @@ def _check_device(device: str) -> None:
 
 
 def read_network(
-    directory: Path, auto_class: AutoClass, dtype: str, description: str
+    directory: Path, auto_class: _AutoClass, dtype: str, description: str
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, str]]:
     """Read the network and tokenizer of a model directory, without code or pickles.
 
