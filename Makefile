@@ -11,9 +11,6 @@ FETCHED := resources/models/smollm2-135m resources/models/gemma3-270m
 # an archive that `make bundle` wrote holds all packages, which are then taken from nowhere else
 PACKAGES := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 
-# after it `make docs` needs no network
-INSTALLED_DOCS := .venv/installed-docs
-
 .PHONY: docs quick results invariants report test test-all test-faults test-slurm test-servers bench bench-servers bench-suites bundle test-bundle dist lint
 
 # damaged results are renamed and the lock of a killed run goes; a run that works there is an error
@@ -51,7 +48,6 @@ report: $(INSTALLED)
 
 # `test` is what a change must pass while one works on it; `test-all` has the thousands of generated
 # cases and all architectures besides; a worker's network has one thread, as workers share the cores
-test-all: $(INSTALLED_DOCS)
 test test-all: $(INSTALLED)
 	$(REPAIRED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
@@ -110,7 +106,7 @@ dist: $(INSTALLED)
 	$(BIN)/python -m build --outdir dist $(if $(PACKAGES),--no-isolation)
 
 # the documentation site, into site/; a page outside of the navigation or a dead link is an error
-docs: $(INSTALLED_DOCS)
+docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lint: $(INSTALLED)
@@ -126,9 +122,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	@echo "Installing the pinned packages into .venv, which takes some minutes"
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet $(PACKAGES) \
-	    --constraint constraints.txt --editable ".[all,test]"
+	    --constraint constraints.txt --editable ".[all,docs,test]"
 	touch $@
 
-$(INSTALLED_DOCS): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet $(PACKAGES) --constraint constraints.txt --editable ".[all,docs,test]"
-	touch $@
