@@ -70,14 +70,17 @@ def _build_detector(codes: tuple[str, ...]) -> "LanguageDetector":
     """Build a detector, whose models take seconds to load."""
     lingua = _import_lingua()
     builder = lingua.LanguageDetectorBuilder
-    if not codes:
-        return builder.from_all_languages().build()
-    languages = [
-        language
-        for language in lingua.Language.all()
-        if language.iso_code_639_1.name.lower() in codes
-    ]
-    return builder.from_languages(*languages).build()
+    if codes:
+        languages = [
+            language
+            for language in lingua.Language.all()
+            if language.iso_code_639_1.name.lower() in codes
+        ]
+        chosen = builder.from_languages(*languages)
+    else:
+        chosen = builder.from_all_languages()
+    detector: LanguageDetector = chosen.build()
+    return detector
 
 
 def _import_lingua() -> ModuleType:
