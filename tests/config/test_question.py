@@ -52,6 +52,10 @@ def test_every_form_of_a_prompt_is_one_value(entry, prompt):
         ([{"user": "\udcff"}], "messages: .* is not valid UTF-8"),
         ([{"robot": "a"}], r"messages\[0\]: .*robot"),
         ({"system": "a", "messages": [{"system": "b"}, USER]}, r"messages\[1\]: a system prompt"),
+        ({"user": 5}, "user: 5 is not a text"),
+        ({"user": "a", "system": 5}, "system: 5 is not a text"),
+        ({"messages": 5}, "messages: 5 is not a list"),
+        ({"messages": "abc"}, "messages: 'abc' is not a list"),
     ],
 )
 def test_what_is_no_prompt_is_refused_by_its_key(entry, message):

@@ -74,7 +74,10 @@ def parse_prompt(entry: object) -> Start:
         return parse_prompt(keys["start"])
     system = {"system": keys["system"]} if "system" in keys else {}
     if "messages" in keys:
-        return _parse_messages([*([system] if system else []), *keys["messages"]])
+        messages = keys["messages"]
+        if not isinstance(messages, list | tuple):
+            raise ConfigError(f"messages: {messages!r} is not a list; give a list of messages")
+        return _parse_messages([*([system] if system else []), *messages])
     texts = {**system, "user": keys["user"]}
     return Chat(tuple((role, _check_text(role, text)) for role, text in texts.items()))
 
@@ -239,8 +242,10 @@ def _parse_messages(messages: object) -> Chat:
     return chat
 
 
-def _check_text(key: str, text: str) -> str:
-    """Return a text if it can be encoded."""
+def _check_text(key: str, text: object) -> str:
+    """Return a text if it is one and can be encoded."""
+    if not isinstance(text, str):
+        raise ConfigError(f"{key}: {text!r} is not a text; give a string")
     # a shell's arguments that are not UTF-8 become lone surrogates
     try:
         text.encode()
