@@ -26,6 +26,7 @@ MODEL_MODULES = (
     "models/decoding/logits_processor.py",
     "models/transformers/batch_invariance.py",
     "models/transformers/load.py",
+    "models/transformers/load_settings.py",
     "models/transformers/batching.py",
     "models/transformers/causal.py",
     "models/distribution.py",
