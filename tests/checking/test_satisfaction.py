@@ -80,10 +80,10 @@ def test_what_is_certain_is_certain_by_every_route(path, query, holds, tmp_path)
     assert bounds(asked.text) == Interval(holds, holds)
     write_prism(tenths(), SCORES, tmp_path / "w.prism")
     write_jani(tenths(), SCORES, tmp_path / "w.jani")
-    verdict = check_chain(dtmc.build_dtmc(tenths(), SCORES), asked)
+    checked = check_chain(dtmc.build_dtmc(tenths(), SCORES), asked)
     for answer in files(asked, tmp_path):
         assert answer.value is holds
-        explored = verdict.states_explored, verdict.transitions_explored
+        explored = checked.costs.states_explored, checked.costs.transitions_explored
         assert (answer.states, answer.transitions) == explored
 
 
