@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from llmchecker.errors import ConfigError, UnknownName, did_you_mean
+from llmchecker.errors import ConfigError, MissingTool, UnknownName, did_you_mean
 from llmchecker.models.sources.model_directory import find_model_files
 from llmchecker.properties.custom_class import (
     FOREIGN_ERRORS,
@@ -181,8 +181,8 @@ def _instantiate(quantifier_type: type[Quantifier], settings: Mapping[str, Any])
             return quantifier_type(**settings)
     try:
         quantifier = quantifier_type(**settings)
-    # a foreign class may raise this package's error with its own message
-    except ConfigError:
+    # a foreign class may raise this package's errors with its own message
+    except (ConfigError, MissingTool):
         raise
     except FOREIGN_ERRORS as error:
         raise ConfigError(

@@ -1,12 +1,14 @@
 """`loop-invariants` is the command of the package, and `llmchecker verify` the same."""
 
 import json
+import sys
 from importlib.metadata import entry_points
 
 import pytest
 
+from llmchecker.errors import MissingTool
 from llmchecker.interfaces.cli.main import main as run_llmchecker
-from loop_invariants import Provable, dependencies
+from loop_invariants import Provable
 from loop_invariants.cli.main import main
 
 PROGRAM = "int main() { int i = 0; while (i < 9) i++; assert(i == 9); }"
@@ -50,12 +52,11 @@ def test_both_commands_have_the_same_options(capsys):
 @pytest.mark.parametrize("package", ["pcpp", "pycparser", "z3"])
 def test_a_missing_package_is_named_with_the_extra(program, package, monkeypatch, capsys):
     """Command and quantifier name the missing package and what installs it."""
-    monkeypatch.setattr(dependencies, "find_spec", lambda name: None if name == package else name)
+    monkeypatch.setitem(sys.modules, package, None)
     assert main([str(program)]) == 3
     error = capsys.readouterr().err
-    assert f"the package {package} is missing" in error
-    assert "run pip install 'llmchecker[programs]'" in error
-    with pytest.raises(dependencies.ConfigError, match=f"{package} is missing"):
+    assert f"{package}: the package is missing; run pip install 'llmchecker[programs]'" in error
+    with pytest.raises(MissingTool, match=f"{package}: the package is missing"):
         Provable(program)
 
 
