@@ -44,15 +44,15 @@ def test_every_route_agrees_on_a_generated_tree(seed, tmp_path):
     write_jani(tree, scores, tmp_path / "w.jani")
     chain = dtmc.build_dtmc(tree, scores)
     for query in map(parse, QUERIES):
-        verdict = check_chain(chain, query)
+        checked = check_chain(chain, query)
         for answer in (
             storm.check_prism(tmp_path / "w.prism", query),
             storm.check_jani(tmp_path / "w.jani", query),
         ):
-            assert answer.value == pytest.approx(verdict.value, abs=1e-12)
+            assert answer.value == pytest.approx(checked.value, abs=1e-12)
             assert (answer.states, answer.transitions) == (
-                verdict.states_explored,
-                verdict.transitions_explored,
+                checked.costs.states_explored,
+                checked.costs.transitions_explored,
             )
 
 
