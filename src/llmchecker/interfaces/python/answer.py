@@ -9,6 +9,7 @@ from llmchecker.checking.figures import format_row
 from llmchecker.errors import NoTruthValue
 from llmchecker.interfaces.python.tree import Tree
 from llmchecker.properties.logic.ast import Probability
+from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
     from llmchecker.reporting.answer_figure import Axes
@@ -73,7 +74,8 @@ class Answer(answer.Answer):
             InvalidQuery: on a tree, the query has no =?, and no single text decides it.
         """
         # imported here, because matplotlib takes a second to load
-        from llmchecker.reporting.answer_figure import draw_answer, draw_history
+        with explain_missing_packages():
+            from llmchecker.reporting.answer_figure import draw_answer, draw_history
 
         if not self.history:
             return draw_answer(self, label, axes)
