@@ -1,0 +1,1 @@
+"""Token transducers: quantifiers that read a text token by token."""

@@ -1,0 +1,60 @@
+"""Protocol of token transducers, the incremental form of a quantifier.
+
+A transducer reads a text from left to right and remembers a state. Its score of a text has two
+parts: a count of what is complete, and the score of the state.
+
+    text           state        count   score
+    ""             no word      0       0
+    " She"         "she"        0       -1    the word may go on: "Sheila"
+    " She he"      "he"         -1      0     "She" is complete
+    " She heavy"   a dead word  -1      -1
+
+Counts are apart from states, so that texts with other counts share a state.
+"""
+
+from collections.abc import Hashable
+from typing import Protocol, runtime_checkable
+
+
+class TokenTransducer(Protocol):
+    """Incremental form of a quantifier, with one law.
+
+    For a start string and any pieces of text: the count of all pieces plus the score of the last
+    state is what the quantifier's plain call returns for the start string and the joined pieces.
+    The law implies that equal states have equal futures, whatever their counts are.
+
+    States and effects are hashable values. They are compared by equality, so fewer distinct states
+    and effects make a check faster. A state must not grow with the text where a smaller one obeys
+    the law.
+    """
+
+    def start(self, start: str) -> tuple[Hashable, int]:
+        """Return the state and the count after a start string without a continuation."""
+        ...
+
+    def effect(self, piece: str) -> Hashable:
+        """Return the effect of a piece of text on every state.
+
+        Pieces with equal effects form one token class.
+        """
+        ...
+
+    def advance(self, state: Hashable, effect: Hashable) -> tuple[Hashable, int]:
+        """Return the state after an effect, and what the effect adds to the count."""
+        ...
+
+    def score(self, state: Hashable) -> int:
+        """Return the score of a state, without the count."""
+        ...
+
+
+@runtime_checkable
+class HasTransducer(Protocol):
+    """Protocol of a quantifier with an incremental form."""
+
+    def build_transducer(self) -> TokenTransducer | None:
+        """Build the incremental form; None if these settings allow none.
+
+        Without it the quantifier is called on visited texts only, and decides no text ahead.
+        """
+        ...
