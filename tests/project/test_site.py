@@ -82,6 +82,20 @@ def test_every_public_name_is_on_the_page_of_the_api():
     assert sorted(described) == sorted(set(llmchecker.__all__) - {"__version__", "errors"})
 
 
+def test_every_error_is_on_the_page_of_exit_statuses():
+    """The table of errors has each class of `lc.errors` but the base, with its base classes."""
+    page = (DOCS / "reference/exit_statuses.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*?) ?\|$", page, flags=re.M)
+    described = {name: set(re.findall(r"`(\w+)`", bases)) for name, bases in rows}
+    expected = {
+        name: {base.__name__ for base in error.__bases__} - {"LLMCheckerError"}
+        for name, error in vars(llmchecker.errors).items()
+        if isinstance(error, type) and issubclass(error, llmchecker.errors.LLMCheckerError)
+    }
+    del expected["LLMCheckerError"]
+    assert described == expected
+
+
 def test_the_options_of_every_command_are_described(monkeypatch):
     """The text for the page of commands has each command, and the options in its help."""
     text = import_hooks(monkeypatch).describe_commands()
@@ -112,6 +126,14 @@ def test_python_on_a_page_runs(page, monkeypatch):
     """The blocks of Python of a how-to run one after the other."""
     monkeypatch.chdir(ROOT)
     exec(compile(python_blocks(page), str(page), "exec"), {"__name__": "page"})
+
+
+def test_python_on_the_page_of_answers_runs(tmp_path, monkeypatch):
+    """The block of Python writes an answer and reads it again."""
+    monkeypatch.chdir(tmp_path)
+    page = DOCS / "reference/answer.md"
+    exec(compile(python_blocks(page), str(page), "exec"), {"__name__": "page"})
+    assert (tmp_path / "answer.json").is_file()
 
 
 @pytest.mark.long
