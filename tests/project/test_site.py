@@ -256,6 +256,16 @@ def test_formulas_are_part_of_the_pages(site):
     assert "\\[" not in text
 
 
+def test_bars_in_tables_have_no_backslash(monkeypatch):
+    """A bar in a cell is shown as a bar, also in code; other code keeps its backslashes."""
+    hooks = import_hooks(monkeypatch)
+    cell = "<td><code>a \\|\\| b</code></td>"
+    code = "<pre>\\|</pre>"
+    assert hooks.on_page_content(cell + code, None, None, None) == (
+        "<td><code>a || b</code></td>" + code
+    )
+
+
 @pytest.mark.long
 def test_the_help_of_every_option_is_on_the_site(site):
     """Braces, brackets and stars of a help text are no markup on the page of commands."""
