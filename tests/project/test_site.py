@@ -17,6 +17,7 @@ from helpers.printed_text import alike
 import llmchecker
 from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.suites.assertions import KINDS, parse_assertion
 from llmchecker.suites.suite_file import CaseKeys, SuiteKeys
 
 ROOT = Path(__file__).parents[2]
@@ -113,6 +114,16 @@ def test_every_key_of_a_suite_is_described(heading, keys):
     table = text.split(f"| key of {heading} |")[1].split("\n\n")[0]
     cells = "\n".join(re.findall(r"^\| (`.*?) \|", table, flags=re.M))
     assert re.findall(r"`(\w+)`", cells) == list(keys.model_fields)
+
+
+def test_every_assertion_of_a_suite_is_described():
+    """The table of assertions has each kind, in order, with an example and the query it means."""
+    text = (DOCS / "reference/suites.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\{ .*? \})` \| .* \| `(P.*?)` \|$", text, flags=re.M)
+    entries = [yaml.safe_load(example) for example, _ in rows]
+    assert [next(iter(entry)) for entry in entries] == list(KINDS)
+    for entry, (_, query) in zip(entries, rows, strict=True):
+        assert parse_assertion(entry)[0] == query
 
 
 def python_blocks(page: Path) -> str:
