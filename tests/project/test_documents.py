@@ -160,7 +160,7 @@ def test_programs_of_the_environment_are_installed():
 
 
 def test_llmchecker_commands_parse():
-    """Every call of llmchecker is one that it understands, of a model that config.yaml fetches."""
+    """Every call of llmchecker parses; its model is a server, or one that config.yaml fetches."""
     models = read_yaml(ROOT / "config.yaml").content["models"]
     for _, words in commands("llmchecker"):
         if len(words) <= 1:
@@ -171,8 +171,8 @@ def test_llmchecker_commands_parse():
         # the other commands ask no model
         if words[0] not in ("check", "tree"):
             continue
-        directory = str(asked.model).startswith("resources/models/")
-        assert asked.model is None or directory or asked.model in models
+        is_given = str(asked.model).startswith(("resources/models/", "http://"))
+        assert asked.model is None or is_given or asked.model in models
         if asked.query is not None:
             parse(asked.query)
 
