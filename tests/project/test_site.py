@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -81,6 +82,13 @@ def test_every_public_name_is_on_the_page_of_the_api():
     text = (DOCS / "reference/python.md").read_text(encoding="utf-8")
     described = re.findall(r"^::: llmchecker\.(\w+)$", text, flags=re.M)
     assert sorted(described) == sorted(set(llmchecker.__all__) - {"__version__", "errors"})
+
+
+def test_every_field_of_an_answer_is_on_the_page_of_the_api():
+    """The table of fields has those of an answer, in order."""
+    text = (DOCS / "reference/python.md").read_text(encoding="utf-8")
+    cells = "".join(re.findall(r"^\| (`.*?) \|", text, flags=re.M))
+    assert re.findall(r"`(\w+)`", cells) == [field.name for field in fields(llmchecker.Answer)]
 
 
 def test_every_error_is_on_the_page_of_exit_statuses():
