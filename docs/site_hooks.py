@@ -38,7 +38,9 @@ BAR = "\\|"
 COMMANDS_MARK = "<!-- options of all commands -->"
 _LINK = re.compile(r"(?<=\]\()([^()\s:#]+)(?=[)#])")
 _CELL = re.compile(r"<td.*?</td>", flags=re.DOTALL)
-_MATH = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', flags=re.DOTALL)
+_MATH = re.compile(
+    r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>([.,;:)]*)', flags=re.DOTALL
+)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -151,4 +153,6 @@ def _rewrite_link(source: PurePosixPath, folder: PurePosixPath, link: re.Match[s
 
 def _convert_math(found: re.Match[str]) -> str:
     display = "block" if found[2] == "[" else "inline"
-    return latex2mathml.converter.convert(html.unescape(found[3]), display=display)
+    formula = latex2mathml.converter.convert(html.unescape(found[3]), display=display)
+    # a line must not begin with the comma after a formula
+    return f'<span class="formula">{formula}{found[4]}</span>' if found[4] else formula

@@ -285,6 +285,14 @@ def test_bars_in_tables_have_no_backslash(monkeypatch):
     )
 
 
+def test_a_formula_keeps_the_comma_after_it(monkeypatch):
+    """No line break is possible between a formula in a text and the sign that follows it."""
+    hooks = import_hooks(monkeypatch)
+    text = '<p>If <span class="arithmatex">\\(x\\)</span>, then y.</p>'
+    shown = hooks.on_page_content(text, None, None, None)
+    assert re.fullmatch(r'<p>If <span class="formula"><math .*</math>,</span> then y\.</p>', shown)
+
+
 @pytest.mark.long
 def test_the_help_of_every_option_is_on_the_site(site):
     """Braces, brackets and stars of a help text are no markup on the page of commands."""
