@@ -42,21 +42,33 @@ machines. The same programs here:
 SPEED_INTRODUCTION = """\
 # Speed
 
+This page shows where the time of an answer goes, and what a pass of the model buys. A *pass* is one
+text that the model evaluates. Most of the time of an answer should be that of passes, and an
+interval should be narrower than that of as many plain samples.
+
+![Width of intervals against forward passes](../images/width.png)
+
+The figures below are ratios, which depend less on the machine than seconds do. A width ratio below
+1 means a narrower interval with the same passes.
+
+"""
+SPEED_CLOSING = """
+## Measure it yourself
+
 ```sh
 make bench
 ```
 
-measures expansion, scoring, refinement, sampling, checking and the workflow in about half an hour
-on 2 cores. `results/benchmarks/` then has `benchmarks.json` and `benchmarks.md` with every figure,
-`cost.{svg,png}` (seconds against states), and `width.{svg,png,csv}`. This page is written by:
+measures expansion, scoring, refinement, sampling, checking and the workflow.
+`results/benchmarks/` then has `benchmarks.json` and `benchmarks.md` with every figure,
+`cost.{svg,png}` (seconds against states), and `width.{svg,png,csv}`. These commands write this page
+from the results:
 
 ```sh
 cp results/benchmarks/benchmarks.json resources/measured/
 cp results/benchmarks/width.png docs/images/
 .venv/bin/python docs/measured_pages.py
 ```
-
-![Width of intervals against forward passes](../images/width.png)
 """
 SPEED_FIGURES = {
     "expansion.{model}.speedup_over_reference": "nodes a second over the literal Algorithm 1",
@@ -108,11 +120,11 @@ def build_speed_page(figures: Mapping[str, float]) -> str:
     names = (re.fullmatch(r"expansion\.(.+)\.share_of_peak", name) for name in figures)
     models = [name[1] for name in names if name]
     if not figures:
-        return f"{SPEED_INTRODUCTION}\nThe repository has no record.\n"
+        return f"{SPEED_INTRODUCTION}The repository has no record.\n{SPEED_CLOSING}"
     rows = [
         [meaning, *_format_values(name, models, figures)] for name, meaning in SPEED_FIGURES.items()
     ]
-    return "\n".join([SPEED_INTRODUCTION, format_table(("figure", *models), rows)])
+    return SPEED_INTRODUCTION + format_table(("figure", *models), rows) + SPEED_CLOSING
 
 
 def _format_values(name: str, models: Sequence[str], figures: Mapping[str, float]) -> list[str]:

@@ -37,17 +37,20 @@ BAR = "\\|"
 
 COMMANDS_MARK = "<!-- options of all commands -->"
 _LINK = re.compile(r"(?<=\]\()([^()\s:#]+)(?=[)#])")
-_MATH = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', flags=re.DOTALL)
+_CELL = re.compile(r"<td.*?</td>", flags=re.DOTALL)
+_MATH = re.compile(
+    r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>([.,;:)]*)', flags=re.DOTALL
+)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the documents outside of docs/, and the files that pages link to."""
     for path, uri in PAGES.items():
         files.append(File.generated(config, uri, abs_src_path=str(ROOT / path)))
-    for path in sorted(set(_find_linked_files(files))):
-        copy = str(COPIES / path)
+    for linked in sorted(set(_find_linked_files(files))):
+        copy = _name_copy(str(COPIES / linked))
         # As text, so that Markdown is not a page of the site.
-        files.append(File.generated(config, _name_copy(copy), content=(ROOT / path).read_bytes()))
+        files.append(File.generated(config, copy, content=(ROOT / linked).read_bytes()))
     return files
 
 
@@ -60,7 +63,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html_text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Replace TeX by MathML, which browsers render without a script."""
+    """Replace TeX by MathML, which browsers render without a script, and bars in tables."""
+    # Markdown keeps the backslash of a bar in code, which GitHub needs in a cell
+    html_text = _CELL.sub(lambda cell: cell[0].replace(BAR, "|"), html_text)
     return _MATH.sub(_convert_math, html_text)
 
 
@@ -148,4 +153,6 @@ def _rewrite_link(source: PurePosixPath, folder: PurePosixPath, link: re.Match[s
 
 def _convert_math(found: re.Match[str]) -> str:
     display = "block" if found[2] == "[" else "inline"
-    return latex2mathml.converter.convert(html.unescape(found[3]), display=display)
+    formula = latex2mathml.converter.convert(html.unescape(found[3]), display=display)
+    # a line must not begin with the comma after a formula
+    return f'<span class="formula">{formula}{found[4]}</span>' if found[4] else formula

@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import json
 import math
 import re
 import shlex
@@ -18,6 +19,7 @@ from helpers.decided_mass import split_mass
 from snakemake.cli import get_argument_parser
 
 from llmchecker.checking import check
+from llmchecker.checking.answer import Answer
 from llmchecker.config.config import Config
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.interfaces.cli.commands import build_parser
@@ -158,7 +160,7 @@ def test_programs_of_the_environment_are_installed():
 
 
 def test_llmchecker_commands_parse():
-    """Every call of llmchecker is one that it understands, of a model that config.yaml fetches."""
+    """Every call of llmchecker parses; its model is a server, or one that config.yaml fetches."""
     models = read_yaml(ROOT / "config.yaml").content["models"]
     for _, words in commands("llmchecker"):
         if len(words) <= 1:
@@ -169,8 +171,8 @@ def test_llmchecker_commands_parse():
         # the other commands ask no model
         if words[0] not in ("check", "tree"):
             continue
-        directory = str(asked.model).startswith("resources/models/")
-        assert asked.model is None or directory or asked.model in models
+        is_given = str(asked.model).startswith(("resources/models/", "http://"))
+        assert asked.model is None or is_given or asked.model in models
         if asked.query is not None:
             parse(asked.query)
 
@@ -433,6 +435,43 @@ def test_the_audit_is_as_told():
 def test_every_word_of_the_tables_on_programs_is_explained(heading, kind):
     """Outcomes, sources and semantics stand on the page, in their order and by their names."""
     assert names_below(PROGRAMS, heading) == [str(k) for k in kind]
+
+
+ANSWER_PAGE = ROOT / "docs/reference/answer.md"
+
+
+def read_shown_answer() -> dict:
+    """Read the JSON object that the page on answers shows."""
+    text = ANSWER_PAGE.read_text(encoding="utf-8")
+    return json.loads(text.split("```json\n")[1].split("\n```")[0])
+
+
+def read_fields(title: str) -> list[str]:
+    """Read the names of the fields in the first table below a text of the page on answers."""
+    text = ANSWER_PAGE.read_text(encoding="utf-8").split(title)[1]
+    rows = text.split("| --- |\n")[1].split("\n\n")[0].splitlines()
+    return [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+
+
+def test_the_page_on_answers_has_every_field():
+    """The tables have the fields of an answer and of its witnesses, in their order."""
+    coin = TableModel(["once", " he", " she"], lambda tokens: [0, 0.5, 0.5])
+    tree = build_tree(coin, "once", Truncation(1.0, 2, 2))
+    columns = {"gender": scores.score_tree(create_quantifier("gender", {}), tree)}
+    query = parse("P=? [ F gender = 2 ]")
+    answer = check.check_query(tree, columns, query, {"gender": (None, None)}).as_json()
+    assert read_fields("## Fields of every answer") == list(answer)
+    assert read_fields("An entry of `witnesses`") == list(answer["witnesses"][0])
+
+
+def test_the_answer_on_the_page_is_read_again():
+    """The JSON object that the page shows is an answer of this version, with its further fields."""
+    shown = read_shown_answer()
+    answer = Answer.from_json(shown, ANSWER_PAGE)
+    assert str(answer.decision) == "HOLDS, certain"
+    further = list(shown.keys() - answer.as_json().keys())
+    assert set(further) <= set(read_fields("## Further fields"))
+    assert answer.as_json().items() <= shown.items()
 
 
 EXPECTED = table_below(ROOT / "docs/how-to/reproduce.md", "Expected numbers")

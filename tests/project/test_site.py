@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -17,6 +18,7 @@ from helpers.printed_text import alike
 import llmchecker
 from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.suites.assertions import KINDS, parse_assertion
 from llmchecker.suites.suite_file import CaseKeys, SuiteKeys
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +84,27 @@ def test_every_public_name_is_on_the_page_of_the_api():
     assert sorted(described) == sorted(set(llmchecker.__all__) - {"__version__", "errors"})
 
 
+def test_every_field_of_an_answer_is_on_the_page_of_the_api():
+    """The table of fields has those of an answer, in order."""
+    text = (DOCS / "reference/python.md").read_text(encoding="utf-8")
+    cells = "".join(re.findall(r"^\| (`.*?) \|", text, flags=re.M))
+    assert re.findall(r"`(\w+)`", cells) == [field.name for field in fields(llmchecker.Answer)]
+
+
+def test_every_error_is_on_the_page_of_exit_statuses():
+    """The table of errors has each class of `lc.errors` but the base, with its base classes."""
+    page = (DOCS / "reference/exit_statuses.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*?) ?\|$", page, flags=re.M)
+    described = {name: set(re.findall(r"`(\w+)`", bases)) for name, bases in rows}
+    expected = {
+        name: {base.__name__ for base in error.__bases__} - {"LLMCheckerError"}
+        for name, error in vars(llmchecker.errors).items()
+        if isinstance(error, type) and issubclass(error, llmchecker.errors.LLMCheckerError)
+    }
+    del expected["LLMCheckerError"]
+    assert described == expected
+
+
 def test_the_options_of_every_command_are_described(monkeypatch):
     """The text for the page of commands has each command, and the options in its help."""
     text = import_hooks(monkeypatch).describe_commands()
@@ -101,6 +124,16 @@ def test_every_key_of_a_suite_is_described(heading, keys):
     assert re.findall(r"`(\w+)`", cells) == list(keys.model_fields)
 
 
+def test_every_assertion_of_a_suite_is_described():
+    """The table of assertions has each kind, in order, with an example and the query it means."""
+    text = (DOCS / "reference/suites.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\{ .*? \})` \| .* \| `(P.*?)` \|$", text, flags=re.M)
+    entries = [yaml.safe_load(example) for example, _ in rows]
+    assert [next(iter(entry)) for entry in entries] == list(KINDS)
+    for entry, (_, query) in zip(entries, rows, strict=True):
+        assert parse_assertion(entry)[0] == query
+
+
 def python_blocks(page: Path) -> str:
     return "".join(re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S))
 
@@ -112,6 +145,14 @@ def test_python_on_a_page_runs(page, monkeypatch):
     """The blocks of Python of a how-to run one after the other."""
     monkeypatch.chdir(ROOT)
     exec(compile(python_blocks(page), str(page), "exec"), {"__name__": "page"})
+
+
+def test_python_on_the_page_of_answers_runs(tmp_path, monkeypatch):
+    """The block of Python writes an answer and reads it again."""
+    monkeypatch.chdir(tmp_path)
+    page = DOCS / "reference/answer.md"
+    exec(compile(python_blocks(page), str(page), "exec"), {"__name__": "page"})
+    assert (tmp_path / "answer.json").is_file()
 
 
 @pytest.mark.long
@@ -232,6 +273,24 @@ def test_formulas_are_part_of_the_pages(site):
     assert text.count("<math ") > 40
     assert "\\(" not in text
     assert "\\[" not in text
+
+
+def test_bars_in_tables_have_no_backslash(monkeypatch):
+    """A bar in a cell is shown as a bar, also in code; other code keeps its backslashes."""
+    hooks = import_hooks(monkeypatch)
+    cell = "<td><code>a \\|\\| b</code></td>"
+    code = "<pre>\\|</pre>"
+    assert hooks.on_page_content(cell + code, None, None, None) == (
+        "<td><code>a || b</code></td>" + code
+    )
+
+
+def test_a_formula_keeps_the_comma_after_it(monkeypatch):
+    """No line break is possible between a formula in a text and the sign that follows it."""
+    hooks = import_hooks(monkeypatch)
+    text = '<p>If <span class="arithmatex">\\(x\\)</span>, then y.</p>'
+    shown = hooks.on_page_content(text, None, None, None)
+    assert re.fullmatch(r'<p>If <span class="formula"><math .*</math>,</span> then y\.</p>', shown)
 
 
 @pytest.mark.long

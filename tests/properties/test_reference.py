@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.reference import PATH_FORMS, QUANTIFIER_TYPES, QUERY_FORMS
 from llmchecker.properties.registry import BUILTIN_TYPES
@@ -25,37 +26,59 @@ def test_the_settings_of_a_type_are_the_fields_of_its_class(name):
     assert sorted(QUANTIFIER_TYPES[name].settings) == sorted(names)
 
 
-def test_the_page_on_properties_has_the_same_types():
-    """The page describes each type by the summary of the reference, in its order."""
+def test_the_page_on_quantifiers_has_the_same_types():
+    """The table of types has the summary of each reference, in its order."""
     text = (DOCS / "quantifiers.md").read_text(encoding="utf-8")
-    section = " ".join(text.split("\n## Types\n")[1].split("\n\n`gender` and")[0].split())
-    entries = re.findall(r"- `(\w+)`: (.*?)(?=\. |\.$)", section)
-    assert entries == [(name, entry.summary) for name, entry in QUANTIFIER_TYPES.items()]
+    section = text.split("\n## Types\n")[1].split("\n### ")[0]
+    rows = re.findall(r"^\| \[`(\w+)`\]\(#\w+\) \| (.*?) \|", section, flags=re.M)
+    assert rows == [(name, entry.summary) for name, entry in QUANTIFIER_TYPES.items()]
+
+
+@pytest.mark.parametrize("name", QUANTIFIER_TYPES)
+def test_the_page_on_quantifiers_has_each_setting(name):
+    """The section of a type names each of its settings."""
+    text = (DOCS / "quantifiers.md").read_text(encoding="utf-8")
+    section = text.split(f"\n### `{name}`\n")[1].split("\n### ")[0].split("\n## ")[0]
+    assert all(f"`{setting}`" in section for setting in QUANTIFIER_TYPES[name].settings)
+
+
+def read_rows(heading: str) -> list[list[list[str]]]:
+    """Read the spans of code of each cell in the first table of a section on queries."""
+    text = (DOCS / "queries.md").read_text(encoding="utf-8")
+    table = text.split(f"\n## {heading}\n")[1].split("| --- |\n")[1].split("\n\n")[0]
+    return [
+        [
+            [span.replace("\\|", "|") for span in re.findall(r"`([^`]+)`", cell)]
+            for cell in re.split(r"(?<!\\)\|", row)[1:-1]
+        ]
+        for row in table.splitlines()
+    ]
 
 
 def test_the_page_on_queries_has_the_same_forms():
     """The table of forms of docs/reference/queries.md is that of the reference, in its order."""
-    text = (DOCS / "queries.md").read_text(encoding="utf-8")
-    table = text.split("\n## Forms\n")[1].split("| --- | --- |\n")[1].split("\n\n")[0]
-    cells = [re.split(r"(?<!\\)\|", row)[1].replace("\\|", "|") for row in table.splitlines()]
-    spans = [", ".join(re.findall(r"`([^`]+)`", cell)) for cell in cells]
-    forms = [form.form for form in QUERY_FORMS]
-    assert len(spans) == len(forms)
-    assert all(map(str.startswith, spans, forms))
+    rows = read_rows("Forms")
+    assert [row[2] for row in rows] == [[form.example] for form in QUERY_FORMS]
+    assert all(
+        ", ".join(row[0]).startswith(form.form) for row, form in zip(rows, QUERY_FORMS, strict=True)
+    )
 
 
 def test_the_page_on_queries_has_the_same_operators():
     """The tables of path formulas and atoms have the forms and examples of the reference."""
-    text = (DOCS / "queries.md").read_text(encoding="utf-8").split("\n## Path formulas\n")[1]
-    rows = [re.split(r"(?<!\\)\|", row) for row in re.findall(r"^\| .*`.*$", text, flags=re.M)]
-    spans = [
-        [[span.replace("\\|", "|") for span in re.findall(r"`([^`]+)`", cell)] for cell in row]
-        for row in rows
-    ]
-    examples = [row[3][0] for row in spans]
-    assert [form.example for form in PATH_FORMS] == examples[: len(PATH_FORMS)]
-    assert set(spans[0][1]) == {"X φ"}
-    assert examples[len(PATH_FORMS) :] == ['P=? [ F "rest" ]']
+    rows = read_rows("Path formulas") + read_rows("Atoms")
+    assert rows[0][0] == ["X φ"]
+    examples = [example for row in rows for example in row[2]]
+    assert examples == [*(form.example for form in PATH_FORMS), 'P=? [ F "rest" ]']
+
+
+def test_the_page_on_queries_shows_the_message_of_a_mistake():
+    """The query in the section on mistakes has the message that is shown."""
+    text = (DOCS / "queries.md").read_text(encoding="utf-8")
+    shown = text.split("\n## Mistakes\n")[1].split("```text\n")[1].split("\n```")[0]
+    with pytest.raises(InvalidQuery) as raised:
+        parse(shown.splitlines()[1].strip())
+    assert str(raised.value) == shown
 
 
 @pytest.mark.parametrize("form", QUERY_FORMS + PATH_FORMS, ids=lambda form: form.form)
