@@ -6,8 +6,9 @@ lost without a word, so that it is rejected. Aliases may repeat a value, but a f
 repeated values or a recursive alias is rejected.
 """
 
+import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,7 +29,7 @@ from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.scanner import Scanner
 from ruamel.yaml.tokens import FlowMappingEndToken, FlowSequenceEndToken, ScalarToken, Token
 
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, LLMCheckerError
 
 _MAX_BYTES = 5_000_000
 """Maximum size of a file in bytes."""
@@ -166,6 +167,19 @@ class YamlFile(YamlDocument):
             key = re.sub(r"(^|\.|\[)[^.\[]*$", "", key)
         line = f", line {self.lines[key]}" if key else ""
         return f"{self.path}{line}: {message}"
+
+
+@contextlib.contextmanager
+def locate_keys(files: Sequence[YamlFile]) -> Iterator[None]:
+    """Prefix errors of the package that begin with a key with its last file, and the line there."""
+    try:
+        yield
+    except LLMCheckerError as error:
+        message = str(error)
+        located = [file.add_location(message) for file in reversed(files)]
+        # a file without the key has no line; the last file is the fallback
+        has_line = (each for each in located if ", line " in each[: -len(message)])
+        raise type(error)(next(has_line, located[0])) from error
 
 
 def read_yaml(path: str | Path, schema: ScalarSchema = CORE_SCHEMA) -> YamlFile:
