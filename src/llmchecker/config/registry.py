@@ -21,11 +21,11 @@ from llmchecker.config.models import (
     select_decoding,
 )
 from llmchecker.config.project import find_project
+from llmchecker.config.prompt import parse_messages
 from llmchecker.config.registry_keys import (
     ExpansionConfig,
     MessageKeys,
     RegistryKeys,
-    build_start,
 )
 from llmchecker.config.section import parse_section
 from llmchecker.config.yaml_reader import SHARED_SCHEMA, locate_keys, read_yaml
@@ -152,12 +152,11 @@ def open_registry(config: str | Path) -> Registry:
 
 
 def _parse_start(name: str, entry: str | tuple[MessageKeys, ...]) -> Start:
-    try:
-        return build_start(entry)
-    except ConfigError as error:
-        # The message may begin with the index of a chat message, which extends the key.
-        separator = "" if str(error).startswith("[") else ": "
-        raise ConfigError(f"start_strings.{name}{separator}{error}") from error
+    # a text needs no chat template
+    if isinstance(entry, str):
+        return entry
+    messages = [message.explicit_keys for message in entry]
+    return parse_messages(f"start_strings.{name}", messages)
 
 
 def _create_quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:

@@ -49,6 +49,7 @@ def run_ask(registry: Registry, request: Question) -> _AnsweredRequest:
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
+    asked, budget = request.checked_query, request.budget
     builder = open_model(request.model, registry.expansion)
     model = builder.model
     # Loaded first: its log line is on the screen while Storm's import takes seconds.
@@ -61,14 +62,12 @@ def run_ask(registry: Registry, request: Question) -> _AnsweredRequest:
             answer = check_anytime(
                 model,
                 request.prompt,
-                request.checked_query,
-                request.budget,
+                asked,
+                budget,
                 end_of_sequence=builder.end_of_sequence,
                 distributions=distributions,
                 is_cancelled=is_cancelled,
-                watch=lambda progress: status(
-                    format_progress(progress, request.budget, request.checked_query)
-                ),
+                watch=lambda progress: status(format_progress(progress, budget, asked)),
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
@@ -134,7 +133,7 @@ def format_progress(progress: "AnytimeProgress", budget: AnswerBudget, asked: Ch
 @contextlib.contextmanager
 def catch_interrupt() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether Ctrl-C was pressed; the second raises."""
-    interrupts = []
+    interrupts: list[int] = []
 
     def record_interrupt(number: int, frame: object) -> None:
         # The first Ctrl-C only requests the end of the work; the second always ends the program.

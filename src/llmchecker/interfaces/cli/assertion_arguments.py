@@ -99,11 +99,11 @@ def add_quantifier_argument(command: argparse.ArgumentParser) -> None:
     )
 
 
-def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery | None:
-    """Return the query of the arguments; None for a command without one.
+def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery:
+    """Return the query of the arguments, or that of an assertion in its place.
 
     Raises:
-        ConfigError: the arguments have several queries, or an unusable value.
+        ConfigError: the arguments have no query or several, or an unusable value.
     """
     values = _collect_assertions(arguments)
     settings = dict(map(_parse_quantifier, getattr(arguments, "quantifier", ())))
@@ -112,8 +112,9 @@ def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery | None:
     if not values:
         if probability != (None, None):
             raise ConfigError("--at-least, --at-most: no assertion; add one such as --contains")
-        # `tree` works without a query
-        return None if query is None else AskedQuery(query, settings, is_assertion=False)
+        if query is None:
+            raise ConfigError("check: no query; write one, or an assertion such as --contains")
+        return AskedQuery(query, settings, is_assertion=False)
     options = ["the query"] * (query is not None) + [_option(kind) for kind in values]
     if len(options) > 1:
         raise ConfigError(f"{' and '.join(options)}: several queries; keep one")

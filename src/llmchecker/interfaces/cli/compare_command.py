@@ -106,7 +106,8 @@ def _compare(registry: Registry, first: Question, versus: Question) -> _Compared
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.comparison import check_comparable, compare_sides
 
-    check_comparable(first.checked_query)
+    asked, budget = first.checked_query, first.budget
+    check_comparable(asked)
     builder = open_model(first.model, registry.expansion)
     versus_builder = (
         # Two decodings of one model share its weights.
@@ -119,11 +120,11 @@ def _compare(registry: Registry, first: Question, versus: Question) -> _Compared
         try:
             comparison = compare_sides(
                 *sides,
-                first.checked_query,
-                first.budget,
+                asked,
+                budget,
                 is_cancelled=is_cancelled,
                 watch=lambda progress: status(
-                    f"difference: {format_progress(progress, first.budget, first.checked_query)}"
+                    f"difference: {format_progress(progress, budget, asked)}"
                 ),
             )
         # the answer so far is right, so it is shown with the error

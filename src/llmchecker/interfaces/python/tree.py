@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llmchecker.checking.answer import Answer
-from llmchecker.config.question import parse_prompt
+from llmchecker.config.prompt import parse_prompt
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.python.check import score
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
