@@ -93,7 +93,9 @@ def _build_suite(
     # paths in the settings of a configuration are relative to the project
     with contextlib.chdir(project):
         _check_properties(pool, has_tables)
-        builder = CaseBuilder(pool, keys.length, keys.budget, folder, has_tables=has_tables)
+        builder = CaseBuilder(
+            pool, keys.length, keys.budget, keys.seed, folder, has_tables=has_tables
+        )
         cases, averages = _build_cases(
             keys, builder, variants if versus is None else [*variants, versus]
         )
@@ -110,11 +112,16 @@ def _build_suite(
         confidence=keys.confidence,
         seed=keys.seed,
         quantifiers=pool,
-        digest=_compute_digest(cases, averages, keys, pool, has_baseline),
+        digest=_compute_digest(cases, averages, keys, has_baseline),
     )
     # too many intervals for the confidence are an error before any model is loaded
-    split_confidence(suite.confidence, suite.interval_count)
-    return suite
+    confidence = split_confidence(suite.confidence, suite.interval_count)
+    return replace(suite, cases=tuple(_set_confidence(case, confidence) for case in suite.cases))
+
+
+def _set_confidence(case: Case, confidence: float) -> Case:
+    budget = replace(case.question.budget, confidence=confidence)
+    return replace(case, question=case.question.model_copy(update={"budget": budget}))
 
 
 def _read_config(name: str | None, folder: Path, config_path: str | Path | None) -> Registry | None:
@@ -263,7 +270,6 @@ def _compute_digest(
     cases: Sequence[Case],
     averages: Sequence[Average],
     keys: SuiteKeys,
-    pool: QuantifierPool,
     has_baseline: bool,
 ) -> str:
     """Compute the sha256 of everything that determines the results of a suite."""
@@ -279,14 +285,13 @@ def _compute_digest(
     for deployment in deployments.values():
         add([deployment.describe(), _list_files(deployment)])
     for case in cases:
-        quantifiers = {
-            name: repr(pool.create(name, case.settings.get(name)))
-            for name in sorted(case.query.variables - {"step"})
-        }
-        budget = case.budget.explicit_keys
-        number = numbers[case.deployment.key]
-        add([case.name, number, start_as_json(case.start), case.query.text])
-        add([quantifiers, case.length, budget])
+        question, number = case.question, numbers[case.deployment.key]
+        named = question.checked_query.quantifiers.items()
+        quantifiers = {name: repr(quantifier) for name, quantifier in named}
+        limits = {"passes": question.budget.passes, "seconds": question.budget.seconds}
+        budget = {name: limit for name, limit in limits.items() if limit is not None}
+        add([case.name, number, start_as_json(question.prompt), question.query.text])
+        add([quantifiers, question.truncation.length, budget])
     add([[average.name, str(average.threshold)] for average in averages])
     return digest.hexdigest()
 

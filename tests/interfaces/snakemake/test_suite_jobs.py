@@ -73,7 +73,7 @@ def test_shards_give_the_results_of_one_job(tmp_path, monkeypatch, count):
     assert sorted(case.name for part in evaluated for case in part) == sorted(
         case.name for case in suite.cases
     )
-    prompts = [{case.start for case in part} for part in evaluated]
+    prompts = [{case.question.prompt for case in part} for part in evaluated]
     assert sum(map(len, prompts)) == len(set.union(*prompts)) == len(starts)
     assert read_without_times(joined.results) == read_without_times(whole.results)
 
