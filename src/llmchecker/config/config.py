@@ -191,7 +191,7 @@ class Config(Registry):
         return [
             paths.suite_file(name, model)
             for name, suite in self.suites.items()
-            for model in suite.models
+            for model in suite.models or ()
         ]
 
     def suite_shard_files(self, name: str, model: str) -> list[str]:

@@ -110,14 +110,14 @@ class Registry:
             UnknownName: no model has the name.
             ConfigError: the model has no distributions, or does not support the decoding.
         """
-        if choice.is_given:
-            model = describe_given(choice)
-        elif choice.name is None:
+        if choice.name is None:
             # servers that only write texts cannot answer a query, so the default skips them
             models = self.distribution_models or self.models
             if not models:
                 raise ConfigError(f"{place}: the configuration has no model; name a directory")
             model = next(iter(models.values()))
+        elif choice.is_given:
+            model = describe_given(choice.name, choice)
         else:
             model = self._find_model(place, choice.name)
         check_has_distributions(place, model)

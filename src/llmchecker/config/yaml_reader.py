@@ -267,7 +267,7 @@ class _Scanner(Scanner):
     def check_plain(self) -> bool:
         if self.flow_level and self.reader.peek() in "?:":
             return not self._ends_text(1)
-        return super().check_plain()
+        return bool(super().check_plain())
 
     def scan_plain(self) -> ScalarToken:
         start = end = self.reader.get_mark()
@@ -307,7 +307,8 @@ def _is_json(token: Token) -> bool:
 def _parse_events(text: str) -> Iterator[Event]:
     parser = YAML(typ="safe", pure=True)
     parser.Scanner = _Scanner
-    return parser.parse(text)
+    events: Iterator[Event] = parser.parse(text)
+    return events
 
 
 def _describe_problem(error: MarkedYAMLError) -> str:
@@ -367,12 +368,12 @@ class _Composer:
             value, text = self._parse_scalar(event, line)
             is_plain = event.style is None and event.tag is None
             node = _Node(line, value, "scalar", text, is_plain and text == "<<")
-        elif isinstance(event, SequenceStartEvent):
-            self._check_tag(event, {"seq"})
-            node = _Node(line, [], "list")
         else:
-            self._check_tag(event, {"map"})
-            node = _Node(line, [], "mapping")
+            # the parser yields no other event where a value begins
+            assert isinstance(event, CollectionStartEvent)
+            is_list = isinstance(event, SequenceStartEvent)
+            self._check_tag(event, {"seq" if is_list else "map"})
+            node = _Node(line, [], "list" if is_list else "mapping")
         # Known before its items, so that an alias to it in them is found to be recursive.
         if event.anchor is not None:
             self._anchors[event.anchor] = node
@@ -431,7 +432,9 @@ class _Composer:
 
     def _check_unambiguous(self, text: str, kind: str, line: int) -> None:
         """Check that YAML 1.1 and 1.2 agree on a plain scalar."""
-        yaml11_tag = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
+        yaml11_tag = _RESOLVER.resolve(  # type: ignore[no-untyped-call]  # of PyYAML
+            yaml.ScalarNode, text, (True, False)
+        )
         is_decimal = kind != "int" or _DECIMAL_INTEGER.fullmatch(text)
         if yaml11_tag not in (_TAG_PREFIX + kind, _MERGE_TAG) or not is_decimal:
             self._raise_error(
@@ -558,7 +561,8 @@ class _Converter:
 
 
 def _line_number(event: Event) -> int:
-    return event.start_mark.line + 1
+    line: int = event.start_mark.line + 1
+    return line
 
 
 def _read_text(path: Path) -> str:

@@ -18,6 +18,7 @@ from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import STEP, Probability
@@ -194,7 +195,7 @@ class Suite:
     Attributes:
         name: name of the suite, that of its file.
         project: folder of the configuration, to which its paths are relative.
-        config: the configuration; None without one.
+        expansion: the settings of trees.
         deployments: the deployments whose verdicts count.
         versus: the deployment to compare with; None without a comparison.
         cases: the cases of all deployments, `versus` last.
@@ -208,7 +209,7 @@ class Suite:
 
     name: str
     project: Path
-    config: Registry | None
+    expansion: ExpansionConfig
     deployments: tuple[Deployment, ...]
     versus: Deployment | None
     cases: tuple[Case, ...]

@@ -10,6 +10,7 @@ from typing import Any
 
 from llmchecker import __version__
 from llmchecker.config.registry import Registry, open_registry
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
     ConfigError,
@@ -103,7 +104,7 @@ def _build_suite(
     suite = Suite(
         name=file.path.name.partition(".")[0] or file.path.name,
         project=project,
-        config=config,
+        expansion=ExpansionConfig() if config is None else config.expansion,
         deployments=deployments,
         versus=None if versus is None else versus.deployment,
         cases=cases,

@@ -49,10 +49,10 @@ def contents() -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
 
-def locked() -> None:
+def locked(directory: Path = Path()) -> None:
     """Leave a lock as Snakemake does."""
-    Path(".snakemake/locks").mkdir(parents=True)
-    Path(".snakemake/locks/0.output.lock").write_text("a.json\n")
+    (directory / ".snakemake/locks").mkdir(parents=True)
+    (directory / ".snakemake/locks/0.output.lock").write_text("a.json\n")
 
 
 def ended_process_prefix() -> str:
@@ -172,14 +172,12 @@ def test_a_file_of_a_run_is_no_run(results):
 
 def test_a_project_of_that_name_is_repaired(results):
     """The name of the directory among the arguments of `repair` itself is no run."""
-    project = Path("snakemake")
-    project.mkdir()
-    with contextlib.chdir(project):
-        locked()
-        code = "import sys; from llmchecker.interfaces.cli.entry import run; sys.exit(run())"
-        command = [sys.executable, "-c", code, "repair", "../snakemake"]
-        subprocess.run(command, check=True, capture_output=True)
-        assert not Path(".snakemake/locks").exists()
+    project = results / "snakemake"
+    locked(project)
+    code = "import sys; from llmchecker.interfaces.cli.entry import run; sys.exit(run())"
+    command = [sys.executable, "-c", code, "repair", "../snakemake"]
+    subprocess.run(command, cwd=project, check=True, capture_output=True)
+    assert not (project / ".snakemake/locks").exists()
 
 
 def test_nothing_is_touched_while_a_run_works(results, capsys):

@@ -38,7 +38,7 @@ from llmchecker.interfaces.cli.output import (
     print_answer,
     redirect_stdout,
 )
-from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.interfaces.cli.tree_cache import CachedTree, load_or_build_tree
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
@@ -67,7 +67,7 @@ class _AnsweredRequest:
     scoring_seconds: float
 
 
-def add_check_command(commands: argparse._SubParsersAction) -> None:
+def add_check_command(commands: SubParsers) -> None:
     """Add the command `check` to a command line."""
     parser = commands.add_parser(
         "check",

@@ -20,14 +20,14 @@ from llmchecker.interfaces.cli.arguments import (
 from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
 from llmchecker.interfaces.cli.check_command import score_quantifiers
 from llmchecker.interfaces.cli.output import redirect_stdout
-from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
 from llmchecker.reporting import tree_drawing
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.exit_status import ExitStatus
 
 
-def add_tree_command(commands: argparse._SubParsersAction) -> None:
+def add_tree_command(commands: SubParsers) -> None:
     """Add the command `tree` to a command line."""
     parser = commands.add_parser(
         "tree",

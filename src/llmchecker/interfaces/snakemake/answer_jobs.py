@@ -66,7 +66,7 @@ def compute_answers(
         )
         record.write(output)
         # The answer measures its own seconds, without the time to load the model.
-        work.seconds += answer.seconds
+        work.seconds += answer.seconds or 0.0
         _log.info("%s: %s", check, record)
 
 

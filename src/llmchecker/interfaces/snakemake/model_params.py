@@ -19,7 +19,9 @@ def describe_decoding(decoding: DecodingChoice) -> dict[str, Any] | str | None:
 
 def parse_decoding(described: Mapping[str, Any] | str | None) -> DecodingChoice:
     """Parse the description of `describe_decoding`."""
-    return described if described in (None, AS_PUBLISHED) else Decoding.from_settings(described)
+    if described is None:
+        return None
+    return AS_PUBLISHED if described == AS_PUBLISHED else Decoding.from_settings(described)
 
 
 def parse_model(settings: Mapping[str, Any], directory: str, threads: int) -> dict[str, Any]:
