@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.config.models import ModelChoice, check_listed_tokens
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.prompt import parse_prompt
@@ -147,9 +146,9 @@ def parse_process(arguments: argparse.Namespace) -> tuple[Registry, TextProcess]
         ConfigError: the config is unreadable, or an argument is invalid or has an undefined name.
     """
     truncation = _parse_truncation(arguments)
+    prompt_keys, choice = _collect_prompt(arguments, ""), _collect_choice(arguments)
     with name_arguments("--"):
-        prompt = parse_prompt(_collect_prompt(arguments, ""))
-    choice = _collect_choice(arguments)
+        prompt = parse_prompt(prompt_keys)
     # A model that the command line names needs no config.
     needs_config = not choice.is_given or arguments.config.is_file()
     registry = open_registry(arguments.config) if needs_config else Registry()
@@ -169,8 +168,10 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
     Raises:
         ConfigError: as in `parse_process`, or the query is invalid.
     """
-    budget = _parse_budget(arguments)
+    budget_keys = _collect_budget(arguments)
     registry, process = parse_process(arguments)
+    with name_arguments("--"):
+        budget = build_budget(**budget_keys)
     quantifiers = {**registry.quantifiers, **asked.quantifiers}
     return registry, Question(
         model=process.model,
@@ -196,7 +197,8 @@ def _parse_truncation(arguments: argparse.Namespace) -> Truncation | Horizon:
         return Truncation(alpha, k, arguments.length)
 
 
-def _parse_budget(arguments: argparse.Namespace) -> AnswerBudget:
+def _collect_budget(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `build_budget`."""
     # `tree` has no limits
     given = {
         name: value
@@ -215,8 +217,7 @@ def _parse_budget(arguments: argparse.Namespace) -> AnswerBudget:
             f"--certain: without an estimate, {_join_options(sorted(unused))} has no effect; "
             "leave one of them out"
         )
-    with name_arguments("--"):
-        return build_budget(**given, certain=certain)
+    return {**given, "certain": certain}
 
 
 def _join_options(names: Iterable[str]) -> str:

@@ -90,9 +90,6 @@ def add_check_command(commands: SubParsers) -> None:
 
 def _run_check(arguments: argparse.Namespace) -> int:
     asked = parse_asked_query(arguments)
-    # An assertion stands for a query, which the user can extend.
-    if asked.is_assertion:
-        logging.info("the same as %s", asked.format_command())
     failure = None
     # Before the work, and before the current directory changes.
     page = None if arguments.html is None else check_output_file("--html", arguments.html)
