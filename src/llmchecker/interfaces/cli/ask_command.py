@@ -49,7 +49,6 @@ def run_ask(registry: Registry, request: Question) -> _AnsweredRequest:
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    asked, budget = request.checked_query, request.budget
     builder = open_model(request.model, registry.expansion)
     model = builder.model
     # Loaded first: its log line is on the screen while Storm's import takes seconds.
@@ -62,12 +61,14 @@ def run_ask(registry: Registry, request: Question) -> _AnsweredRequest:
             answer = check_anytime(
                 model,
                 request.prompt,
-                asked,
-                budget,
+                request.checked_query,
+                request.budget,
                 end_of_sequence=builder.end_of_sequence,
                 distributions=distributions,
                 is_cancelled=is_cancelled,
-                watch=lambda progress: status(format_progress(progress, budget, asked)),
+                watch=lambda progress: status(
+                    format_progress(progress, request.budget, request.checked_query)
+                ),
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:

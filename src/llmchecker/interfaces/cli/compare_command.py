@@ -106,8 +106,7 @@ def _compare(registry: Registry, first: Question, versus: Question) -> _Compared
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.comparison import check_comparable, compare_sides
 
-    asked, budget = first.checked_query, first.budget
-    check_comparable(asked)
+    check_comparable(first.checked_query)
     builder = open_model(first.model, registry.expansion)
     versus_builder = (
         # Two decodings of one model share its weights.
@@ -120,11 +119,11 @@ def _compare(registry: Registry, first: Question, versus: Question) -> _Compared
         try:
             comparison = compare_sides(
                 *sides,
-                asked,
-                budget,
+                first.checked_query,
+                first.budget,
                 is_cancelled=is_cancelled,
                 watch=lambda progress: status(
-                    f"difference: {format_progress(progress, budget, asked)}"
+                    f"difference: {format_progress(progress, first.budget, first.checked_query)}"
                 ),
             )
         # the answer so far is right, so it is shown with the error
