@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -117,12 +118,15 @@ def _build_suite(
     )
     # too many intervals for the confidence are an error before any model is loaded
     confidence = split_confidence(suite.confidence, suite.interval_count)
-    return replace(suite, cases=tuple(_set_confidence(case, confidence) for case in suite.cases))
-
-
-def _set_confidence(case: Case, confidence: float) -> Case:
-    budget = replace(case.question.budget, confidence=confidence)
-    return replace(case, question=case.question.model_copy(update={"budget": budget}))
+    # the cases of a row share their budget
+    share = cache(lambda budget: {"budget": replace(budget, confidence=confidence)})
+    return replace(
+        suite,
+        cases=tuple(
+            replace(case, question=case.question.model_copy(update=share(case.question.budget)))
+            for case in cases
+        ),
+    )
 
 
 def _read_config(name: str | None, folder: Path, config_path: str | Path | None) -> Registry | None:
